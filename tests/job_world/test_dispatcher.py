@@ -503,10 +503,10 @@ def test_workers_that_are_silent_while_they_build_a_dataset_are_given_up_in_time
     scheduler = LeaseScheduler(1 << 20)
     scheduler.add_worker("data/0/1", now=0.0)
     judge = health_monitor.HealthMonitor(("data",), start_timeout=300.0, now=0.0)
-    judge.had_workers()
-    assert judge.abandoned(scheduler, 100.0) is not None
-    assert judge.abandoned(scheduler, 100.0, are_building=True) is None
-    word = judge.abandoned(scheduler, 301.0, are_building=True)
+    judge.record_workers()
+    assert judge.abandonment(scheduler, 100.0) is not None
+    assert judge.abandonment(scheduler, 100.0, are_building=True) is None
+    word = judge.abandonment(scheduler, 301.0, are_building=True)
     assert word == "every data worker is gone or silent for 301 s; data hosts: data"
 
 

@@ -44,7 +44,7 @@ class Receiver:
 
     def progress(self, run: str) -> ReadProgress:
         waiting = {step: w for step, w in self.got[run].items() if step >= self.taken[run]}
-        return ReadProgress(taken=self.taken[run], arrived=waiting, largest=self.largest)
+        return ReadProgress(head=self.taken[run], arrived=waiting, largest=self.largest)
 
     @property
     def is_complete(self) -> bool:
@@ -138,7 +138,7 @@ class Simulation:
         for name in list(self.work):
             self.live(name)
         for run, step, name in self.unsaid:
-            self.scheduler.arrived(run, step, name, self.size, self.now)
+            self.scheduler.record_arrival(run, step, name, self.size, self.now)
         self.unsaid.clear()
         for run in self.receiver.got:
             self.read(run)
@@ -149,7 +149,7 @@ class Simulation:
             return
         got, taken = self.receiver.got[run], self.receiver.taken
         while taken[run] in got and self.coin.random() < 0.7:
-            self.scheduler.taken(run, taken[run], self.now)
+            self.scheduler.record_consumed(run, taken[run], self.now)
             self.receiver.counts.prepared["data"] += 1
             self.receiver.counts.received[int(run == "b")] += 1
             taken[run] += 1
@@ -176,7 +176,7 @@ class Simulation:
         if name not in self.silent:
             if self.coin.random() < 0.5:
                 done, self.done[name] = self.done[name], []
-                self.scheduler.heartbeat(name, self.now, seconds=0.05, done=done)
+                self.scheduler.record_heartbeat(name, self.now, seconds=0.05, done=done)
             if self.work[name] and fate > (0.95 if name in self.slow else 0.4):
                 self.deliver(name, *self.work[name].pop(0))
 
@@ -247,7 +247,7 @@ def arrive(
     scheduler: LeaseScheduler, run: str, *steps: int, size: int, worker: str = "one"
 ) -> None:
     for step in steps:
-        scheduler.arrived(run, step, worker, size, 0.1)
+        scheduler.record_arrival(run, step, worker, size, 0.1)
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ def test_a_silent_workers_leases_are_given_to_another_too(scheduler: LeaseSchedu
     scheduler.add_worker("two", later)
     assert grants(scheduler, later) == {"two": [0, 1]}
     arrive(scheduler, "run", 0, size=100, worker="one")  # it was not dead after all
-    scheduler.heartbeat("one", later, seconds=0.01, done=[])
+    scheduler.record_heartbeat("one", later, seconds=0.01, done=[])
     assert 0 not in leased(scheduler, later)
 
 
@@ -284,7 +284,7 @@ def test_a_late_lease_is_given_to_another_too_which_has_twice_the_time(
 
     def later(now: float) -> list[int]:
         for name in ("one", "two", "three"):
-            scheduler.seen(name, now)
+            scheduler.record_seen(name, now)
         return leased(scheduler, now)
 
     first = FIRST_LATE_AFTER + 0.1
@@ -297,7 +297,7 @@ def test_a_late_lease_is_given_to_another_too_which_has_twice_the_time(
 def test_what_is_late_follows_from_the_usual_seconds(scheduler: LeaseScheduler) -> None:
     grants(scheduler, 0.0)
     arrive(scheduler, "run", 0, size=1000)  # after 0.1 s, and there is room for one at a time
-    scheduler.taken("run", 0, 0.1)
+    scheduler.record_consumed("run", 0, 0.1)
     scheduler.add_worker("two", 0.1)
     assert leased(scheduler, 0.1 + LATE_AFTER) == []
     assert grants(scheduler, 0.1 + 0.1 * LATE_FACTOR + 0.01) == {"two": [1]}
@@ -310,33 +310,33 @@ def test_a_worker_that_is_asked_to_leave_keeps_what_it_has_begun(scheduler: Leas
     assert grants(scheduler, 0.1) == {"two": [1]}
     assert scheduler.remove_worker("one") == [("run", 0), ("run", 1)]
     assert grants(scheduler, 0.2) == {"two": [0]}
-    assert scheduler.poisoned() == []
+    assert scheduler.pop_poisoned() == []
 
 
 def test_a_batch_that_was_sent_and_never_arrived_is_leased_again(scheduler: LeaseScheduler) -> None:
     """A connection can break when the kernel has taken the last bytes: the worker cannot know."""
     grants(scheduler, 0.0)
-    scheduler.heartbeat("one", 1.0, seconds=0.01, done=[("run", 0)])
+    scheduler.record_heartbeat("one", 1.0, seconds=0.01, done=[("run", 0)])
     assert grants(scheduler, 1.0) == {}
-    scheduler.heartbeat("one", 2.0, seconds=0.01, done=[])
+    scheduler.record_heartbeat("one", 2.0, seconds=0.01, done=[])
     assert grants(scheduler, 2.0) == {"one": [0]}
 
 
 def test_a_slow_worker_gets_one_lease_at_a_time(scheduler: LeaseScheduler) -> None:
-    scheduler.heartbeat("one", 0.0, seconds=2.0, done=[])
+    scheduler.record_heartbeat("one", 0.0, seconds=2.0, done=[])
     for name in ("two", "three"):
         scheduler.add_worker(name, 0.0, seconds=0.1)
     arrive(scheduler, "run", 0, size=50)
-    scheduler.taken("run", 0, 0.2)
+    scheduler.record_consumed("run", 0, 0.2)
     leases = grants(scheduler, 0.2)
     assert (len(leases["one"]), len(leases["two"]), len(leases["three"])) == (1, 2, 2)
 
 
 def test_fast_workers_are_leased_blocks(scheduler: LeaseScheduler) -> None:
-    scheduler.heartbeat("one", 0.0, seconds=0.001, done=[])
+    scheduler.record_heartbeat("one", 0.0, seconds=0.001, done=[])
     scheduler.open_run(ReadSpec(name="long", receiver="other", rank=1, steps=1000), now=0.0)
     arrive(scheduler, "long", 0, size=1)
-    scheduler.taken("long", 0, 0.1)
+    scheduler.record_consumed("long", 0, 0.1)
     scheduler.add_worker("two", 0.1, seconds=0.001)
     (first, *_) = [a for a in scheduler.assign(0.1) if a.run == "long"]
     assert len(first.steps) >= 8
@@ -352,11 +352,11 @@ def lose(scheduler: LeaseScheduler, worker: str) -> None:
 def test_a_batch_that_workers_die_of_is_poisoned(scheduler: LeaseScheduler) -> None:
     scheduler.remove_worker("one")
     for worker in ("data/0/1", "data/0/2", "data/0/3"):
-        assert scheduler.poisoned() == []
+        assert scheduler.pop_poisoned() == []
         lose(scheduler, worker)
-    assert scheduler.poisoned() == []  # the third may come back
+    assert scheduler.pop_poisoned() == []  # the third may come back
     scheduler.poll(WORKER_RECONNECT_TIMEOUT + 0.1)
-    assert scheduler.poisoned() == [("run", 0)]  # step 1 only waited behind it
+    assert scheduler.pop_poisoned() == [("run", 0)]  # step 1 only waited behind it
 
 
 def test_a_worker_that_comes_back_has_not_died(scheduler: LeaseScheduler) -> None:
@@ -368,7 +368,7 @@ def test_a_worker_that_comes_back_has_not_died(scheduler: LeaseScheduler) -> Non
     for worker in names:
         scheduler.add_worker(worker, 1.0)
     scheduler.poll(WORKER_RECONNECT_TIMEOUT + 0.1)
-    assert scheduler.poisoned() == []
+    assert scheduler.pop_poisoned() == []
 
 
 # A new dispatcher ----------------------------------------------------------------------------
@@ -386,23 +386,23 @@ def test_a_new_scheduler_goes_on_where_receivers_and_workers_are(worker_first: b
     scheduler.open_run(
         ReadSpec(name="run", receiver="host", rank=0, steps=10),
         now=0.0,
-        progress=ReadProgress(taken=2, arrived={3: "data/two"}, largest=100),
+        progress=ReadProgress(head=2, arrived={3: "data/two"}, largest=100),
     )
     if not worker_first:
         greet()
     scheduler.add_worker("data/three", 0.0, seconds=0.01)
     assert sorted(grants(scheduler, 0.0)["data/three"]) == [2, 5, 7, 8, 9]
-    scheduler.taken("run", 2, 0.0)  # nobody has said that it arrived: it is not counted
-    scheduler.taken("run", 3, 0.0)
+    scheduler.record_consumed("run", 2, 0.0)  # nobody has said that it arrived: it is not counted
+    scheduler.record_consumed("run", 3, 0.0)
     assert scheduler.total().prepared == {"data": 1}
 
 
 def test_what_a_worker_has_done_with_before_its_run_is_open_takes_no_room() -> None:
     scheduler = LeaseScheduler(BUDGET)
     scheduler.add_worker("data/one", 0.0, holds={"run": [0, 1]})
-    scheduler.heartbeat("data/one", 0.1, seconds=0.0, done=[("run", 0), ("run", 1)])
-    scheduler.heartbeat("data/one", 1.1, seconds=0.0, done=[])
-    progress = ReadProgress(taken=1, arrived={1: "data/one"}, largest=100)
+    scheduler.record_heartbeat("data/one", 0.1, seconds=0.0, done=[("run", 0), ("run", 1)])
+    scheduler.record_heartbeat("data/one", 1.1, seconds=0.0, done=[])
+    progress = ReadProgress(head=1, arrived={1: "data/one"}, largest=100)
     scheduler.open_run(
         ReadSpec(name="run", receiver="host", rank=0, steps=10), now=1.2, progress=progress
     )
@@ -417,8 +417,8 @@ def test_a_step_that_cannot_be_changes_nothing(step: int, steps: int) -> None:
     if 0 <= step < min(steps, MAX_WINDOW):
         return
     scheduler.add_worker("one", 0.0, holds={"run": [step]})
-    scheduler.arrived("run", step, "one", 100, 0.0)
-    scheduler.taken("run", step, 0.0)
+    scheduler.record_arrival("run", step, "one", 100, 0.0)
+    scheduler.record_consumed("run", step, 0.0)
     assert grants(scheduler, 0.0) == {"one": [0, 1]}
     assert scheduler.total().prepared == {}
 
@@ -441,7 +441,7 @@ def test_the_window_follows_from_the_size_of_the_batches(scheduler: LeaseSchedul
     assert sum(len(steps) for steps in grants(scheduler, 0.0).values()) == INITIAL_WINDOW
     arrive(scheduler, "run", 0, size=200)
     assert grants(scheduler, 0.1) == {}  # until the rank takes something: it may never do
-    scheduler.taken("run", 0, 0.1)
+    scheduler.record_consumed("run", 0, 0.1)
     assert 1 + len(leased(scheduler, 0.1)) == BUDGET // 200  # step 1 is out already
 
 
@@ -455,11 +455,11 @@ def test_leases_that_batches_have_outgrown_are_taken_back() -> None:
     scheduler.add_worker("two", 0.0, seconds=0.001)
     grants(scheduler, 0.0)
     arrive(scheduler, "run", 0, size=1)
-    scheduler.taken("run", 0, 0.1)
+    scheduler.record_consumed("run", 0, 0.1)
     held = grants(scheduler, 0.1)
-    assert scheduler.revoked() == []
+    assert scheduler.pop_revoked() == []
     arrive(scheduler, "run", 1, size=BUDGET // 4)
-    grown = scheduler.revoked()
+    grown = scheduler.pop_revoked()
     for worker, steps in held.items():
         # The next of the run, in its window of four, and what the worker has begun stay with it.
         begun = scheduler._pool.get(worker)
@@ -469,14 +469,14 @@ def test_leases_that_batches_have_outgrown_are_taken_back() -> None:
         assert begun.leases.keys().isdisjoint(lost)
         assert len([step for step in steps if ("run", step) in begun.leases]) >= LIKELY_STARTED - 1
     assert grants(scheduler, 0.2) == {}
-    scheduler.taken("run", 1, 0.3)
+    scheduler.record_consumed("run", 1, 0.3)
     for step in range(2, 30):  # what was taken back goes out again, by and by
         grants(scheduler, 0.3)
         (holder,) = scheduler._runs["run"].holders[step]
         arrive(scheduler, "run", step, size=BUDGET // 4, worker=holder)
-        scheduler.taken("run", step, 0.3)
+        scheduler.record_consumed("run", step, 0.3)
     assert scheduler.total().received == {0: 30}
-    assert scheduler.revoked() == []
+    assert scheduler.pop_revoked() == []
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -493,8 +493,8 @@ def test_many_workers_all_have_work_in_hand(ranks: int) -> None:
     held = grants(scheduler, 0.0)
     for run in runs:
         deliverer = next(worker for worker in held if held[worker])
-        scheduler.arrived(run, 0, deliverer, 100, 0.1)
-        scheduler.taken(run, 0, 0.1)
+        scheduler.record_arrival(run, 0, deliverer, 100, 0.1)
+        scheduler.record_consumed(run, 0, 0.1)
     grants(scheduler, 0.1)
     assert scheduler.leases_by_host() == {"data": 2 * workers}
 
@@ -505,7 +505,7 @@ def test_runs_of_one_host_share_its_budget(scheduler: LeaseScheduler) -> None:
     grants(scheduler, 0.0)
     for run in ("run", "other"):
         arrive(scheduler, run, 0, 1, size=100)
-        scheduler.taken(run, 0, 0.1)
+        scheduler.record_consumed(run, 0, 0.1)
     steps = sum(len(a.steps) for a in scheduler.assign(0.1) if a.run == "run")
     assert 1 + steps == BUDGET // 2 // 100
     scheduler.close_run("other")
@@ -517,7 +517,7 @@ def test_a_run_that_nobody_reads_takes_no_share_of_the_budget(scheduler: LeaseSc
     scheduler.add_worker("two", 0.0, seconds=0.01)
     grants(scheduler, 0.0)
     arrive(scheduler, "run", 0, size=200)
-    scheduler.taken("run", 0, 0.1)
+    scheduler.record_consumed("run", 0, 0.1)
     steps = {"run": 0, "validation": 0}
     for assignment in scheduler.assign(0.1):
         steps[assignment.run] += len(assignment.steps)
@@ -536,18 +536,18 @@ def test_the_next_epoch_gets_what_this_one_no_longer_needs(scheduler: LeaseSched
 
     assert now_leased() == [("run", 0), ("run", 1)]
     arrive(scheduler, "run", 0, size=200)
-    scheduler.taken("run", 0, 0.1)
+    scheduler.record_consumed("run", 0, 0.1)
     assert now_leased() == [("run", step) for step in range(2, 6)]
     arrive(scheduler, "run", *range(1, 6), size=200)
     for step in range(1, 6):
-        scheduler.taken("run", step, 0.1)
+        scheduler.record_consumed("run", step, 0.1)
     assert now_leased() == [("run", 6), ("run", 7), ("run", 8), ("run", 9), ("next", 0)]
     arrive(scheduler, "run", 6, size=200)
-    scheduler.taken("run", 6, 0.1)
+    scheduler.record_consumed("run", 6, 0.1)
     assert now_leased() == [("next", 1)]
     for step in range(7, 10):
         arrive(scheduler, "run", step, size=200)
-        scheduler.taken("run", step, 0.1)
+        scheduler.record_consumed("run", step, 0.1)
     scheduler.close_run("run")
     assert now_leased() == [
         ("next", 2),
@@ -559,7 +559,7 @@ def test_the_next_epoch_gets_what_this_one_no_longer_needs(scheduler: LeaseSched
 def test_a_rank_that_leaves_its_batches_lying_is_found(scheduler: LeaseScheduler) -> None:
     grants(scheduler, 0.0)
     arrive(scheduler, "run", 0, 1, size=10)
-    scheduler.taken("run", 0, 1.0)
+    scheduler.record_consumed("run", 0, 1.0)
     assert scheduler.idle(30.0, 60.0) == []
     assert [run.rank for run in scheduler.idle(62.0, 60.0)] == [0]
 

@@ -34,7 +34,7 @@ class World:
     def grants(self, now: float) -> dict[str, dict[str, list[int]]]:
         """What is leased now: {worker: {lane: steps}}."""
         for worker in self.workers:
-            self.scheduler.heartbeat(worker, now, seconds=self.seconds, done=[])
+            self.scheduler.record_heartbeat(worker, now, seconds=self.seconds, done=[])
         self.scheduler.poll(now)
         found: dict[str, dict[str, list[int]]] = {}
         for one in self.scheduler.assign(now):
@@ -46,8 +46,8 @@ class World:
         for worker, lanes in leases.items():
             for lane, steps in lanes.items():
                 for step in steps:
-                    self.scheduler.arrived(lane, step, worker, 1, now)
-                    self.scheduler.taken(lane, step, now)
+                    self.scheduler.record_arrival(lane, step, worker, 1, now)
+                    self.scheduler.record_consumed(lane, step, now)
 
     def read(self, rounds: int) -> dict[str, set[str]]:
         """Let all lanes be read for some rounds; which lanes each worker has prepared."""
@@ -121,10 +121,10 @@ def test_a_late_lane_is_read_again_by_one_other_and_the_first_to_come_goes_on() 
     assert again["a"][0] == 1
     more = world.grants(0.1 + patience + 0.2)
     assert more in ({}, {helper: {"a": [2]}})  # nobody else begins
-    world.scheduler.arrived("a", 1, slow, 1, 1.0)  # it was not lost after all
-    world.scheduler.arrived("a", 2, slow, 1, 1.0)
-    world.scheduler.taken("a", 1, 1.0)
-    world.scheduler.taken("a", 2, 1.0)
+    world.scheduler.record_arrival("a", 1, slow, 1, 1.0)  # it was not lost after all
+    world.scheduler.record_arrival("a", 2, slow, 1, 1.0)
+    world.scheduler.record_consumed("a", 1, 1.0)
+    world.scheduler.record_consumed("a", 2, 1.0)
     assert list(world.grants(1.0)) == [slow]
 
 
@@ -167,9 +167,9 @@ def test_a_rank_that_waits_for_one_lane_is_not_idle() -> None:
     leases = world.grants(0.0)
     world.deliver(leases, 0.0)
     world.grants(0.1)
-    world.scheduler.arrived("a", 1, "one", 1, 0.2)
+    world.scheduler.record_arrival("a", 1, "one", 1, 0.2)
     assert world.scheduler.idle(100.0, 10.0) == []
-    world.scheduler.arrived("b", 1, "two", 1, 0.2)
+    world.scheduler.record_arrival("b", 1, "two", 1, 0.2)
     assert {run.name for run in world.scheduler.idle(100.0, 10.0)} == {"a", "b"}
 
 
@@ -190,5 +190,7 @@ def test_a_worker_whose_connection_broke_goes_on_with_all_its_lanes() -> None:
         for lane, steps in world.grants(0.3).get("one", {}).items():
             found.add(lane)
             for step in steps:
-                world.scheduler.arrived(lane, step, "one", 1, 0.3)  # its rank waits for the others
+                world.scheduler.record_arrival(
+                    lane, step, "one", 1, 0.3
+                )  # its rank waits for the others
     assert waiting <= found

@@ -99,25 +99,25 @@ class Coordinator:
         """
         for peer in (*self._workers.values(), *self._receivers.values()):
             peer.send(m.Alive())
-        for rank, run in self._health.idle(self._scheduler, self._now()):
+        for rank, run in self._health.newly_idle(self._scheduler, self._now()):
             emit("rank_idle", rank=rank, run=run, seconds=IDLE_AFTER)
-        for late, workers in self._health.overdue(self._scheduler, self._now()):
+        for late, workers in self._health.newly_overdue(self._scheduler, self._now()):
             plan = self._reads.plan(late.name)
             batch = f"{plan.describe_batch(late.head)} of {plan.spec.dataset}"
             emit(
                 "batch_overdue", rank=late.rank, batch=batch, workers=workers, seconds=OVERDUE_AFTER
             )
-        for name, message in self._health.unreached(self._now()):
+        for name, message in self._health.unreachable_receivers(self._now()):
             self._fail_runs(self._scheduler.runs_of(name), message)
         are_building = bool(self._workers and self._dataset_info.asked)
-        if reason := self._health.abandoned(
+        if reason := self._health.abandonment(
             self._scheduler, self._now(), are_building=are_building
         ):
             self._fail_runs(self._scheduler.runs, reason)
             self._give_up_descriptions(reason, unavailable=True)
 
     def _record_deaths(self) -> None:
-        for worker, moment in self._scheduler.deaths():
+        for worker, moment in self._scheduler.pop_deaths():
             self._dataset_info.record_death(worker, moment)
 
     def _give_up_descriptions(self, why: str, *, unavailable: bool = False) -> None:
@@ -125,7 +125,7 @@ class Coordinator:
             self._receivers.send(asker, answer)
 
     def _check_poisoned(self) -> None:
-        for run, step in self._scheduler.poisoned():
+        for run, step in self._scheduler.pop_poisoned():
             if run not in self._reads:
                 continue
             plan = self._reads.plan(run)
@@ -165,7 +165,7 @@ class Coordinator:
             before.drop()
         peer.name, peer.pid = registration.worker, registration.pid
         self._workers[peer.name] = peer
-        self._health.had_workers()
+        self._health.record_workers()
         host = host_of(peer.name)
         self._scheduler.add_worker(
             peer.name,
@@ -206,7 +206,7 @@ class Coordinator:
             self._reads.close(run)
         for message in runs:
             if message.taken:
-                self._health.had_workers()
+                self._health.record_workers()
             self._reads.open(peer, message)
 
     def disconnect(self, peer: Peer) -> None:
@@ -243,9 +243,9 @@ class Coordinator:
         now = self._now()
         if isinstance(message, m.Heartbeat):
             done = [(run, step) for run, steps in message.done.items() for step in steps]
-            self._scheduler.heartbeat(peer.name, now, seconds=message.seconds, done=done)
+            self._scheduler.record_heartbeat(peer.name, now, seconds=message.seconds, done=done)
             return
-        self._scheduler.seen(peer.name, now)
+        self._scheduler.record_seen(peer.name, now)
         if isinstance(message, m.Length):
             if message.error:
                 message = replace(message, error=_with_host(message.error, host_of(peer.name)))
@@ -255,7 +255,7 @@ class Coordinator:
             self._fail_batch(message, host_of(peer.name))
         elif isinstance(message, m.PeerUnreachable):
             receiver = self._reads.receiver_of(message.run) or "?"
-            self._health.unreachable(receiver, f"{message.why} (worker {peer.name})", now)
+            self._health.record_unreachable(receiver, f"{message.why} (worker {peer.name})", now)
         elif isinstance(message, m.Leaving):
             peer.leaving = True
             self._scheduler.drain_worker(peer.name, message.keeps)
@@ -277,7 +277,7 @@ class Coordinator:
         if isinstance(message, m.ProgressUpdate):
             self._record_progress(peer, message)
         elif isinstance(message, m.Damaged):
-            self._scheduler.damaged(message.run, message.worker)
+            self._scheduler.release_damaged(message.run, message.worker)
         elif isinstance(message, m.Describe):
             self._describe(peer, message)
         elif isinstance(message, m.OpenRun):
@@ -294,12 +294,12 @@ class Coordinator:
         now = self._now()
         for run, batches in progress.arrived.items():
             for step, worker, size in batches:
-                self._scheduler.arrived(run, step, worker, size, now)
+                self._scheduler.record_arrival(run, step, worker, size, now)
         for run, steps in progress.taken.items():
             for step in steps:
-                self._scheduler.taken(run, step, now)
+                self._scheduler.record_consumed(run, step, now)
         if progress.arrived:
-            self._health.reached(peer.name)
+            self._health.record_reached(peer.name)
 
     def _describe(self, peer: Peer, question: m.Describe) -> None:
         is_asked = question in self._dataset_info.asked
@@ -315,7 +315,7 @@ class Coordinator:
     def assign(self) -> None:
         """Send the revocations and the leases that are due."""
         outgoing: dict[str, list[m.Message]] = {}
-        for revoked in self._scheduler.revoked():
+        for revoked in self._scheduler.pop_revoked():
             if revoked.worker in self._workers:
                 messages = outgoing.setdefault(revoked.worker, [])
                 messages.append(m.Revoke(run=revoked.run, steps=list(revoked.steps)))

@@ -48,12 +48,12 @@ class ReadSpec:
 class ReadProgress:
     """The progress of an epoch read, as reported by its receiver.
 
-    taken: every step below it is consumed. early: steps beyond it that are consumed too. arrived:
+    head: every step below it is consumed. early: steps beyond it that are consumed too. arrived:
     the workers that prepared the batches not consumed yet, by step. largest: bytes of the largest
     batch so far.
     """
 
-    taken: int = 0
+    head: int = 0
     early: Collection[int] = ()
     arrived: Mapping[int, str] = field(default_factory=dict)
     largest: int = 0
@@ -113,7 +113,7 @@ class EpochRead:
     # Window and leases --------------------------------------------------------------------
 
     @property
-    def taken(self) -> int:
+    def consumed(self) -> int:
         """Number of steps that the rank has consumed."""
         return self.head + len(self.early)
 
@@ -122,7 +122,7 @@ class EpochRead:
         """Number of batches that may be leased or waiting ahead of the rank."""
         if self.after is not None:  # the part of the window that the read before no longer needs
             before = self.after
-            spare = before.window - (before.fresh - before.taken)
+            spare = before.window - (before.fresh - before.consumed)
             return max(0, spare) if before.fresh == before.steps else 0
         if self.largest == 0:  # a rank has many shard readers
             return 1 if self.is_shard_reader else INITIAL_WINDOW
@@ -132,7 +132,7 @@ class EpochRead:
     @property
     def _limit(self) -> int:
         """The step at which the window ends, exclusive."""
-        return min(self.steps, self.taken + self.window)
+        return min(self.steps, self.consumed + self.window)
 
     def next_steps(self) -> Iterator[int]:
         """Yield the steps in the window to lease next: returned ones first, then new ones.
@@ -157,7 +157,7 @@ class EpochRead:
     @property
     def end(self) -> int:
         """The first step that neither this dispatcher nor an earlier one can have leased."""
-        return min(self.steps, self.taken + MAX_WINDOW)
+        return min(self.steps, self.consumed + MAX_WINDOW)
 
     def lease(self, step: int, worker: str) -> bool:
         """Record who holds a step; return False if it is not wanted or impossible."""
@@ -236,8 +236,8 @@ class EpochRead:
 
     def set_progress(self, progress: ReadProgress) -> None:
         """Continue from the receiver's progress; leases are kept."""
-        self.head, self.early = progress.taken, set(progress.early)
-        self.active = self.active or self.taken > 0
+        self.head, self.early = progress.head, set(progress.early)
+        self.active = self.active or self.consumed > 0
         self.largest = max(self.largest, progress.largest)
         self.arrived = {step: host_of(worker) for step, worker in progress.arrived.items()}
         self.holders = {s: names for s, names in self.holders.items() if not self._is_done(s)}

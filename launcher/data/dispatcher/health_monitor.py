@@ -35,11 +35,11 @@ class HealthMonitor:
         self._named: set[str] = set()
         self._overdue: dict[str, int] = {}  # by epoch read, the latest step that was reported
 
-    def had_workers(self) -> None:
-        """Record that a worker has existed, so that losing all of them is a failure from now on."""
+    def record_workers(self) -> None:
+        """Record that there are workers, so that losing all of them is a failure from now on."""
         self._had_workers = True
 
-    def abandoned(
+    def abandonment(
         self, scheduler: LeaseScheduler, now: float, *, are_building: bool = False
     ) -> str | None:
         """Return the error for all ranks if no worker prepares batches, else None.
@@ -59,16 +59,16 @@ class HealthMonitor:
             return None
         return f"{word} for {silence:.0f} s; data hosts: {', '.join(self._hosts)}"
 
-    def unreachable(self, receiver: str, why: str, now: float) -> None:
+    def record_unreachable(self, receiver: str, why: str, now: float) -> None:
         """Record that a worker has failed to reach a receiver."""
         since, _, _ = self._unreached.get(receiver, (now, now, ""))
         self._unreached[receiver] = (since, now, why)
 
-    def reached(self, receiver: str) -> None:
+    def record_reached(self, receiver: str) -> None:
         """Record that a batch has arrived at a receiver."""
         self._unreached.pop(receiver, None)
 
-    def unreached(self, now: float) -> list[tuple[str, str]]:
+    def unreachable_receivers(self, now: float) -> list[tuple[str, str]]:
         """Return (receiver, error for its ranks) for receivers unreached for too long."""
         found = []
         for name, (since, until, why) in list(self._unreached.items()):
@@ -79,13 +79,15 @@ class HealthMonitor:
                 del self._unreached[name]
         return found
 
-    def idle(self, scheduler: LeaseScheduler, now: float) -> list[tuple[int, str]]:
+    def newly_idle(self, scheduler: LeaseScheduler, now: float) -> list[tuple[int, str]]:
         """Return (rank, epoch read) for ranks that stopped consuming, each read once."""
         found = [run for run in scheduler.idle(now, IDLE_AFTER) if run.name not in self._named]
         self._named.update(run.name for run in found)
         return [(run.rank, run.name) for run in found]
 
-    def overdue(self, scheduler: LeaseScheduler, now: float) -> list[tuple[EpochRead, list[str]]]:
+    def newly_overdue(
+        self, scheduler: LeaseScheduler, now: float
+    ) -> list[tuple[EpochRead, list[str]]]:
         """Return the epoch reads whose next batch is overdue, and the workers that hold it.
 
         Each batch is reported once.

@@ -76,7 +76,7 @@ class LeaseAssigner:
         if run.follower is not None:  # it gets the window that this one leaves
             self.shrink(run.follower)
 
-    def revoked(self) -> list[Assignment]:
+    def pop_revoked(self) -> list[Assignment]:
         """Return the leases revoked since the last call.
 
         Their workers may already have started on them.

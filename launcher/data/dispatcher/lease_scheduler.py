@@ -132,17 +132,19 @@ class LeaseScheduler:
             if run.deaths[step] == MAX_DEATHS:
                 self._poisoned.append((run_id, step))
 
-    def deaths(self) -> list[tuple[str, float]]:
+    def pop_deaths(self) -> list[tuple[str, float]]:
         """Return the workers found dead since the last call, with the times they were lost."""
         died, self._died = self._died, []
         return died
 
-    def poisoned(self) -> list[Lease]:
+    def pop_poisoned(self) -> list[Lease]:
         """Return the batches found to kill workers repeatedly since the last call."""
         found, self._poisoned = self._poisoned, []
         return found
 
-    def heartbeat(self, name: str, now: float, *, seconds: float, done: Iterable[Lease]) -> None:
+    def record_heartbeat(
+        self, name: str, now: float, *, seconds: float, done: Iterable[Lease]
+    ) -> None:
         """Record a worker's heartbeat.
 
         done: batches that it has finished since its previous heartbeat.
@@ -156,13 +158,13 @@ class LeaseScheduler:
         self._assigner.give_back(worker, lost)
         for lease in lost:
             worker.leases.pop(lease, None)
-        self._pool.seen(worker, now)
+        self._pool.record_seen(worker, now)
         self._assigner.offer(worker)
 
-    def seen(self, name: str, now: float) -> None:
+    def record_seen(self, name: str, now: float) -> None:
         """Record a sign of life from a worker."""
         if worker := self._pool.get(name):
-            self._pool.seen(worker, now)
+            self._pool.record_seen(worker, now)
 
     @property
     def signs_of_life(self) -> list[float]:
@@ -253,7 +255,7 @@ class LeaseScheduler:
 
     # Batches ------------------------------------------------------------------------------
 
-    def arrived(self, run_id: str, step: int, worker: str, size: int, now: float) -> None:
+    def record_arrival(self, run_id: str, step: int, worker: str, size: int, now: float) -> None:
         """Record that a receiver holds the first copy of a batch."""
         deliverer = self._pool.get(worker)
         seconds = deliverer.finished((run_id, step), now) if deliverer else None
@@ -271,7 +273,7 @@ class LeaseScheduler:
             self._assigner.want(run)
             self._assigner.shrink(run)
 
-    def damaged(self, run_id: str, worker: str) -> None:
+    def release_damaged(self, run_id: str, worker: str) -> None:
         """Release a worker's leases of an epoch read after its connection was closed.
 
         What the worker had already sent may not arrive.
@@ -283,7 +285,7 @@ class LeaseScheduler:
                 del holder.leases[lease]
             self._assigner.offer(holder)
 
-    def taken(self, run_id: str, step: int, now: float) -> None:
+    def record_consumed(self, run_id: str, step: int, now: float) -> None:
         """Record that a rank has consumed a batch."""
         run = self._runs.get(run_id)
         host = run.consume(step, now) if run else None
@@ -348,9 +350,9 @@ class LeaseScheduler:
                 self._record_death(name)
         self._assigner.poll(now)
 
-    def revoked(self) -> list[Assignment]:
+    def pop_revoked(self) -> list[Assignment]:
         """Return the leases revoked since the last call; send them before new leases."""
-        return self._assigner.revoked()
+        return self._assigner.pop_revoked()
 
     def assign(self, now: float) -> list[Assignment]:
         """Lease late batches a second time, then whatever else can be leased."""

@@ -146,13 +146,13 @@ class OpenReads:
 
 def _progress(opened: m.OpenRun, steps: int) -> ReadProgress:
     """Return the progress of an epoch read; raises WireError if it is impossible."""
-    taken = opened.taken + len(opened.early)
+    consumed = opened.taken + len(opened.early)
     beyond = [*opened.early, *(step for step, _ in opened.arrived)]
-    possible = range(opened.taken, min(steps, taken + MAX_WINDOW))
+    possible = range(opened.taken, min(steps, consumed + MAX_WINDOW))
     if not 0 <= opened.taken <= steps or not all(step in possible for step in beyond):
         raise WireError(f"impossible progress of run {opened.run}: {opened.taken} of {steps} steps")
     return ReadProgress(
-        taken=opened.taken,
+        head=opened.taken,
         early=opened.early,
         arrived=dict(opened.arrived),
         largest=opened.largest,

@@ -163,7 +163,7 @@ class WorkerPool:
         if worker.room > 0:
             self._ready.put(worker, ((len(worker.leases) + 1) * worker.seconds, -worker.room))
 
-    def seen(self, worker: WorkerState, now: float) -> None:
+    def record_seen(self, worker: WorkerState, now: float) -> None:
         """Record a sign of life from a worker."""
         worker.last_seen = now
         if worker.silent:
