@@ -45,10 +45,10 @@ def fetch_channels(
     """
     fetched = {channel.name: folder / channel.name for channel in channels if channel.is_fetched}
     for channel in channels:
-        place = fetched.get(channel.name)
-        if place is not None and not place.exists():
+        target = fetched.get(channel.name)
+        if target is not None and not target.exists():
             note(_fetch(channel, s3_process, folder / ".draft", progress))
-            (folder / ".draft").rename(place)
+            (folder / ".draft").rename(target)
     return fetched
 
 
@@ -79,7 +79,7 @@ def _fetch(
 
 def _objects(channel: InputChannel, s3_process: S3Process) -> dict[str, tuple[str, int]]:
     """Return (URI, bytes) of each object by its name in the channel."""
-    if channel.kind == "ManifestFile":
+    if channel.data_type == "ManifestFile":
         prefix, names = _manifest(channel.uri, s3_process.read(channel.uri))
         sizes = dict(s3_process.list(prefix))
         return {name: (prefix + name, sizes.get(prefix + name, 0)) for name in names}

@@ -28,16 +28,16 @@ def translate_write_errors(path: Path) -> Iterator[None]:
 
 def nearest_existing(path: Path) -> Path:
     """Return the path, or its nearest ancestor that exists."""
-    return next(place for place in (path, *path.parents) if os.path.lexists(place))
+    return next(each for each in (path, *path.parents) if os.path.lexists(each))
 
 
 def write_obstacle(folder: Path) -> str | None:
     """Return why a folder, which may not exist yet, is not writable; None if it is."""
-    place = nearest_existing(folder)
-    if not place.is_dir():
-        return f"{place} is not a folder"
-    if not os.access(place, os.W_OK | os.X_OK):
-        return f"{place} is not writable"
+    nearest = nearest_existing(folder)
+    if not nearest.is_dir():
+        return f"{nearest} is not a folder"
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return f"{nearest} is not writable"
     return None
 
 

@@ -59,7 +59,7 @@ def read_log(
     events = []
     for line in _raw_lines(folder, stream, end, is_over=is_over, at_most=timed)[:limit]:
         end += len(line)
-        events.append(LogEvent(times.of(end), _text(line)))
+        events.append(LogEvent(times.written_at(end), _text(line)))
     return events, str(end)
 
 

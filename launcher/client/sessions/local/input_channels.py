@@ -29,7 +29,7 @@ class InputChannel:
 
     name: str
     uri: str
-    kind: str
+    data_type: str
     sharded: bool
     groups: tuple[str, ...] | None
     config: Mapping[str, str]
@@ -53,7 +53,7 @@ class ChannelMount:
     files: Mapping[str, Path]
 
     @property
-    def is_own(self) -> bool:
+    def is_writable(self) -> bool:
         """True if the host may change the files; otherwise they are the user's."""
         return self.channel.is_fetched
 
@@ -105,7 +105,7 @@ def _channel(raw: Mapping[str, Any], default_mode: str) -> InputChannel:
     return InputChannel(
         name=raw["ChannelName"],
         uri=source["S3Uri"],
-        kind=source.get("S3DataType", "S3Prefix"),
+        data_type=source.get("S3DataType", "S3Prefix"),
         sharded=distribution == "ShardedByS3Key",
         groups=tuple(groups) if groups else None,
         config=config,

@@ -60,7 +60,7 @@ class LineTimes:
         """The size of the log at the last sample."""
         return self._records[-1][1] if self._records else 0
 
-    def of(self, end: int) -> float:
+    def written_at(self, end: int) -> float:
         """Return when the log's first `end` bytes had been written, in seconds since the epoch."""
         if self._after < end <= self._until:
             return self._answer
@@ -90,8 +90,8 @@ class _Records(Sequence[tuple[float, int]]):
     def __getitem__(self, index: int | slice) -> tuple[float, int] | Sequence[tuple[float, int]]:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
-        place = index + len(self) if index < 0 else index
-        if not 0 <= place < len(self):
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
             raise IndexError(index)
-        moment, size = _RECORD.unpack_from(self._content, place * _RECORD.size)
+        moment, size = _RECORD.unpack_from(self._content, position * _RECORD.size)
         return moment, size

@@ -104,8 +104,8 @@ class S3Client:
             bucket, key = bucket_and_key(uri)
             return manager.download(bucket, key, str(files[uri]), subscribers=[subscriber])
 
-        report = _Report(self._listener, may_end=True)
-        self._transfer(dict(files), start, report, retry_seconds)
+        progress = _TransferProgress(self._listener, may_end=True)
+        self._transfer(dict(files), start, progress, retry_seconds)
 
     def store(self, files: Mapping[str, Path], retry_seconds: float) -> None:
         """Copy files into objects, many at once."""
@@ -114,26 +114,26 @@ class S3Client:
             bucket, key = bucket_and_key(uri)
             return manager.upload(str(files[uri]), bucket, key, subscribers=[subscriber])
 
-        report = _Report(self._listener, may_end=False)
-        self._transfer(dict(files), start, report, retry_seconds)
+        progress = _TransferProgress(self._listener, may_end=False)
+        self._transfer(dict(files), start, progress, retry_seconds)
 
     def _transfer(
         self,
         remaining: dict[str, Path],
         start: Callable[[Any, str, BaseSubscriber], Any],
-        report: _Report,
+        progress: _TransferProgress,
         retry_seconds: float,
     ) -> None:
         def call() -> None:
             config = TransferConfig(max_concurrency=_PARALLEL)
             with create_transfer_manager(self._client, config) as manager:
-                futures = {uri: start(manager, uri, report) for uri in remaining}
+                futures = {uri: start(manager, uri, progress) for uri in remaining}
                 for uri, future in futures.items():
                     with _with_uri(uri):
                         future.result()
                     del remaining[uri]
 
-        self._with_retries(call, retry_seconds, lambda: report.done)
+        self._with_retries(call, retry_seconds, lambda: progress.done)
 
     def _with_retries(
         self, call: Callable[[], _T], retry_seconds: float, progress: Callable[[], int] = lambda: 0
@@ -165,7 +165,7 @@ class S3Client:
             raise _to_s3_failed(error) from error
 
 
-class _Report(BaseSubscriber):  # type: ignore[misc]  # boto3 has no types
+class _TransferProgress(BaseSubscriber):  # type: ignore[misc]  # boto3 has no types
     """Counts the bytes of a transfer, and reports to the listener twice a second at most."""
 
     def __init__(self, listener: Listener, *, may_end: bool) -> None:

@@ -56,9 +56,9 @@ def find_problems(
 
 def _limits(request: TrainingJobRequest, own: Collection[Problem]) -> Iterator[Problem]:
     """Yield the request's violations of SageMaker's limits, but for fields with an own problem."""
-    said = "\n".join(map(str, own))
+    reported = "\n".join(map(str, own))
     for found in THIS_MACHINE.judge(request):
-        if not any(isinstance(part, str) and part in said for part in found.path):
+        if not any(isinstance(part, str) and part in reported for part in found.path):
             yield found
 
 

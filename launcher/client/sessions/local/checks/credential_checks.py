@@ -19,10 +19,10 @@ def check_credentials(
     request: TrainingJobRequest, environment: Mapping[str, str]
 ) -> Iterator[Problem]:
     """Yield a problem for the first S3 location, if no AWS credentials are found."""
-    places = [(where, uri) for where, uri in uris_of(request) if is_s3(uri)]
-    if not places or _KEY in environment or _are_found():
+    locations = [(where, uri) for where, uri in uris_of(request) if is_s3(uri)]
+    if not locations or _KEY in environment or _has_credentials():
         return
-    where, uri = places[0]
+    where, uri = locations[0]
     yield Problem(
         what=f"{uri} is in S3, and no AWS credentials are found",
         where=where,
@@ -31,7 +31,7 @@ def check_credentials(
     )
 
 
-def _are_found() -> bool:
+def _has_credentials() -> bool:
     """Return whether boto3 finds credentials: in variables, in files or in an instance's role."""
     import boto3  # slow to import; only jobs that use S3 need it
 

@@ -50,7 +50,7 @@ def check_job(request: TrainingJobRequest) -> Iterator[Problem]:
     for metric in request["AlgorithmSpecification"].get("MetricDefinitions", ()):
         yield from _check_metric(metric)
     output = request["OutputDataConfig"].get("S3OutputPath", "")
-    yield from _check_place(output, "OutputDataConfig S3OutputPath")
+    yield from _check_output_uri(output, "OutputDataConfig S3OutputPath")
     yield from _check_time(request["StoppingCondition"])
     yield from _check_checkpoints(checkpoint_config(request))
     yield from _check_strings("HyperParameters", request.get("HyperParameters", {}))
@@ -125,16 +125,16 @@ def _check_metric(metric: MetricFields) -> Iterator[Problem]:
         )
 
 
-def _check_place(uri: str, where: str) -> Iterator[Problem]:
+def _check_output_uri(uri: str, where: str) -> Iterator[Problem]:
     """Check a location that the job writes to: in S3, or a local folder that may not exist yet."""
     if is_s3(uri):
         return
     try:
-        place = path_of(uri)
+        folder = path_of(uri)
     except PlatformError as error:
         yield Problem(what=str(error), where=where, fix="give a file:// or s3:// URI")
         return
-    if obstacle := write_obstacle(place):
+    if obstacle := write_obstacle(folder):
         yield Problem(what=obstacle, where=where, fix="give another place")
 
 
@@ -151,7 +151,7 @@ def _check_time(condition: LimitFields) -> Iterator[Problem]:
 def _check_checkpoints(config: CheckpointFields | None) -> Iterator[Problem]:
     if config is None:
         return
-    yield from _check_place(config.get("S3Uri", ""), "CheckpointConfig S3Uri")
+    yield from _check_output_uri(config.get("S3Uri", ""), "CheckpointConfig S3Uri")
     folder = PurePosixPath(config["LocalPath"])
     is_below = folder.is_relative_to(DEFAULT_ML_ROOT) and folder != PurePosixPath(DEFAULT_ML_ROOT)
     if not is_below or ".." in folder.parts:

@@ -172,9 +172,9 @@ def _no_name_server(launch_spec: HostLaunchSpec) -> Iterator[str]:
     read nsswitch.conf asks the host itself, which refuses.
     """
     reason = "# This host reaches the other hosts of its job, and nobody else.\n"
-    for place, rule in (("/etc/resolv.conf", ""), ("/etc/nsswitch.conf", "hosts: files\n")):
-        theirs = Path(place).resolve()
+    for path, rule in (("/etc/resolv.conf", ""), ("/etc/nsswitch.conf", "hosts: files\n")):
+        theirs = Path(path).resolve()
         if theirs.is_file():
-            ours = launch_spec.tree.path / place.strip("/").replace("/", "-")
+            ours = launch_spec.tree.path / path.strip("/").replace("/", "-")
             ours.write_text(reason + rule)
             yield from ("--ro-bind", str(ours), str(theirs))

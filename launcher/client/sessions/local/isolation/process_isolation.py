@@ -24,7 +24,7 @@ _ML_ROOT = re.compile(r"(?<![\w./-])/opt/ml(?=/|$)")
 def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
     """Put the host's channels in place and return what to run."""
     root = launch_spec.tree.ml.root
-    _place_channels(launch_spec)
+    _link_channels(launch_spec)
     return StartPlan(
         command=with_running_python([_with_ml_root(word, root) for word in launch_spec.command]),
         environment={
@@ -42,14 +42,14 @@ def find_obstacle() -> None:
     """Return None: processes work everywhere."""
 
 
-def _place_channels(launch_spec: HostLaunchSpec) -> None:
+def _link_channels(launch_spec: HostLaunchSpec) -> None:
     for mount in launch_spec.channel_mounts:
-        place = launch_spec.tree.ml.channels / mount.channel.name
+        target = launch_spec.tree.ml.channels / mount.channel.name
         if mount.folder is not None:
-            place.symlink_to(mount.folder.resolve())
+            target.symlink_to(mount.folder.resolve())
         else:
-            place.mkdir()
-            (hard_link_files if mount.is_own else symlink_files)(place, mount.files)
+            target.mkdir()
+            (hard_link_files if mount.is_writable else symlink_files)(target, mount.files)
 
 
 def _with_ml_root(word: str, root: Path) -> str:

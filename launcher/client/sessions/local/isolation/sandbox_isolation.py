@@ -39,7 +39,7 @@ _NAMESPACES = (
 
 def plan_start(launch_spec: HostLaunchSpec, *, more_options: Sequence[str] = ()) -> StartPlan:
     """Create the host's channels and return the process to start; more_options: for bwrap."""
-    _place_shards(launch_spec)
+    _link_channel_files(launch_spec)
     hosts_file = launch_spec.tree.path / "etc-hosts"
     hosts_file.write_text(hosts_table(launch_spec.hosts))
     return StartPlan(
@@ -149,12 +149,12 @@ def _interpreter_mounts() -> Iterator[str]:
             yield from ("--ro-bind", str(path), str(path))
 
 
-def _place_shards(launch_spec: HostLaunchSpec) -> None:
+def _link_channel_files(launch_spec: HostLaunchSpec) -> None:
     """Create hard links to a channel's single files; targets of symbolic links would be hidden."""
     for mount in launch_spec.channel_mounts:
-        place = launch_spec.tree.ml.channels / mount.channel.name
-        place.mkdir()
-        hard_link_files(place, mount.files)
+        target = launch_spec.tree.ml.channels / mount.channel.name
+        target.mkdir()
+        hard_link_files(target, mount.files)
 
 
 def _channel_mounts(launch_spec: HostLaunchSpec) -> Iterator[str]:
@@ -163,8 +163,8 @@ def _channel_mounts(launch_spec: HostLaunchSpec) -> Iterator[str]:
     A job cannot change the user's data.
     """
     for mount in launch_spec.channel_mounts:
-        if mount.is_own:
+        if mount.is_writable:
             continue
-        place = launch_spec.tree.ml.channels / mount.channel.name
-        source = place if mount.folder is None else mount.folder.resolve()
+        target = launch_spec.tree.ml.channels / mount.channel.name
+        source = target if mount.folder is None else mount.folder.resolve()
         yield from ("--ro-bind", str(source), str(_INSIDE.channels / mount.channel.name))
