@@ -70,6 +70,13 @@ class Customer:
         answer = self.sagemaker.create_training_job(**request(name, **changes))
         return str(answer["TrainingJobArn"])
 
+    def ensure(self, name: str, script: str = "pass", **changes: Any) -> dict[str, Any]:
+        """Run a job to its end unless there is one of that name; its description."""
+        found = self.sagemaker.list_training_jobs(NameContains=name)["TrainingJobSummaries"]
+        if name not in [job["TrainingJobName"] for job in found]:
+            self.submit(name, script, **changes)
+        return self.end_of(name)
+
     def upload_code(self, name: str, script: str) -> None:
         """Put a job's script where its request says."""
         self.s3.create_bucket(Bucket=BUCKET)

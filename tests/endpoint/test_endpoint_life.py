@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 from customer import GROUP, Customer
 
@@ -133,3 +134,65 @@ print(*(name for name in os.environ if name.startswith("AWS_")))
     arn = customer.submit("told", told)
     assert customer.end_of("told")["TrainingJobArn"] == arn
     assert customer.lines("told") == [f"us-east-1 {arn}", "AWS_REGION"]
+
+
+def test_a_description_has_the_values_of_what_its_request_left_out(customer: Customer) -> None:
+    document = customer.ensure("defaults")
+    assert document["OutputDataConfig"] == {
+        "KmsKeyId": "",
+        "S3OutputPath": "s3://training-bucket/output",
+        "CompressionType": "GZIP",
+    }
+    (channel,) = document["InputDataConfig"]
+    assert channel["CompressionType"] == channel["RecordWrapperType"] == "None"
+    assert channel["DataSource"]["S3DataSource"]["S3DataDistributionType"] == "FullyReplicated"
+    assert document["AlgorithmSpecification"]["EnableSageMakerMetricsTimeSeries"] is False
+    customer.ensure(
+        "no-defaults",
+        OutputDataConfig={
+            "S3OutputPath": "s3://training-bucket/output",
+            "CompressionType": "NONE",
+        },
+        StoppingCondition={},
+    )
+    document = customer.describe("no-defaults")
+    assert document["OutputDataConfig"]["CompressionType"] == "NONE"
+    assert document["StoppingCondition"] == {"MaxRuntimeInSeconds": 86400}
+
+
+def messages(document: dict[str, Any]) -> dict[str, str]:
+    return {
+        each["Status"]: each["StatusMessage"] for each in document["SecondaryStatusTransitions"]
+    }
+
+
+def test_status_messages_are_those_of_sagemaker(customer: Customer) -> None:
+    found = messages(customer.ensure("messages"))
+    assert found.pop("Starting").startswith("Starting the training job")
+    assert found == {
+        "Downloading": "Downloading input data",
+        "Training": "Training image download completed. Training in progress.",
+        "Uploading": "Uploading generated training model",
+        "Completed": "Training job completed",
+    }
+    failed = customer.ensure("failed-messages", "raise SystemExit(3)")
+    assert messages(failed)["Failed"] == "Training job failed"
+    assert "exit code 3" in failed["FailureReason"]
+
+
+def test_a_status_is_that_of_its_last_transition(customer: Customer) -> None:
+    customer.submit("stopping", OBEDIENT)
+    customer.wait("stopping", "SecondaryStatus", "Training")
+    customer.sagemaker.stop_training_job(TrainingJobName="stopping")
+    document = customer.describe("stopping")
+    while document["TrainingJobStatus"] == "Stopping":
+        last = document["SecondaryStatusTransitions"][-1]
+        if document["SecondaryStatus"] == "Stopping":
+            assert (last["Status"], last["StatusMessage"]) == (
+                "Stopping",
+                "Stopping the training job",
+            )
+        document = customer.describe("stopping")
+    ends = [each.get("EndTime") for each in document["SecondaryStatusTransitions"]]
+    starts = [each["StartTime"] for each in document["SecondaryStatusTransitions"]]
+    assert ends[:-1] == starts[1:]

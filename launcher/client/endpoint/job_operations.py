@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.endpoint.api_error import ApiError, validation_error
+from launcher.client.endpoint.description_defaults import with_aws_defaults
 from launcher.client.endpoint.job_registry import JobEntry, JobRegistry
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.local import LocalSession
@@ -26,13 +27,6 @@ from launcher.errors import JobNotFound, PlatformError
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobSummary
 
-#: AWS's values for fields that the request left out.
-_DEFAULTS = {
-    "EnableNetworkIsolation": False,
-    "EnableInterContainerTrafficEncryption": False,
-    "EnableManagedSpotTraining": False,
-    "ProfilingStatus": "Disabled",
-}
 _RUNS_HERE = (
     "Its hosts are processes of this machine, in this machine's Python: the image is not pulled"
 )
@@ -155,8 +149,7 @@ class Jobs:
     def _described(document: Mapping[str, object], entry: JobEntry) -> dict[str, object]:
         tags = [{"Key": key, "Value": value} for key, value in entry.tags.items()]
         return {
-            **_DEFAULTS,
-            **document,
+            **with_aws_defaults(document),
             "Tags": tags,
             "SecondaryStatusTransitions": _with_notes(document),
         }

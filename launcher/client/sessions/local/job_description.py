@@ -85,13 +85,14 @@ class LocalJobRecord(TrainingJobRequest, JobChanges, total=False):
     LocalIsolation: str
 
 
+#: SageMaker's words, where public answers of DescribeTrainingJob have them.
 _MESSAGES = {
     JobState.STARTING: "Starting the training job",
-    JobState.DOWNLOADING: "Preparing the input data of every host",
-    JobState.TRAINING: "Every host was started. Training in progress.",
+    JobState.DOWNLOADING: "Downloading input data",
+    JobState.TRAINING: "Training image download completed. Training in progress.",
     JobState.INTERRUPTED: "Training job interrupted: its spot instances were reclaimed",
     JobState.STOPPING: "Stopping the training job",
-    JobState.UPLOADING: "Packing the model and the output data",
+    JobState.UPLOADING: "Uploading generated training model",
     JobState.COMPLETED: "Training job completed",
     JobState.FAILED: "Training job failed",
     JobState.STOPPED: "Training job stopped",
@@ -134,7 +135,8 @@ def new_record(
 def with_state(document: LocalJobRecord, state: JobState, *, now: float) -> LocalJobRecord:
     """Return the document after the job enters a state."""
     transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
-    if transitions:
+    if transitions:  # its progress is no news any more
+        transitions[-1]["StatusMessage"] = _MESSAGES[JobState(transitions[-1]["Status"])]
         transitions[-1]["EndTime"] = now
     transitions.append({"Status": state.value, "StartTime": now, "StatusMessage": _MESSAGES[state]})
     status = state.value if state is JobState.STOPPING else document["TrainingJobStatus"]
@@ -163,7 +165,6 @@ def finished(
     final["SecondaryStatusTransitions"][-1]["EndTime"] = now
     if reason is not None:
         final["FailureReason"] = reason[:FAILURE_REASON_LIMIT]
-        final["SecondaryStatusTransitions"][-1]["StatusMessage"] = final["FailureReason"]
     if start := final.get("TrainingStartTime"):
         seconds = max(0, math.ceil(now - start))  # the clock may have been set back
         final |= {
@@ -174,13 +175,10 @@ def finished(
     return final
 
 
-def as_stopping(document: LocalJobRecord) -> LocalJobRecord:
+def as_stopping(document: LocalJobRecord, *, since: float) -> LocalJobRecord:
     """Return the document to show from a stop request until the platform itself enters Stopping."""
-    return {
-        **document,
-        "TrainingJobStatus": JobState.STOPPING.value,
-        "SecondaryStatus": JobState.STOPPING.value,
-    }
+    changed = document.get("LastModifiedTime", since)
+    return with_state(document, JobState.STOPPING, now=max(since, changed))
 
 
 def is_terminal(document: LocalJobRecord) -> bool:

@@ -245,5 +245,10 @@ def _host_failure(value: str) -> HostFailure:
 def _status(folder: JobFolder) -> job_description.LocalJobRecord:
     """Return the description as a reader should see it now."""
     status = reconciled_status(folder)
-    asked_to_stop = status["TrainingJobStatus"] == "InProgress" and folder.stop.exists()
-    return job_description.as_stopping(status) if asked_to_stop else status
+    if status["TrainingJobStatus"] != "InProgress":
+        return status
+    try:
+        since = folder.stop.stat().st_mtime
+    except FileNotFoundError:  # nobody has asked it to stop
+        return status
+    return job_description.as_stopping(status, since=since)
