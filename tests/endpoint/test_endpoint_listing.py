@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from launcher.client.endpoint.api_model import to_output
+from launcher.client.endpoint.api_error import ApiError
+from launcher.client.endpoint.api_model import parse_input, to_output
 from launcher.client.endpoint.job_search import search_jobs
 from launcher.client.endpoint.listing import list_jobs_page
 
@@ -27,6 +29,10 @@ def job(number: int, **changes: Any) -> dict[str, Any]:
         "Tags": [{"Key": "team", "Value": f"team-{number % 4}"}],
         "InputDataConfig": [{"ChannelName": "train", "InputMode": "File"}],
         "LocalNotes": ["not for clients"],
+        "FinalMetricDataList": [
+            {"MetricName": "val:acc.top1", "Value": number * 9.5, "Timestamp": moment},
+        ],
+        "BillableTimeInSeconds": number,
         **changes,
     }
 
@@ -156,6 +162,33 @@ def test_summaries_have_the_fields_of_the_model_only() -> None:
             },
             [],
         ),
+        (
+            {
+                "NestedFilters": [
+                    {
+                        "NestedPropertyName": "InputDataConfig",
+                        "Filters": [
+                            {"Name": "InputDataConfig.ChannelName", "Value": "train"},
+                            {"Name": "InputDataConfig.InputMode", "Value": "File"},
+                        ],
+                    }
+                ],
+                "Filters": [where("TrainingJobName", "In", "job-1,job-9")],
+            },
+            [9, 1],
+        ),
+        ({"Filters": [where("Metrics.val:acc.top1", "GreaterThan", "95")]}, [11]),
+        ({"Filters": [where("Metrics.val:acc.top1", "LessThanOrEqualTo", "9.5")]}, [1, 0]),
+        ({"Filters": [where("Metrics.val:acc.top1", "Equals", "9.50")]}, [1]),
+        ({"Filters": [{"Name": "Metrics.loss", "Operator": "Exists"}]}, []),
+        ({"Filters": [where("BillableTimeInSeconds", "GreaterThanOrEqualTo", "9")]}, [11, 10, 9]),
+        ({"Filters": [where("HyperParameters.lr", "Equals", "1")]}, [11, 10]),
+        ({"Filters": [where("HyperParameters.lr", "Equals", "1.0")]}, [10]),
+        ({"Filters": [where("HyperParameters.net.kind", "GreaterThan", "1")]}, []),
+        ({"Filters": [where("HyperParameters.net.kind", "Equals", "1")]}, []),
+        ({"Filters": [where("CreationTime", "LessThan", "2026-11-22T00:01:00Z")]}, [0]),
+        ({"Filters": [where("CreationTime", "LessThan", "2026-11-22T00:01:00")]}, [0]),
+        ({"Filters": [where("InputDataConfig.ChannelName", "NotEquals", "train")]}, []),
     ],
     ids=str,
 )
@@ -163,3 +196,128 @@ def test_search(expression: dict[str, Any], expected: list[int]) -> None:
     arguments = {"Resource": "TrainingJob", "SearchExpression": expression, "MaxResults": 100}
     results = search_jobs(JOBS, arguments)["Results"]
     assert numbers([each["TrainingJob"] for each in results]) == expected
+
+
+def search(**arguments: Any) -> list[int]:
+    """The numbers of the jobs on all pages of a search, three on each."""
+    found: list[int] = []
+    token: str | None = ""
+    while token is not None:
+        page = search_jobs(
+            JOBS, {"Resource": "TrainingJob", "MaxResults": 3, "NextToken": token, **arguments}
+        )
+        found += numbers([each["TrainingJob"] for each in page["Results"]])
+        token = page["NextToken"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "field", ["Metrics.val:acc.top1", "HyperParameters.lr", "BillableTimeInSeconds", "CreationTime"]
+)
+def test_numbers_are_sorted_as_numbers(field: str) -> None:
+    assert search(SortBy=field) == list(range(11, -1, -1))
+    assert search(SortBy=field, SortOrder="Ascending") == list(range(12))
+
+
+def test_jobs_without_the_property_come_last_in_either_order() -> None:
+    jobs = [job(1), job(2, FinalMetricDataList=[]), job(3)]
+    for order, expected in (("Ascending", [1, 3, 2]), ("Descending", [3, 1, 2])):
+        arguments = {
+            "Resource": "TrainingJob",
+            "SortBy": "Metrics.val:acc.top1",
+            "SortOrder": order,
+        }
+        results = search_jobs(jobs, arguments)["Results"]
+        assert numbers([each["TrainingJob"] for each in results]) == expected
+
+
+def test_numbers_come_before_texts() -> None:
+    jobs = [job(1, HyperParameters={"x": "b"}), job(2, HyperParameters={"x": "10"})]
+    jobs += [job(3, HyperParameters={"x": "9"}), job(4, HyperParameters={"x": "a"})]
+    arguments = {"Resource": "TrainingJob", "SortBy": "HyperParameters.x", "SortOrder": "Ascending"}
+    results = search_jobs(jobs, arguments)["Results"]
+    assert numbers([each["TrainingJob"] for each in results]) == [3, 2, 4, 1]
+
+
+#: (a filter, part of the refusal)
+BAD_FILTERS = {
+    "unknown property": (where("Nonsense", "Equals", "1"), "Unknown property Nonsense"),
+    "unknown part": (where("ResourceConfig.Count", "Equals", "1"), "Unknown property"),
+    "no key": (where("Metrics.", "Equals", "1"), "Unknown property"),
+    "a number that is none": (where("Metrics.loss", "LessThan", "low"), "low, is not a number"),
+    "not a number": (where("Metrics.loss", "LessThan", "nan"), "nan, is not a number"),
+    "a time that is none": (where("CreationTime", "LessThan", "soon"), "is not an ISO 8601"),
+    "order of texts": (where("TrainingJobName", "LessThan", "b"), "not supported for the text"),
+    "order of tags": (where("Tags.team", "LessThan", "1"), "not supported for the text"),
+    "part of a number": (where("Metrics.loss", "Contains", "1"), "not supported for the number"),
+    "list of times": (where("CreationTime", "In", "2026-11-22"), "not supported for the timestamp"),
+    "a structure": (where("ResourceConfig", "Equals", "1"), "not supported for the structure"),
+    "a text in order": (where("HyperParameters.lr", "LessThan", "b"), "b, is not a number"),
+    "no value": ({"Name": "TrainingJobName", "Operator": "Contains"}, "needs a Value"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILTERS)
+def test_a_bad_filter_is_refused_without_any_job(case: str) -> None:
+    bad, message = BAD_FILTERS[case]
+    expression = {"Filters": [bad]}
+    for each in (expression, {"Operator": "Or", "SubExpressions": [expression]}):
+        with pytest.raises(ApiError, match=message) as caught:
+            search_jobs([], {"Resource": "TrainingJob", "SearchExpression": each})
+        assert caught.value.code == "ValidationException"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"SortBy": "Nonsense"}, "Unknown property Nonsense"),
+        ({"SortBy": "OutputDataConfig"}, "which is a structure"),
+        (
+            {"SearchExpression": {"Filters": [where("TrainingJobName", "Contains", "a")] * 2}},
+            "'CONTAINS' operator usage limit of 1 exceeded.",
+        ),
+        (
+            {
+                "SearchExpression": {
+                    "NestedFilters": [
+                        {
+                            "NestedPropertyName": "OutputDataConfig",
+                            "Filters": [where("OutputDataConfig.KmsKeyId", "Equals", "a")],
+                        }
+                    ]
+                }
+            },
+            "has no nested properties",
+        ),
+        (
+            {
+                "SearchExpression": {
+                    "NestedFilters": [
+                        {
+                            "NestedPropertyName": "InputDataConfig",
+                            "Filters": [where("TrainingJobName", "Equals", "a")],
+                        }
+                    ]
+                }
+            },
+            "is not below InputDataConfig",
+        ),
+    ],
+    ids=["sort by", "sort by a structure", "contains twice", "no list", "not nested"],
+)
+def test_a_bad_search_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ApiError, match=re.escape(message)):
+        search_jobs([], {"Resource": "TrainingJob", **arguments})
+
+
+@pytest.mark.parametrize("time", [START.timestamp(), START.isoformat(), "2026-11-22T00:00:00Z"])
+def test_times_are_numbers_or_iso_8601(time: object) -> None:
+    arguments = parse_input("ListTrainingJobs", {"CreationTimeAfter": time})
+    assert arguments == {"CreationTimeAfter": START.timestamp()}
+
+
+@pytest.mark.parametrize("time", ["soon", [1], {}, 1e400, float("nan")], ids=str)
+def test_a_time_that_is_none(time: object) -> None:
+    with pytest.raises(ApiError, match="is not a time") as caught:
+        parse_input("ListTrainingJobs", {"CreationTimeAfter": time})
+    assert caught.value.code == "SerializationException"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from customer import BUCKET, GROUP, ROLE, Customer, channel, request
 from request_mutants import ELEVEN, MUTANTS
 
+from launcher.client.endpoint.next_token import encode_token
 from launcher.client.request.validation import aws_answer, find_violations
 
 GROUPS = {
@@ -194,16 +197,90 @@ def test_a_value_of_another_type(unchecked: Any) -> None:
         unchecked.describe_training_job(TrainingJobName=["a"])
 
 
-def test_a_page_that_does_not_exist(unchecked: Any) -> None:
-    with pytest.raises(ClientError, match="Invalid NextToken"):
-        unchecked.list_training_jobs(NextToken="nonsense")
+#: Not Base64, not JSON, not a pair, of another order, with keys of other types, nested too deep.
+BAD_TOKENS = ["nonsense", "\u00e9", "bm9uZQ==", "NQ==", "WzEsMiwzXQ==", "WyJhIiwgWyJiIiwgImMiXV0="]
+BAD_TOKENS += [
+    encode_token("ListTrainingJobs CreationTime descending", ["text", 5]),
+    encode_token("Search LastModifiedTime descending", [["text"], 5]),
+    urlsafe_b64encode(b"[" * 6000).decode(),
+]
+
+
+@pytest.mark.parametrize("token", BAD_TOKENS, ids=range(len(BAD_TOKENS)))
+@pytest.mark.parametrize("operation", ["list_training_jobs", "search", "list_models", "list_tags"])
+def test_a_token_of_no_page(customer: Customer, unchecked: Any, operation: str, token: str) -> None:
+    customer.ensure("has-tokens")
+    arguments = {
+        "search": {"Resource": "TrainingJob"},
+        "list_tags": {"ResourceArn": customer.describe("has-tokens")["TrainingJobArn"]},
+    }
+    with pytest.raises(ClientError) as caught:
+        getattr(unchecked, operation)(NextToken=token, **arguments.get(operation, {}))
+    assert caught.value.response["Error"] == {
+        "Code": "ValidationException",
+        "Message": "Invalid NextToken",
+    }
+
+
+def test_a_token_of_another_order(customer: Customer, unchecked: Any) -> None:
+    for name in ("first-of-two", "second-of-two"):
+        customer.ensure(name)
+    token = unchecked.list_training_jobs(MaxResults=1)["NextToken"]
+    assert unchecked.list_training_jobs(MaxResults=1, NextToken=token)["TrainingJobSummaries"]
+    for other in ({"SortBy": "Name"}, {"SortOrder": "Ascending"}):
+        with pytest.raises(ClientError, match="Invalid NextToken"):
+            unchecked.list_training_jobs(NextToken=token, **other)
+
+
+def test_a_page_that_is_too_large(unchecked: Any) -> None:
     with pytest.raises(ClientError, match="Member must have value less than or equal to 100"):
         unchecked.list_training_jobs(MaxResults=101)
 
 
 def test_what_else_sagemaker_has(unchecked: Any) -> None:
-    with pytest.raises(ClientError, match="does not support ListModels: it has training jobs only"):
-        unchecked.list_models()
+    with pytest.raises(ClientError, match="does not support DescribeModel: it has training jobs"):
+        unchecked.describe_model(ModelName="any")
+    assert unchecked.list_models()["Models"] == []
+    assert (
+        unchecked.list_hyper_parameter_tuning_jobs(StatusEquals="Completed")[
+            "HyperParameterTuningJobSummaries"
+        ]
+        == []
+    )
+    assert unchecked.search(Resource="Experiment")["Results"] == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "code"),
+    [
+        (
+            "list_training_jobs_for_hyper_parameter_tuning_job",
+            {"HyperParameterTuningJobName": "nobody"},
+            "ResourceNotFound",
+        ),
+        ("list_inference_recommendations_job_steps", {"JobName": "nobody"}, "ResourceNotFound"),
+        ("list_hyper_parameter_tuning_jobs", {"StatusEquals": "Good"}, "ValidationException"),
+        ("list_hyper_parameter_tuning_jobs", {"MaxResults": 0}, "ValidationException"),
+    ],
+)
+def test_lists_of_what_is_not_there(
+    unchecked: Any, operation: str, arguments: dict[str, Any], code: str
+) -> None:
+    with pytest.raises(ClientError) as caught:
+        getattr(unchecked, operation)(**arguments)
+    assert caught.value.response["Error"]["Code"] == code
+
+
+def test_every_list_is_answered(unchecked: Any) -> None:
+    model = unchecked.meta.service_model
+    lists = [
+        name
+        for name in model.operation_names
+        if name.startswith("List") and not model.operation_model(name).input_shape.required_members
+    ]
+    for name in lists:
+        answer = getattr(unchecked, xform_name(name))()
+        assert [value for value in answer.values() if isinstance(value, list)], name
 
 
 def test_an_error_of_the_endpoint_is_told_as_aws_does(customer: Customer) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from botocore.utils import parse_to_aware_datetime
 from botocore.validate import ParamValidator
 
 from launcher.client.endpoint.api_error import ApiError, validation_error
@@ -93,4 +94,12 @@ def _known_fields(value: object, shape: Shape) -> Any:
         }
     if shape.type_name == "list" and isinstance(value, list):
         return [_known_fields(each, shape.member) for each in value]
-    return value
+    return _seconds(value) if shape.type_name == "timestamp" else value
+
+
+def _seconds(value: Any) -> float:
+    """Return a time in seconds since the epoch; a client may send a number or ISO 8601."""
+    try:
+        return float(parse_to_aware_datetime(value).timestamp())
+    except (ValueError, TypeError, AttributeError, OverflowError, RuntimeError) as error:
+        raise ApiError("SerializationException", f"{value!r} is not a time") from error

@@ -7,7 +7,8 @@ nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -33,9 +34,27 @@ class JobRegistry:
     """The entries of all jobs, one file each."""
 
     folder: Path
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def write(self, name: str, entry: JobEntry) -> None:
         """Store a job's entry."""
+        with self._lock:
+            self._write(name, entry)
+
+    def change_tags(
+        self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> JobEntry | None:
+        """Change a job's tags and return its new entry; changes of several threads add up.
+
+        Returns None, and changes nothing, if there is no such job.
+        """
+        with self._lock:
+            if (entry := self.read(name)) is not None:
+                entry = JobEntry(region=entry.region, tags=change(entry.tags))
+                self._write(name, entry)
+            return entry
+
+    def _write(self, name: str, entry: JobEntry) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self._file(name), asdict(entry))
 
@@ -55,7 +74,8 @@ class JobRegistry:
 
     def remove(self, name: str) -> None:
         """Delete a job's entry, if there is one."""
-        self._file(name).unlink(missing_ok=True)
+        with self._lock:
+            self._file(name).unlink(missing_ok=True)
 
     def _file(self, name: str) -> Path:
         return self.folder / f"{name}.json"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from launcher.client.endpoint.api_error import validation_error
+from launcher.client.endpoint.next_token import decode_token, encode_token, invalid_token
 
 Document = Mapping[str, Any]
 _SORT_FIELDS = {
@@ -26,10 +24,12 @@ def list_jobs_page(documents: Iterable[Document], arguments: Mapping[str, Any]) 
     """
     wanted = [document for document in documents if _is_wanted(document, arguments)]
     field = _SORT_FIELDS[arguments.get("SortBy", "CreationTime")]
+    is_descending = arguments.get("SortOrder", "Descending") == "Descending"
     page, token = cut_page(
         wanted,
         key=lambda document: _sortable(document[field]),
-        is_descending=arguments.get("SortOrder", "Descending") == "Descending",
+        order=f"ListTrainingJobs {field}",
+        is_descending=is_descending,
         arguments=arguments,
     )
     status = arguments.get("StatusEquals")
@@ -41,6 +41,7 @@ def cut_page(
     documents: Iterable[Document],
     *,
     key: Callable[[Document], Any],
+    order: str,
     is_descending: bool,
     arguments: Mapping[str, Any],
     default_size: int = 10,
@@ -48,19 +49,23 @@ def cut_page(
     """Return one page in an order, and the token of the next page.
 
     The token holds the key and name of the last document, so jobs that appear or disappear between
-    pages do not matter.
+    pages do not matter. order: names the list and its key, for which alone its tokens are valid.
     """
+    order = f"{order} {'descending' if is_descending else 'ascending'}"
 
     def sort_key(document: Document) -> list[Any]:
         return [key(document), document["TrainingJobName"]]
 
     ordered = sorted(documents, key=sort_key, reverse=is_descending)
     if token := arguments.get("NextToken"):
-        last = _decode_token(token)
-        ordered = [each for each in ordered if _is_after(sort_key(each), last, is_descending)]
+        last = decode_token(token, order)
+        try:
+            ordered = [each for each in ordered if _is_after(sort_key(each), last, is_descending)]
+        except TypeError as error:  # keys of other types
+            raise invalid_token() from error
     page = ordered[: arguments.get("MaxResults", default_size)]
     is_more = len(ordered) > len(page)
-    return page, _encode_token(sort_key(page[-1])) if is_more else None
+    return page, encode_token(order, sort_key(page[-1])) if is_more else None
 
 
 def _is_wanted(document: Document, arguments: Mapping[str, Any]) -> bool:
@@ -87,15 +92,3 @@ def _sortable(value: object) -> Any:
 
 def _is_after(sort_key: list[object], last: list[object], is_descending: bool) -> bool:
     return sort_key < last if is_descending else sort_key > last
-
-
-def _encode_token(sort_key: list[object]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(sort_key).encode()).decode()
-
-
-def _decode_token(token: str) -> list[object]:
-    try:
-        key, name = json.loads(base64.urlsafe_b64decode(token))
-    except ValueError as error:
-        raise validation_error("Invalid NextToken") from error
-    return [key, name]

@@ -7,12 +7,13 @@ from typing import Any
 
 from launcher.client.endpoint.api_error import ApiError, validation_error
 from launcher.client.endpoint.api_model import parse_input, to_output
-from launcher.client.endpoint.job_operations import Jobs, not_found
-from launcher.client.endpoint.job_registry import JobEntry
+from launcher.client.endpoint.empty_lists import is_list, list_nothing
+from launcher.client.endpoint.job_operations import Jobs
 from launcher.client.endpoint.job_search import search_jobs
 from launcher.client.endpoint.listing import list_jobs_page
 from launcher.client.endpoint.log_operations import Logs
 from launcher.client.endpoint.s3_gateway import Objects
+from launcher.client.endpoint.tag_operations import TagOperations, check_tag_keys
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 
 Arguments = Mapping[str, Any]
@@ -25,6 +26,7 @@ class Operations:
         self._jobs = jobs
         self._objects = objects
         self._logs = logs
+        tags = TagOperations(jobs)
         self._operations: dict[str, Callable[[Arguments, str], Mapping[str, Any] | None]] = {
             "CreateTrainingJob": self._create,
             "DescribeTrainingJob": self._describe,
@@ -33,24 +35,26 @@ class Operations:
             "StopTrainingJob": self._stop,
             "UpdateTrainingJob": self._update,
             "DeleteTrainingJob": self._delete,
-            "AddTags": self._add_tags,
-            "ListTags": self._list_tags,
-            "DeleteTags": self._delete_tags,
+            "AddTags": tags.add_tags,
+            "ListTags": tags.list_tags,
+            "DeleteTags": tags.delete_tags,
         }
 
     def execute(self, name: str, arguments: Arguments, region: str) -> dict[str, Any]:
         """Return the operation's output document; raise ApiError."""
-        operation = self._operations.get(name)
-        if operation is None:
-            raise ApiError(
-                "UnknownOperationException",
-                f"launcher endpoint does not support {name}: it has training jobs only "
-                f"({', '.join(self._operations)})",
-            )
-        return to_output(name, operation(parse_input(name, arguments), region) or {})
+        if operation := self._operations.get(name):
+            return to_output(name, operation(parse_input(name, arguments), region) or {})
+        if is_list(name):
+            return to_output(name, list_nothing(name, parse_input(name, arguments)))
+        raise ApiError(
+            "UnknownOperationException",
+            f"launcher endpoint does not support {name}: it has training jobs only "
+            f"({', '.join(self._operations)})",
+        )
 
     def _create(self, arguments: Arguments, region: str) -> dict[str, object]:
         self._jobs.check_name(arguments["TrainingJobName"], region)
+        check_tag_keys(tag["Key"] for tag in arguments.get("Tags", ()))
         _check_locations(arguments, region, self._objects)
         return {"TrainingJobArn": self._jobs.create(arguments, region)}
 
@@ -77,31 +81,6 @@ class Operations:
             "UpdateTrainingJob changes the profiler, the warm pool or the remote debugging of a "
             "job, and a local job has none of them"
         )
-
-    # tags --------------------------------------------------------------------------------------
-
-    def _add_tags(self, arguments: Arguments, region: str) -> dict[str, object]:
-        name, entry = self._tagged(arguments, region)
-        added = {tag["Key"]: tag["Value"] for tag in arguments["Tags"]}
-        self._jobs.registry.write(name, JobEntry(region=region, tags={**entry.tags, **added}))
-        return self._list_tags(arguments, region)
-
-    def _list_tags(self, arguments: Arguments, region: str) -> dict[str, object]:
-        _, entry = self._tagged(arguments, region)
-        return {"Tags": [{"Key": key, "Value": value} for key, value in entry.tags.items()]}
-
-    def _delete_tags(self, arguments: Arguments, region: str) -> None:
-        name, entry = self._tagged(arguments, region)
-        left = {key: tag for key, tag in entry.tags.items() if key not in arguments["TagKeys"]}
-        self._jobs.registry.write(name, JobEntry(region=region, tags=left))
-
-    def _tagged(self, arguments: Arguments, region: str) -> tuple[str, JobEntry]:
-        """Return the name of the job that an ARN identifies, and its entry."""
-        name = arguments["ResourceArn"].rpartition("/")[2]
-        entry = self._jobs.registry.read(name)
-        if entry is None or arguments["ResourceArn"] != self._jobs.arn(name, region):
-            raise not_found()
-        return name, entry
 
 
 def _check_locations(request: Mapping[str, Any], region: str, objects: Objects) -> None:
