@@ -17,6 +17,7 @@ from launcher.client.endpoint.api_error import ApiError
 from launcher.client.endpoint.authenticator import Authenticator
 from launcher.client.endpoint.credential import credential_of
 from launcher.client.endpoint.log_operations import Logs
+from launcher.client.endpoint.metric_operations import Metrics
 from launcher.client.endpoint.operations import Operations
 from launcher.client.endpoint.rate_limiter import RateLimiter
 from launcher.client.endpoint.s3_gateway import Objects
@@ -44,6 +45,7 @@ class Application:
         rate_limiter: RateLimiter,
         operations: Operations,
         logs: Logs,
+        metrics: Metrics,
         objects: Objects,
         moto: Wsgi,
     ) -> None:
@@ -51,6 +53,7 @@ class Application:
         self._rate_limiter = rate_limiter
         self._operations = operations
         self._logs = logs
+        self._metrics = metrics
         self._objects = objects
         self._moto = moto
 
@@ -84,6 +87,8 @@ class Application:
             )
         if scope.service == "logs":
             return self._cloudwatch_logs(request, operation, scope.region)
+        if scope.service == "monitoring":
+            self._metrics.publish(scope.region)
         if scope.service == "s3":
             return self._s3(request)
         return self._call_moto(request.environ)

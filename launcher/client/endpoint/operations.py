@@ -12,6 +12,7 @@ from launcher.client.endpoint.job_operations import Jobs
 from launcher.client.endpoint.job_search import search_jobs
 from launcher.client.endpoint.listing import list_jobs_page
 from launcher.client.endpoint.log_operations import Logs
+from launcher.client.endpoint.metric_operations import Metrics
 from launcher.client.endpoint.s3_gateway import Objects
 from launcher.client.endpoint.tag_operations import TagOperations, check_tag_keys
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
@@ -22,10 +23,11 @@ Arguments = Mapping[str, Any]
 class Operations:
     """Answers SageMaker's operations; safe to call from several threads."""
 
-    def __init__(self, jobs: Jobs, objects: Objects, logs: Logs) -> None:
+    def __init__(self, jobs: Jobs, objects: Objects, logs: Logs, metrics: Metrics) -> None:
         self._jobs = jobs
         self._objects = objects
         self._logs = logs
+        self._metrics = metrics
         tags = TagOperations(jobs)
         self._operations: dict[str, Callable[[Arguments, str], Mapping[str, Any] | None]] = {
             "CreateTrainingJob": self._create,
@@ -73,6 +75,7 @@ class Operations:
     def _delete(self, arguments: Arguments, region: str) -> None:
         self._jobs.delete(arguments["TrainingJobName"], region)
         self._logs.delete_streams(arguments["TrainingJobName"], region)
+        self._metrics.delete(arguments["TrainingJobName"], region)
 
     def _update(self, arguments: Arguments, region: str) -> None:
         """Refuse an update: a local job has none of what AWS can change in a running job."""

@@ -11,6 +11,7 @@ jobs/<name>/request.json     the CreateTrainingJob request, as received
             unsent/          results and checkpoints that are not in S3 yet
             scratch          link to the hosts' short temporary folder
             platform.log     the output of the platform process
+            metrics.jsonl    each value of the job's metrics
             logs/            one file per host: algo-1-<start>.log
             hosts/algo-1/    one tree per host: ml/ is its /opt/ml
 """
@@ -119,6 +120,11 @@ class JobFolder:
     def platform_log(self) -> Path:
         """The log of the platform process."""
         return self.path / "platform.log"
+
+    @property
+    def metrics(self) -> Path:
+        """The file of the values of the job's metrics."""
+        return self.path / "metrics.jsonl"
 
     @property
     def lock(self) -> Path:

@@ -1,4 +1,4 @@
-"""FinalMetricDataList: the last value of each metric found in the hosts' logs."""
+"""Metrics of a job from its hosts' logs: each value, and FinalMetricDataList with the last ones."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.local.host_logs import log_streams, read_lines
 from launcher.client.sessions.local.job_description import RecordedMetric
 from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.metric_series import append_metrics
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest
@@ -57,17 +58,23 @@ class MetricScan:
         return [self._last[name] for name in self._names if name in self._last]
 
     def _read(self, *, is_over: bool) -> bool:
-        found = False
+        """Read new lines of every log, record their values; return True if there were any."""
+        found: list[RecordedMetric] = []
         for stream in log_streams(self._folder):
             lines, self._positions[stream.name] = read_lines(
                 self._folder, stream.name, self._positions.get(stream.name, 0), is_over=is_over
             )
             for line in lines:
-                found |= self._match(line)
-        return found
+                found += self._match(line)
+        if found:
+            append_metrics(self._folder, found)
+            self._last |= {metric["MetricName"]: metric for metric in found}
+        return bool(found)
 
-    def _match(self, line: str) -> bool:
-        found = False
+    def _match(self, line: str) -> list[RecordedMetric]:
+        """Return the values in a line, metric by metric."""
+        found: list[RecordedMetric] = []
+        now = time.time()
         for name, pattern in list(self._patterns.items()):
             try:
                 with _time_limit(_MATCH_SECONDS):
@@ -79,13 +86,11 @@ class MetricScan:
                     f"{_MATCH_SECONDS:.0f} s on a line of {len(line)} characters"
                 )
                 continue
-            if known := [value for value in values if value is not None]:
-                self._last[name] = {
-                    "MetricName": name,
-                    "Value": known[-1],
-                    "Timestamp": time.time(),
-                }
-                found = True
+            found += [
+                {"MetricName": name, "Value": value, "Timestamp": now}
+                for value in values
+                if value is not None
+            ]
         return found
 
 
