@@ -17,7 +17,7 @@ from launcher.client.endpoint.api_error import ApiError
 from launcher.client.endpoint.authenticator import Authenticator
 from launcher.client.endpoint.credential import credential_of
 from launcher.client.endpoint.log_operations import Logs
-from launcher.client.endpoint.metric_operations import Metrics
+from launcher.client.endpoint.metric_operations import CloudWatchMetrics
 from launcher.client.endpoint.operations import Operations
 from launcher.client.endpoint.rate_limiter import RateLimiter
 from launcher.client.endpoint.s3_gateway import Objects
@@ -45,7 +45,7 @@ class Application:
         rate_limiter: RateLimiter,
         operations: Operations,
         logs: Logs,
-        metrics: Metrics,
+        metrics: CloudWatchMetrics,
         objects: Objects,
         moto: Wsgi,
     ) -> None:

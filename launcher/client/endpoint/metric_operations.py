@@ -25,7 +25,7 @@ NAMESPACE = "/aws/sagemaker/TrainingJobs"
 _DIMENSION = "TrainingJobName"
 
 
-class Metrics:
+class CloudWatchMetrics:
     """Publishes the values of metric definitions, one data point for each match in a log."""
 
     def __init__(self, root: Path, registry: JobRegistry, account: str) -> None:

@@ -12,7 +12,7 @@ from launcher.client.endpoint.job_operations import Jobs
 from launcher.client.endpoint.job_search import search_jobs
 from launcher.client.endpoint.listing import list_jobs_page
 from launcher.client.endpoint.log_operations import Logs
-from launcher.client.endpoint.metric_operations import Metrics
+from launcher.client.endpoint.metric_operations import CloudWatchMetrics
 from launcher.client.endpoint.s3_gateway import Objects
 from launcher.client.endpoint.tag_operations import TagOperations, check_tag_keys
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
@@ -23,7 +23,9 @@ Arguments = Mapping[str, Any]
 class Operations:
     """Answers SageMaker's operations; safe to call from several threads."""
 
-    def __init__(self, jobs: Jobs, objects: Objects, logs: Logs, metrics: Metrics) -> None:
+    def __init__(
+        self, jobs: Jobs, objects: Objects, logs: Logs, metrics: CloudWatchMetrics
+    ) -> None:
         self._jobs = jobs
         self._objects = objects
         self._logs = logs

@@ -23,7 +23,7 @@ from launcher.client.endpoint.application import Application
 from launcher.client.endpoint.authenticator import LOOPBACK, Authenticator
 from launcher.client.endpoint.job_operations import Jobs
 from launcher.client.endpoint.log_operations import Logs
-from launcher.client.endpoint.metric_operations import Metrics
+from launcher.client.endpoint.metric_operations import CloudWatchMetrics
 from launcher.client.endpoint.operations import Operations
 from launcher.client.endpoint.rate_limiter import AWS_RATES, RateLimiter, parse_rates
 from launcher.client.endpoint.s3_gateway import Objects
@@ -104,7 +104,7 @@ def _application(setup: Setup, port: int, key: AccessKey) -> Application:
     objects.load()
     jobs = Jobs(setup.root, DEFAULT_ACCOUNT_ID, partial(_session, setup, port, key))
     logs = Logs(setup.root, jobs.registry, DEFAULT_ACCOUNT_ID)
-    metrics = Metrics(setup.root, jobs.registry, DEFAULT_ACCOUNT_ID)
+    metrics = CloudWatchMetrics(setup.root, jobs.registry, DEFAULT_ACCOUNT_ID)
     return Application(
         authenticator=Authenticator(port, partial(_secret, key)),
         rate_limiter=RateLimiter(setup.rates),
