@@ -9,6 +9,7 @@ import pytest
 from cut_model import partition
 
 from launcher import DataParallel, Estimator, JobSpec, ModelParallel, Mpi
+from launcher.client.endpoint.description_defaults import with_aws_defaults
 from launcher.client.estimator.from_description import constructor_arguments
 from launcher.client.estimator.sdk_v2_types import read_channel
 from launcher.client.request import JobLocation, build_document, build_request
@@ -92,3 +93,12 @@ def test_hyperparameters_of_other_clients_come_as_they_are() -> None:
     request = json.loads((GOLDEN / "homogeneous.json").read_text())
     request["HyperParameters"] = {"a": "text", "b": "1", "sagemaker_program": '"train.py"'}
     assert constructor_arguments(request, None)["hyperparameters"] == {"a": "text", "b": 1}
+
+
+def test_values_that_only_a_description_has_change_no_argument() -> None:
+    request = json.loads((GOLDEN / "homogeneous.json").read_text())
+    described = with_aws_defaults(request)
+    assert described["OutputDataConfig"]["KmsKeyId"] == ""
+    given, expected = (constructor_arguments(each, None) for each in (described, request))
+    for name in ("output_kms_key", "disable_output_compression", "max_run"):
+        assert given[name] == expected[name]

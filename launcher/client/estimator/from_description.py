@@ -52,6 +52,7 @@ def constructor_arguments(
         },
         **_model(description),
         "container_entry_point": () if command == CONTAINER_ENTRYPOINT else command,
+        "output_kms_key": options.get("output_kms_key") or None,  # AWS describes none as ""
         "disable_output_compression": options.get("disable_output_compression") == "NONE",
         "allow_restart_from_scratch": is_spot and "checkpoint_s3_uri" not in options,
     }
