@@ -38,6 +38,13 @@ class Page:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """Answer as AWS's JSON services do; the call, which moto lacks, is not passed on."""
+
+    fields: dict
+
+
+@dataclass(frozen=True)
 class Hold:
     """Pass the call on, and answer only when the front is closed."""
 
@@ -106,6 +113,9 @@ def serve(moto_address):
                 self.answer_refusal(fault)
             elif isinstance(fault, Page):
                 self.answer(fault.status, [("Content-Type", "text/html")], fault.content.encode())
+            elif isinstance(fault, Answer):
+                content = json.dumps(fault.fields).encode()
+                self.answer(200, [("Content-Type", "application/x-amz-json-1.1")], content)
             elif isinstance(fault, Cut) and not fault.after:
                 self.reset()
             else:

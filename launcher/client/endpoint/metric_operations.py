@@ -16,8 +16,8 @@ from moto.cloudwatch.models import Dimension, MetricDatum, cloudwatch_backends
 from launcher.client.endpoint.job_registry import JobRegistry
 from launcher.client.sessions.local.job_description import RecordedMetric
 from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.job_root import JobRoot
 from launcher.client.sessions.local.metric_series import read_metrics
-from launcher.client.sessions.local.storage_folder import StorageFolder
 from launcher.errors import JobNotFound
 
 #: Source: "Monitor training jobs using CloudWatch metrics", SageMaker developer guide.
@@ -29,7 +29,7 @@ class CloudWatchMetrics:
     """Publishes the values of metric definitions, one data point for each match in a log."""
 
     def __init__(self, root: Path, registry: JobRegistry, account: str) -> None:
-        self._store = StorageFolder(root)
+        self._store = JobRoot(root)
         self._registry = registry
         self._account = account
         self._lock = threading.Lock()

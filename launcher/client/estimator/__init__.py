@@ -5,5 +5,6 @@ The `sagemaker` package itself is never imported.
 
 from launcher.client.estimator.estimator import Estimator
 from launcher.client.estimator.frameworks import PyTorch, TensorFlow
+from launcher.client.estimator.training_job_analytics import TrainingJobAnalytics
 
-__all__ = ["Estimator", "PyTorch", "TensorFlow"]
+__all__ = ["Estimator", "PyTorch", "TensorFlow", "TrainingJobAnalytics"]

@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.estimator.job_keywords import DEFAULTS, JobKeywords
-from launcher.client.estimator.sdk_v2_types import (
-    as_groups,
-    as_hook,
-    as_request_part,
-    as_rules,
-    as_tags,
-)
+from launcher.client.estimator.sdk_v2_types import as_groups, as_rules
+from launcher.client.estimator.spec_attributes import CONVERSIONS, SpecAttributes
 from launcher.client.estimator.unknown_arguments import refusing_unknown
 from launcher.client.spec import JobSpec
 from launcher.client.spec.distributions.base import Distribution
-from launcher.client.spec.sdk_v2_distribution import as_distribution
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # mypy brings it; in `typing` from Python 3.11
 
-#: The arguments that SDK v2 takes in another form than a JobSpec.
-_CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
-    "entry_point": str,
-    "source_dir": str,
-    "dependencies": lambda paths: tuple(map(str, paths)),
-    "distribution": as_distribution,
-    "tags": as_tags,
-    "tensorboard_output_config": as_request_part,
-    "debugger_hook_config": as_hook,
-    "profiler_config": as_request_part,
-}
 
-
-class JobArguments:
+class JobArguments(SpecAttributes):
     """The constructor arguments of an Estimator, kept as `spec`.
 
     The arguments are those of SageMaker SDK v2's Estimator, with the same meaning; docs/jobs.md
@@ -183,20 +165,11 @@ class JobArguments:
             )
         )
 
-    def set_hyperparameters(self, **hyperparameters: object) -> None:
-        """Set hyperparameters, replacing those with the same names."""
-        values = {**self.spec.hyperparameters, **hyperparameters}
-        self.spec = self.spec.replace(hyperparameters=values)
-
-    def hyperparameters(self) -> dict[str, Any]:
-        """Return the hyperparameters, with their types."""
-        return dict(self.spec.hyperparameters)
-
 
 def _fields(**given: Any) -> dict[str, Any]:
     """Return the arguments as fields of a JobSpec; None stands for the field's empty default."""
     fields = {
-        name: _CONVERSIONS[name](value) if name in _CONVERSIONS else value
+        name: CONVERSIONS[name](value) if name in CONVERSIONS else value
         for name, value in given.items()
         if value is not None or DEFAULTS.get(name)
     }

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from launcher.client.estimator.arguments import JobArguments
 from launcher.client.estimator.from_description import constructor_arguments
-from launcher.client.estimator.printing import follow, print_notice
+from launcher.client.estimator.latest_job import LatestJob
 from launcher.client.estimator.sdk_v2_types import as_inputs
 from launcher.client.estimator.session_argument import (
     aws_session,
@@ -18,6 +18,7 @@ from launcher.client.estimator.session_argument import (
     own_session,
 )
 from launcher.client.jobs.job import Job
+from launcher.client.jobs.job_printing import follow, print_notice, prints_logs
 from launcher.client.jobs.retrying_session import with_resume_hint
 from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan, plan_job
@@ -31,15 +32,12 @@ from launcher.client.submit import draft_job
 EstimatorType = TypeVar("EstimatorType", bound="Estimator")
 
 
-class Estimator(JobArguments):
+class Estimator(LatestJob, JobArguments):
     """A training job to run once or several times; `JobArguments` lists its arguments.
 
     The job runs on this machine when the instance type is "local", when `sagemaker_session` is a
     LocalSession, or with `fit(..., local=True)`.
     """
-
-    #: The job that `fit` created last, or that `attach` found.
-    latest_training_job: Job | None = None
 
     def fit(
         self,
@@ -61,6 +59,7 @@ class Estimator(JobArguments):
 
         Raises SpecError for a bad description, and JobFailed or JobStopped if the job ends so.
         """
+        shown = prints_logs(logs)
         spec = self._with_inputs(inputs)
         if experiment_config is not None:
             spec = spec.replace(experiment_config=experiment_config)
@@ -71,9 +70,9 @@ class Estimator(JobArguments):
             # the caller of fit; `retry_capacity` adds a frame between fit and its attempts
             stacklevel = 5 if wait else 4
             job = _send(tried, session, its_name, max_cost, stacklevel=stacklevel)
-            self.latest_training_job = job
+            self._remember(job)
             if wait:
-                follow(job, logs=logs not in (None, False, "None"))
+                follow(job, logs=shown)
             return job
 
         if not wait:
@@ -110,18 +109,18 @@ class Estimator(JobArguments):
         """Return the job file that describes the same job to the command line."""
         return self._with_inputs(inputs).to_yaml()
 
-    @property
-    def model_data(self) -> str:
-        """The URI of the model of the latest job."""
-        if self.latest_training_job is None:
-            raise AttributeError("model_data: this estimator has not run a job; call fit() first")
-        return self.latest_training_job.model_data
-
     @classmethod
     def attach(
-        cls: type[EstimatorType], training_job_name: str, sagemaker_session: object = None
+        cls: type[EstimatorType],
+        training_job_name: object,
+        sagemaker_session: object = None,
+        model_channel_name: str = "model",
     ) -> EstimatorType:
         """Return an estimator for an existing job, created here or by another process.
+
+        training_job_name: a name, or an object: a Job, or a TrainingJob of SDK v3.
+        model_channel_name: the channel that is the job's model_uri; without it, a channel with the
+        content type of a model is.
 
         Its `latest_training_job` is that job. It has no source folder, so it cannot `fit` again.
 
@@ -129,9 +128,9 @@ class Estimator(JobArguments):
         """
         job = find_job(training_job_name, sagemaker_session)
         session = job.session
-        arguments = constructor_arguments(job.description(), job.document())
+        arguments = constructor_arguments(job.description(), job.document(), model_channel_name)
         estimator = cls(sagemaker_session=session, **arguments)
-        estimator.latest_training_job = job
+        estimator._remember(job)
         return estimator
 
     def _with_inputs(self, inputs: object) -> JobSpec:

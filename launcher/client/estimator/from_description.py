@@ -22,9 +22,13 @@ from launcher.shared import (
 
 
 def constructor_arguments(
-    description: Mapping[str, Any], document: JobDocument | None
+    description: Mapping[str, Any],
+    document: JobDocument | None,
+    model_channel: str = "model",
 ) -> dict[str, Any]:
     """Return an Estimator's arguments from the description of a job that it ran.
+
+    model_channel: the name of the channel of the model_uri.
 
     Missing are the source folder, of which only the job has a copy; the inputs, which are an
     argument of `fit`; and alternatives and capacity_retry, which are not part of a request.
@@ -50,7 +54,7 @@ def constructor_arguments(
             for name, value in options.get("environment", {}).items()
             if name != TOKEN_VARIABLE
         },
-        **_model(description),
+        **_model(description, model_channel),
         "container_entry_point": () if command == CONTAINER_ENTRYPOINT else command,
         "output_kms_key": options.get("output_kms_key") or None,  # AWS describes none as ""
         "disable_output_compression": options.get("disable_output_compression") == "NONE",
@@ -96,10 +100,16 @@ def _data_service_of(part: DataPart) -> DataService:
     )
 
 
-def _model(description: Mapping[str, Any]) -> dict[str, str]:
-    """Find the channel of a model_uri, identified by the content type that SDK v2 gives it."""
-    for channel in description.get("InputDataConfig", ()):
-        source = channel["DataSource"].get("S3DataSource", {})
-        if channel.get("ContentType") == MODEL_CONTENT and channel["ChannelName"] != CODE_CHANNEL:
-            return {"model_uri": source["S3Uri"], "model_channel_name": channel["ChannelName"]}
-    return {}
+def _model(description: Mapping[str, Any], named: str) -> dict[str, str]:
+    """Find the channel of a model_uri: by its name, or the content type that SDK v2 gives it."""
+    channels = [
+        channel
+        for channel in description.get("InputDataConfig", ())
+        if channel["ChannelName"] != CODE_CHANNEL and "S3DataSource" in channel["DataSource"]
+    ]
+    found = [channel for channel in channels if channel["ChannelName"] == named]
+    found += [channel for channel in channels if channel.get("ContentType") == MODEL_CONTENT]
+    if not found:
+        return {}
+    uri = found[0]["DataSource"]["S3DataSource"]["S3Uri"]
+    return {"model_uri": uri, "model_channel_name": found[0]["ChannelName"]}

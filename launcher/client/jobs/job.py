@@ -5,13 +5,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from launcher.client.jobs.artifacts import FileProgress, download_artifacts
 from launcher.client.jobs.bill import Bill, bill
 from launcher.client.jobs.failed_host import FailedHost, find_failed_host, host_of_reason, to_plain
 from launcher.client.jobs.follow import Deadline, JobFollower, StateChange
 from launcher.client.jobs.group_hosts import group_of_hosts, select_hosts, training_hosts
+from launcher.client.jobs.job_printing import (
+    print_line,
+    print_notice,
+    print_state,
+    prints_logs,
+)
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.merged_log import MergedLog
 from launcher.client.jobs.retrying_session import RetryingSession
@@ -55,6 +61,21 @@ class Job:
         return self.session.describe_training_job(TrainingJobName=self.name)
 
     @property
+    def job_name(self) -> str:
+        """The job's name, as SDK v2 calls it."""
+        return self.name
+
+    def describe(self) -> TrainingJobDescription:
+        """Return the current description, as SDK v2 calls it; see `description`."""
+        return self.description()
+
+    def rule_job_summary(self) -> list[dict[str, Any]]:
+        """Return the evaluation status of each rule of SageMaker Debugger and its profiler."""
+        now = dict(self.description())
+        statuses = ("DebugRuleEvaluationStatuses", "ProfilerRuleEvaluationStatuses")
+        return [dict(rule) for name in statuses for rule in cast("Any", now.get(name) or ())]
+
+    @property
     def status(self) -> str:
         """One of InProgress, Completed, Failed, Stopping or Stopped."""
         return str(self.description()["TrainingJobStatus"])
@@ -89,7 +110,7 @@ class Job:
 
     def wait(
         self,
-        logs: Callable[[LogLine], None] | None = None,
+        logs: Callable[[LogLine], None] | bool | str | None = None,
         states: Callable[[StateChange], None] | None = None,
         notices: Callable[[str], None] | None = None,
         *,
@@ -101,10 +122,19 @@ class Job:
         a sentence for every idle minute, and when the platform does not respond; timeout: maximum
         seconds to wait.
 
+        As in SDK v2, `logs="All"` or True prints lines, states and notices, `"None"` or False only
+        notices, and the job's failure or stop is then raised as JobFailed or JobStopped.
+
         Raises StillRunning at the timeout. After `give_up_seconds` without a response, raises
         Unreachable, CredentialsExpired or the platform's last error. The job continues in all
         cases.
         """
+        if isinstance(logs, bool | str):
+            shown = prints_logs(logs)
+            line, state = (print_line, print_state) if shown else (None, None)
+            self.wait(line, states or state, notices or print_notice, timeout=timeout)
+            self.raise_for_status()
+            return self
         follower = self._follower(
             read_logs=logs is not None, notices=notices or _discard, timeout=timeout
         )

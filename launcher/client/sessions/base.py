@@ -28,7 +28,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -187,6 +187,32 @@ class PlatformSession(Protocol):
 
         No lines means that there are no more for now.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricPoint:
+    """The average of a metric in one period; time: its start, in seconds since the epoch."""
+
+    time: float
+    value: float
+
+
+@runtime_checkable
+class HasMetricAverages(Protocol):
+    """A session whose platform keeps the metrics of its jobs over time, beside their logs."""
+
+    def metric_averages(
+        self, job_name: str, metric: str, start: datetime, end: datetime, period: int
+    ) -> list[MetricPoint]:
+        """Return a metric's average of each period (seconds) that has values, by time."""
+
+
+@runtime_checkable
+class CanUpdateJobs(Protocol):
+    """A session whose platform can change a running job."""
+
+    def update_training_job(self, **request: Any) -> None:
+        """Change a running job; the arguments are those of UpdateTrainingJob."""
 
 
 def is_session(given: object) -> TypeGuard[PlatformSession]:

@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.request.images import image_of
 from launcher.client.request.prepared import redacted
 from launcher.client.sessions.aws import (
     caller_identity,
     cloudwatch_logs,
+    cloudwatch_metrics,
     s3_storage,
     sagemaker_jobs,
 )
@@ -22,7 +23,7 @@ from launcher.client.sessions.aws.bundle_cache import BundleCache
 from launcher.client.sessions.aws.clients import Clients
 from launcher.client.sessions.aws.create_job import Creation
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
-from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
+from launcher.client.sessions.base import LogEvent, LogStream, MetricPoint, Platform, Progress
 from launcher.client.sessions.default_values import DefaultValue, read_defaults
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.errors import Problem, SpecError
@@ -151,6 +152,10 @@ class AwsSession:
         """Ask a job to stop; do nothing if it is ending or has ended."""
         sagemaker_jobs.stop(self._clients, TrainingJobName)
 
+    def update_training_job(self, **request: Any) -> None:
+        """Change a running job; the arguments are those of UpdateTrainingJob."""
+        sagemaker_jobs.update(self._clients, **request)
+
     @property
     def poll_seconds(self) -> float:
         """Seconds between two status checks; fewer when the endpoint is on this machine."""
@@ -218,6 +223,14 @@ class AwsSession:
             self.describe_training_job(TrainingJobName=job_name)
             return [], position or ""
         return found
+
+    # metrics -----------------------------------------------------------------------------------
+
+    def metric_averages(
+        self, job_name: str, metric: str, start: datetime, end: datetime, period: int
+    ) -> list[MetricPoint]:
+        """Return a metric's average of each period from CloudWatch, by time."""
+        return cloudwatch_metrics.averages(self._clients, job_name, metric, start, end, period)
 
     # the default bucket ------------------------------------------------------------------------
 

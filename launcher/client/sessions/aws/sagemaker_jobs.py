@@ -56,6 +56,17 @@ def stop(clients: Clients, name: str) -> None:
             raise
 
 
+def update(clients: Clients, **request: Any) -> None:
+    """Change a running job; the arguments are those of UpdateTrainingJob."""
+
+    def call() -> None:
+        with clients.client("sagemaker") as sagemaker:
+            sagemaker.update_training_job(**request)
+
+    name = request["TrainingJobName"]
+    _translate_not_found(clients, name, lambda: retry(call, _RETRY_POLICY, is_throttled))
+
+
 def summaries(
     clients: Clients, filters: Mapping[str, object], limit: int | None
 ) -> TrainingJobList:

@@ -1,0 +1,190 @@
+"""The attributes of an Estimator by SDK v2's names: they read and change its JobSpec.
+
+estimator.instance_count = 2   # estimator.spec.instance_count
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, overload
+
+from launcher.client.estimator.sdk_v2_types import (
+    as_groups,
+    as_hook,
+    as_request_part,
+    as_rules,
+    as_tags,
+)
+from launcher.client.spec import JobSpec
+from launcher.client.spec.sdk_v2_distribution import as_distribution
+
+#: The values that SDK v2 takes in another form than a JobSpec.
+CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
+    "entry_point": str,
+    "source_dir": str,
+    "dependencies": lambda paths: tuple(map(str, paths)),
+    "distribution": as_distribution,
+    "tags": as_tags,
+    "tensorboard_output_config": as_request_part,
+    "debugger_hook_config": as_hook,
+    "profiler_config": as_request_part,
+}
+
+
+class SpecAttribute:
+    """One field of the JobSpec; None stands for its empty default, as in the constructor."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+        self.__doc__ = f"The job's {name}: see JobSpec."
+
+    @overload
+    def __get__(self, estimator: None, owner: type) -> SpecAttribute: ...
+    @overload
+    def __get__(self, estimator: SpecAttributes, owner: type) -> Any: ...
+    def __get__(self, estimator: SpecAttributes | None, owner: type) -> Any:
+        return self if estimator is None else getattr(estimator.spec, self.name)
+
+    def __set__(self, estimator: SpecAttributes, value: Any) -> None:
+        if value is None:
+            value = getattr(_EMPTY, self.name)
+        elif self.name in CONVERSIONS:
+            value = CONVERSIONS[self.name](value)
+        estimator.spec = estimator.spec.replace(**{self.name: value})
+
+
+_EMPTY = JobSpec()
+
+
+class SpecAttributes:
+    """The fields of `spec` as attributes; a change takes effect in the next `fit`.
+
+    `hyperparameters`, `enable_network_isolation` and `enable_remote_debug` are methods, as in SDK
+    v2.
+    """
+
+    spec: JobSpec
+
+    entry_point = SpecAttribute()
+    task = SpecAttribute()
+    source_dir = SpecAttribute()
+    dependencies = SpecAttribute()
+    instance_type = SpecAttribute()
+    instance_count = SpecAttribute()
+    data_service = SpecAttribute()
+    environment = SpecAttribute()
+    volume_size = SpecAttribute()
+    volume_kms_key = SpecAttribute()
+    keep_alive_period_in_seconds = SpecAttribute()
+    training_plan = SpecAttribute()
+    instance_placement_config = SpecAttribute()
+    capacity_retry = SpecAttribute()
+    image_uri = SpecAttribute()
+    algorithm_arn = SpecAttribute()
+    framework = SpecAttribute()
+    framework_version = SpecAttribute()
+    py_version = SpecAttribute()
+    container_entry_point = SpecAttribute()
+    container_arguments = SpecAttribute()
+    container_log_level = SpecAttribute()
+    training_repository_access_mode = SpecAttribute()
+    training_repository_credentials_provider_arn = SpecAttribute()
+    input_mode = SpecAttribute()
+    model_uri = SpecAttribute()
+    model_channel_name = SpecAttribute()
+    output_path = SpecAttribute()
+    output_kms_key = SpecAttribute()
+    disable_output_compression = SpecAttribute()
+    code_location = SpecAttribute()
+    max_run = SpecAttribute()
+    use_spot_instances = SpecAttribute()
+    max_wait = SpecAttribute()
+    checkpoint_s3_uri = SpecAttribute()
+    checkpoint_local_path = SpecAttribute()
+    allow_restart_from_scratch = SpecAttribute()
+    max_retry_attempts = SpecAttribute()
+    role = SpecAttribute()
+    base_job_name = SpecAttribute()
+    tags = SpecAttribute()
+    subnets = SpecAttribute()
+    security_group_ids = SpecAttribute()
+    encrypt_inter_container_traffic = SpecAttribute()
+    enable_session_tag_chaining = SpecAttribute()
+    metric_definitions = SpecAttribute()
+    enable_sagemaker_metrics = SpecAttribute()
+    experiment_config = SpecAttribute()
+    tensorboard_output_config = SpecAttribute()
+    debugger_hook_config = SpecAttribute()
+    profiler_config = SpecAttribute()
+    profiler_rules = SpecAttribute()
+    disable_profiler = SpecAttribute()
+    enable_infra_check = SpecAttribute()
+    extra_request = SpecAttribute()
+
+    @property
+    def instance_groups(self) -> Any:
+        """The job's instance groups: see JobSpec."""
+        return self.spec.instance_groups
+
+    @instance_groups.setter
+    def instance_groups(self, groups: Any) -> None:
+        self.spec = self.spec.replace(instance_groups=as_groups(groups or (), None))
+
+    @property
+    def distribution(self) -> Any:
+        """The way training starts; SDK v2's dictionary also names the group that trains.
+
+        See JobSpec.
+        """
+        return self.spec.distribution
+
+    @distribution.setter
+    def distribution(self, distribution: Any) -> None:
+        self.spec = self.spec.replace(
+            distribution=as_distribution(distribution),
+            instance_groups=as_groups(self.spec.instance_groups, distribution),
+        )
+
+    @property
+    def rules(self) -> Any:
+        """Debugger's rules; rules of its profiler are added to `profiler_rules` when they are set.
+
+        See JobSpec.
+        """
+        return self.spec.rules
+
+    @rules.setter
+    def rules(self, rules: Any) -> None:
+        debugger, profiler = as_rules(rules or ())
+        profiler_rules = profiler or self.spec.profiler_rules
+        self.spec = self.spec.replace(rules=debugger, profiler_rules=profiler_rules)
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """Return the hyperparameters, with their types."""
+        return dict(self.spec.hyperparameters)
+
+    def set_hyperparameters(self, **hyperparameters: Any) -> None:
+        """Set hyperparameters, replacing those with the same names."""
+        values = {**self.spec.hyperparameters, **hyperparameters}
+        self.spec = self.spec.replace(hyperparameters=values)
+
+    def enable_network_isolation(self) -> bool:
+        """Return whether the containers are cut off from the network outside the job."""
+        return self.spec.enable_network_isolation
+
+    def get_remote_debug_config(self) -> dict[str, bool] | None:
+        """Return the request's RemoteDebugConfig; None if nothing is sent."""
+        enabled = self.spec.enable_remote_debug
+        return None if enabled is None else {"EnableRemoteDebug": enabled}
+
+    def get_session_chaining_config(self) -> dict[str, bool] | None:
+        """Return the request's SessionChainingConfig; None if nothing is sent."""
+        enabled = self.spec.enable_session_tag_chaining
+        return None if enabled is None else {"EnableSessionTagChaining": enabled}
+
+    def get_vpc_config(self) -> dict[str, list[str]] | None:
+        """Return the request's VpcConfig; None without one."""
+        subnets, groups = self.spec.subnets, self.spec.security_group_ids
+        if not subnets or not groups:
+            return None
+        return {"Subnets": list(subnets), "SecurityGroupIds": list(groups)}

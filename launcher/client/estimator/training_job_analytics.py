@@ -1,0 +1,123 @@
+"""TrainingJobAnalytics: the metrics of a training job over time, as SDK v2's class of that name."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from launcher.client.estimator.session_argument import find_job
+from launcher.client.jobs.metric_records import (
+    PERIOD_SECONDS,
+    MetricRecord,
+    TimeRange,
+    records_from_cloudwatch,
+    records_from_logs,
+)
+from launcher.errors import CloudError, LauncherError
+
+_COLUMNS = ("timestamp", "metric_name", "value")
+
+
+class TrainingJobAnalytics:
+    """The values of a job's metrics; read on first use, and kept until `clear_cache`.
+
+    They come from the hosts' logs: each printed value, on every session. Where the logs have none
+    (they are gone, or not readable), CloudWatch's averages by `period` seconds are read.
+
+    training_job_name: a name, or a job of Launcher or the sagemaker package. metric_names: default,
+    all that the job defines. sagemaker_session: as of an Estimator. start_time, end_time: default,
+    the job's. source: "logs" or "cloudwatch" reads that one only.
+
+    Raises JobNotFound.
+    """
+
+    #: CloudWatch's namespace of the metrics.
+    CLOUDWATCH_NAMESPACE = "/aws/sagemaker/TrainingJobs"
+
+    def __init__(
+        self,
+        training_job_name: Any,
+        metric_names: Sequence[str] | None = None,
+        sagemaker_session: Any = None,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        period: int | None = None,
+        *,
+        source: str | None = None,
+    ) -> None:
+        if source not in (None, "logs", "cloudwatch"):
+            raise LauncherError(f'source="{source}" is unknown: write "logs" or "cloudwatch"')
+        self._job = find_job(training_job_name, sagemaker_session)
+        self._names = metric_names or None
+        self._within = TimeRange(start=start_time, end=end_time)
+        self._period = period or PERIOD_SECONDS
+        self._source = source
+        self._records: list[MetricRecord] | None = None
+
+    def __repr__(self) -> str:
+        return f"TrainingJobAnalytics({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The name of the training job."""
+        return self._job.name
+
+    def clear_cache(self) -> None:
+        """Forget the values, so that they are read again."""
+        self._records = None
+
+    def records(self) -> list[MetricRecord]:
+        """Return each value with its metric, time and host, by time."""
+        if self._records is None:
+            self._records = self._read()
+        return self._records
+
+    def dataframe(self, force_refresh: bool = False) -> Any:
+        """Return a pandas DataFrame with SDK v2's columns: timestamp, metric_name and value.
+
+        timestamp: seconds since the metric's first value. Raises LauncherError without pandas.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise LauncherError(
+                "a DataFrame needs pandas: pip install pandas, or use records()"
+            ) from error
+        if force_refresh:
+            self.clear_cache()
+        return pandas.DataFrame(self._rows(), columns=list(_COLUMNS))
+
+    def export_csv(self, filename: str | os.PathLike[str]) -> None:
+        """Write the columns of `dataframe` to a file, with pandas' numbers of the rows."""
+        with open(filename, "w", newline="", encoding="utf-8") as file:  # noqa: PTH123 (any path)
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerow(("", *_COLUMNS))
+            rows.writerows((number, *row) for number, row in enumerate(self._rows()))
+
+    def _rows(self) -> list[tuple[float, str, float]]:
+        """Return SDK v2's rows: metric by metric, each by time from its first value."""
+        by_metric: dict[str, list[MetricRecord]] = {name: [] for name in self._names or ()}
+        for record in self.records():
+            by_metric.setdefault(record.metric_name, []).append(record)
+        return [
+            (record.time - of_one[0].time, name, record.value)
+            for name, of_one in by_metric.items()
+            for record in of_one
+        ]
+
+    def _read(self) -> list[MetricRecord]:
+        if self._source == "cloudwatch":
+            return self._from_cloudwatch()
+        try:
+            found = records_from_logs(self._job, self._names, self._within)
+        except CloudError:
+            if self._source == "logs":
+                raise
+            return self._from_cloudwatch()
+        return found or ([] if self._source else self._from_cloudwatch())
+
+    def _from_cloudwatch(self) -> list[MetricRecord]:
+        return records_from_cloudwatch(self._job, self._names, self._within, self._period)

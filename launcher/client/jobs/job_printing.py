@@ -1,0 +1,65 @@
+"""The output of a notebook that follows a job: lines, states and notices, on stdout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from launcher.errors import LauncherError
+
+if TYPE_CHECKING:
+    from launcher.client.jobs.follow import StateChange
+    from launcher.client.jobs.job import Job
+    from launcher.client.jobs.log_line import LogLine
+
+#: SDK v2's values of `logs`, and whether they print. It prints its rules' states in any case.
+_PRINTS = {"All": True, "Training": True, "Rules": False, "None": False}
+
+
+def prints_logs(logs: bool | str | None) -> bool:
+    """Return whether SDK v2's `logs` asks for the lines of all hosts.
+
+    Raises LauncherError for an unknown value.
+    """
+    if not isinstance(logs, str):
+        return bool(logs)
+    if logs not in _PRINTS:
+        names = ", ".join(f'"{name}"' for name in _PRINTS)
+        raise LauncherError(f'logs="{logs}" is unknown: write True, False, or one of {names}')
+    return _PRINTS[logs]
+
+
+def follow(job: Job, *, logs: bool) -> None:
+    """Wait until a job has ended; Ctrl-C detaches and prints how to reattach.
+
+    logs: whether to print log lines and states; notices about stalls are always printed.
+    """
+    if logs:
+        print(f"Job {job.name}", flush=True)
+    try:
+        job.wait(
+            logs=print_line if logs else None,
+            states=print_state if logs else None,
+            notices=print_notice,
+        )
+    except KeyboardInterrupt:
+        print(
+            f"\nDetached; job {job.name} goes on. latest_training_job.wait() comes back to it, and "
+            "latest_training_job.stop() ends it.",
+            flush=True,
+        )
+        raise
+
+
+def print_line(line: LogLine) -> None:
+    """Print a line of a host, with its group and host."""
+    print(f"{line.group}/{line.host} | {line.readable}", flush=True)
+
+
+def print_state(state: StateChange) -> None:
+    """Print a change of the job's state."""
+    print(state, flush=True)
+
+
+def print_notice(notice: str) -> None:
+    """Print a notice: the job is silent, the service does not answer, or a retry follows."""
+    print(f"({notice})", flush=True)

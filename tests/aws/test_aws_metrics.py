@@ -1,0 +1,68 @@
+"""The metrics of a job in CloudWatch, from which SDK v2's analytics are made too."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from front import Refuse
+
+from launcher import Refused, TrainingJobAnalytics
+from launcher.client.sessions.aws.cloudwatch_metrics import NAMESPACE
+
+#: An hour some days ago: CloudWatch takes no values older than two weeks.
+START = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0) - timedelta(days=5)
+#: More than the 1,440 periods of one answer.
+DAYS = 3
+#: moto describes every job with one metric of its own.
+NAMES = ["loss", "test:dcg"]
+
+
+@pytest.fixture
+def job(past, prepared):
+    past("sagemaker").create_training_job(**prepared("job-1").request)
+    values = [{"after": 0, "value": 1.0}, {"after": 30, "value": 3.0}, {"after": 60, "value": 0.5}]
+    values.append({"after": DAYS * 24 * 3600, "value": 0.25})
+    past("cloudwatch").put_metric_data(
+        Namespace=NAMESPACE,
+        MetricData=[
+            {
+                "MetricName": "loss",
+                "Dimensions": [{"Name": "TrainingJobName", "Value": "job-1"}],
+                "Timestamp": START + timedelta(seconds=each["after"]),
+                "Value": each["value"],
+            }
+            for each in values
+        ],
+    )
+    return "job-1"
+
+
+def read(job, session, **options):
+    end = START + timedelta(days=DAYS, minutes=1)
+    options = {"start_time": START, "end_time": end, **options}
+    return TrainingJobAnalytics(job, NAMES, session, **options).records()
+
+
+def test_averages_of_each_minute_of_any_number_of_days(job, session):
+    found = [(record.metric_name, record.value, record.host) for record in read(job, session)]
+    assert found == [("loss", 2.0, None), ("loss", 0.5, None), ("loss", 0.25, None)]
+    first = read(job, session)[0].time
+    assert first == START.timestamp()
+
+
+def test_a_longer_period_has_fewer_values(job, session):
+    values = [record.value for record in read(job, session, period=3600)]
+    assert values == [1.5, 0.25]
+
+
+def test_throttling_is_waited_for(job, session, front):
+    front.meet("GetMetricStatistics", Refuse("ThrottlingException", "Rate exceeded"))
+    assert len(read(job, session, source="cloudwatch")) == 3
+
+
+def test_lines_that_cannot_be_read_leave_cloudwatch(job, session, front):
+    front.meet("DescribeLogStreams", *[Refuse("AccessDeniedException", "no logs for you")] * 9)
+    assert len(read(job, session)) == 3
+    with pytest.raises(Refused, match="no logs for you"):
+        read(job, session, source="logs")
