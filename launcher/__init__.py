@@ -10,7 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from launcher.client.estimator import Estimator, PyTorch, TensorFlow, TrainingJobAnalytics
+    from launcher.client.estimator import (
+        Estimator,
+        HuggingFace,
+        PyTorch,
+        TensorFlow,
+        TrainingJobAnalytics,
+    )
     from launcher.client.jobs.job import Job
     from launcher.client.jobs.log_line import LogLine
     from launcher.client.planning.partition_view import Partition
@@ -66,6 +72,7 @@ _HOMES = {
     "Estimator": "client.estimator",
     "PyTorch": "client.estimator",
     "TensorFlow": "client.estimator",
+    "HuggingFace": "client.estimator",
     "TrainingJobAnalytics": "client.estimator",
     "InstanceGroup": "client.spec",
     "CapacityRetry": "client.spec",
@@ -119,6 +126,7 @@ __all__ = [
     "Estimator",
     "PyTorch",
     "TensorFlow",
+    "HuggingFace",
     "TrainingJobAnalytics",
     "InstanceGroup",
     "CapacityRetry",

@@ -153,9 +153,11 @@ def _versions(draw: st.DrawFn) -> dict[str, Any]:
     framework = draw(st.sampled_from([None, "pytorch", "tensorflow"]))
     if framework is None:
         return {}
+    version = draw(st.sampled_from([None, "2.2", "2.2.0"]))
     return {
         "framework": framework,
-        "framework_version": draw(st.sampled_from([None, "2.2", "2.2.0"])),
+        "framework_version": version,
+        "transformers_version": version and draw(st.sampled_from([None, "4.56", "4.56.2"])),
         "py_version": draw(st.sampled_from([None, "py310"])),
     }
 

@@ -1,4 +1,4 @@
-"""The three constructors name every argument: for help(), inspect, mypy and IDEs alike."""
+"""The constructors name every argument: for help(), inspect, mypy and IDEs alike."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from typing import Any
 
 import pytest
 
-from launcher import Estimator, JobSpec, PyTorch, TensorFlow
+from launcher import Estimator, HuggingFace, JobSpec, PyTorch, TensorFlow
 
 #: Fields of a JobSpec that are no argument: `fit` takes the inputs, and no user writes `where`.
 NOT_ARGUMENTS = {"inputs", "where"}
 #: Arguments that are no field of a JobSpec.
-NOT_FIELDS = {"sagemaker_session", "model_dir"}
+NOT_FIELDS = {"sagemaker_session", "model_dir", "pytorch_version", "tensorflow_version"}
 #: What each constructor sets or adds.
-OWN = {Estimator: (set(), set()), PyTorch: ({"framework"}, set())}
-OWN[TensorFlow] = ({"framework"}, {"model_dir"})
+OWN = {
+    Estimator: (set(), set()),
+    PyTorch: ({"framework", "transformers_version"}, set()),
+    TensorFlow: ({"framework", "transformers_version"}, {"model_dir"}),
+    HuggingFace: ({"framework", "framework_version"}, {"pytorch_version", "tensorflow_version"}),
+}
 
-CONSTRUCTORS = pytest.mark.parametrize("kind", [Estimator, PyTorch, TensorFlow])
+CONSTRUCTORS = pytest.mark.parametrize("kind", list(OWN))
 
 
 def parameters(kind: type[Estimator]) -> Mapping[str, inspect.Parameter]:
@@ -52,7 +56,7 @@ def test_the_arguments_are_the_fields_of_a_job(kind) -> None:
 def test_types_and_defaults_are_those_of_the_estimator(kind) -> None:
     own = parameters(Estimator)
     for name, parameter in parameters(kind).items():
-        if name == "model_dir":
+        if name in OWN[kind][1]:
             continue
         assert parameter.annotation == own[name].annotation, name
         if (kind, name) != (TensorFlow, "entry_point"):

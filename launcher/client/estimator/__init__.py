@@ -1,10 +1,10 @@
-"""Estimator, PyTorch and TensorFlow: jobs described with the SageMaker SDK's arguments.
+"""Estimators: jobs described with the SageMaker SDK's arguments.
 
 The `sagemaker` package itself is never imported.
 """
 
 from launcher.client.estimator.estimator import Estimator
-from launcher.client.estimator.frameworks import PyTorch, TensorFlow
+from launcher.client.estimator.frameworks import HuggingFace, PyTorch, TensorFlow
 from launcher.client.estimator.training_job_analytics import TrainingJobAnalytics
 
-__all__ = ["Estimator", "PyTorch", "TensorFlow", "TrainingJobAnalytics"]
+__all__ = ["Estimator", "HuggingFace", "PyTorch", "TensorFlow", "TrainingJobAnalytics"]

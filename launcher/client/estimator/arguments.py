@@ -41,6 +41,7 @@ class JobArguments(SpecAttributes):
         framework: str | None = None,
         framework_version: str | None = None,
         py_version: str | None = None,
+        transformers_version: str | None = None,
         **more: Unpack[JobKeywords],
     ) -> None:
         """Describe a job; nothing is sent.
@@ -83,6 +84,8 @@ class JobArguments(SpecAttributes):
                 "tensorflow".
             framework_version: Selects AWS's image if image_uri is not given.
             py_version: Python of AWS's image, such as "py311".
+            transformers_version: Selects Hugging Face's image on top of the
+                framework's version.
             container_entry_point: The container's command in a job without a
                 script.
             container_arguments: The arguments of that command.
@@ -161,6 +164,7 @@ class JobArguments(SpecAttributes):
                 framework=framework,
                 framework_version=framework_version,
                 py_version=py_version,
+                transformers_version=transformers_version,
                 **more,
             )
         )

@@ -1,4 +1,4 @@
-"""Estimators with framework-specific arguments: PyTorch and TensorFlow."""
+"""Estimators with framework-specific arguments: PyTorch, TensorFlow and HuggingFace."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from launcher.client.estimator.estimator import Estimator
 from launcher.client.estimator.job_keywords import FrameworkKeywords
 from launcher.client.estimator.unknown_arguments import refusing_unknown
 from launcher.client.spec.distributions.base import Distribution
+from launcher.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # mypy brings it; in `typing` from Python 3.11
@@ -80,3 +81,68 @@ class TensorFlow(Estimator):
             py_version=py_version,
             **more,
         )
+
+
+def _refuse_unclear_image(
+    transformers_version: str | None,
+    tensorflow_version: str | None,
+    pytorch_version: str | None,
+    image_uri: str | None,
+) -> None:
+    """Raise SpecError for versions that name no image of Hugging Face's, as SDK v2 does."""
+    if tensorflow_version and pytorch_version:
+        what = "tensorflow_version and pytorch_version are both given"
+        fix = "keep one of them: an image has one framework"
+    elif bool(tensorflow_version or pytorch_version) is bool(transformers_version) or image_uri:
+        return
+    else:
+        what = "an image has a transformers_version and a pytorch_version; one of them is missing"
+        fix = 'write for example transformers_version="4.56", pytorch_version="2.8"'
+    raise SpecError([Problem(what=what, where="transformers_version", fix=fix)])
+
+
+class HuggingFace(Estimator):
+    """An Estimator with the argument order of SageMaker SDK v2's HuggingFace.
+
+    transformers_version: selects AWS's Hugging Face image if image_uri is not given, together with
+    pytorch_version: that of PyTorch in the image, or tensorflow_version: that of TensorFlow.
+    py_version: as in PyTorch.
+    """
+
+    @refusing_unknown(FrameworkKeywords)
+    def __init__(
+        self,
+        py_version: str | None = None,
+        entry_point: str | os.PathLike[str] = "",
+        transformers_version: str | None = None,
+        tensorflow_version: str | None = None,
+        pytorch_version: str | None = None,
+        source_dir: str | os.PathLike[str] | None = None,
+        hyperparameters: Mapping[str, object] | None = None,
+        image_uri: str | None = None,
+        distribution: Distribution | Mapping[str, object] | None = None,
+        **more: Unpack[FrameworkKeywords],
+    ) -> None:
+        _refuse_unclear_image(transformers_version, tensorflow_version, pytorch_version, image_uri)
+        super().__init__(
+            image_uri,
+            entry_point=entry_point,
+            source_dir=source_dir,
+            hyperparameters=hyperparameters,
+            distribution=distribution,
+            framework="tensorflow" if tensorflow_version else "pytorch",
+            framework_version=tensorflow_version or pytorch_version,
+            py_version=py_version,
+            transformers_version=transformers_version,
+            **more,
+        )
+
+    @property
+    def pytorch_version(self) -> str | None:
+        """The version of PyTorch; None with TensorFlow."""
+        return self.spec.framework_version if self.spec.framework == "pytorch" else None
+
+    @property
+    def tensorflow_version(self) -> str | None:
+        """The version of TensorFlow; None with PyTorch."""
+        return self.spec.framework_version if self.spec.framework == "tensorflow" else None

@@ -84,6 +84,7 @@ class SpecAttributes:
     framework = SpecAttribute()
     framework_version = SpecAttribute()
     py_version = SpecAttribute()
+    transformers_version = SpecAttribute()
     container_entry_point = SpecAttribute()
     container_arguments = SpecAttribute()
     container_log_level = SpecAttribute()

@@ -13,10 +13,12 @@ import importlib.util
 import io
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from launcher.client import catalogue
+from launcher.client.request.huggingface_images import known_huggingface_image
 from launcher.client.spec import InstanceGroup, JobSpec, Toolkit
 from launcher.client.spec.roles import assign_roles
 from launcher.errors import Problem, SpecError
@@ -43,13 +45,29 @@ def image_of(spec: JobSpec, region: str) -> str | None:
             "write framework: pytorch, or framework: tensorflow",
             where="framework_version",
         )
+    instance_type = _deciding_group(spec).instance_type
+    if spec.transformers_version is not None:
+        return _huggingface_image(spec, spec.transformers_version, instance_type, region)
     return find_image(
         spec.framework,
         spec.framework_version,
         spec.py_version,
-        _deciding_group(spec).instance_type,
+        instance_type,
         region,
         libraries=spec.distribution.strategies if isinstance(spec.distribution, Toolkit) else None,
+    )
+
+
+def _huggingface_image(spec: JobSpec, transformers: str, instance_type: str, region: str) -> str:
+    """Return Hugging Face's image for a version of transformers and of its framework."""
+    version = str(spec.framework_version)
+    if not _has_package() and spec.framework == "pytorch" and _has_accelerators(instance_type):
+        known = known_huggingface_image(transformers, version, spec.py_version, region)
+        if known is not None:
+            return known
+    base = f"{spec.framework}{version}"
+    return find_image(
+        "huggingface", transformers, spec.py_version, instance_type, region, base=base
     )
 
 
@@ -61,14 +79,17 @@ def find_image(
     region: str,
     *,
     libraries: Mapping[str, Any] | None = None,
+    base: str | None = None,
 ) -> str:
     """Return the URI of a framework's training image, which depends on the type's accelerators.
 
     libraries: AWS's own libraries, as SDK v2 writes them; version 2 of the model parallel library
     has images of its own.
+    base: the framework and version below it, such as "pytorch2.1.0" below Hugging Face's.
 
     Raises SpecError if there is no such image, or if the package is not installed.
     """
+    below = {} if base is None else {"base_framework_version": base}
     with _silence():
         retrieve = _retriever()
         try:
@@ -80,6 +101,7 @@ def find_image(
                     instance_type=instance_type,
                     image_scope="training",
                     **_image_family(framework, version, instance_type, libraries or {}),
+                    **below,
                 )
             )
         except (
@@ -89,7 +111,8 @@ def find_image(
             OSError,
         ) as error:  # what it raises for a missing image
             told = " ".join(str(error).split())
-            wanted = f"{framework} {version}{f' ({py_version})' if py_version else ''}"
+            details = ", ".join(filter(None, (base, py_version)))
+            wanted = f"{framework} {version}{f' ({details})' if details else ''}"
             raise _refused(
                 f"{_release()} knows no image of {wanted} for {instance_type} in {region}: {told}",
                 "use a version that it knows, upgrade it (pip install -U sagemaker), or give "
@@ -121,7 +144,7 @@ def _image_family(
 
 def _retriever() -> Callable[..., Any]:
     """Return the package's own look-up function."""
-    if importlib.util.find_spec(_PACKAGE) is None:
+    if not _has_package():
         raise _refused(
             "the image of a framework_version is looked up in the sagemaker package, which is not "
             "installed",
@@ -139,6 +162,13 @@ def _retriever() -> Callable[..., Any]:
         retrieve: Callable[..., Any] = module.retrieve
         return retrieve
     raise _broken(f"it has neither {' nor '.join(_MODULES)}")
+
+
+def _has_package() -> bool:
+    try:
+        return importlib.util.find_spec(_PACKAGE) is not None
+    except ValueError:  # a module without a spec stands in its place
+        return _PACKAGE in sys.modules and sys.modules[_PACKAGE] is not None
 
 
 def _release() -> str:

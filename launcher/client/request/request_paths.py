@@ -77,6 +77,7 @@ ELSEWHERE: Mapping[str, str] = {
     "framework": "the choice of the image",
     "framework_version": "the choice of the image",
     "py_version": "the choice of the image",
+    "transformers_version": "the choice of the image",
     "container_log_level": "the toolkit's hyperparameters",
     "model_uri": "a channel of the inputs",
     "model_channel_name": "a channel of the inputs",

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from launcher.client.request.builder import JobLocation
+from launcher.client.request.image_python import python_problems
 from launcher.client.request.images import image_of
 from launcher.client.request.job_names import check_name, job_name
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
@@ -35,6 +36,8 @@ def place(spec: JobSpec, session: PlatformSession, name: str) -> JobLocation:
     Raises SpecError when the spec lacks something that this session needs.
     """
     image, problems = _image(spec, session.default_image)
+    if not session.platform.runs_here:  # hosts on this machine use no image
+        problems += python_problems(spec, image)
     problems += check_name(name)
     if not session.platform.reads_files:
         problems += _places_of_this_machine(spec)
@@ -60,6 +63,7 @@ def place_offline(spec: JobSpec, name: str) -> JobLocation:
     Raises SpecError naming the fields that the spec lacks.
     """
     image, problems = _image(spec, _image_offline)
+    problems += python_problems(spec, image)
     problems += check_name(name)
     if spec.role is None:
         problems.append(_missing("role", "the ARN of the job's IAM role", _ASK_AWS))

@@ -69,6 +69,8 @@ class JobSpec:
     framework: str | None = None
     framework_version: str | None = None
     py_version: str | None = None
+    #: The image is Hugging Face's, on top of the framework's version.
+    transformers_version: str | None = None
     #: The container's command in a job without a script; Launcher then does not start.
     container_entry_point: Sequence[str] = ()
     container_arguments: Sequence[str] = ()

@@ -25,6 +25,7 @@ _FRAMEWORKS = ("pytorch", "tensorflow")
 _VERSIONS = {
     "framework_version": (re.compile(r"\d+(\.\d+){1,2}"), "2.2 or 2.2.0"),
     "py_version": (re.compile(r"py\d+"), "py310"),
+    "transformers_version": (re.compile(r"\d+(\.\d+){1,2}"), "4.56 or 4.56.2"),
 }
 _ACCESS = ("training_repository_access_mode",)
 _PROVIDER = ("training_repository_credentials_provider_arn",)
@@ -84,6 +85,15 @@ def _version_problems(spec: JobSpec) -> Iterator[Problem]:
             what = f"{field} is given, but no framework"
             fix = f"write framework: {' or '.join(_FRAMEWORKS)}"
             yield Problem(path=(field,), about=(("framework",),), what=what, fix=fix)
+    has_base = spec.framework_version is not None or spec.image_uri is not None
+    if spec.transformers_version is not None and not has_base:
+        yield Problem(
+            path=("transformers_version",),
+            about=(("framework_version",),),
+            what="transformers_version is given, but no framework_version",
+            fix="write the version of PyTorch or TensorFlow that the image has, such as "
+            'framework_version: "2.8"',
+        )
 
 
 def _command_problems(spec: JobSpec) -> Iterator[Problem]:
