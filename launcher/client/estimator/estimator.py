@@ -105,6 +105,11 @@ class Estimator(LatestJob, JobArguments):
         session = own or aws_session(self.sagemaker_session)
         return dict(draft_job(spec, session, name, offline=not (own or resolve)).request)
 
+    def training_image_uri(self) -> str | None:
+        """Return the image that the next job starts in; None if it must be given."""
+        session = self._session(self.spec, local=None)
+        return self.spec.image_uri or session.default_image(self.spec)
+
     def to_yaml(self, inputs: object = None) -> str:
         """Return the job file that describes the same job to the command line."""
         return self._with_inputs(inputs).to_yaml()

@@ -57,6 +57,11 @@ class Clients:
         with self.client("sagemaker") as client:
             return urlsplit(client.meta.endpoint_url).hostname in _THIS_MACHINE
 
+    @property
+    def boto_session(self) -> Any:
+        """The boto3 session: the user's own, or one with boto3's usual configuration."""
+        return self._boto()
+
     @contextmanager
     def client(self, service: str) -> Iterator[Any]:
         """Yield a service's client, and translate its errors into ours while it is used."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.aws.aws_session import AwsSession
+from launcher.client.sessions.aws.sdk_v2_calls import SdkV2Calls
 from launcher.client.sessions.s3_uris import bucket_and_key
 from launcher.errors import Problem, SpecError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _UPLOADS = 10
 
 
-class Session(AwsSession):
+class Session(SdkV2Calls):
     """An AwsSession with the data methods of SDK v2's `sagemaker.Session`."""
 
     def __init__(

@@ -1,0 +1,116 @@
+"""Calls of SDK v2's `sagemaker.Session` that notebooks make beside training, on our session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from launcher.client.sessions.aws import caller_identity
+from launcher.client.sessions.aws.aws_session import AwsSession
+from launcher.errors import LauncherError
+
+if TYPE_CHECKING:
+    from launcher.shared.training_job_types import TrainingJobDescription
+
+
+class SdkV2Calls(AwsSession):
+    """An AwsSession with SDK v2's names for the account, its jobs and the objects in S3."""
+
+    #: SDK v2's mark of its LocalSession, which this is not.
+    local_mode = False
+
+    @property
+    def boto_session(self) -> Any:
+        """The boto3 session of all calls."""
+        return self._clients.boto_session
+
+    @property
+    def sagemaker_client(self) -> Any:
+        """A boto3 client of SageMaker."""
+        return self.boto_session.client("sagemaker", region_name=self.region)
+
+    @property
+    def s3_client(self) -> Any:
+        """A boto3 client of S3."""
+        return self.boto_session.client("s3", region_name=self.region)
+
+    def account_id(self) -> str:
+        """Return the AWS account's 12 digits."""
+        return self.account
+
+    def get_caller_identity_arn(self) -> str:
+        """Return the ARN of the role or user that this session calls as."""
+        return caller_identity.caller_arn(self._clients, self._notify)
+
+    def expand_role(self, role: str) -> str:
+        """Return the ARN of a role that is given by name or ARN."""
+        return self.role_arn(role)
+
+    def describe_training_job(
+        self,
+        job_name: str | None = None,
+        *,
+        TrainingJobName: str = "",  # noqa: N803 (AWS)
+    ) -> TrainingJobDescription:
+        """Return the description of a job; SDK v2 gives its name by position."""
+        return super().describe_training_job(TrainingJobName=job_name or TrainingJobName)
+
+    def stop_training_job(
+        self,
+        job_name: str | None = None,
+        *,
+        TrainingJobName: str = "",  # noqa: N803 (AWS)
+    ) -> None:
+        """Ask a job to stop; SDK v2 gives its name by position."""
+        super().stop_training_job(TrainingJobName=job_name or TrainingJobName)
+
+    def list_s3_files(self, bucket: str, key_prefix: str) -> list[str]:
+        """Return the keys below a prefix, in S3's order."""
+        return [str(entry["Key"]) for entry in self._objects(bucket, key_prefix)]
+
+    def read_s3_file(self, bucket: str, key_prefix: str) -> str:
+        """Return the text of an object."""
+        with self._clients.client("s3") as s3:
+            content: bytes = s3.get_object(Bucket=bucket, Key=key_prefix)["Body"].read()
+        return content.decode("utf-8")
+
+    def upload_string_as_file_body(
+        self, body: str, bucket: str, key: str, kms_key: str | None = None
+    ) -> str:
+        """Store a text as an object; return its URI."""
+        uri = f"s3://{bucket}/{key}"
+        self.upload(body.encode("utf-8"), uri, kms_key=kms_key)
+        return uri
+
+    def download_data(self, path: str | Path, bucket: str, key_prefix: str = "") -> list[str]:
+        """Copy an object, or everything below a prefix, into a folder; return the files."""
+        files = []
+        for key in self.list_s3_files(bucket, key_prefix):
+            if key.endswith("/"):  # consoles store an empty object for a folder
+                continue
+            file = Path(path) / _below(key, key_prefix)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self.download(f"s3://{bucket}/{key}", file)
+            files.append(str(file))
+        return files
+
+    def _objects(self, bucket: str, prefix: str) -> Iterator[dict[str, Any]]:
+        with self._clients.client("s3") as s3:
+            pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+            for page in pages:
+                yield from page.get("Contents", ())
+
+
+def _below(key: str, prefix: str) -> Path:
+    """Return where an object goes: its key without the prefix's folders.
+
+    Raises LauncherError for a key that would leave the folder.
+    """
+    folder = prefix.rstrip("/") + "/"
+    if not prefix or not key.startswith(folder):  # the object itself, or one of a similar name
+        folder = prefix.rpartition("/")[0] + "/" if "/" in prefix else ""
+    below = Path(key[len(folder) :].lstrip("/"))
+    if ".." in below.parts:
+        raise LauncherError(f"the object {key!r} cannot be copied: its key leaves the folder")
+    return below
