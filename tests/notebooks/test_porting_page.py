@@ -21,7 +21,7 @@ def without_imports(cell):
 
 def test_only_the_imports_change():
     kinds = [kind for kind, _ in CELLS]
-    assert kinds.count("both") == 3
+    assert kinds.count("both") == 4
     before = CELLS[kinds.index("v2")][1]
     after = CELLS[kinds.index("v2") + 1][1]
     assert without_imports(before) == without_imports(after)

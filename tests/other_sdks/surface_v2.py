@@ -70,12 +70,12 @@ def top_level():
 print(
     json.dumps(
         {
-            "Estimators": sorted(
+            "estimator": sorted(
                 set().union(*(members(dir(made)) | members(vars(made)) for made in estimators))
             ),
-            "A job": sorted(members(dir(_TrainingJob))),
-            "A session": sorted(members(dir(session))),
-            "Classes and functions": sorted(public(estimator_classes() | top_level())),
+            "job": sorted(members(dir(_TrainingJob))),
+            "session": sorted(members(dir(session))),
+            "class": sorted(public(estimator_classes() | top_level())),
         }
     )
 )

@@ -19,6 +19,8 @@ class SdkV2Calls(AwsSession):
 
     #: SDK v2's mark of its LocalSession, which this is not.
     local_mode = False
+    #: SDK v2's prefix of all that it stores in the default bucket.
+    default_bucket_prefix: str | None = None
 
     @property
     def boto_session(self) -> Any:
