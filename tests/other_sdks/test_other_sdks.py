@@ -154,3 +154,37 @@ def test_the_dry_run_through_the_aws_cli(customer: Customer, source: Path) -> No
         *("--cli-input-json", "file://request.json"),
     )
     check_job(customer, "by-cli", host="algo-2")
+
+
+OBJECTS = {
+    "sagemaker-v2": "from sagemaker.estimator import _TrainingJob\n"
+    "named = _TrainingJob(sagemaker_session=None, job_name='job-1')\n",
+    "sagemaker-v3": "from sagemaker.core.resources import TrainingJob\n"
+    "named = TrainingJob(training_job_name='job-1')\n",
+}
+ATTACH = """
+from launcher import MemorySession, PyTorch
+session = MemorySession()
+made = PyTorch("train.py", role="arn:aws:iam::111122223333:role/Training", image_uri="image:1",
+               instance_type="ml.m5.large", instance_count=1, sagemaker_session=session)
+made.fit(job_name="job-1", logs=False)
+print("ATTACHED", PyTorch.attach(named, session).latest_training_job.job_name)
+"""
+
+
+@pytest.mark.parametrize(
+    "library", [pytest.param(name, marks=pytest.mark.library(name)) for name in OBJECTS]
+)
+def test_a_job_of_another_sdk_is_attached(tmp_path: Path, library: str) -> None:
+    (tmp_path / "train.py").write_text("print('hello')\n")
+    program = OBJECTS[library] + ATTACH
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"], "AWS_DEFAULT_REGION": "us-east-1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert "ATTACHED job-1" in done.stdout, done.stderr
