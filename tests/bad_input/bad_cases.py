@@ -271,6 +271,15 @@ _PLACES: Sequence[_Row] = [
             "output_path: file:///out\n",
         ),
     ),
+    (
+        "An image has Python 3.10 or newer",
+        "`--dry-run`, an image with `py39`",
+        _run(
+            "--dry-run",
+            job=GOOD + "image_uri: registry/pytorch-training:1.13.1-gpu-py39\n"
+            "role: arn:aws:iam::111122223333:role/R\noutput_path: s3://bucket/out\n",
+        ),
+    ),
     ("A job for AWS needs a region", "no `--local`", _run()),
     (
         "A distribution of SDK v2 has a known name",
