@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import dataclass
 
 from launcher.client.doctor.host_needs import unmet_needs
+from launcher.client.doctor.requirement_checks import missing_requirements
 from launcher.client.jobs.job import Job
 from launcher.client.request.prepared import Submission
 from launcher.client.sessions.base import PlatformSession
@@ -65,7 +66,9 @@ def draft_job(
     Raises SpecError with every problem.
     """
     placed = place_job(spec, session, name, offline=offline)
-    needs = unmet_needs(spec) if session.platform.runs_here else ()
+    needs = [*unmet_needs(spec)] if session.platform.runs_here else []
+    if not session.platform.installs:
+        needs += missing_requirements(spec)
     return JobDraft(**vars(placed), unmet_needs=tuple(needs))
 
 

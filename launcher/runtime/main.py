@@ -22,6 +22,7 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.job_host import FAILURE_GRACE, HostFailed, JobEnded, JobHost, StopRequested
 from launcher.runtime.outcome_decider import SETTLE, JobOutcome
+from launcher.runtime.requirements_install import install_requirements
 from launcher.runtime.starters.registry import starter_for
 from launcher.runtime.toolkit_variables import child_environment
 from launcher.shared import HostFailure, MlPaths, Role
@@ -63,6 +64,7 @@ def _run_host(paths: MlPaths) -> int:
     host.install_signal_handlers()
     emit("host_started", role=environment.cluster.group.role.value, pid=os.getpid())
     try:
+        install_requirements(host)
         run_role(host)
     except HostFailed as error:
         return _exit_after_failure(host, error)

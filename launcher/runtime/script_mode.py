@@ -3,8 +3,8 @@
 Serves jobs that name no program (ContainerEntrypoint) but a script in their hyperparameters, as SDK
 v2 submits them. The script finds what sagemaker-training 5.1.4 provides: its folder, arguments and
 SM_* variables; torchrun over the hosts of the distribution's group, or over the host's own group if
-none is named; and a failure file in the toolkit's wording. Two differences are intentional: SIGTERM
-reaches the script, and requirements.txt is not installed.
+none is named; and a failure file in the toolkit's wording. requirements.txt is installed by the
+platform. One difference is intentional: SIGTERM reaches the script.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from typing import Any
 
 from launcher.runtime import failure_file, hyperparameters, processes
 from launcher.runtime.environment import Environment, paths_here, read_config
-from launcher.runtime.event_log import emit
 from launcher.runtime.output import Output
+from launcher.runtime.requirements_install import report_provided
 from launcher.runtime.toolkit_variables import child_environment, count_gpus, count_neurons
 from launcher.shared import (
     DEFAULT_ML_ROOT,
     FAILURE_REASON_LIMIT,
+    REQUIREMENTS_FILE,
     JobDocument,
     MlPaths,
     Role,
@@ -58,8 +59,8 @@ def main(archive: str | None = None) -> int:
     except (tarfile.TarError, OSError, EOFError) as error:
         failure_file.write_reason(paths, f"the archive of the script cannot be unpacked: {error}")
         return 1
-    if (code / "requirements.txt").exists():
-        emit("requirements_not_installed", why="a local job runs in this machine's Python as it is")
+    if (code / REQUIREMENTS_FILE).exists():
+        report_provided(REQUIREMENTS_FILE)
     command = _command(environment, settings, code, program)
     return _run(command, variables | {"PYTHONPATH": _search_path(code)}, code, paths)
 

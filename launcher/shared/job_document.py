@@ -160,10 +160,10 @@ class JobDocument:
     A document states the lowest version that supports its content. Version 2 added commands;
     version 3 MPI; version 4 a data service's local workers, checksums and metrics; version 5 tasks
     and parallel settings; version 6 cuts from measurements; version 7 starters of other packages
-    with their settings, and data engines by name.
+    with their settings, and data engines by name; version 8 requirements of a group's own.
     """
 
-    VERSION = 7
+    VERSION = 8
 
     roles: Mapping[str, Role]
     trainer: TrainerPart
@@ -171,6 +171,8 @@ class JobDocument:
     #: The program of each command group's hosts, by the group's name.
     commands: Mapping[str, CommandPart] = field(default_factory=dict)
     hyperparameter_types: Mapping[str, str] = field(default_factory=dict)
+    #: The file that a group has in place of requirements.txt, by the group's name.
+    requirements: Mapping[str, str] = field(default_factory=dict)
     #: Seconds that a host waits for first contact with the others.
     start_timeout: float = 3600.0
 
@@ -181,6 +183,7 @@ class JobDocument:
             {
                 "version": self._lowest_version(),
                 **({"commands": commands} if commands else {}),
+                **({"requirements": dict(self.requirements)} if self.requirements else {}),
                 "roles": {group: role.value for group, role in self.roles.items()},
                 "trainer": self.trainer.to_fields(),
                 "data": self.data and self.data.to_fields(),
@@ -194,7 +197,8 @@ class JobDocument:
     def _lowest_version(self) -> int:
         of_data = 1 if self.data is None else self.data.lowest_version
         of_commands = 2 if self.commands else 1
-        return max(of_data, of_commands, self.trainer.lowest_version)
+        of_requirements = 8 if self.requirements else 1
+        return max(of_data, of_commands, of_requirements, self.trainer.lowest_version)
 
     @classmethod
     def from_json(cls, text: str) -> JobDocument:
@@ -225,5 +229,6 @@ class JobDocument:
                 for group, part in raw.get("commands", {}).items()
             },
             hyperparameter_types=raw["hyperparameter_types"],
+            requirements=raw.get("requirements", {}),
             start_timeout=raw["start_timeout"],
         )

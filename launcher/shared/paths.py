@@ -78,6 +78,8 @@ CODE_CHANNEL = "code"
 LAUNCH_SCRIPT = "launch.py"
 BUNDLE_FILE = "bundle.tar.gz"
 DOCUMENT_FILE = "launcher.json"
+#: The file in the source folder whose packages are installed before the script starts.
+REQUIREMENTS_FILE = "requirements.txt"
 #: The file with the cuts of the model, in jobs that have one.
 PARTITION_FILE = "partition.json"
 #: The two top folders of the bundle, unpacked into the ML root: the user's code and our job world.

@@ -16,6 +16,12 @@ CPUS_VARIABLE = "LAUNCHER_HOST_CPUS"
 CHECKPOINT_VARIABLE = "LAUNCHER_CHECKPOINT_DIR"
 #: The effect of losing a host (HostFailure): set by a platform that does not fail the job for it.
 HOST_FAILURE_VARIABLE = "LAUNCHER_HOST_FAILURE"
+#: Set by a platform that has installed the packages of requirements.txt, or was told not to
+#: ("installed", "not-installed"); hosts then leave that to it.
+REQUIREMENTS_VARIABLE = "LAUNCHER_REQUIREMENTS"
+#: Seconds that the installation of requirements.txt may take: set by the user.
+INSTALL_TIMEOUT_VARIABLE = "LAUNCHER_INSTALL_TIMEOUT"
+DEFAULT_INSTALL_TIMEOUT = 1800.0
 
 #: For every process of a job: JSON {"group": ["address", ...]}, the addresses to connect to.
 #: LAUNCHER_HOSTS_<GROUP> has those of one group, separated by commas. The group's name is in

@@ -97,6 +97,10 @@ FILES = {
         "dataset_module_missing": "A dataset's module travels with the job",
         "dataset_function_missing": "A dataset's function is in its module",
         "datasets_without_source_dir": "Modules travel only with a source_dir",
+        "requirements_of_a_group": "The requirements file of a group travels with the job",
+        "requirements_without_source_dir": "Without source_dir, no requirements file travels",
+        "requirements_and_toolkit": "AWS's toolkit installs one requirements.txt on every host",
+        "requirements_in_isolation": "With network isolation, wheels travel with the job",
     },
     "Channels": {
         "channel_called_code": "The name of the code's channel is taken",

@@ -84,13 +84,19 @@ def test_a_script(s3_bench: Bench, cloud: Cloud) -> None:
     cloud.put(**{"digits/a": "A"})
     request = asked(s3_bench, channels=[channel("digits", "s3://bucket/digits")])
     description = run(
-        s3_bench, cloud, request, train_py=TELLS, helper_py="WORD = 'hello'", requirements_txt="x"
+        s3_bench,
+        cloud,
+        request,
+        train_py=TELLS,
+        helper_py="WORD = 'hello'",
+        requirements_txt="numpy>=1",
     )
 
     assert description["TrainingJobStatus"] == "Completed", description
     assert any("its script mode is played" in note for note in description["LocalNotes"])
     lines = s3_bench.lines()["algo-1"]
-    assert lines[0].startswith("launcher: requirements_not_installed host=algo-1")
+    assert lines[0].startswith("launcher: requirements host=algo-1")
+    assert lines[0].endswith("file=requirements.txt platform=installed")
     assert lines[1] == "hello ['--epochs', '3', '--name', 'abc'] code"
     assert json.loads(lines[2]) == {
         "SM_HPS": '{"epochs":3,"name":"abc"}',

@@ -30,6 +30,11 @@ _HOST_FAILURE = click.option(
     default=HostFailure.FAIL.value,
     help="When a local host dies: fail the job, or continue while its group has other hosts.",
 )
+_NO_INSTALL = click.option(
+    "--no-install",
+    is_flag=True,
+    help="With a local job: leave requirements.txt alone, and say what is missing.",
+)
 _DRY_RUN = click.option(
     "--dry-run", is_flag=True, help="Print the CreateTrainingJob request without sending it."
 )
@@ -48,6 +53,22 @@ _UPLOAD = click.option(
 def local_host_options(verb: Verb) -> Verb:
     """Add --isolation and --host-failure to a verb."""
     return _ISOLATION(_HOST_FAILURE(verb))
+
+
+def local_run_options(verb: Verb) -> Verb:
+    """Add the options of local hosts and --no-install to the verb that runs a job."""
+    return local_host_options(_NO_INSTALL(verb))
+
+
+def local_session_arguments(
+    session: str, isolation: str | None, host_failure: str, no_install: bool
+) -> dict[str, Any]:
+    """Return the arguments of a session for the options of local jobs; none for other sessions."""
+    if session == "local":
+        return {"isolation": isolation, "host_failure": host_failure, "install": not no_install}
+    if no_install:
+        raise click.UsageError("--no-install goes with a local job")
+    return {}
 
 
 def dry_run_options(verb: Verb) -> Verb:

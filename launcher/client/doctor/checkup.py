@@ -7,7 +7,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from launcher.client.doctor import cloud_checks as aws
-from launcher.client.doctor import job_file_checks, machine_checks, package_checks
+from launcher.client.doctor import (
+    job_file_checks,
+    machine_checks,
+    package_checks,
+    requirement_checks,
+)
 from launcher.client.doctor.check_result import CheckResult, Checkup, Level
 from launcher.client.sessions.completed_spec import with_defaults
 from launcher.client.sessions.default_values import read_defaults
@@ -50,6 +55,7 @@ def _findings(job_file: Path | None, changes: Iterable[str], cloud: bool) -> Ite
         find_session = aws_session if cloud else local_session
         offline = cloud and not _is_reachable(aws_findings)
         yield from job_file_checks.check_job(job_file, spec, find_session, offline=offline)
+        yield from requirement_checks.check(spec, cloud=cloud)
 
 
 def _is_reachable(aws_findings: Iterable[CheckResult]) -> bool:

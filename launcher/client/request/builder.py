@@ -113,6 +113,11 @@ def build_document(spec: JobSpec, partition: PartitionFile | None = None) -> Job
         hyperparameter_types={
             name: _type_word(value) for name, value in spec.hyperparameters.items()
         },
+        requirements={
+            group.instance_group_name: group.requirements
+            for group in spec.groups
+            if group.requirements is not None
+        },
         start_timeout=float(min(spec.max_run, (spec.data_service or DataService()).start_timeout)),
     )
 

@@ -58,6 +58,7 @@ class Platform:
     judge: returns the violations of a request against the platform's limits, without any call.
     is_transient: returns whether the same call may succeed later, after an error.
     runs_here: whether hosts run in this Python, so that its packages are what they have.
+    installs: whether the packages of requirements.txt are installed before a script starts.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Platform:
     judge: RequestJudge = field(repr=False)
     is_transient: Callable[[CloudError], bool] = field(repr=False)
     runs_here: bool = False
+    installs: bool = True
 
 
 @dataclass(frozen=True)

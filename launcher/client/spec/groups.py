@@ -30,6 +30,8 @@ class InstanceGroup:
     lifetime: "train" (the default for None): the program is stopped when training ends and must
         not exit before; "own": it exits by itself, and the job waits for it.
     alternatives: instance types to try, in this order, when AWS has no capacity for the first.
+    requirements: the file in source_dir with the packages of these hosts, in place of
+        requirements.txt.
     """
 
     instance_group_name: str
@@ -40,6 +42,7 @@ class InstanceGroup:
     ready: Ready | None = None
     lifetime: Lifetime | None = None
     alternatives: Sequence[str] = ()
+    requirements: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", self._choice(Role, self.role))

@@ -28,6 +28,7 @@ from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.local_hosts import LocalHost, hosts_of
 from launcher.client.sessions.local.opt_ml import HostTree, checkpoint_config, write_config
+from launcher.client.sessions.local.overlay import Overlay
 from launcher.client.sessions.local.process_tree import kill_until_none
 from launcher.client.sessions.local.request_uris import checkpoint_store
 from launcher.client.sessions.local.running_host import RunningHost
@@ -45,6 +46,7 @@ class Attempt:
     """The inputs of the hosts of a job, and the callbacks that report on them.
 
     s3_process: None for a job that uses nothing in S3.
+    overlays: the installed requirements, by group.
     on_training: called when the hosts are prepared.
     on_note, on_download: called with messages before that.
     The other callbacks: see HostSupervision.
@@ -56,6 +58,7 @@ class Attempt:
     network: HostNetwork
     stop_conditions: StopConditions
     s3_process: S3Process | None
+    overlays: Mapping[str, Overlay]
     on_training: Callable[[], None]
     on_note: Callable[[str], None]
     on_download: Callable[[str], None]
@@ -126,6 +129,7 @@ class Attempt:
             write_config(tree, host, hosts, self.request, given[host])
             own_scratch = scratch / host.name
             own_scratch.mkdir()
+            overlay = self.overlays.get(host.group)
             launch_spec = HostLaunchSpec(
                 host=host,
                 hosts=hosts,
@@ -133,9 +137,10 @@ class Attempt:
                 scratch=own_scratch,
                 command=command,
                 environment=host_environment(
-                    self.request, hosts, self.network, tree.path, self.settings
+                    self.request, hosts, self.network, tree.path, self.settings, overlay
                 ),
                 channel_mounts=given[host],
+                overlay=overlay,
             )
             plans[host] = plan_start(launch_spec, self.settings.isolation)
         return plans

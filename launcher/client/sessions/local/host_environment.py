@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.local.host_network import HostNetwork
 from launcher.client.sessions.local.job_folder import Settings
 from launcher.client.sessions.local.local_hosts import LocalHost
+from launcher.client.sessions.local.overlay import Overlay
 from launcher.client.sessions.local.process_tree import HOST_VARIABLE
 from launcher.shared import (
     ADDRESSES_VARIABLE,
     CPUS_VARIABLE,
     HOST_FAILURE_VARIABLE,
     PORT_BASE_VARIABLE,
+    REQUIREMENTS_VARIABLE,
     HostFailure,
 )
 
@@ -33,8 +35,12 @@ def host_environment(
     network: HostNetwork,
     host_folder: Path,
     settings: Settings,
+    overlay: Overlay | None = None,
 ) -> dict[str, str]:
-    """Return the variables of a host; `host_folder` identifies its processes."""
+    """Return the variables of a host; `host_folder` identifies its processes.
+
+    overlay: the packages of the host's requirements.
+    """
     name = request["TrainingJobName"]
     return {
         # The same values as in AWS's framework images.
@@ -42,16 +48,23 @@ def host_environment(
         "LC_ALL": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "UTF-8",
-        "PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}",
+        "PATH": _search_path(overlay),
         **request.get("Environment", {}),
         "TRAINING_JOB_NAME": name,
         "TRAINING_JOB_ARN": settings.arn(name),
         "AWS_REGION": settings.region,
         **_shared_network(hosts, network),
+        REQUIREMENTS_VARIABLE: "installed" if settings.install else "not-installed",
         CPUS_VARIABLE: str(_fair_share(len(hosts))),
         **_host_failure_variable(settings.host_failure),
         HOST_VARIABLE: str(host_folder),
     }
+
+
+def _search_path(overlay: Overlay | None) -> str:
+    """Return PATH: the programs of the host's packages, of the running Python, and the system's."""
+    own = [] if overlay is None else [str(overlay.programs)]
+    return ":".join([*own, str(Path(sys.executable).parent), _SYSTEM_PATH])
 
 
 def _shared_network(hosts: Sequence[LocalHost], network: HostNetwork) -> dict[str, str]:

@@ -12,6 +12,7 @@ jobs/<name>/request.json     the CreateTrainingJob request, as received
             scratch          link to the hosts' short temporary folder
             platform.log     the output of the platform process
             metrics.jsonl    each value of the job's metrics
+            requirements.log the output of pip
             logs/            one file per host: algo-1-<start>.log
             hosts/algo-1/    one tree per host: ml/ is its /opt/ml
 """
@@ -62,6 +63,7 @@ class Settings:
     stop_grace_seconds: between SIGTERM and SIGKILL; SageMaker's is 120.
     host_failure: reaction to a failed host; SageMaker is assumed to fail the job (unverified).
     region, account: the values that the job's hosts see.
+    install: install the packages of requirements.txt.
     """
 
     isolation: Isolation
@@ -70,6 +72,7 @@ class Settings:
     host_failure: HostFailure = HostFailure.FAIL
     region: str = REGION
     account: str = ACCOUNT
+    install: bool = True
 
     def arn(self, name: str) -> str:
         """Return the ARN of a job, used here and in its hosts."""
@@ -105,6 +108,16 @@ class JobFolder:
     def hosts(self) -> Path:
         """The folder of the hosts' trees."""
         return self.path / "hosts"
+
+    @property
+    def requirements_log(self) -> Path:
+        """The output of pip, if it ran for this job."""
+        return self.path / "requirements.log"
+
+    @property
+    def overlays(self) -> Path:
+        """The folder of installed requirements, shared by all jobs."""
+        return self.path.parent.parent / "overlays"
 
     @property
     def fetched(self) -> Path:
@@ -190,6 +203,7 @@ class JobFolder:
                 host_failure=HostFailure(raw.get("host_failure", HostFailure.FAIL)),
                 region=raw.get("region", REGION),
                 account=raw.get("account", ACCOUNT),
+                install=raw.get("install", True),
             )
         except _UNREADABLE as error:
             raise PlatformError(

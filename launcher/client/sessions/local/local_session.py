@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 import time
@@ -47,6 +48,7 @@ class LocalSession:
     host_failure: "fail" (the job fails when a host's first process fails or dies, as SageMaker is
         assumed to do) or "tolerate" (continue while the host's group has other hosts; for tests).
     region, account: the values that jobs see, and that their ARNs contain.
+    install: install the packages of a job's requirements.txt, once, in a folder below the root.
     platform_environment: more variables for the process that runs a job: the S3 endpoint and its
         keys (AWS_ENDPOINT_URL_S3, AWS_ACCESS_KEY_ID, ...). Hosts do not get them, and they are
         never written to a file.
@@ -63,6 +65,7 @@ class LocalSession:
         host_failure: str = "fail",
         region: str = job_description.REGION,
         account: str = job_description.ACCOUNT,
+        install: bool = True,
         platform_environment: Mapping[str, str] | None = None,
     ) -> None:
         if not sys.platform.startswith("linux"):
@@ -75,13 +78,14 @@ class LocalSession:
         self._jobs = JobRoot(self.root)
         self.region = region
         self.account = account
+        self.install = install
 
     # identity ----------------------------------------------------------------------------------
 
     @property
     def platform(self) -> Platform:
         """This machine."""
-        return THIS_MACHINE
+        return dataclasses.replace(THIS_MACHINE, installs=self.install)
 
     def role_arn(self, role: str | None) -> str:
         """Return an ARN for a role; local jobs need none, so a given ARN is returned unchanged."""
@@ -117,6 +121,7 @@ class LocalSession:
             host_failure=self._host_failure,
             region=self.region,
             account=self.account,
+            install=self.install,
         )
         status = job_description.new_record(
             request,

@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,12 @@ from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.line_times import LineTimeRecorder
 from launcher.client.sessions.local.log_metrics import MetricScan
 from launcher.client.sessions.local.object_store import S3Failed
+from launcher.client.sessions.local.overlay import Overlay
+from launcher.client.sessions.local.overlay_install import (
+    InstallFailed,
+    InstallStopped,
+    install_overlays,
+)
 from launcher.client.sessions.local.process_tree import become_subreaper, kill_until_none
 from launcher.client.sessions.local.request_uris import results_store
 from launcher.client.sessions.local.result_archives import pack_artifacts
@@ -54,6 +60,8 @@ class LocalJob:
         self.record = StatusWriter(folder)
         self.metrics = MetricScan(self.request, folder)
         self.line_times = LineTimeRecorder(folder.logs)
+        self.stop_conditions = StopConditions(self.request, folder)
+        self.overlays: Mapping[str, Overlay] = {}
         if s3_process:
             s3_process.on_note = self._note
 
@@ -61,9 +69,13 @@ class LocalJob:
         """Run the job to its end, and always kill its remaining processes."""
         self.record.note(ignored_field_notes(self.request))
         try:
+            self.overlays = self._install()  # in this network, which isolation `network` leaves
             with reserve_network(self.settings.isolation) as network:
                 ending, reason = self._run_attempts(network)
-        except DownloadFailed as error:
+        except InstallStopped as stopped:
+            self.record.enter(JobState.STOPPING)
+            ending, reason = stopped.ending, None
+        except (DownloadFailed, InstallFailed) as error:
             ending, reason = JobState.FAILED, str(error)
         except (PlatformError, OSError, ValueError) as error:  # ValueError: a NUL in a variable
             ending, reason = JobState.FAILED, f"the local platform cannot run the job: {error}"
@@ -87,14 +99,27 @@ class LocalJob:
         self._publish_notes()
         return self._publish(attempt, supervision)
 
+    def _install(self) -> dict[str, Overlay]:
+        """Install the requirements of each group; return their overlays by group."""
+        return install_overlays(
+            self.request,
+            self.folder,
+            self.settings,
+            self.s3_process,
+            requested_end=self.stop_conditions.requested_end,
+            on_message=self.record.set_message,
+            on_note=self._note,
+        )
+
     def _attempt(self, network: HostNetwork) -> Attempt:
         return Attempt(
             folder=self.folder,
             request=self.request,
             settings=self.settings,
             network=network,
-            stop_conditions=StopConditions(self.request, self.folder),
+            stop_conditions=self.stop_conditions,
             s3_process=self.s3_process,
+            overlays=self.overlays,
             on_training=partial(self.record.enter, JobState.TRAINING),
             on_note=self._note,
             on_download=self.record.set_message,

@@ -16,6 +16,7 @@ from launcher.client.spec.rules import (
     machine_rules,
     mount_rules,
     observation_rules,
+    requirements_rules,
     resource_rules,
     source_rules,
 )
@@ -50,6 +51,7 @@ _RULES = (
     resource_rules.find_problems,
     image_rules.find_problems,
     command_rules.find_problems,
+    requirements_rules.find_problems,
     _distribution_problems,
     source_rules.find_problems_of_names,
     channel_rules.find_problems,
@@ -75,6 +77,7 @@ def check(spec: JobSpec, files: SourceFiles, where: Where | None = None) -> tupl
     try:
         found += source_rules.find_problems_in(readable, files, known=judged)
         found += command_rules.find_problems_in(readable, files, known=judged)
+        found += requirements_rules.find_problems_in(readable, files, known=judged)
     except SpecError as error:  # the files themselves cannot be packed
         of_files = error.problems
     found = [*(problem.located(where) for problem in found), *of_files]

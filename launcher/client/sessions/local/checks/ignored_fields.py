@@ -33,10 +33,7 @@ _IGNORED = (
     "SessionChainingConfig",
     "InfraCheckConfig",
 )
-_IMAGE_IS_EMULATED = (
-    "the image is not run: its script mode is played in this machine's Python, without installing "
-    "requirements.txt"
-)
+_IMAGE_IS_EMULATED = "the image is not run: its script mode is emulated in this machine's Python"
 
 
 def ignored_field_notes(request: TrainingJobRequest) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from launcher.client.sessions.local.input_channels import ChannelMount
 from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.opt_ml import HostTree
+from launcher.client.sessions.local.overlay import Overlay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,7 @@ class HostLaunchSpec:
     environment: the variables that its container would have.
     scratch: its temporary folder, whose path must be short: a Unix socket's path is limited to 108
         characters.
+    overlay: the packages of the host's requirements, if it has some.
     """
 
     host: LocalHost
@@ -31,6 +33,12 @@ class HostLaunchSpec:
     command: Sequence[str]
     environment: Mapping[str, str]
     channel_mounts: Sequence[ChannelMount]
+    overlay: Overlay | None = None
+
+    @property
+    def python(self) -> str:
+        """The interpreter that "python" and "python3" mean."""
+        return sys.executable if self.overlay is None else str(self.overlay.python)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +56,10 @@ class StartPlan:
     wrappers: int = 0
 
 
-def with_running_python(command: Sequence[str]) -> list[str]:
-    """Replace the command's python by the running interpreter: a local job has no image."""
+def with_local_python(command: Sequence[str], python: str) -> list[str]:
+    """Replace the command's python by an interpreter of this machine: a local job has no image."""
     first, *rest = command
-    return [sys.executable if first in ("python", "python3") else first, *rest]
+    return [python if first in ("python", "python3") else first, *rest]
 
 
 def hard_link_files(folder: Path, files: Mapping[str, Path]) -> None:

@@ -13,7 +13,7 @@ from launcher.client.sessions.local.isolation.host_launch_spec import (
     StartPlan,
     hard_link_files,
     symlink_files,
-    with_running_python,
+    with_local_python,
 )
 from launcher.client.sessions.local.process_tree import die_with_parent
 from launcher.shared import ML_ROOT_VARIABLE
@@ -26,7 +26,9 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
     root = launch_spec.tree.ml.root
     _link_channels(launch_spec)
     return StartPlan(
-        command=with_running_python([_with_ml_root(word, root) for word in launch_spec.command]),
+        command=with_local_python(
+            [_with_ml_root(word, root) for word in launch_spec.command], launch_spec.python
+        ),
         environment={
             **launch_spec.environment,
             "HOME": str(launch_spec.tree.home),

@@ -19,10 +19,11 @@ from launcher.client.sessions.local.isolation.host_launch_spec import (
     HostLaunchSpec,
     StartPlan,
     hard_link_files,
-    with_running_python,
+    with_local_python,
 )
 from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.opt_ml import HostTree
+from launcher.client.sessions.local.overlay import Overlay
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 
 _INSIDE = MlPaths(DEFAULT_ML_ROOT)
@@ -48,7 +49,7 @@ def plan_start(launch_spec: HostLaunchSpec, *, more_options: Sequence[str] = ())
             *more_options,
             *_channel_mounts(launch_spec),
             "--",
-            *with_running_python(launch_spec.command),
+            *with_local_python(launch_spec.command, launch_spec.python),
         ],
         environment={**launch_spec.environment, "HOME": str(_HOME), "TMPDIR": str(_TMP)},
         folder=Path("/"),
@@ -122,6 +123,7 @@ def _bwrap_command(launch_spec: HostLaunchSpec, hosts_file: Path) -> list[str]:
         *("--bind", str(launch_spec.scratch), str(_TMP)),
         *("--tmpfs", "/opt", *_opt_mounts()),
         *_interpreter_mounts(),
+        *_overlay_mount(launch_spec.overlay),
         *("--bind", str(launch_spec.tree.home), str(_HOME)),
         *("--bind", str(launch_spec.tree.ml.root), str(_INSIDE.root)),
         *("--ro-bind", str(hosts_file), "/etc/hosts"),
@@ -147,6 +149,11 @@ def _interpreter_mounts() -> Iterator[str]:
     for path in sorted(map(Path, filter(os.path.isabs, needed))):
         if path.exists() and (_TMP in path.parents or _SHM in path.parents):
             yield from ("--ro-bind", str(path), str(path))
+
+
+def _overlay_mount(overlay: Overlay | None) -> Sequence[str]:
+    """Return the mount of a host's packages, which /tmp or /opt might hide."""
+    return () if overlay is None else ("--ro-bind", str(overlay.path), str(overlay.path))
 
 
 def _link_channel_files(launch_spec: HostLaunchSpec) -> None:

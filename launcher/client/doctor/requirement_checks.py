@@ -1,0 +1,104 @@
+"""Checks of requirements files: what they would install, as far as no index is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
+from launcher.client.request.source_tree import SourceTree
+from launcher.client.spec import JobSpec
+from launcher.client.spec.requirements_file import RequirementsFile
+from launcher.client.spec.rules.requirements_rules import requirements_of
+from launcher.errors import SpecError
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRequirements:
+    """One requirements file and the groups that install it."""
+
+    file: RequirementsFile
+    groups: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        """The file, and the groups that have it."""
+        return f"{self.file.path} (group {', '.join(self.groups)})"
+
+
+def check(spec: JobSpec, *, cloud: bool) -> Iterator[CheckResult]:
+    """Report what would be installed; on AWS, the image may have some of it already."""
+    for found in _files(spec):
+        yield CheckResult(
+            part=CheckSection.JOB,
+            subject=found.file.path,
+            level=Level.OK,
+            what=_on_every_host(found) if cloud else _on_this_machine(found),
+        )
+
+
+def missing_requirements(spec: JobSpec) -> Iterator[str]:
+    """Yield a warning for each requirement that the running Python does not satisfy."""
+    for found in _files(spec):
+        for why in _unsatisfied(found.file).values():
+            yield f"{found.where} is not installed, as you asked: {why}"
+
+
+def _files(spec: JobSpec) -> list[GroupRequirements]:
+    try:
+        by_group = requirements_of(spec, SourceTree(spec))
+    except SpecError:  # the checks of the job file say it
+        return []
+    groups: dict[str, list[str]] = {}
+    files: dict[str, RequirementsFile] = {}
+    for group, file in by_group.items():
+        if file is not None:
+            files[file.path] = file
+            groups.setdefault(file.path, []).append(group)
+    return [
+        GroupRequirements(file=file, groups=tuple(groups[path])) for path, file in files.items()
+    ]
+
+
+def _on_every_host(found: GroupRequirements) -> str:
+    lines = ", ".join(found.file.lines) or "nothing"
+    return f"installed on each host of {_groups(found)} before the script starts: {lines}"
+
+
+def _on_this_machine(found: GroupRequirements) -> str:
+    wanted = [*_unsatisfied(found.file), *found.file.unnamed]
+    if not wanted:
+        return f"for {_groups(found)}: this Python has all that it lists"
+    return (
+        f"for {_groups(found)}, in a folder of their own: {', '.join(wanted)}, and what they need"
+    )
+
+
+def _groups(found: GroupRequirements) -> str:
+    return f"group{'s' if len(found.groups) > 1 else ''} {', '.join(found.groups)}"
+
+
+def _unsatisfied(file: RequirementsFile) -> dict[str, str]:
+    """Return why each requirement is not satisfied, by the requirement as text."""
+    reasons = {}
+    for requirement in file.requirements():
+        if why := _why_not(requirement):
+            reasons[str(requirement)] = why
+    return reasons
+
+
+def _why_not(requirement: Requirement) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version  # 15 ms to import
+
+    text = str(requirement)
+    try:
+        installed = version(requirement.name)
+    except PackageNotFoundError:
+        return f"{text} is not installed"
+    if requirement.specifier.contains(installed, prereleases=True):
+        return None
+    return f"{text} is not satisfied: {installed} is installed"

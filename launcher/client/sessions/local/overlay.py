@@ -1,0 +1,122 @@
+"""The overlay of a requirements file: a virtual environment on top of the running Python.
+
+overlays/<key>/lock       held (flock) by whoever builds it, and by pip, which may outlive that one
+               env/       the virtual environment: it sees the running Python's packages too, and
+                          pip installs only what those do not satisfy
+               source/    the files that pip read
+               complete   exists when the environment can be used; written last
+
+The key is a hash of the interpreter, its installed packages, and the content of the requirements.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import site
+import sys
+import venv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PACKAGES = ("site-packages", "dist-packages")
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """The folder of one overlay, which may not be built yet."""
+
+    path: Path
+
+    @property
+    def environment(self) -> Path:
+        """The folder of the virtual environment."""
+        return self.path / "env"
+
+    @property
+    def source(self) -> Path:
+        """The folder from which pip reads the requirements."""
+        return self.path / "source"
+
+    @property
+    def programs(self) -> Path:
+        """The folder of the programs, the interpreter among them."""
+        return self.environment / "bin"
+
+    @property
+    def python(self) -> Path:
+        """The interpreter that sees the installed packages."""
+        return self.programs / "python"
+
+    @property
+    def is_complete(self) -> bool:
+        """True once it can be used."""
+        return self._marker.exists()
+
+    @property
+    def _marker(self) -> Path:
+        return self.path / "complete"
+
+    @contextlib.contextmanager
+    def try_lock(self) -> Iterator[int | None]:
+        """Hold the lock during the block; yield its descriptor, or None while another holds it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            yield None
+            return
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)  # pip may still have a copy, which keeps the lock
+
+    def clear(self) -> None:
+        """Remove what a build left that did not come to its end."""
+        for folder in (self.environment, self.source):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def create(self) -> None:
+        """Create the environment without packages of its own, on top of the running Python's."""
+        venv.EnvBuilder(symlinks=True, with_pip=not _has_pip()).create(self.environment)
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        own = self.environment / "lib" / version / "site-packages"
+        lines = [f"import site; site.addsitedir({folder!r})\n" for folder in site_folders()]
+        (own / "zz_running_python.pth").write_text("".join(lines), encoding="utf-8")
+
+    def mark_complete(self) -> None:
+        """Declare the environment usable."""
+        draft = self.path / "complete-draft"
+        draft.touch()
+        draft.replace(self._marker)
+
+
+def site_folders() -> list[str]:
+    """Return the package folders of the running Python, which hosts see too.
+
+    Folders that only .pth files name are found from these.
+    """
+    return [folder for folder in site.getsitepackages() if Path(folder).is_dir()]
+
+
+def installed_names() -> list[str]:
+    """Return the names and versions of the running Python's packages, as its folders have them."""
+    folders = {path for path in sys.path if Path(path).name in _PACKAGES} | set(site_folders())
+    return sorted(
+        entry
+        for folder in folders
+        if Path(folder).is_dir()
+        for entry in os.listdir(folder)  # noqa: PTH208 (names alone, of thousands)
+        if entry.endswith((".dist-info", ".egg-info"))
+    )
+
+
+def _has_pip() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("pip") is not None

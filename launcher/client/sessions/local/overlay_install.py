@@ -1,0 +1,237 @@
+"""Installs the requirements of a local job's groups, each content once per interpreter.
+
+No threads: the platform process must have one when it enters the hosts' network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from launcher.client.sessions.local.job_description import JobState
+from launcher.client.sessions.local.job_folder import JobFolder, Settings
+from launcher.client.sessions.local.local_hosts import groups_of
+from launcher.client.sessions.local.overlay import Overlay, installed_names
+from launcher.client.sessions.local.process_tree import describe_exit, die_with_parent
+from launcher.client.sessions.local.s3_process import TransferStopped
+from launcher.client.sessions.local.sent_code import SentCode, code_of
+from launcher.client.spec.requirements_file import RequirementsFile, read_requirements
+from launcher.shared import (
+    DEFAULT_INSTALL_TIMEOUT,
+    FAILURE_REASON_LIMIT,
+    INSTALL_TIMEOUT_VARIABLE,
+    REQUIREMENTS_FILE,
+)
+
+if TYPE_CHECKING:
+    from launcher.client.sessions.local.s3_process import S3Process
+    from launcher.shared.training_job_types import TrainingJobRequest
+
+_POLL_SECONDS = 0.05
+#: Never replaced by a newer one that another package would like, unless the user asks for it.
+_KEPT = "torch"
+
+
+class InstallFailed(Exception):
+    """pip did not install the requirements; the text is the job's reason."""
+
+
+class InstallStopped(Exception):
+    """The job was asked to stop, or its time was up, before the requirements were installed."""
+
+    def __init__(self, ending: JobState) -> None:
+        self.ending = ending
+        super().__init__(ending.value)
+
+
+def install_overlays(
+    request: TrainingJobRequest,
+    folder: JobFolder,
+    settings: Settings,
+    s3_process: S3Process | None,
+    *,
+    requested_end: Callable[[], JobState | None],
+    on_message: Callable[[str], None],
+    on_note: Callable[[str], None],
+) -> dict[str, Overlay]:
+    """Install what the groups of a job need; return the overlay of each group that needs one.
+
+    Raises InstallFailed, InstallStopped, DownloadFailed or OSError.
+    """
+    if not settings.install:
+        return {}
+    try:
+        code = code_of(request, folder, s3_process)
+    except TransferStopped:
+        raise InstallStopped(JobState.STOPPED) from None
+    except tarfile.TarError:
+        return {}
+    if code is None:
+        return {}
+    build = _Build(
+        code=code,
+        folder=folder,
+        variables=request.get("Environment", {}),
+        requested_end=requested_end,
+        on_message=on_message,
+        on_note=on_note,
+    )
+    try:
+        return _overlays(request, code, build)
+    except (tarfile.TarError, EOFError):
+        return {}  # the hosts will fail to unpack it, and say so
+
+
+def _overlays(request: TrainingJobRequest, code: SentCode, build: _Build) -> dict[str, Overlay]:
+    built: dict[str, Overlay] = {}
+    found: dict[str, Overlay] = {}
+    for group, _, _ in groups_of(request):
+        name = code.requirements.get(group, REQUIREMENTS_FILE)
+        if name not in built and (file := read_requirements(name, code.read)):
+            built[name] = build.overlay(file)
+        if name in built:
+            found[group] = built[name]
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Build:
+    """The building of a job's overlays."""
+
+    code: SentCode
+    folder: JobFolder
+    variables: Mapping[str, str]
+    requested_end: Callable[[], JobState | None]
+    on_message: Callable[[str], None]
+    on_note: Callable[[str], None]
+
+    def overlay(self, file: RequirementsFile) -> Overlay:
+        """Return the complete overlay of a requirements file, built now unless it exists."""
+        overlay = Overlay(self.folder.overlays / self._key(file))
+        if not overlay.is_complete:
+            self.on_message(f"Installing {file.path}")
+        while not overlay.is_complete:
+            with overlay.try_lock() as lock:
+                if lock is not None and not overlay.is_complete:
+                    self._build(overlay, file, lock)
+            if not overlay.is_complete:
+                self._check_end()
+                time.sleep(_POLL_SECONDS)
+        return overlay
+
+    def _key(self, file: RequirementsFile) -> str:
+        """Return the name of an overlay: same interpreter, same packages, same requirements."""
+        identity = {
+            "interpreter": [sys.executable, sys.version, *installed_names()],
+            "file": file.path,
+            "texts": dict(file.texts),
+            "variables": self._pip_variables(),
+        }
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode())
+        if file.reads_source:
+            digest.update(self.code.archive.read_bytes())
+        return digest.hexdigest()[:32]
+
+    def _pip_variables(self) -> dict[str, str]:
+        return {name: value for name, value in self.variables.items() if name.startswith("PIP_")}
+
+    def _build(self, overlay: Overlay, file: RequirementsFile, lock: int) -> None:
+        start = time.monotonic()
+        overlay.clear()
+        overlay.create()
+        self.code.unpack(overlay.source)
+        self._run_pip(overlay, file, lock)
+        overlay.mark_complete()
+        self.on_note(
+            f"{file.path} was installed in {time.monotonic() - start:.1f} s, for this and later "
+            f"jobs (pip's output: {self.folder.requirements_log})"
+        )
+
+    def _run_pip(self, overlay: Overlay, file: RequirementsFile, lock: int) -> None:
+        with self.folder.requirements_log.open("ab") as log:
+            begin = log.tell()
+            child = subprocess.Popen(
+                [
+                    str(overlay.python),
+                    "-m",
+                    "pip",
+                    "install",
+                    "-r",
+                    file.path,
+                    *_kept(overlay, file),
+                ],
+                cwd=overlay.source,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=(lock,),  # whoever builds next waits for a pip that outlives this process
+                preexec_fn=die_with_parent,
+            )
+        self._wait(child, file)
+        if child.returncode != 0:
+            output = self.folder.requirements_log.read_bytes()[begin:].decode(errors="replace")
+            how = describe_exit(child.returncode)
+            if f"(constraint) {_KEPT}" in output:
+                how += f"; the installed {_KEPT} is kept, unless {file.path} names {_KEPT} itself"
+            raise InstallFailed(_reason(f"pip could not install {file.path}: {how}", output))
+
+    def _environment(self) -> dict[str, str]:
+        """Return pip's variables: the caller's, without its Python path, and the job's own."""
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        own = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+        return {**own, **inherited, **self.variables}
+
+    def _wait(self, child: subprocess.Popen[bytes], file: RequirementsFile) -> None:
+        timeout = float(self.variables.get(INSTALL_TIMEOUT_VARIABLE, DEFAULT_INSTALL_TIMEOUT))
+        deadline = time.monotonic() + timeout
+        try:
+            while child.poll() is None:
+                self._check_end()
+                if time.monotonic() > deadline:
+                    raise InstallFailed(
+                        f"pip did not install {file.path} within {timeout:.0f} s: set "
+                        f"{INSTALL_TIMEOUT_VARIABLE} (seconds) in the job's environment"
+                    )
+                time.sleep(_POLL_SECONDS)
+        finally:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+
+    def _check_end(self) -> None:
+        ending = self.requested_end()
+        if ending is not None and ending is not JobState.INTERRUPTED:
+            raise InstallStopped(ending)
+
+
+def _kept(overlay: Overlay, file: RequirementsFile) -> list[str]:
+    """Return pip's arguments that keep the installed torch, unless the file asks for torch."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        installed = version(_KEPT)
+    except PackageNotFoundError:
+        return []
+    if file.names(_KEPT):
+        return []
+    constraint = overlay.path / "constraints.txt"
+    constraint.write_text(f"{_KEPT}=={installed}\n", encoding="utf-8")
+    return ["-c", str(constraint)]
+
+
+def _reason(cause: str, output: str) -> str:
+    """Return the cause, and as many of pip's last lines as a reason has room for."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    room = FAILURE_REASON_LIMIT - len(cause) - 1
+    while lines and len("\n".join(lines)) > room:
+        lines.pop(0)
+    return "\n".join([cause, *lines])

@@ -1,0 +1,141 @@
+"""The user's code as a request refers to it: what pip reads before there are hosts."""
+
+from __future__ import annotations
+
+import tarfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from launcher.client.sessions.local.channel_download import DownloadFailed
+from launcher.client.sessions.local.file_uris import path_of
+from launcher.client.sessions.local.input_channels import channels_of, objects
+from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.object_store import S3Failed
+from launcher.client.sessions.local.toolkit_mode import is_script_mode, source_of
+from launcher.client.sessions.s3_uris import is_s3
+from launcher.errors import ContractError
+from launcher.shared import (
+    BUNDLE_CODE,
+    BUNDLE_FILE,
+    CODE_CHANNEL,
+    CONTAINER_ENTRYPOINT,
+    DOCUMENT_FILE,
+    JobDocument,
+    MlPaths,
+)
+
+if TYPE_CHECKING:
+    from launcher.client.sessions.local.s3_process import S3Process
+    from launcher.shared.training_job_types import TrainingJobRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentCode:
+    """An archive of the user's code, below `top` in the archive.
+
+    requirements: the requirements files of groups that have their own.
+    """
+
+    archive: Path
+    top: str
+    requirements: dict[str, str]
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file; None if there is no such file."""
+        member = self._members.get(path)
+        if member is None:
+            return None
+        with tarfile.open(self.archive) as archive:
+            content = archive.extractfile(member)
+            return content.read().decode("utf-8", "replace") if content else None
+
+    def unpack(self, folder: Path) -> None:
+        """Write all the user's files below a folder."""
+        with tarfile.open(self.archive) as archive:
+            for path, member in self._members.items():
+                content = archive.extractfile(member)
+                if content is not None:
+                    place = folder / path
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_bytes(content.read())
+
+    @cached_property
+    def _members(self) -> dict[str, tarfile.TarInfo]:
+        with tarfile.open(self.archive) as archive:
+            found = {}
+            for member in archive.getmembers():
+                path = PurePosixPath(member.name)
+                is_safe = member.isfile() and not path.is_absolute() and ".." not in path.parts
+                if is_safe and path.is_relative_to(self.top):
+                    found[str(path.relative_to(self.top))] = member
+            return found
+
+
+def code_of(
+    request: TrainingJobRequest, folder: JobFolder, s3_process: S3Process | None
+) -> SentCode | None:
+    """Return the code that Launcher or AWS's toolkit would start; None for other programs.
+
+    Raises DownloadFailed, OSError or TransferStopped.
+    """
+    try:
+        return _code_of(request, _Files(request, folder, s3_process))
+    except S3Failed as error:
+        raise DownloadFailed(f"ClientError: cannot download the script: {error}") from error
+
+
+def _code_of(request: TrainingJobRequest, files: _Files) -> SentCode | None:
+    if is_script_mode(request):
+        archive = files.at(str(source_of(request)))
+        return None if archive is None else SentCode(archive=archive, top="", requirements={})
+    command = request["AlgorithmSpecification"].get("ContainerEntrypoint") or ()
+    if tuple(command) != CONTAINER_ENTRYPOINT:
+        return None
+    archive = files.in_channel(CODE_CHANNEL, BUNDLE_FILE)
+    document = files.in_channel(CODE_CHANNEL, DOCUMENT_FILE)
+    if archive is None or document is None:
+        return None
+    try:
+        requirements = JobDocument.from_json(document.read_text(encoding="utf-8")).requirements
+    except ContractError:
+        return None  # the hosts will say what is wrong with it
+    return SentCode(archive=archive, top=BUNDLE_CODE, requirements=dict(requirements))
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files that a request refers to, downloaded if they are in S3."""
+
+    request: TrainingJobRequest
+    folder: JobFolder
+    s3_process: S3Process | None
+
+    def at(self, place: str) -> Path | None:
+        """Return the file of a URI, or of a path below /opt/ml/input/data in a host."""
+        channels = MlPaths().channels
+        if PurePosixPath(place).is_relative_to(channels):
+            name, _, rest = str(PurePosixPath(place).relative_to(channels)).partition("/")
+            return self.in_channel(name, rest)
+        return self._file(place)
+
+    def in_channel(self, name: str, file: str) -> Path | None:
+        """Return one file of a channel."""
+        channel = next((each for each in channels_of(self.request) if each.name == name), None)
+        if channel is None:
+            return None
+        if not channel.is_fetched:
+            return objects(path_of(channel.uri)).get(file)
+        return self._file(f"{channel.uri.rstrip('/')}/{file}")
+
+    def _file(self, uri: str) -> Path | None:
+        if not is_s3(uri):
+            path = path_of(uri)
+            return path if path.is_file() else None
+        if self.s3_process is None or uri not in dict(self.s3_process.list(uri)):
+            return None
+        copy = self.folder.fetched / "code-for-requirements" / PurePosixPath(uri).name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        self.s3_process.fetch({uri: copy})
+        return copy

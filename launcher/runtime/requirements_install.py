@@ -1,0 +1,103 @@
+"""Installs the packages that the user's source lists, before the host does anything else.
+
+The command is that of sagemaker-training 5.1.4 (modules.py): `python -m pip install -r FILE` in the
+code folder. pip reads PIP_* variables and its own configuration as always.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from launcher.runtime import processes
+from launcher.runtime.event_log import emit
+from launcher.runtime.job_host import FAILURE_GRACE, JobHost
+from launcher.runtime.output import Output
+from launcher.shared import (
+    DEFAULT_INSTALL_TIMEOUT,
+    INSTALL_TIMEOUT_VARIABLE,
+    REQUIREMENTS_FILE,
+    REQUIREMENTS_VARIABLE,
+)
+
+
+def install_requirements(host: JobHost) -> None:
+    """Install this host's requirements file, if it has one and no platform has done it before.
+
+    Raises HostFailed with pip's exit code and last lines; JobEnded or StopRequested meanwhile.
+    """
+    environment = host.environment
+    own = environment.document.requirements.get(environment.cluster.group.name)
+    file = own or REQUIREMENTS_FILE
+    is_present = (environment.paths.code / file).is_file()
+    if own is not None and not is_present:
+        raise host.failure(f"the requirements file {own} is not in the bundle")
+    if is_present and REQUIREMENTS_VARIABLE in os.environ:
+        report_provided(file)
+    elif is_present:
+        _install(host, file)
+
+
+def report_provided(file: str) -> None:
+    """Emit what the platform has done about a requirements file that this host has."""
+    emit("requirements", file=file, platform=os.environ.get(REQUIREMENTS_VARIABLE, "not-installed"))
+
+
+def _install(host: JobHost, file: str) -> None:
+    if importlib.util.find_spec("pip") is None:
+        raise host.failure(
+            f"{file} cannot be installed: {sys.executable} has no pip: use an image that has it, "
+            "or one that has the packages"
+        )
+    start = time.monotonic()
+    emit("requirements_started", file=file)
+    output = Output()
+    child = _start_pip(host, file, output)
+    output.follow()
+    _wait(host, child, file, start)
+    output.drain()
+    if child.returncode != 0:
+        how = processes.describe_exit(child.returncode)
+        raise host.failure(f"pip could not install {file}: {how}", detail=output.last_lines())
+    importlib.invalidate_caches()
+    emit("requirements_installed", file=file, seconds=round(time.monotonic() - start, 3))
+
+
+def _start_pip(host: JobHost, file: str, output: Output) -> subprocess.Popen[bytes]:
+    return processes.start(
+        [sys.executable, "-m", "pip", "install", "-r", file],
+        environment={
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",  # its notice would be the last line of a failure
+            **host.variables,
+            "PYTHONPATH": _without_own_folders(host),
+        },
+        folder=host.environment.paths.code,
+        output=output.write_end,
+    )
+
+
+def _without_own_folders(host: JobHost) -> str:
+    """Return PYTHONPATH without the bundle, whose modules could hide those of pip."""
+    own = {host.environment.paths.library, host.environment.paths.code}
+    paths = host.variables.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join(path for path in paths if path and Path(path) not in own)
+
+
+def _wait(host: JobHost, child: subprocess.Popen[bytes], file: str, start: float) -> None:
+    timeout = float(os.environ.get(INSTALL_TIMEOUT_VARIABLE, DEFAULT_INSTALL_TIMEOUT))
+
+    def check_timeout() -> None:
+        if time.monotonic() - start > timeout:
+            host.end_children(FAILURE_GRACE)
+            raise host.failure(
+                f"pip did not install {file} within {timeout:.0f} s: set "
+                f"{INSTALL_TIMEOUT_VARIABLE} (seconds) in the job's environment, or use an image "
+                "that has the packages"
+            )
+
+    host.wait(child, check_timeout)

@@ -1,0 +1,331 @@
+"""What requirements.txt lists is there when the script starts, and is installed once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import platform_and_keeper
+from packages import Index, make_wheel, serve_index
+from waiting import wait_until
+
+from launcher import (
+    DataService,
+    Estimator,
+    InstanceGroup,
+    Job,
+    JobFailed,
+    JobStopped,
+    LocalSession,
+)
+
+HAS = "from importlib.util import find_spec\nhas = lambda name: bool(find_spec(name))\n"
+TELLS = HAS + 'print("a", has("small_a"), "b", has("small_b"))\n'
+
+
+@pytest.fixture(autouse=True)
+def own_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip as on a machine without a configuration."""
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    with serve_index(tmp_path / "index") as index:
+        yield index
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    return folder
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        stem, _, suffix = name.rpartition("_")
+        (folder / f"{stem.replace('_', '-') if suffix == 'txt' else stem}.{suffix}").write_text(
+            text
+        )
+
+
+def run(
+    source: Path,
+    name: str,
+    index: Index | None = None,
+    *,
+    isolation: str | None = "process",
+    environment: Mapping[str, str] | None = None,
+    install: bool = True,
+    **fields: Any,
+) -> Job:
+    """A job of one host that runs train.py, at its end."""
+    machines = {} if "instance_groups" in fields else {"instance_type": "local"}
+    address = {} if index is None else {"PIP_INDEX_URL": index.url}
+    estimator = Estimator(
+        entry_point="train.py",
+        source_dir=str(source),
+        sagemaker_session=LocalSession(source.parent / "home", isolation, install=install),
+        environment={**address, **(environment or {})},
+        max_run=300,
+        **{**machines, **fields},
+    )
+    return estimator.fit(job_name=name, logs=False, wait=False)
+
+
+def lines_of(job: Job) -> dict[str, list[str]]:
+    """What the hosts of a job have printed of their own at its end, which is a good one."""
+    end(job)
+    return printed(job)
+
+
+def end(job: Job) -> None:
+    job.wait(logs=False)
+    job.raise_for_status()
+
+
+def printed(job: Job) -> dict[str, list[str]]:
+    session = job.session
+    return {
+        stream.host: [
+            event.text
+            for event in session.read_log(job.name, stream.name)[0]
+            if not event.text.startswith("launcher: ")
+        ]
+        for stream in session.log_streams(job.name)
+    }
+
+
+PIPELINE = """\
+import small_b
+
+class Samples:
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        return float(small_b.VERSION) + index
+
+def samples():
+    return Samples()
+"""
+TRAINS = """
+from launcher.data import DataLoader
+print([float(x) for batch in DataLoader("pipeline:samples", batch_size=2) for x in batch])
+"""
+
+
+def test_a_group_has_what_it_asks_for_and_the_second_run_installs_nothing(
+    source: Path, index: Index
+) -> None:
+    index.add("small_a")
+    index.add("small_b")
+    write(
+        source,
+        train_py=TELLS + TRAINS,
+        pipeline_py=PIPELINE,
+        requirements_txt="small-a\n",
+        requirements_data_txt="small-b==1.0\n",
+    )
+    groups = [
+        InstanceGroup("gpus", "local", role="train"),
+        InstanceGroup("cpus", "local", role="data", requirements="requirements-data.txt"),
+    ]
+    service = DataService(datasets=("pipeline:samples",), workers_per_host=1)
+    words = {"instance_groups": groups, "data_service": service}
+
+    first = lines_of(run(source, "first", index, isolation=None, **words))
+    asked = len(index.asked)
+    second = lines_of(run(source, "second", index, isolation=None, **words))
+
+    assert first["algo-1"] == ["a True b False", "[1.0, 2.0, 3.0, 4.0]"]
+    assert first == second
+    assert asked > 0
+    assert len(index.asked) == asked, "the second run asked the index"
+
+
+def test_a_package_that_does_not_exist_fails_with_the_words_of_pip(
+    source: Path, index: Index
+) -> None:
+    write(source, train_py="", requirements_txt="no-such-package==1\n")
+
+    job = run(source, "bad", index)
+    with pytest.raises(JobFailed) as failed:
+        end(job)
+
+    assert "pip could not install requirements.txt: exit code 1" in str(failed.value)
+    assert "No matching distribution found for no-such-package==1" in str(failed.value)
+    assert printed(job) == {}, "a host was started"
+    write(source, requirements_txt="")
+    assert lines_of(run(source, "mended", index)) == {"algo-1": []}
+
+
+def test_what_is_installed_in_a_satisfying_version_is_not_installed_again(
+    source: Path, index: Index
+) -> None:
+    for each in ("1.0", "99.0"):
+        index.add("numpy", each)
+    write(source, train_py=HAS + "import numpy\nprint(numpy.__file__)\n")
+    write(source, requirements_txt="numpy>=1\n")
+
+    (path,) = lines_of(run(source, "satisfied", index))["algo-1"]
+    assert "overlays" not in path
+
+    write(source, requirements_txt="numpy==99.0\n")
+    (path,) = lines_of(run(source, "newer", index))["algo-1"]
+    assert "overlays" in path
+
+
+def test_torch_is_replaced_only_for_those_who_ask_for_it(source: Path, index: Index) -> None:
+    index.add("torch", "99.0")
+    index.add("wants_torch", requires="torch>=99")
+    write(source, train_py="import torch\nprint(torch.VERSION)\n", requirements_txt="wants-torch\n")
+
+    with pytest.raises(JobFailed, match="the installed torch is kept, unless"):
+        end(run(source, "kept", index))
+
+    write(source, requirements_txt="wants-torch\ntorch==99.0\n")
+    assert lines_of(run(source, "replaced", index)) == {"algo-1": ["99.0"]}
+
+
+@pytest.mark.parametrize(
+    ("lines", "has"),
+    [
+        ("-r more/nested.txt", "a True b True"),
+        ("small-a\n-c more/old.txt", "a True b False"),
+        ("small-a ; python_version < '3'\nsmall-b ; python_version > '3'", "a False b True"),
+        ("--no-index\n--find-links wheels\nsmall-b", "a False b True"),
+        ("./wheels/small_b-1.0-py3-none-any.whl", "a False b True"),
+        ("small-a \\\n  --hash=sha256:{hash}", "a True b False"),
+        ("small-a @ {url}small-a/small_a-1.0-py3-none-any.whl", "a True b False"),
+    ],
+    ids=["nested", "constraint", "markers", "find-links", "path", "hash", "url"],
+)
+def test_lines_mean_what_they_mean_to_pip(source: Path, index: Index, lines: str, has: str) -> None:
+    index.add("small_a")
+    index.add("small_a", "2.0")
+    index.add("small_b")
+    wheel = index.folder / "simple" / "small-a" / "small_a-1.0-py3-none-any.whl"
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    make_wheel(source / "wheels", "small_b")
+    (source / "more").mkdir()
+    (source / "more" / "nested.txt").write_text("small-a\n-r ../last.txt\n")
+    (source / "more" / "old.txt").write_text("small-a<2\nsmall-b<2\n")
+    if "hash" in lines:
+        (wheel.parent / "small_a-2.0-py3-none-any.whl").unlink()
+        lines = lines.replace("small-a", "small-a==1.0")
+    text = lines.format(hash=digest, url=index.url)
+    write(source, train_py=TELLS, requirements_txt=text, last_txt="small-b\n")
+    is_old = ORDER if "old" in lines else ""
+    (source / "train.py").write_text(TELLS + is_old)
+
+    printed_lines = lines_of(run(source, "lines", index))["algo-1"]
+    assert printed_lines == [has, *(["1.0"] if is_old else [])]
+
+
+ORDER = "import small_a\nprint(small_a.VERSION)\n"
+
+SETUP = """\
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+"""
+#: A build of one module in the standard library alone, since nothing can be downloaded here.
+BACKEND = """\
+import os, zipfile
+
+def build_editable(folder, settings=None, metadata=None):
+    name = "own_package-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
+        info = "own_package-1.0.dist-info"
+        wheel.writestr("own_package.pth", os.path.join(os.getcwd(), "inside"))
+        words = "Metadata-Version: 2.1\\nName: own-package\\nVersion: 1.0\\n"
+        wheel.writestr(f"{info}/METADATA", words)
+        words = "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+        wheel.writestr(f"{info}/WHEEL", words)
+        wheel.writestr(f"{info}/RECORD", "")
+    return name
+"""
+
+
+def test_an_editable_package_of_the_source_is_found_and_follows_its_content(
+    source: Path, index: Index
+) -> None:
+    (source / "inside").mkdir()
+    write(
+        source,
+        train_py="import own_module\nprint(own_module.WORD)\n",
+        pyproject_toml=SETUP,
+        backend_py=BACKEND,
+        requirements_txt="-e .\n",
+    )
+    for word in ("one", "two"):
+        (source / "inside" / "own_module.py").write_text(f"WORD = {word!r}\n")
+        assert lines_of(run(source, word, index))["algo-1"] == [word]
+
+
+def test_without_installation_it_is_said_what_is_missing(source: Path, index: Index) -> None:
+    write(source, train_py=TELLS, requirements_txt="small-a>=2\nnumpy>=1\nnumpy<1\n")
+
+    with pytest.warns(UserWarning, match="requirements.txt") as warned:
+        job = run(source, "left", index, install=False)
+
+    assert lines_of(job) == {"algo-1": ["a False b False"]}
+    text = "\n".join(str(each.message) for each in warned)
+    assert "small-a>=2 is not installed" in text
+    assert f"numpy<1 is not satisfied: {version('numpy')} is installed" in text
+    assert index.asked == []
+
+
+def test_two_jobs_at_once_install_once(source: Path, index: Index) -> None:
+    index.add("small_a")
+    write(source, train_py=TELLS, requirements_txt="small-a\n")
+
+    jobs = [run(source, f"job-{number}", index) for number in range(2)]
+
+    assert [lines_of(job) for job in jobs] == [{"algo-1": ["a True b False"]}] * 2
+    wheels = [path for path in index.asked if path.endswith(".whl")]
+    assert len(wheels) == 1
+
+
+def test_a_killed_installation_is_never_used(source: Path, index: Index) -> None:
+    index.add("small_a")
+    write(source, train_py=TELLS, requirements_txt="small-a\n")
+    with index.blocked():
+        job = run(source, "killed", index)
+        wait_until(lambda: index.asked)
+        folder = source.parent / "home" / "jobs" / "killed"
+        for pid in platform_and_keeper(folder):
+            os.kill(pid, signal.SIGKILL)
+        assert not list((source.parent / "home" / "overlays").glob("*/complete"))
+    with pytest.raises(JobFailed, match="the local platform process died"):
+        end(job)
+
+    assert lines_of(run(source, "next", index)) == {"algo-1": ["a True b False"]}
+
+
+def test_a_job_can_be_stopped_while_it_installs(source: Path, index: Index) -> None:
+    write(source, train_py=TELLS, requirements_txt="small-a\n")
+    with index.blocked():
+        job = run(source, "stopped", index)
+        wait_until(lambda: index.asked)
+        assert "Installing requirements.txt" in str(job.description())
+        job.stop()
+        with pytest.raises(JobStopped):
+            end(job)
+
+
+def test_an_installation_has_a_time_limit(source: Path, index: Index) -> None:
+    write(source, train_py=TELLS, requirements_txt="small-a\n")
+    with index.blocked(), pytest.raises(JobFailed, match=r"within 1 s: set LAUNCHER_INSTALL_TIME"):
+        end(run(source, "late", index, environment={"LAUNCHER_INSTALL_TIMEOUT": "1"}))
