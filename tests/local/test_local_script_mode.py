@@ -1,4 +1,4 @@
-"""Jobs that leave the start to AWS's images, as SDK v2 sends them: their script mode is played."""
+"""Jobs that leave the start to AWS's images, as SDK v2 sends them: their script mode is emulated."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_script(s3_bench: Bench, cloud: Cloud) -> None:
     )
 
     assert description["TrainingJobStatus"] == "Completed", description
-    assert any("its script mode is played" in note for note in description["LocalNotes"])
+    assert any("its script mode is emulated" in note for note in description["LocalNotes"])
     lines = s3_bench.lines()["algo-1"]
     assert lines[0].startswith("launcher: requirements host=algo-1")
     assert lines[0].endswith("file=requirements.txt platform=installed")
