@@ -15,6 +15,7 @@ from launcher.runtime.event_log import emit
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import RankActivity
 from launcher.runtime.outcome_decider import OutcomeDecider
+from launcher.runtime.version_comparison import VersionComparison
 from launcher.shared import HostFailure
 
 #: Seconds between two polls of the outcome, which also changes with time. A report triggers a poll
@@ -61,6 +62,9 @@ class _Server:
             train_group=cluster.train_group.name,
             leader=cluster.leader,
             tolerant_groups=self._groups if tolerant else {},
+        )
+        self._versions = VersionComparison(
+            groups=self._groups, roles={group.name: group.role for group in cluster.groups}
         )
         self._ready: set[str] = set()
         self._members: list[tuple[str, jsonl_socket.LineConnection]] = []
@@ -115,6 +119,8 @@ class _Server:
         with self._lock:
             if "ready" in message:
                 self._ready.add(host)
+            elif "versions" in message:
+                self._versions.record(host, message["versions"])
             else:
                 record_report(self._decider, host, message)
         self._changed.set()

@@ -8,6 +8,7 @@ The leader runs the server; every host connects to it and keeps the connection u
                       {"failed": {...}}   a Failure
                       {"hung": {...}}     a rank hangs: a Failure
                       {"activity": [...]} what each rank is doing: RankActivity
+                      {"versions": {...}} of Python and of packages
     leader -> host    {"ready": [...]}    the hosts that are ready
                       {"report_activity": true}  to train hosts: report what your ranks are doing
                       {"end": null}       all awaited hosts are done
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
@@ -92,6 +93,10 @@ class JobCoordination:
     def report_activity(self, activities: Sequence[RankActivity]) -> None:
         """Report what the ranks of this host are doing."""
         self._send({"activity": [activity.to_message() for activity in activities]})
+
+    def report_versions(self, versions: Mapping[str, str]) -> None:
+        """Report the versions of Python and of the packages on this host."""
+        self._send({"versions": dict(versions)})
 
     def set_outcome(self, outcome: JobOutcome) -> None:
         """Set the job's outcome; later calls have no effect."""

@@ -22,6 +22,7 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.job_host import FAILURE_GRACE, HostFailed, JobEnded, JobHost, StopRequested
 from launcher.runtime.outcome_decider import SETTLE, JobOutcome
+from launcher.runtime.package_versions import report_versions
 from launcher.runtime.requirements_install import install_requirements
 from launcher.runtime.starters.registry import starter_for
 from launcher.runtime.toolkit_variables import child_environment
@@ -65,6 +66,7 @@ def _run_host(paths: MlPaths) -> int:
     emit("host_started", role=environment.cluster.group.role.value, pid=os.getpid())
     try:
         install_requirements(host)
+        report_versions(host)
         run_role(host)
     except HostFailed as error:
         return _exit_after_failure(host, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import signal
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
@@ -24,6 +25,7 @@ from launcher import (
     JobStopped,
     LocalSession,
 )
+from launcher.shared import parse_event
 
 HAS = "from importlib.util import find_spec\nhas = lambda name: bool(find_spec(name))\n"
 TELLS = HAS + 'print("a", has("small_a"), "b", has("small_b"))\n'
@@ -151,6 +153,36 @@ def test_a_group_has_what_it_asks_for_and_the_second_run_installs_nothing(
     assert first == second
     assert asked > 0
     assert len(index.asked) == asked, "the second run asked the index"
+
+
+def test_other_versions_where_data_is_prepared_than_where_it_trains_are_told(
+    source: Path, index: Index
+) -> None:
+    for each in ("1.0", "2.0"):
+        index.add("small_b", each)
+    write(
+        source,
+        train_py=TRAINS,
+        pipeline_py=PIPELINE,
+        requirements_txt="small-b==2.0\n",
+        requirements_data_txt="small-b==1.0\n",
+    )
+    groups = [
+        InstanceGroup("gpus", "local", role="train"),
+        InstanceGroup("cpus", "local", role="data", requirements="requirements-data.txt"),
+    ]
+    service = DataService(datasets=("pipeline:samples",), workers_per_host=1)
+
+    job = run(source, "differs", index, instance_groups=groups, data_service=service)
+
+    assert lines_of(job)["algo-1"] == ["[1.0, 2.0, 3.0, 4.0]"]
+    found = [parse_event(line.text) for line in job.logs(host="algo-1")]
+    (differs,) = [fields for name, fields in filter(None, found) if name == "versions_differ"]
+    assert differs["package"] == "small_b"
+    assert differs["by_group"] == {"cpus": "1.0", "gpus": "2.0"}
+    (own,) = [fields for name, fields in filter(None, found) if name == "host_versions"]
+    assert own["versions"]["python"] == platform.python_version()
+    assert own["versions"]["torch"] == version("torch")
 
 
 def test_a_package_that_does_not_exist_fails_with_the_words_of_pip(
