@@ -102,6 +102,13 @@ def test_what_older_runtimes_would_leave_out_of_a_data_service_needs_a_version(
     assert JobDocument.from_json(document.to_json()) == document
 
 
+def test_only_requirements_of_a_group_need_the_version_that_has_them() -> None:
+    document = replace(DOCUMENT, requirements={"data_group": "requirements-data.txt"})
+    assert "requirements" not in json.loads(DOCUMENT.to_json())
+    assert json.loads(document.to_json())["version"] == 8
+    assert JobDocument.from_json(document.to_json()) == document
+
+
 def test_only_another_data_engine_needs_the_version_that_has_engines() -> None:
     document = replace(DOCUMENT, data=DataPart(datasets=("pipeline:train_set",), engine="made-up"))
     assert json.loads(document.to_json())["version"] == 7

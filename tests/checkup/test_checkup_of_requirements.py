@@ -1,0 +1,83 @@
+"""`launcher check` lists what would be installed, and asks no index for it."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from launcher.client.doctor import requirement_checks
+from launcher.client.spec import InstanceGroup, JobSpec
+from launcher.client.spec.requirements_file import read_requirements
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> JobSpec:
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "requirements.txt").write_text(
+        "numpy>=1  # it is here\nno-such-package>=2\n./wheels/own.whl\n"
+        "windows-only ; sys_platform == 'win32'\n"
+    )
+    (tmp_path / "requirements-data.txt").write_text("numpy>=1\n")
+    groups = (
+        InstanceGroup("gpus", "local", role="train"),
+        InstanceGroup("cpus", "local", role="data", requirements="requirements-data.txt"),
+    )
+    return JobSpec(entry_point="train.py", source_dir=str(tmp_path), instance_groups=groups)
+
+
+def test_a_local_job_installs_what_this_python_has_not(spec: JobSpec) -> None:
+    told = {found.subject: found.what for found in requirement_checks.check(spec, cloud=False)}
+    assert told == {
+        "requirements.txt": "for group gpus, in a folder of their own: no-such-package>=2, "
+        "./wheels/own.whl, and what they need",
+        "requirements-data.txt": "for group cpus: this Python has all that it lists",
+    }
+
+
+def test_a_host_on_aws_installs_all_that_its_image_has_not(spec: JobSpec) -> None:
+    told = [found.what for found in requirement_checks.check(spec, cloud=True)]
+    assert told[1] == "installed on each host of group cpus before the script starts: numpy>=1"
+
+
+def test_a_job_without_requirements_has_no_such_line(spec: JobSpec) -> None:
+    (Path(str(spec.source_dir)) / "requirements.txt").unlink()
+    alone = spec.replace(instance_groups=(), instance_type="local")
+    assert list(requirement_checks.check(alone, cloud=False)) == []
+
+
+def test_what_is_missing_is_told_with_the_version_that_is_there(spec: JobSpec) -> None:
+    file = Path(str(spec.source_dir)) / "requirements-data.txt"
+    file.write_text("numpy<1\n")
+    told = list(requirement_checks.missing_requirements(spec))
+    assert told[1] == (
+        "requirements-data.txt (group cpus) is not installed, as you asked: "
+        f"numpy<1 is not satisfied: {version('numpy')} is installed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "needs_network", "reads_source"),
+    [
+        ("a", True, False),
+        ("--no-index\n--find-links=wheels\na", False, True),
+        ("-f https://example.com/wheels\na", True, False),
+        ("./a.whl", False, True),
+        ("a @ file:///opt/ml/code/a.whl", False, True),
+        ("a @ https://example.com/a.whl", True, False),
+        ("git+https://example.com/a.git", True, False),
+        ("-e .", False, True),
+        ("-e git+https://example.com/a.git#egg=a", True, False),
+        ("# only words\n", False, False),
+        ("-r other.txt", True, False),
+        ("-c other.txt", False, False),
+    ],
+)
+def test_lines_that_need_a_network_or_the_source(
+    text: str, needs_network: bool, reads_source: bool
+) -> None:
+    files = {"requirements.txt": text, "other.txt": "b\n-r requirements.txt\n"}
+    found = read_requirements("requirements.txt", files.get)
+    assert found is not None
+    assert (found.needs_network, found.reads_source) == (needs_network, reads_source)
