@@ -39,12 +39,14 @@ class Cluster:
 
     addresses: the address of each host, if host names do not resolve (several hosts on one
         machine).
+    leading: the name of the script group that leads a job without a train group.
     """
 
     groups: tuple[Group, ...]
     host: str
     interface: str = "eth0"
     addresses: Mapping[str, str] = field(default_factory=dict)
+    leading: str | None = None
 
     @classmethod
     def from_resource_config(
@@ -52,6 +54,7 @@ class Cluster:
         config: Mapping[str, Any],
         roles: Mapping[str, Role],
         addresses: Mapping[str, str],
+        leading: str | None = None,
     ) -> Cluster:
         """Read resourceconfig.json; a job without groups has one group of all its hosts.
 
@@ -85,6 +88,7 @@ class Cluster:
             host=config["current_host"],
             interface=config.get("network_interface_name", "eth0"),
             addresses=addresses,
+            leading=leading,
         )
 
     @property
@@ -102,9 +106,12 @@ class Cluster:
 
     @property
     def train_group(self) -> Group:
-        """The group that trains. Raises ContractError if there is none."""
+        """The group that trains, or else leads the job. Raises ContractError if there is none."""
         for group in self.groups:
             if group.role is Role.TRAIN:
+                return group
+        for group in self.groups:
+            if group.role is Role.SCRIPT and self.leading in (None, group.name):
                 return group
         raise ContractError("no group of this job has the role 'train'")
 
@@ -117,6 +124,11 @@ class Cluster:
     def command_hosts(self) -> tuple[str, ...]:
         """The hosts that run a user's command, in numeric order."""
         return self._hosts_with(Role.COMMAND)
+
+    @property
+    def is_in_train_group(self) -> bool:
+        """True if this host is one of the train group's."""
+        return self.host in self.train_group.hosts
 
     def _hosts_with(self, role: Role) -> tuple[str, ...]:
         return in_numeric_order(

@@ -16,6 +16,7 @@ from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import RankActivity
 from launcher.runtime.outcome_decider import OutcomeDecider
 from launcher.runtime.version_comparison import VersionComparison
+from launcher.runtime.wait_notice import WaitNotice
 from launcher.shared import HostFailure
 
 #: Seconds between two polls of the outcome, which also changes with time. A report triggers a poll
@@ -66,6 +67,7 @@ class _Server:
         self._versions = VersionComparison(
             groups=self._groups, roles={group.name: group.role for group in cluster.groups}
         )
+        self._wait_notice = WaitNotice(environment)
         self._ready: set[str] = set()
         self._members: list[tuple[str, jsonl_socket.LineConnection]] = []
         self._end_sent: set[str] = set()
@@ -139,9 +141,13 @@ class _Server:
         while True:
             self._changed.clear()
             with self._lock:
-                outcome = self._decider.outcome(time.monotonic())
+                now = time.monotonic()
+                outcome = self._decider.outcome(now)
                 self._request_activity()
+                waits = [] if outcome else list(self._wait_notice.due(self._decider.done, now))
                 members, self._members = (self._members, []) if outcome else ([], self._members)
+            for fields in waits:
+                emit("waiting_for_hosts", **fields)
             for host, member in members:
                 failure = outcome.failure if outcome else None
                 self._send(member, {"end": failure and failure.to_message()})

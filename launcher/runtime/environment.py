@@ -11,7 +11,7 @@ from typing import Any
 
 from launcher.errors import ContractError
 from launcher.runtime import hyperparameters
-from launcher.runtime.cluster import Cluster
+from launcher.runtime.cluster import Cluster, Group
 from launcher.shared import (
     ADDRESSES_VARIABLE,
     CODE_CHANNEL,
@@ -25,9 +25,12 @@ from launcher.shared import (
     CommandPart,
     HostFailure,
     JobDocument,
+    Launch,
     Lifetime,
     MlPaths,
     Ports,
+    Role,
+    ScriptPart,
 )
 
 #: The abstract Unix socket on which a train host's receiver serves its ranks and local workers.
@@ -86,6 +89,7 @@ class Environment:
                 resource_config,
                 document.roles,
                 json.loads(environ.get(ADDRESSES_VARIABLE, "{}")),
+                document.trainer.group,
             ),
             ports=Ports(int(environ[PORT_BASE_VARIABLE]))
             if PORT_BASE_VARIABLE in environ
@@ -120,11 +124,44 @@ class Environment:
         return self.document.commands.get(self.cluster.group.name)
 
     @property
+    def script(self) -> ScriptPart:
+        """The settings of this host's script group."""
+        return self.document.scripts.get(self.cluster.group.name, ScriptPart())
+
+    @property
+    def starts_ranks(self) -> bool:
+        """True if the starter runs on this host, so that its processes are ranks."""
+        cluster = self.cluster
+        has_distribution = self.document.trainer.launch != Launch.PYTHON
+        return cluster.is_in_train_group and (cluster.group.role is Role.TRAIN or has_distribution)
+
+    @property
+    def distribution_group(self) -> Group:
+        """The group of the distribution; without one, scripts find their own, as on SageMaker."""
+        leading, own = self.cluster.train_group, self.cluster.group
+        is_alone = leading.role is Role.SCRIPT and self.document.trainer.launch == Launch.PYTHON
+        return own if is_alone and own.role is Role.SCRIPT else leading
+
+    @property
+    def prerequisite_hosts(self) -> frozenset[str]:
+        """The hosts whose program must be ready before the train group starts."""
+        train = self.cluster.train_group.name
+        signalling = {name for name, part in self.document.scripts.items() if part.ready}
+        return frozenset(
+            host
+            for group in self.cluster.groups
+            if group.role is Role.COMMAND or group.name in signalling - {train}
+            for host in group.hosts
+        )
+
+    @property
     def awaited_hosts(self) -> frozenset[str]:
         """The hosts that must be done before the job can end well."""
-        own = {
-            group for group, part in self.document.commands.items() if part.lifetime is Lifetime.OWN
+        document = self.document
+        lifetimes = {group: part.lifetime for group, part in document.commands.items()} | {
+            group: part.lifetime for group, part in document.scripts.items()
         }
+        own = {group for group, lifetime in lifetimes.items() if lifetime is Lifetime.OWN}
         train = self.cluster.train_group.name
         return frozenset(
             host

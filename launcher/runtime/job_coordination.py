@@ -14,7 +14,8 @@ The leader runs the server; every host connects to it and keeps the connection u
                       {"end": null}       all awaited hosts are done
                       {"end": {...}}      the first Failure
 
-Awaited hosts are the train hosts and the hosts whose program exits by itself. Ready hosts are those
+Awaited hosts are the train hosts (in a job without them, those of the script group that leads it)
+and the hosts whose program exits by itself. Ready hosts are those
 whose program the train hosts wait for.
 
 A host that dies closes its connection. If a host loses its network, the connection breaks after
@@ -207,7 +208,7 @@ class _LeaderConnection:
         """End the job here after the network was lost; on a train host, that is a failure."""
         cluster = self._environment.cluster
         emit("leader_unreachable", leader=cluster.leader, why=str(error))
-        if cluster.group.role is not Role.TRAIN:
+        if cluster.group.role not in (Role.TRAIN, Role.SCRIPT):
             self.coordination.set_outcome(JobOutcome())
             return
         cause = f"the leader {cluster.leader} does not answer any more: {error.strerror}"

@@ -15,6 +15,7 @@ from launcher.runtime import (
     failure_file,
     job_coordination,
     processes,
+    script_role,
     train_role,
 )
 from launcher.runtime.data_services import data_services
@@ -32,6 +33,7 @@ ROLES: dict[Role, Callable[[JobHost], None]] = {
     Role.TRAIN: train_role.run_role,
     Role.DATA: data_role.run_role,
     Role.COMMAND: command_role.run_role,
+    Role.SCRIPT: script_role.run_role,
 }
 
 #: A shell's exit code for a program that SIGTERM ended.
@@ -89,7 +91,7 @@ def _peer_timeout(environment: Environment) -> float:
 
 def _role(environment: Environment) -> Callable[[JobHost], None]:
     role = environment.cluster.group.role
-    if role is Role.TRAIN:
+    if role in (Role.TRAIN, Role.SCRIPT):
         starter_for(environment.document.trainer.launch)  # rejected before waiting for other hosts
     if role is Role.COMMAND and environment.command is None:
         name = environment.cluster.group.name

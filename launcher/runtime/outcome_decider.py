@@ -57,6 +57,11 @@ class OutcomeDecider:
         self._done.add(host)
         self._succeed_if_complete()
 
+    @property
+    def done(self) -> frozenset[str]:
+        """The hosts that have completed their part."""
+        return frozenset(self._done)
+
     def record_failure(self, failure: Failure, now: float) -> None:
         """Record a failure that a host has reported."""
         is_train_host = failure.host in self.train_hosts

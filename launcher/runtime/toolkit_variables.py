@@ -19,7 +19,13 @@ from launcher.runtime import hyperparameters
 from launcher.runtime.cuda import compatibility_variables
 from launcher.runtime.environment import Environment
 from launcher.runtime.network_interface import network_variables
-from launcher.shared import CHECKPOINT_VARIABLE, CODE_CHANNEL, HOST_ADDRESS_VARIABLE, HOSTS_VARIABLE
+from launcher.shared import (
+    CHECKPOINT_VARIABLE,
+    CODE_CHANNEL,
+    HOST_ADDRESS_VARIABLE,
+    HOSTS_VARIABLE,
+    Role,
+)
 
 
 def toolkit_variables(environment: Environment) -> dict[str, str]:
@@ -87,7 +93,7 @@ def _facts(environment: Environment) -> dict[str, Any]:
         "current_instance_group_hosts": sorted(cluster.group.hosts),
         "instance_groups": list(groups),
         "instance_groups_dict": groups,
-        "distribution_instance_groups": [cluster.train_group.name],
+        "distribution_instance_groups": [environment.distribution_group.name],
         "is_hetero": len(groups) > 1,
         "network_interface_name": cluster.interface,
         "hps": values,
@@ -124,18 +130,18 @@ def _training_env(environment: Environment, facts: Mapping[str, object]) -> dict
         for name, value in facts.items()
         if name not in ("hps", "framework_params", "user_args", "channels")
     }
-    cluster = environment.cluster
+    cluster, master = environment.cluster, environment.distribution_group.hosts[0]
     return {
         **others,
         **renamed,
         "channel_input_dirs": _channel_folders(environment),
-        "distribution_hosts": sorted(cluster.train_group.hosts),
-        "is_master": cluster.is_leader,
+        "distribution_hosts": sorted(environment.distribution_group.hosts),
+        "is_master": cluster.host == master,
         "is_modelparallel_enabled": None,
         "is_smddpmprun_installed": False,
         "is_smddprun_installed": False,
         "job_name": environment.job_name,
-        "master_hostname": cluster.leader,
+        "master_hostname": master,
         "topology": environment.resource_config.get("topology", []),
     }
 
@@ -219,5 +225,7 @@ def _thread_variables(environment: Environment) -> dict[str, str]:
     The same holds if hosts share a machine, so that sums on CPU do not depend on the number of
     hosts.
     """
-    shared = environment.document.trainer.processes_per_host > 1 or environment.shares_machine
+    is_plain = environment.cluster.group.role is Role.SCRIPT and not environment.starts_ranks
+    processes = 1 if is_plain else environment.document.trainer.processes_per_host
+    shared = processes > 1 or environment.shares_machine
     return {"OMP_NUM_THREADS": "1"} if shared else {}

@@ -21,7 +21,7 @@ _PRECEDENCE = 5.0
 def run_role(host: JobHost) -> None:
     """Run the train host's part to its end; raise HostFailed, JobEnded or StopRequested."""
     services = _start_data_services(host)
-    _wait_for_commands(host)
+    wait_for_programs(host)
     reports = Path(tempfile.mkdtemp(prefix="launcher-reports-"))
     try:
         _train(host, reports)
@@ -47,9 +47,9 @@ def _start_data_services(host: JobHost) -> DataServices | None:
     return services
 
 
-def _wait_for_commands(host: JobHost) -> None:
+def wait_for_programs(host: JobHost) -> None:
     """Wait until the programs of all command hosts are ready, as scripts may use them at once."""
-    awaited = frozenset(host.environment.cluster.command_hosts)
+    awaited = host.environment.prerequisite_hosts
     timeout = host.environment.document.start_timeout + _PRECEDENCE
     deadline = time.monotonic() + timeout
     while missing := awaited - host.coordination.ready_hosts:

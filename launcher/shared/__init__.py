@@ -16,6 +16,7 @@ from launcher.shared.job_document import (
     Lifetime,
     Ready,
     Role,
+    ScriptPart,
 )
 from launcher.shared.parallel_part import (
     COMPRESSIONS,
@@ -119,6 +120,7 @@ __all__ = [
     "Ready",
     "PYTHON_WORDS",
     "CommandPart",
+    "ScriptPart",
     "JobDocument",
     "format_event",
     "parse_event",

@@ -14,11 +14,12 @@ from launcher.shared.trainer_part import TrainerPart
 
 
 class Role(str, enum.Enum):
-    """The role of a group's hosts: train, prepare data, or run a command."""
+    """The role of a group's hosts: train, prepare data, run a command, or run the script."""
 
     TRAIN = "train"
     DATA = "data"
     COMMAND = "command"
+    SCRIPT = "script"
 
 
 #: The data engine of Launcher itself.
@@ -90,9 +91,9 @@ class DataPart:
 
 
 class Lifetime(str, enum.Enum):
-    """The lifetime of a command group's program.
+    """The lifetime of the program on a command or script group's hosts.
 
-    TRAIN: until training has ended; exiting earlier is a failure, whatever the exit code.
+    TRAIN: until training has ended; it may exit with code 0 earlier, once it is ready.
     OWN: until it exits by itself with code 0; the job waits for that.
     """
 
@@ -126,11 +127,13 @@ class CommandPart:
 
     command: the program and its arguments; no shell is used.
     ready: None for a program that is ready as soon as it runs.
+    pass_hyperparameters: if true, the hyperparameters follow as arguments, as for a script.
     """
 
     command: tuple[str, ...]
     ready: Ready | None = None
     lifetime: Lifetime = Lifetime.TRAIN
+    pass_hyperparameters: bool = False
 
     def to_fields(self) -> dict[str, Any]:
         """Return the fields as JSON holds them."""
@@ -138,6 +141,7 @@ class CommandPart:
             "command": list(self.command),
             "ready": self.ready and asdict(self.ready),
             "lifetime": self.lifetime.value,
+            **({"pass_hyperparameters": True} if self.pass_hyperparameters else {}),
         }
 
     @classmethod
@@ -147,6 +151,37 @@ class CommandPart:
             command=tuple(raw["command"]),
             ready=raw["ready"] and Ready(**raw["ready"]),
             lifetime=Lifetime(raw["lifetime"]),
+            pass_hyperparameters=raw.get("pass_hyperparameters", False),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptPart:
+    """The settings of a script group, whose hosts all run the entry point.
+
+    ready: None for a script that is ready as soon as it runs.
+    dollars_per_hour: the price of one host on demand; None if it is unknown.
+    """
+
+    ready: Ready | None = None
+    lifetime: Lifetime = Lifetime.OWN
+    dollars_per_hour: float | None = None
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the fields as JSON holds them."""
+        return {
+            "ready": self.ready and asdict(self.ready),
+            "lifetime": self.lifetime.value,
+            "dollars_per_hour": self.dollars_per_hour,
+        }
+
+    @classmethod
+    def from_fields(cls, raw: Mapping[str, Any]) -> ScriptPart:
+        """Read the fields of a job document."""
+        return cls(
+            ready=raw["ready"] and Ready(**raw["ready"]),
+            lifetime=Lifetime(raw["lifetime"]),
+            dollars_per_hour=raw["dollars_per_hour"],
         )
 
 
@@ -160,7 +195,8 @@ class JobDocument:
     A document states the lowest version that supports its content. Version 2 added commands;
     version 3 MPI; version 4 a data service's local workers, checksums and metrics; version 5 tasks
     and parallel settings; version 6 cuts from measurements; version 7 starters of other packages
-    with their settings, and data engines by name; version 8 requirements of a group's own.
+    with their settings, and data engines by name; version 8 requirements of a group's own, script
+    groups, and commands that get the hyperparameters.
     """
 
     VERSION = 8
@@ -170,6 +206,8 @@ class JobDocument:
     data: DataPart | None = None
     #: The program of each command group's hosts, by the group's name.
     commands: Mapping[str, CommandPart] = field(default_factory=dict)
+    #: The settings of each script group, by its name.
+    scripts: Mapping[str, ScriptPart] = field(default_factory=dict)
     hyperparameter_types: Mapping[str, str] = field(default_factory=dict)
     #: The file that a group has in place of requirements.txt, by the group's name.
     requirements: Mapping[str, str] = field(default_factory=dict)
@@ -179,11 +217,13 @@ class JobDocument:
     def to_json(self) -> str:
         """Return the document as JSON, with the lowest version that supports it."""
         commands = {group: part.to_fields() for group, part in self.commands.items()}
+        scripts = {group: part.to_fields() for group, part in self.scripts.items()}
         return json.dumps(
             {
                 "version": self._lowest_version(),
                 **({"commands": commands} if commands else {}),
                 **({"requirements": dict(self.requirements)} if self.requirements else {}),
+                **({"scripts": scripts} if scripts else {}),
                 "roles": {group: role.value for group, role in self.roles.items()},
                 "trainer": self.trainer.to_fields(),
                 "data": self.data and self.data.to_fields(),
@@ -198,7 +238,10 @@ class JobDocument:
         of_data = 1 if self.data is None else self.data.lowest_version
         of_commands = 2 if self.commands else 1
         of_requirements = 8 if self.requirements else 1
-        return max(of_data, of_commands, of_requirements, self.trainer.lowest_version)
+        passes = any(part.pass_hyperparameters for part in self.commands.values())
+        of_scripts = 8 if passes or Role.SCRIPT in self.roles.values() else 1
+        versions = (of_data, of_commands, of_requirements, of_scripts)
+        return max(*versions, self.trainer.lowest_version)
 
     @classmethod
     def from_json(cls, text: str) -> JobDocument:
@@ -227,6 +270,10 @@ class JobDocument:
             commands={
                 group: CommandPart.from_fields(part)
                 for group, part in raw.get("commands", {}).items()
+            },
+            scripts={
+                group: ScriptPart.from_fields(part)
+                for group, part in raw.get("scripts", {}).items()
             },
             hyperparameter_types=raw["hyperparameter_types"],
             requirements=raw.get("requirements", {}),

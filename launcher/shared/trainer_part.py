@@ -1,4 +1,4 @@
-"""The train group's part of the job document."""
+"""The part of the job document on the group that trains, or leads a job of script groups."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ class TrainerPart:
         is then empty.
     parallel: the settings that each rank finds in its variable LAUNCHER_PARALLEL.
     settings: what only the starter reads, as JSON holds it.
+    group: in a job without a train group, the script group that the others refer to; the starter
+        runs on its hosts only.
     """
 
     entry_point: str = ""
@@ -45,6 +47,7 @@ class TrainerPart:
     task: str | None = None
     parallel: ParallelPart = field(default_factory=ParallelPart)
     settings: Mapping[str, object] = field(default_factory=dict)
+    group: str | None = None
 
     @property
     def lowest_version(self) -> int:
@@ -69,6 +72,7 @@ class TrainerPart:
             **({"task": self.task} if self.task else {}),
             **({"parallel": parallel} if parallel else {}),
             **({"settings": dict(self.settings)} if self.settings else {}),
+            **({"group": self.group} if self.group else {}),
         }
 
     @classmethod
@@ -83,6 +87,7 @@ class TrainerPart:
             task=raw.get("task"),
             parallel=ParallelPart.from_fields(raw.get("parallel", {})),
             settings=dict(raw.get("settings", {})),
+            group=raw.get("group"),
         )
 
 

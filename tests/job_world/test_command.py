@@ -60,12 +60,20 @@ def make_job(tmp_path: Path) -> Iterator[MakeJob]:
         ready: Ready | None = None,
         lifetime: Lifetime = Lifetime.TRAIN,
         start_timeout: float = 60.0,
+        pass_hyperparameters: bool = False,
         **options: object,
     ) -> Hosts:
         document = JobDocument(
             roles={"server-group": Role.COMMAND, "train_group": Role.TRAIN},
             trainer=TrainerPart(entry_point="train.py"),
-            commands={"server-group": CommandPart(command=command, ready=ready, lifetime=lifetime)},
+            commands={
+                "server-group": CommandPart(
+                    command=command,
+                    ready=ready,
+                    lifetime=lifetime,
+                    pass_hyperparameters=pass_hyperparameters,
+                )
+            },
             start_timeout=start_timeout,
         )
         groups = {"server-group": servers, "train_group": train}
@@ -223,7 +231,7 @@ def shorten_grace(hosts: Hosts) -> None:
     text = script.read_text()
     line = "    return run(ROOT)\n"
     assert line in text
-    patch = "    import launcher.runtime.command_role as command\n\n    command.GRACE = 1.0\n"
+    patch = "    import launcher.runtime.host_program as program\n\n    program.GRACE = 1.0\n"
     script.write_text(text.replace(line, patch + line))
 
 
@@ -236,7 +244,6 @@ def shorten_grace(hosts: Hosts) -> None:
         pytest.param("sys.exit(3)", "exit code 3", id="exit code"),
         pytest.param("raise KeyError('word')", "exit code 1", id="exception"),
         pytest.param("os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL", id="signal"),
-        pytest.param("pass", "exit code 0", id="too early"),
     ],
 )
 def test_a_program_that_leaves_before_training_fails_the_job(
@@ -260,6 +267,44 @@ print("last words", flush=True)
     assert "last words" in reason
     assert [name for name, host in hosts.hosts.items() if host.failure] == ["algo-2"]
     assert hosts.processes() == []
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_a_program_that_has_been_ready_may_leave_with_0(make_job: MakeJob, servers: int) -> None:
+    """Such as a server with a shutdown port that the script uses before it ends."""
+    program = """
+import pathlib, time
+while not pathlib.Path("enough").exists():
+    time.sleep(0.02)
+"""
+    hosts = make_job(program, servers=servers)
+    hosts.start()
+    trainer = list(hosts.hosts)[-1]
+    wait_until(lambda: "training" in hosts[trainer].output)
+    (hosts["algo-1"].paths.code / "enough").touch()
+    wait_until(lambda: hosts["algo-1"].events("command_ended"))
+    assert hosts[trainer].process is not None
+    assert hosts[trainer].process.poll() is None
+    (hosts[trainer].paths.code / "enough").touch()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert hosts["algo-1"].events("command_ended")[0]["how"] == "exit code 0"
+
+
+def test_a_program_that_leaves_with_0_before_it_is_ready_fails_the_job(make_job: MakeJob) -> None:
+    hosts = make_job("pass", ready=Ready(port=1))
+    hosts.start()
+    assert hosts.wait(30) == {"algo-1": 1, "algo-2": 1}
+    assert "the command ended before it was ready: exit code 0" in (hosts["algo-1"].failure or "")
+
+
+def test_a_command_gets_the_hyperparameters_when_asked(make_job: MakeJob) -> None:
+    program = "import sys; print('arguments', sys.argv[1:], flush=True)"
+    hosts = make_job(
+        program, "", hyperparameters={"size": 3, "name": "a"}, pass_hyperparameters=True
+    )
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert "arguments ['--name', 'a', '--size', '3']" in hosts["algo-1"].output
 
 
 def test_the_last_lines_of_the_program_are_in_the_reason(make_job: MakeJob) -> None:

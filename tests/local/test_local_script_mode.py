@@ -1,4 +1,4 @@
-"""Jobs that leave the start to AWS's images, as SDK v2 sends them: their script mode is emulated."""
+"""Jobs that AWS's images start, as SDK v2 sends them: their script mode is emulated."""
 
 from __future__ import annotations
 

@@ -14,11 +14,12 @@ from launcher.client.sessions.aws import AwsSession
 from launcher.client.sessions.local import LocalSession
 from launcher.client.spec import InstanceGroup, JobSpec
 from launcher.errors import SpecError
+from launcher.shared import Role
 
 TWO_GROUPS = JobSpec(
     entry_point="train.py",
     instance_groups=[
-        InstanceGroup("data_group", "ml.c5.9xlarge", 2),
+        InstanceGroup("data_group", "ml.c5.9xlarge", 2, Role.DATA),
         InstanceGroup("train_group", "ml.g5.12xlarge", 1),
     ],
     max_run=4 * 3600,
@@ -100,7 +101,7 @@ def test_on_this_machine_there_is_no_region(tmp_path: Path) -> None:
 def test_alternatives_are_shown_and_the_dearest_counts() -> None:
     dear = plan(
         instance_groups=[
-            InstanceGroup("data_group", "ml.c5.9xlarge", 2),
+            InstanceGroup("data_group", "ml.c5.9xlarge", 2, Role.DATA),
             InstanceGroup(
                 "train_group", "ml.g5.xlarge", 1, alternatives=["ml.g5.48xlarge", "ml.g5.2xlarge"]
             ),

@@ -77,11 +77,6 @@ def test_an_unclear_role_is_asked_for(groups: list[tuple[str, ...]]) -> None:
     assert 'add "role: train" or "role: data"' in raised.value.problems[0].fix
 
 
-def test_without_a_data_service_a_spare_group_is_not_guessed_to_prepare_data() -> None:
-    with pytest.raises(SpecError, match='what group "a" does'):
-        infer_roles([InstanceGroup("a", CPU), InstanceGroup("b", GPU)], has_data_service=False)
-
-
 SERVER = InstanceGroup("data_group", GPU, 2, command=("python", "server.py"))
 
 
@@ -102,6 +97,71 @@ def test_a_group_with_a_command_runs_it(others: list[tuple[str, ...]]) -> None:
 
 def test_a_command_alone_does_not_train() -> None:
     assert infer_roles([SERVER]) == {"data_group": Role.COMMAND}
+
+
+# Rule by rule, as in the table of docs/jobs.md ---------------------------------------------------
+
+CPU_DATA, GPU_DNN = ("data_group", CPU), ("dnn_group", GPU)
+
+
+@pytest.mark.parametrize(
+    ("groups", "fields", "roles"),
+    [
+        pytest.param(
+            [("a", CPU, Role.SCRIPT), ("b", GPU, Role.TRAIN)], {}, ["script", "train"], id="1 role"
+        ),
+        pytest.param([SERVER, ("b", CPU)], {}, ["command", "train"], id="2 command"),
+        pytest.param(
+            [CPU_DATA, GPU_DNN], {"has_data_service": True}, ["data", "train"], id="3 data service"
+        ),
+        pytest.param(
+            [("data", CPU), ("x", GPU, Role.DATA)],
+            {"runs_script": False, "scope": ["data"]},
+            ["train", "data"],
+            id="3 task",
+        ),
+        pytest.param([("data_group", CPU)], {}, ["train"], id="4 the only group"),
+        pytest.param([SERVER, ("a", CPU)], {}, ["command", "train"], id="4 beside commands"),
+        pytest.param([CPU_DATA, GPU_DNN], {}, ["script", "script"], id="5 two groups"),
+        pytest.param([("a", CPU), ("b", CPU)], {}, ["script", "script"], id="5 of any name"),
+        pytest.param(
+            [SERVER, ("a", CPU), ("b", GPU)],
+            {},
+            ["command", "script", "script"],
+            id="5 and command",
+        ),
+        pytest.param(
+            [("t", GPU, Role.TRAIN), ("a", CPU), ("b", CPU)],
+            {},
+            ["train", "script", "script"],
+            id="5 beside a role",
+        ),
+        pytest.param(
+            [CPU_DATA, GPU_DNN], {"scope": ["dnn_group"]}, ["script", "script"], id="5 and a scope"
+        ),
+        pytest.param(
+            [("data_1", CPU), ("b", CPU)],
+            {"has_data_service": True, "scope": ["b"]},
+            ["data", "train"],
+            id="3 the distribution's group trains",
+        ),
+    ],
+)
+def test_the_rules_decide_in_order(
+    groups: list[Any], fields: dict[str, Any], roles: list[str]
+) -> None:
+    made = [group if isinstance(group, InstanceGroup) else _group(*group) for group in groups]
+
+    assert [role.value for role in infer_roles(made, **fields).values()] == roles
+
+
+def test_the_unclear_case_names_all_three_ways() -> None:
+    with pytest.raises(SpecError, match='what group "data_group" does') as raised:
+        infer_roles([_group("data_group", CPU), _group("dnn_group", GPU, Role.TRAIN)])
+    fix = raised.value.problems[0].fix
+    assert "role: script" in fix
+    assert "command" in fix
+    assert "data_service" in fix
 
 
 def test_signs_and_lifetimes_may_be_given_as_plain_values() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 from launcher.client.request.channel_routing import MODEL_CONTENT
 from launcher.client.request.request_paths import read_paths
-from launcher.client.spec import DataService, InstanceGroup
+from launcher.client.spec import DataService, Distribution, InstanceGroup
 from launcher.client.spec.distributions.registry import distribution_from
+from launcher.client.spec.sdk_v2_distribution import limited_to
 from launcher.shared import (
     CODE_CHANNEL,
     CONTAINER_ENTRYPOINT,
@@ -18,6 +19,9 @@ from launcher.shared import (
     TOOLKIT_PREFIX,
     DataPart,
     JobDocument,
+    Lifetime,
+    Role,
+    TrainerPart,
 )
 
 
@@ -44,7 +48,7 @@ def constructor_arguments(
         "entry_point": document.trainer.entry_point if document else "",
         "task": document and document.trainer.task,
         "instance_groups": groups,
-        "distribution": document and distribution_from(document.trainer),
+        "distribution": document and _distribution_of(document.trainer),
         "data_service": document and document.data and _data_service_of(document.data),
         "hyperparameters": _described_hyperparameters(
             options.get("hyperparameters", {}), is_script=document is not None
@@ -80,12 +84,28 @@ def _decoded(value: str) -> Any:
 def _described_group(described: Mapping[str, Any], document: JobDocument | None) -> InstanceGroup:
     name = described["InstanceGroupName"]
     group = InstanceGroup(name, described["InstanceType"], described["InstanceCount"])
-    part = document.commands.get(name) if document else None
+    if document is None:
+        return group
+    if script := document.scripts.get(name):
+        lifetime = Lifetime.TRAIN if script.lifetime is Lifetime.TRAIN else None
+        return dataclasses.replace(group, role=Role.SCRIPT, ready=script.ready, lifetime=lifetime)
+    part = document.commands.get(name)
     if part is None:
         return group
     return dataclasses.replace(
-        group, command=part.command, ready=part.ready, lifetime=part.lifetime
+        group,
+        command=part.command,
+        ready=part.ready,
+        lifetime=part.lifetime,
+        pass_hyperparameters=part.pass_hyperparameters,
     )
+
+
+def _distribution_of(trainer: TrainerPart) -> Distribution | None:
+    distribution = distribution_from(trainer)
+    if distribution is None or trainer.group is None:
+        return distribution
+    return limited_to(distribution, (trainer.group,))
 
 
 def _data_service_of(part: DataPart) -> DataService:

@@ -12,6 +12,7 @@ from launcher.client.spec import (
     MetricDefinition,
     TrainingInput,
 )
+from launcher.client.spec.sdk_v2_distribution import as_distribution
 from launcher.client.spec.spec_names import names
 from launcher.client.spec.suggestions import choice_fix
 from launcher.errors import Problem, SpecError
@@ -81,10 +82,13 @@ def as_groups(groups: Sequence[GroupLike], distribution: object) -> tuple[Instan
             )
             for name in absent
         )
-    return tuple(_group(group, trains) for group in groups)
+    made = as_distribution(distribution) if isinstance(distribution, Mapping) else None
+    is_of_toolkit = made is not None and not made.runs_launcher
+    return tuple(_group(group, trains if is_of_toolkit else set()) for group in groups)
 
 
 def _group(group: GroupLike, trains: set[str]) -> InstanceGroup:
+    """Convert a group; where AWS's toolkit starts the script, the role says which group trains."""
     ours = group if isinstance(group, InstanceGroup) else _foreign_group(group)
     if ours.role is None and ours.instance_group_name in trains:
         return dataclasses.replace(ours, role=Role.TRAIN)

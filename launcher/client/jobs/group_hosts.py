@@ -90,8 +90,10 @@ def training_hosts(
     """Return the hosts that train; None (any host may) for a job without a job document."""
     if document is None:
         return None
-    roles = document.roles
-    return frozenset(host for host, group in groups.items() if roles.get(group) is Role.TRAIN)
+    roles, leader = document.roles, document.trainer.group
+    return frozenset(
+        host for host, group in groups.items() if roles.get(group) is Role.TRAIN or group == leader
+    )
 
 
 def _unknown(kind: str, given: str | None, known: Mapping[str, object]) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from launcher.client.planning.plan_formats import plan_html, plan_text
 from launcher.client.request.builder import JobLocation
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.spec import InstanceGroup, JobSpec
-from launcher.client.spec.roles import assign_roles
+from launcher.client.spec.roles import job_roles
 from launcher.errors import CloudError
 
 
@@ -64,7 +64,7 @@ def plan_job(
 
     Raises SpecError when the user's own price file is wrong.
     """
-    roles, _ = assign_roles(spec.groups, spec.data_service is not None)
+    roles, _ = job_roles(spec)
     first = [_choice(group, group.instance_type) for group in spec.groups]
     others = [
         _choice(group, each)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from launcher.client.catalogue.prices import PriceList
 from launcher.client.request.channel_routing import build_channels
 from launcher.client.request.extra import add_extra
 from launcher.client.request.request_options import options_of_request
@@ -21,8 +22,9 @@ from launcher.client.spec import (
     DataService,
     InstanceGroup,
     JobSpec,
-    infer_roles,
 )
+from launcher.client.spec.roles import job_roles, leading_group
+from launcher.errors import SpecError
 from launcher.shared import (
     CONTAINER_ENTRYPOINT,
     TOKEN_VARIABLE,
@@ -31,6 +33,7 @@ from launcher.shared import (
     JobDocument,
     Lifetime,
     Role,
+    ScriptPart,
     TrainerPart,
 )
 from launcher.shared.partitions import PartitionFile
@@ -93,22 +96,34 @@ def _hyperparameters(spec: JobSpec, placement: JobLocation) -> dict[str, str]:
     return {name: encode(value) for name, value in values.items()}
 
 
-def build_document(spec: JobSpec, partition: PartitionFile | None = None) -> JobDocument:
+def build_document(
+    spec: JobSpec,
+    partition: PartitionFile | None = None,
+    prices: PriceList = PriceList(),  # noqa: B008 - it is frozen
+) -> JobDocument:
     """Build the job document of a spec: the role of each group, and what it runs.
 
-    partition: the content of the spec's partition_file.
+    partition: the content of the spec's partition_file. prices: for script groups, whose hosts
+        may wait for each other.
     """
     if partition is not None and spec.distribution is not None:
         spec = spec.replace(distribution=spec.distribution.completed(partition))
-    roles = infer_roles(spec.groups, spec.data_service is not None)
+    roles, unclear = job_roles(spec)
+    if unclear:
+        raise SpecError(unclear)
     return JobDocument(
         roles=roles,
-        trainer=_trainer(spec, _train_group(spec, roles)),
+        trainer=_trainer(spec, roles),
         data=_data_part(spec),
         commands={
             group.instance_group_name: _command(group)
             for group in spec.groups
             if roles[group.instance_group_name] is Role.COMMAND
+        },
+        scripts={
+            group.instance_group_name: _script(group, prices)
+            for group in spec.groups
+            if roles[group.instance_group_name] is Role.SCRIPT
         },
         hyperparameter_types={
             name: _type_word(value) for name, value in spec.hyperparameters.items()
@@ -155,14 +170,16 @@ def _environment(spec: JobSpec, placement: JobLocation) -> dict[str, str]:
     return {**spec.environment, **secret}
 
 
-def _train_group(spec: JobSpec, roles: Mapping[str, Role]) -> InstanceGroup:
-    return next(g for g in spec.groups if roles[g.instance_group_name] is Role.TRAIN)
-
-
-def _trainer(spec: JobSpec, group: InstanceGroup) -> TrainerPart:
-    if spec.distribution is None:
-        return TrainerPart(entry_point=spec.script)
-    return spec.distribution.trainer_part(spec, group.instance_type)
+def _trainer(spec: JobSpec, roles: Mapping[str, Role]) -> TrainerPart:
+    group = leading_group(spec, roles)
+    assert group is not None  # checked by the rules
+    part = (
+        TrainerPart(entry_point=spec.script)
+        if spec.distribution is None
+        else spec.distribution.trainer_part(spec, group.instance_type)
+    )
+    is_script = roles[group.instance_group_name] is Role.SCRIPT
+    return replace(part, group=group.instance_group_name) if is_script else part
 
 
 def _data_part(spec: JobSpec) -> DataPart | None:
@@ -182,7 +199,19 @@ def _data_part(spec: JobSpec) -> DataPart | None:
 
 def _command(group: InstanceGroup) -> CommandPart:
     return CommandPart(
-        command=tuple(group.command), ready=group.ready, lifetime=group.lifetime or Lifetime.TRAIN
+        command=tuple(group.command),
+        ready=group.ready,
+        lifetime=group.lifetime or Lifetime.TRAIN,
+        pass_hyperparameters=group.pass_hyperparameters,
+    )
+
+
+def _script(group: InstanceGroup, prices: PriceList) -> ScriptPart:
+    price = prices.find(group.instance_type, None)
+    return ScriptPart(
+        ready=group.ready,
+        lifetime=group.lifetime or Lifetime.OWN,
+        dollars_per_hour=price.per_hour if price else None,
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from launcher.client import catalogue
 from launcher.client.request.huggingface_images import known_huggingface_image
 from launcher.client.spec import InstanceGroup, JobSpec, Toolkit
-from launcher.client.spec.roles import assign_roles
+from launcher.client.spec.roles import job_roles, leading_group
 from launcher.errors import Problem, SpecError
 from launcher.shared import Role
 
@@ -185,9 +185,13 @@ def _deciding_group(spec: JobSpec) -> InstanceGroup:
     This is the train group, unless only another group has accelerators. SDK v2 takes the first
     group whose family is g or p, or else the first group.
     """
-    roles, _ = assign_roles(spec.groups, spec.data_service is not None)
+    roles, _ = job_roles(spec)
+    leader = leading_group(spec, roles)
     train_first = sorted(
-        spec.groups, key=lambda group: roles.get(group.instance_group_name) is not Role.TRAIN
+        spec.groups,
+        key=lambda group: (
+            group != leader and roles.get(group.instance_group_name) is not Role.TRAIN
+        ),
     )
     accelerated = (group for group in train_first if _has_accelerators(group.instance_type))
     return next(accelerated, train_first[0])

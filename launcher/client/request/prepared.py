@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from launcher.client.catalogue import price_list
 from launcher.client.request.builder import JobLocation, build_document, build_request
 from launcher.client.request.bundle import build_bundle, build_source, launch_script
 from launcher.client.request.source_tree import SourceTree
@@ -73,7 +74,7 @@ def _code(
     objects = {
         LAUNCH_SCRIPT: launch_script(),
         BUNDLE_FILE: bundle.content,
-        DOCUMENT_FILE: build_document(spec, partition).to_json().encode(),
+        DOCUMENT_FILE: build_document(spec, partition, price_list()).to_json().encode(),
     }
     if partition is not None:
         objects[PARTITION_FILE] = partition.to_json().encode()

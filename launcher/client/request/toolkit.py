@@ -65,7 +65,7 @@ def source_uri(spec: JobSpec, code_uri: str) -> str:
 def _scope(spec: JobSpec) -> dict[str, Any]:
     if not spec.instance_groups:
         return {}
-    roles = infer_roles(spec.groups)
+    roles = infer_roles(spec.groups, runs_script=False)
     trainers = [name for name, role in roles.items() if role is Role.TRAIN]
     return {"sagemaker_distribution_instance_groups": trainers}
 

@@ -27,11 +27,13 @@ class InstanceGroup:
         code folder.
     ready: when the program counts as started, which the trainer waits for; None means at once. A
         mapping such as {"port": 50051} is accepted too.
-    lifetime: "train" (the default for None): the program is stopped when training ends and must
-        not exit before; "own": it exits by itself, and the job waits for it.
+    lifetime: "train": the program is stopped when training ends; "own": it exits by itself, and
+        the job waits for it. None means "train" for a command, and "own" for a group that runs the
+        script.
     alternatives: instance types to try, in this order, when AWS has no capacity for the first.
     requirements: the file in source_dir with the packages of these hosts, in place of
         requirements.txt.
+    pass_hyperparameters: whether the command gets the hyperparameters as arguments, as a script.
     """
 
     instance_group_name: str
@@ -43,6 +45,7 @@ class InstanceGroup:
     lifetime: Lifetime | None = None
     alternatives: Sequence[str] = ()
     requirements: str | None = None
+    pass_hyperparameters: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", self._choice(Role, self.role))

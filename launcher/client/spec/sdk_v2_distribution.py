@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.registry import (
@@ -11,6 +12,7 @@ from launcher.client.spec.distributions.registry import (
     distribution_words,
     distributions,
 )
+from launcher.client.spec.spec_names import names
 from launcher.client.spec.suggestions import choice_fix, did_you_mean
 from launcher.errors import Problem, SpecError
 
@@ -49,8 +51,10 @@ def as_distribution(
     """
     if not isinstance(distribution, Mapping):
         return distribution
-    strategies = {name: options for name, options in distribution.items() if _enabled(options)}
-    strategies.pop("instance_groups", None)
+    strategies: dict[str, Any] = {
+        name: options for name, options in distribution.items() if _enabled(options)
+    }
+    groups = names(strategies.pop("instance_groups", ()))
     _reject_unknown(strategies)
     strategies = _with_library_of_ddp(strategies)
     meant = [kind for kind in distributions() if strategies.keys() & set(kind.sdk_v2_keys)]
@@ -59,10 +63,21 @@ def as_distribution(
         raise _distribution_error(
             f"two distributions at once: {' and '.join(strategies)}", "keep one of them"
         )
-    return meant[0].from_sdk_v2(strategies) if meant else None
+    return limited_to(meant[0].from_sdk_v2(strategies), groups) if meant else None
 
 
-def _with_library_of_ddp(strategies: dict[str, object]) -> dict[str, object]:
+def limited_to(distribution: Distribution, groups: tuple[str, ...]) -> Distribution:
+    """Return the distribution limited to groups; AWS's toolkit takes them from the roles."""
+    fields = [part.name for part in dataclasses.fields(distribution)]  # type: ignore[arg-type]
+    if not groups or "instance_groups" not in fields:
+        return distribution
+    limited: Distribution = dataclasses.replace(  # type: ignore[type-var]
+        distribution, instance_groups=groups
+    )
+    return limited
+
+
+def _with_library_of_ddp(strategies: dict[str, Any]) -> dict[str, Any]:
     """Turn a `pytorchddp` with options for mpirun into the library that SDK v2 starts for it.
 
     Without such options torchrun starts the same script, in any image.

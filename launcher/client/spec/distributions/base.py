@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, ClassVar
 
 from launcher.client import catalogue
@@ -35,6 +35,10 @@ class Distribution(ABC):
     runs_tasks: ClassVar[bool] = False
     needs_torch: ClassVar[bool] = False
     programs: ClassVar[Mapping[str, str]] = {}
+
+    #: The group on whose hosts it runs, if the job has several that run the script; a field of the
+    #: distributions that can be limited to a group.
+    instance_groups: Sequence[str] = ()
 
     # YAML
 

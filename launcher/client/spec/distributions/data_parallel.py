@@ -31,6 +31,7 @@ class DataParallel(TorchrunDistribution):
     sharded: whether parameters, gradients and optimizer state are sharded over ranks (FSDP2).
     precision: "bf16" or "fp16", for automatic mixed precision.
     recomputed: modules whose activations are recomputed in the backward pass instead of kept.
+    instance_groups: the group whose hosts train, where several groups run the script.
     """
 
     word: ClassVar[str] = "data_parallel"
@@ -44,8 +45,10 @@ class DataParallel(TorchrunDistribution):
     sharded: bool = False
     precision: str | None = None
     recomputed: Sequence[str] = ()
+    instance_groups: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "instance_groups", names(self.instance_groups))
         object.__setattr__(self, "recomputed", names(self.recomputed))
 
     @property

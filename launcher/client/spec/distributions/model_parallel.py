@@ -46,7 +46,8 @@ class ModelParallel(TorchrunDistribution):
     auto_partition: whether rank 0 profiles the model at job start and chooses the starts.
     optimize: the goal of auto_partition: "speed" (the default for None) or "memory".
     memory_cap: bytes that auto_partition may use per rank.
-    processes_per_host, hang_timeout, accumulation, precision, recomputed: as for DataParallel.
+    processes_per_host, hang_timeout, accumulation, precision, recomputed, instance_groups: as for
+        DataParallel.
     """
 
     word: ClassVar[str] = "model_parallel"
@@ -68,8 +69,10 @@ class ModelParallel(TorchrunDistribution):
     accumulation: int = 1
     processes_per_host: int | None = None
     hang_timeout: int = DEFAULT_HANG_TIMEOUT
+    instance_groups: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "instance_groups", names(self.instance_groups))
         object.__setattr__(self, "starts", names(self.starts))
         object.__setattr__(self, "stages", plain(self.stages))
         object.__setattr__(self, "recomputed", names(self.recomputed))

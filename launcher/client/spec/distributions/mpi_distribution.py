@@ -29,6 +29,7 @@ class Mpi(Distribution):
     processes_per_host: as for DataParallel.
     custom_options: arguments for mpirun, which override Launcher's own for the same option:
         ("--mca", "btl_tcp_links", "4").
+    instance_groups: as for DataParallel.
     """
 
     word: ClassVar[str] = "mpi"
@@ -39,8 +40,10 @@ class Mpi(Distribution):
 
     processes_per_host: int | None = None
     custom_options: Sequence[str] = ()
+    instance_groups: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "instance_groups", names(self.instance_groups))
         object.__setattr__(self, "custom_options", names(self.custom_options))
 
     def processes_on(self, instance_type: str) -> int:

@@ -16,7 +16,7 @@ from launcher.client.spec.field_checks import (
     word_problems,
 )
 from launcher.client.spec.groups import InstanceGroup
-from launcher.client.spec.roles import assign_roles
+from launcher.client.spec.roles import job_roles, leading_group
 from launcher.errors import FieldPath, Problem
 from launcher.shared import PLACEMENTS, SCHEDULES, ParallelPart, Role
 
@@ -144,5 +144,7 @@ def _rank_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iter
 
 
 def _train_groups(spec: JobSpec) -> list[InstanceGroup]:
-    roles, _ = assign_roles(spec.groups, spec.data_service is not None)
-    return [g for g in spec.groups if roles.get(g.instance_group_name) is Role.TRAIN]
+    roles, _ = job_roles(spec)
+    trainers = [g for g in spec.groups if roles.get(g.instance_group_name) is Role.TRAIN]
+    leader = leading_group(spec, roles)
+    return trainers or ([leader] if leader else [])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from launcher.client.spec.coerce import plain
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.field_checks import groups_with_paths
-from launcher.client.spec.roles import assign_roles
+from launcher.client.spec.roles import job_roles
 from launcher.client.spec.suggestions import choice_fix
 from launcher.errors import FieldPath, Problem
 from launcher.shared import Role, TrainerPart
@@ -176,7 +176,7 @@ def _group_problems(spec: JobSpec, strategies: Mapping[str, object]) -> Iterator
             what=f"AWS's toolkit cannot start {lone} on one instance group",
             fix="use instance_type and instance_count, or data_parallel, or mpi",
         )
-    roles, unclear = assign_roles(spec.groups, has_data_service=False)
+    roles, unclear = job_roles(spec)
     yield from unclear
     trainers = [name for name, role in roles.items() if role is Role.TRAIN]
     if not unclear and len(trainers) != 1:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.spec.roles import assign_roles
+from launcher.client.spec.roles import job_roles
 from launcher.client.spec.suggestions import choice_fix
 from launcher.client.spec.training_inputs import TrainingInput
 from launcher.errors import FieldPath, Problem
@@ -142,7 +142,7 @@ def _group_name(index: int) -> FieldPath:
 
 def _reach_problems(spec: JobSpec) -> Iterator[Problem]:
     """Warn about a data group that no S3 channel reaches."""
-    roles, _ = assign_roles(spec.groups, spec.data_service is not None)
+    roles, _ = job_roles(spec)
     for group, role in roles.items():
         channels = spec.s3_inputs.values()  # a file system is mounted everywhere
         reached = any(group in (channel.instance_groups or roles) for channel in channels)
@@ -158,7 +158,7 @@ def _reach_problems(spec: JobSpec) -> Iterator[Problem]:
 
 def _sharding_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -> Iterator[Problem]:
     """Warn if data hosts get shards: each needs the whole channel, as it may prepare any batch."""
-    roles, _ = assign_roles(spec.groups, spec.data_service is not None)
+    roles, _ = job_roles(spec)
     readers = channel.instance_groups or tuple(roles)
     data_hosts = sum(
         group.instance_count

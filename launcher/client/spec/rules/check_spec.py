@@ -18,6 +18,7 @@ from launcher.client.spec.rules import (
     observation_rules,
     requirements_rules,
     resource_rules,
+    script_rules,
     source_rules,
 )
 from launcher.client.spec.rules.source_rules import SourceFiles
@@ -52,6 +53,7 @@ _RULES = (
     image_rules.find_problems,
     command_rules.find_problems,
     requirements_rules.find_problems,
+    script_rules.find_problems,
     _distribution_problems,
     source_rules.find_problems_of_names,
     channel_rules.find_problems,

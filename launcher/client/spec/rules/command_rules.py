@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.spec.field_checks import groups_with_paths
 from launcher.client.spec.groups import InstanceGroup
+from launcher.client.spec.roles import job_roles
 from launcher.client.spec.rules.source_rules import SourceFiles
 from launcher.errors import FieldPath, Problem
 from launcher.shared import PYTHON_WORDS, Ready, Role
@@ -23,8 +24,9 @@ _LAST_PORT = 65535
 
 def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with the commands that do not depend on the files."""
+    roles, _ = job_roles(spec)
     for path, group in groups_with_paths(spec):
-        yield from _role_problems(group, path)
+        yield from _role_problems(group, path, roles.get(group.instance_group_name))
         if group.command and not group.command[0].strip():
             what = f'the command of group "{group.instance_group_name}" starts with an empty word'
             yield Problem(path=(*path, "command", 0), what=what, fix="name a program there")
@@ -52,7 +54,7 @@ def find_problems_in(
             )
 
 
-def _role_problems(group: InstanceGroup, path: FieldPath) -> Iterator[Problem]:
+def _role_problems(group: InstanceGroup, path: FieldPath, role: Role | None) -> Iterator[Problem]:
     name = f'group "{group.instance_group_name}"'
     if group.role is Role.COMMAND and not group.command:
         what = f"{name} has role command, but no command"
@@ -61,11 +63,15 @@ def _role_problems(group: InstanceGroup, path: FieldPath) -> Iterator[Problem]:
     elif group.command and group.role not in (None, Role.COMMAND):
         what = f'{name} has a command, and role "{group.role.value}"'
         yield Problem(path=(*path, "role"), what=what, fix="remove the role, or the command")
-    elif not group.command:
+    elif not group.command and role is not Role.SCRIPT:
         for field in ("ready", "lifetime"):
             if getattr(group, field) is not None:
                 what = f"{name} has {field}, but no command"
                 yield Problem(path=(*path, field), what=what, fix=f"remove {field}, or add command")
+    if not group.command and group.pass_hyperparameters:
+        what = f"{name} has pass_hyperparameters, but no command"
+        fix = "remove it: the script gets the hyperparameters anyway"
+        yield Problem(path=(*path, "pass_hyperparameters"), what=what, fix=fix)
 
 
 def _ready_problems(ready: Ready, path: FieldPath) -> Iterator[Problem]:

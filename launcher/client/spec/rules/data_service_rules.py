@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.spec.data_service import DataService
 from launcher.client.spec.field_checks import range_problems
-from launcher.client.spec.roles import assign_roles
+from launcher.client.spec.roles import job_roles
 from launcher.client.spec.suggestions import did_you_mean
 from launcher.errors import Problem
 from launcher.shared import DEFAULT_ENGINE, ENGINE_ENTRY_POINTS, Ports, Role
@@ -81,7 +81,7 @@ def _known_engines() -> list[str]:
 
 def _idle_parts(spec: JobSpec, service: DataService) -> Iterator[Problem]:
     """Warn about options without effect because the ranks load their data themselves."""
-    roles, unclear = assign_roles(spec.groups, has_data_service=True)
+    roles, unclear = job_roles(spec)
     if unclear or Role.DATA in roles.values() or service.local_workers:
         return
     idle = {"metrics_port": service.metrics_port, "engine": service.engine != DEFAULT_ENGINE}

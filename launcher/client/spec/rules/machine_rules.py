@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from launcher.client import catalogue
 from launcher.client.spec.field_checks import groups_with_paths, is_typo
 from launcher.client.spec.groups import LOCAL_TYPES, InstanceGroup
-from launcher.client.spec.roles import assign_roles
+from launcher.client.spec.roles import job_roles
 from launcher.errors import FieldPath, Problem
 from launcher.shared import Role
 
@@ -115,7 +115,7 @@ def _are_distinct(spec: JobSpec) -> bool:
 
 
 def _role_problems(spec: JobSpec) -> Iterator[Problem]:
-    roles, unclear = assign_roles(spec.groups, spec.data_service is not None)
+    roles, unclear = job_roles(spec)
     yield from unclear
     yield from _trainers(spec, roles, everything_is_clear=not unclear)
     for path, group in groups_with_paths(spec):
@@ -149,7 +149,8 @@ def _trainers(
         for path, group in groups_with_paths(spec)
         if roles.get(group.instance_group_name) is Role.TRAIN
     ]
-    if spec.groups and everything_is_clear and not trainers:
+    runs_script = Role.SCRIPT in roles.values() and spec.data_service is None
+    if spec.groups and everything_is_clear and not trainers and not runs_script:
         fix = 'write "role: train" in the group that runs the training script'
         if all(group.command for group in spec.groups):
             fix = "add the group that runs the training script; commands run beside it"

@@ -1,0 +1,211 @@
+"""Script groups: the entry point on every host, which looks at its environment and decides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hosts import Hosts
+from waiting import wait_until
+
+from launcher.shared import JobDocument, Launch, Lifetime, Role, ScriptPart, TrainerPart
+
+MakeJob = Callable[..., Hosts]
+
+#: Prints what AWS's scripts look at.
+SHOW = """
+import json, os, sys
+names = ("SM_CURRENT_HOST", "SM_CURRENT_INSTANCE_GROUP", "SM_DISTRIBUTION_INSTANCE_GROUPS",
+         "RANK", "WORLD_SIZE", "LOCAL_RANK")
+found = {name: os.environ[name] for name in names if name in os.environ}
+env = json.loads(os.environ["SM_TRAINING_ENV"])
+found |= {name: env[name] for name in ("is_master", "master_hostname", "distribution_hosts")}
+print("FOUND", json.dumps({**found, "arguments": sys.argv[1:]}), flush=True)
+"""
+#: Waits for a file beside the script, in the group of that name.
+PATIENT = """
+import os, pathlib, sys, time
+print("running", flush=True)
+if os.environ["SM_CURRENT_INSTANCE_GROUP"] == "{group}":
+    while not pathlib.Path("enough").exists():
+        time.sleep(0.02)
+    {ending}
+"""
+
+
+@pytest.fixture
+def make_job(tmp_path: Path) -> Iterator[MakeJob]:
+    """Makes a cluster of `data` hosts (algo-1...) and then `dnn` hosts, all with the script."""
+    made: list[Hosts] = []
+
+    def make(
+        script: str,
+        *,
+        data: int = 1,
+        dnn: int = 1,
+        launch: str = Launch.PYTHON,
+        leading: str = "dnn_group",
+        processes: int = 1,
+        lifetime: Lifetime = Lifetime.OWN,
+        **options: object,
+    ) -> Hosts:
+        document = JobDocument(
+            roles={"data_group": Role.SCRIPT, "dnn_group": Role.SCRIPT},
+            trainer=TrainerPart(
+                entry_point="train.py",
+                launch=launch,
+                processes_per_host=processes,
+                group=leading,
+            ),
+            scripts={
+                "data_group": ScriptPart(lifetime=lifetime, dollars_per_hour=0.25),
+                "dnn_group": ScriptPart(),
+            },
+            start_timeout=60.0,
+        )
+        groups = {"data_group": data, "dnn_group": dnn}
+        files = {"train.py": script}
+        made.append(Hosts(tmp_path / f"job-{len(made)}", document, groups, files, **options))
+        return made[-1]
+
+    yield make
+    for hosts in made:
+        hosts.kill()
+
+
+def found(hosts: Hosts) -> list[dict[str, object]]:
+    lines = hosts.output().splitlines()
+    return [json.loads(line.removeprefix("FOUND ")) for line in lines if line[:6] == "FOUND "]
+
+
+def finish(hosts: Hosts, *names: str) -> None:
+    for name in names:
+        (hosts[name].paths.code / "enough").touch()
+
+
+def test_the_script_runs_once_on_every_host_with_its_arguments(make_job: MakeJob) -> None:
+    hosts = make_job(SHOW, data=2, dnn=2, hyperparameters={"epochs": 3})
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    reports = found(hosts)
+    assert [each["SM_CURRENT_HOST"] for each in reports] == list(hosts.hosts)
+    for each in reports:
+        own = ["algo-1", "algo-2"] if each["SM_CURRENT_HOST"] in ("algo-1", "algo-2") else []
+        own = own or ["algo-3", "algo-4"]
+        assert each["arguments"] == ["--epochs", "3"]
+        assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK"} & each.keys()
+        # as the toolkit has it where no distribution is limited to a group
+        assert json.loads(str(each["SM_DISTRIBUTION_INSTANCE_GROUPS"])) == [
+            each["SM_CURRENT_INSTANCE_GROUP"]
+        ]
+        assert each["distribution_hosts"] == own
+        assert each["master_hostname"] == own[0]
+        assert each["is_master"] == (each["SM_CURRENT_HOST"] == own[0])
+
+
+def test_torchrun_starts_ranks_on_its_group_and_plain_python_elsewhere(make_job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    hosts = make_job(SHOW, dnn=2, launch=Launch.TORCHRUN, processes=2)
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    reports = found(hosts)
+    assert sorted(str(each.get("RANK")) for each in reports) == ["0", "1", "2", "3", "None"]
+    for each in reports:
+        assert ("RANK" in each) == (each["SM_CURRENT_INSTANCE_GROUP"] == "dnn_group")
+        assert each["SM_DISTRIBUTION_INSTANCE_GROUPS"] == '["dnn_group"]'
+        assert each["distribution_hosts"] == ["algo-2", "algo-3"]
+        assert each["is_master"] == (each["SM_CURRENT_HOST"] == "algo-2")
+
+
+@pytest.mark.parametrize(
+    ("ending", "cause"),
+    [
+        pytest.param("raise KeyError('word')", "KeyError: 'word'", id="exception"),
+        pytest.param("sys.exit(3)", "the script called sys.exit(3)", id="exit code"),
+        pytest.param("os._exit(7)", "the script ended before training did: exit code 7", id="bare"),
+    ],
+)
+@pytest.mark.parametrize("lifetime", list(Lifetime))
+def test_the_first_failure_fails_the_job(
+    make_job: MakeJob, ending: str, cause: str, lifetime: Lifetime
+) -> None:
+    hosts = make_job(
+        PATIENT.format(group="data_group", ending=ending) + "time.sleep(1000)", lifetime=lifetime
+    )
+    hosts.start()
+    wait_until(lambda: all("running" in host.output for host in hosts.hosts.values()))
+    finish(hosts, "algo-1")
+    assert hosts.wait(30) == {"algo-1": 1, "algo-2": 1}, hosts.output()
+    assert (hosts["algo-1"].failure or "").startswith(f"host algo-1 (data_group): {cause}")
+    assert hosts["algo-2"].failure is None
+    assert hosts.processes() == []
+
+
+def test_every_hosts_own_exit_is_awaited_and_waiting_hosts_are_named(make_job: MakeJob) -> None:
+    hosts = make_job(PATIENT.format(group="data_group", ending="pass"), data=2, leading="dnn_group")
+    shorten(hosts, "wait_notice.INTERVAL", 0.3)
+    hosts.start()
+    wait_until(lambda: len(hosts["algo-3"].events("waiting_for_hosts")) >= 3)
+    event = hosts["algo-3"].events("waiting_for_hosts")[0]
+    assert event | {"minutes": 0} == event
+    assert event["waits_for"] == "algo-1,algo-2"
+    assert (event["in_group"], event["ended_group"]) == ("data_group", "dnn_group")
+    assert (event["instance_type"], event["dollars_per_hour"]) == ("local", 0.5)
+    finish(hosts, "algo-1")
+    wait_until(lambda: hosts["algo-3"].events("waiting_for_hosts")[-1]["waits_for"] == "algo-2")
+    finish(hosts, "algo-2")
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+
+
+def shorten(hosts: Hosts, name: str, seconds: float) -> None:
+    """Set a constant of the job world that every host of the job runs."""
+    module = name.split(".")[0]
+    for host in hosts.hosts.values():
+        script = host.paths.channels / "code" / "launch.py"
+        patch = f"    from launcher.runtime import {module}\n\n    {name} = {seconds}\n"
+        line = "    return run(ROOT)\n"
+        assert line in script.read_text()
+        script.write_text(script.read_text().replace(line, patch + line))
+
+
+def test_a_helper_group_ends_with_training(make_job: MakeJob) -> None:
+    hosts = make_job(
+        PATIENT.format(group="data_group", ending="pass"), data=2, lifetime=Lifetime.TRAIN
+    )
+    hosts.start()
+    assert set(hosts.wait(40).values()) == {0}, hosts.output()
+    assert not hosts["algo-3"].events("waiting_for_hosts")
+    assert hosts.processes() == []
+
+
+@pytest.mark.parametrize("lifetime", list(Lifetime))
+def test_a_helper_group_may_end_itself_before_training(
+    make_job: MakeJob, lifetime: Lifetime
+) -> None:
+    """As where the script uses a shutdown port, at any moment of its last seconds."""
+    hosts = make_job(PATIENT.format(group="dnn_group", ending="pass"), data=2, lifetime=lifetime)
+    hosts.start()
+    for name in ("algo-1", "algo-2"):
+        wait_until(lambda name=name: hosts[name].events("script_ended"))
+    finish(hosts, "algo-3")
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+
+
+def test_a_killed_host_fails_the_job(make_job: MakeJob) -> None:
+    hosts = make_job(PATIENT.format(group="dnn_group", ending="pass") + "time.sleep(1000)")
+    hosts.start()
+    wait_until(lambda: all("running" in host.output for host in hosts.hosts.values()))
+    hosts.kill("algo-1")
+    assert hosts["algo-2"].wait(30) == 1
+    assert 'origin="host algo-1 (data_group): the host died"' in hosts["algo-2"].output
+
+
+def test_a_stopped_job_stops_every_script(make_job: MakeJob) -> None:
+    hosts = make_job("import time; print('running', flush=True); time.sleep(1000)", data=2)
+    hosts.start()
+    wait_until(lambda: all("running" in host.output for host in hosts.hosts.values()))
+    hosts.terminate()
+    assert set(hosts.wait(30).values()) == {143}, hosts.output()
+    assert hosts.processes() == []

@@ -1,0 +1,159 @@
+"""Jobs whose groups all run the script: the rules, the document, and what comes back of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from launcher import DataParallel, Mpi, PyTorch
+from launcher.client.request.builder import build_document
+from launcher.client.spec import InstanceGroup, JobSpec
+from launcher.client.spec.rules import examine
+from launcher.shared import JobDocument, Launch, Lifetime, Role
+
+DATA, DNN = InstanceGroup("data_group", "ml.c5.2xlarge"), InstanceGroup("dnn_group", "ml.g5.xlarge")
+
+
+def job(*groups: InstanceGroup, **fields: Any) -> JobSpec:
+    groups = groups or (DATA, DNN)
+    return JobSpec(entry_point="train.py", source_dir=".", instance_groups=groups, **fields)
+
+
+def errors(spec: JobSpec) -> list[str]:
+    return [f"{p.what} | {p.fix}" for p in examine(spec) if not p.is_warning]
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        None,
+        DataParallel(instance_groups=("dnn_group",)),
+        Mpi(instance_groups=["data_group"], processes_per_host=2),
+    ],
+    ids=["none", "torchrun", "mpi"],
+)
+def test_two_groups_without_roles_run_the_script(distribution: Any) -> None:
+    spec = job(distribution=distribution)
+    assert errors(spec) == []
+    assert JobSpec.from_yaml(spec.to_yaml()) == spec
+    document = build_document(spec)
+    assert set(document.roles.values()) == {Role.SCRIPT}
+    leading = "data_group" if distribution is None else distribution.instance_groups[0]
+    assert document.trainer.group == leading
+    assert document.scripts["data_group"].lifetime is Lifetime.OWN
+    assert document.scripts["data_group"].dollars_per_hour == pytest.approx(0.408)
+    assert '"version": 8' in document.to_json()
+    assert JobDocument.from_json(document.to_json()) == document
+
+
+def test_an_unscoped_distribution_is_refused_with_the_line_to_write() -> None:
+    (error,) = errors(job(distribution=DataParallel()))
+    assert "2 groups run the script: data_group, dnn_group" in error
+    assert "instance_groups: [data_group] or instance_groups: [dnn_group]" in error
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        pytest.param(
+            job(distribution=Mpi(instance_groups=("data_group", "dnn_group"))),
+            "names 2 groups: data_group, dnn_group",
+            id="two",
+        ),
+        pytest.param(
+            job(distribution=Mpi(instance_groups=("dnn_gruop",))),
+            'did you mean "dnn_group"?',
+            id="absent",
+        ),
+        pytest.param(
+            job(
+                InstanceGroup("a", "ml.c5.2xlarge", command=("serve",)),
+                DNN,
+                distribution=Mpi(instance_groups=("a",)),
+            ),
+            'on group "a", whose role is "command"',
+            id="command",
+        ),
+        pytest.param(
+            job(
+                DATA,
+                InstanceGroup("b", "ml.c5.2xlarge"),
+                InstanceGroup("c", "ml.g5.xlarge", role=Role.TRAIN),
+                distribution=Mpi(instance_groups=("b",)),
+            ),
+            "but another group trains",
+            id="not the one that trains",
+        ),
+        pytest.param(
+            job(
+                InstanceGroup("data_group", "ml.c5.2xlarge", lifetime=Lifetime.TRAIN),
+                InstanceGroup("dnn_group", "ml.c5.2xlarge", lifetime=Lifetime.TRAIN),
+            ),
+            'lifetime "train" of group "data_group" refers to no other group',
+            id="all end with another",
+        ),
+        pytest.param(
+            job(
+                DATA,
+                InstanceGroup("dnn_group", "ml.c5.2xlarge", lifetime=Lifetime.TRAIN),
+                distribution=Mpi(instance_groups=("dnn_group",)),
+            ),
+            'lifetime "train" of group "dnn_group" refers to no other group',
+            id="the leading group ends with another",
+        ),
+        pytest.param(
+            JobSpec(
+                task="pipeline:task",
+                source_dir=".",
+                instance_groups=(
+                    InstanceGroup("a", "ml.c5.2xlarge", role=Role.SCRIPT),
+                    InstanceGroup("b", "ml.c5.2xlarge", role=Role.TRAIN),
+                ),
+                distribution=DataParallel(),
+            ),
+            'group "a" runs the script, but the job has a task',
+            id="task",
+        ),
+        pytest.param(
+            job(DATA, InstanceGroup("dnn_group", "ml.c5.2xlarge", pass_hyperparameters=True)),
+            "has pass_hyperparameters, but no command",
+            id="hyperparameters of a script",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(spec: JobSpec, says: str) -> None:
+    assert says in "\n".join(errors(spec))
+
+
+def test_a_helper_group_leaves_the_lead_to_the_other() -> None:
+    helper = InstanceGroup("data_group", "ml.c5.2xlarge", lifetime=Lifetime.TRAIN)
+    assert build_document(job(helper, DNN)).trainer.group == "dnn_group"
+
+
+def test_a_train_group_leads_beside_scripts() -> None:
+    spec = job(
+        DATA,
+        InstanceGroup("more", "ml.c5.2xlarge"),
+        InstanceGroup("t", "ml.g5.xlarge", role=Role.TRAIN),
+        distribution=DataParallel(),
+    )
+    assert errors(spec) == []
+    document = build_document(spec)
+    assert [role.value for role in document.roles.values()] == ["script", "script", "train"]
+    assert document.trainer.group is None
+
+
+@pytest.mark.parametrize("key", ["torch_distributed", "mpi"])
+def test_sdk_v2_dictionaries_limit_the_distribution(key: str) -> None:
+    estimator = PyTorch(
+        "train.py",
+        source_dir=".",
+        role="r",
+        instance_groups=[DATA, DNN],
+        distribution={key: {"enabled": True}, "instance_groups": [DNN]},
+    )
+    assert errors(estimator.spec) == []
+    document = build_document(estimator.spec)
+    assert document.trainer.group == "dnn_group"
+    assert document.trainer.launch == (Launch.MPI if key == "mpi" else Launch.TORCHRUN)
