@@ -97,7 +97,7 @@ def _known_fields(value: object, shape: Shape) -> Any:
     return _seconds(value) if shape.type_name == "timestamp" else value
 
 
-def _seconds(value: Any) -> float:
+def _seconds(value: object) -> float:
     """Return a time in seconds since the epoch; a client may send a number or ISO 8601."""
     try:
         return float(parse_to_aware_datetime(value).timestamp())

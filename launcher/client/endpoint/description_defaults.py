@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+Document = Mapping[str, Any]
+
 _JOB = {
     "EnableNetworkIsolation": False,
     "EnableInterContainerTrafficEncryption": False,
@@ -21,9 +23,9 @@ _S3_SOURCE = {"S3DataDistributionType": "FullyReplicated"}
 _OUTPUT = {"KmsKeyId": "", "CompressionType": "GZIP"}
 
 
-def with_aws_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
+def with_aws_defaults(document: Document) -> dict[str, object]:
     """Return a job's document with AWS's values for absent fields."""
-    described = {**_JOB, **document}
+    described: dict[str, object] = {**_JOB, **document}
     described["AlgorithmSpecification"] = _algorithm(document["AlgorithmSpecification"])
     described["OutputDataConfig"] = {**_OUTPUT, **document["OutputDataConfig"]}
     described["StoppingCondition"] = {**_STOPPING_CONDITION, **document["StoppingCondition"]}
@@ -32,13 +34,13 @@ def with_aws_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     return described
 
 
-def _algorithm(algorithm: Mapping[str, Any]) -> dict[str, Any]:
+def _algorithm(algorithm: Mapping[str, object]) -> dict[str, object]:
     """Add the time series of metrics, which SageMaker generates for a job that defines metrics."""
     has_metrics = bool(algorithm.get("MetricDefinitions"))
     return {"EnableSageMakerMetricsTimeSeries": has_metrics, **algorithm}
 
 
-def _channel(channel: Mapping[str, Any]) -> dict[str, Any]:
+def _channel(channel: Document) -> dict[str, object]:
     source = channel["DataSource"]
     if "S3DataSource" in source:
         source = {**source, "S3DataSource": {**_S3_SOURCE, **source["S3DataSource"]}}

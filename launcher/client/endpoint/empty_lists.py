@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launcher.client.endpoint.api_error import ApiError
 from launcher.client.endpoint.api_model import operation_model
@@ -20,7 +20,7 @@ def is_list(name: str) -> bool:
     return name.startswith("List") and name in service_model().operation_names
 
 
-def list_nothing(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def list_nothing(name: str, arguments: Mapping[str, object]) -> dict[str, object]:
     """Return the empty page of a list; raise ApiError for a list below a resource: it is absent."""
     model = operation_model(name)
     if _has_parent(model):

@@ -19,6 +19,8 @@ from launcher.client.endpoint.search_property import (
     values_of,
 )
 
+#: A SearchExpression, or one of its filters.
+Expression = Mapping[str, Any]
 #: Of a document, or of one value.
 Predicate = Callable[[Any], bool]
 Comparison = Callable[[Any, Any], bool]
@@ -72,14 +74,14 @@ def _sort_key(name: str, *, is_descending: bool) -> Callable[[Document], list[ob
     return key
 
 
-def _expression(expression: Mapping[str, Any]) -> Predicate:
+def _expression(expression: Expression) -> Predicate:
     """Return the predicate of an expression; raise ApiError for what Search does not allow."""
     if sum(each.get("Operator") == "Contains" for each in _filters(expression)) > 1:
         raise validation_error("'CONTAINS' operator usage limit of 1 exceeded.")
     return _combined(expression)
 
 
-def _filters(expression: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _filters(expression: Expression) -> Iterator[Expression]:
     """Yield all filters of an expression, however deep."""
     yield from expression.get("Filters", ())
     for nested in expression.get("NestedFilters", ()):
@@ -88,7 +90,7 @@ def _filters(expression: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from _filters(part)
 
 
-def _combined(expression: Mapping[str, Any]) -> Predicate:
+def _combined(expression: Expression) -> Predicate:
     """Return True for a document that matches all parts, or any of them (Operator)."""
     parts = [
         *map(_filter, expression.get("Filters", ())),
@@ -99,7 +101,7 @@ def _combined(expression: Mapping[str, Any]) -> Predicate:
     return lambda document: combine(matches(document) for matches in parts)
 
 
-def _nested(nested: Mapping[str, Any]) -> Predicate:
+def _nested(nested: Expression) -> Predicate:
     """Return True for a list of which one entry matches all filters."""
     name = nested["NestedPropertyName"]
     check_list_property(name)
@@ -112,7 +114,7 @@ def _nested(nested: Mapping[str, Any]) -> Predicate:
     )
 
 
-def _filter(each: Mapping[str, Any]) -> Predicate:
+def _filter(each: Expression) -> Predicate:
     name, operator = each["Name"], each.get("Operator", "Equals")
     kind = kind_of(name)
     if operator in _EXISTENCE:
@@ -171,7 +173,7 @@ def _number_comparison(
     return lambda found: (read(found) == wanted) == (operator == "Equals")
 
 
-def _whole(value: Any) -> float | None:
+def _whole(value: object) -> float | None:
     """Read a hyperparameter as an integer: Search does so when the Value is one."""
     number = number_in(value)
     return None if number is None else float(int(number))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from launcher.client.endpoint.api_error import ApiError, validation_error
 
 
-def encode_token(order: str, sort_key: list[Any]) -> str:
+def encode_token(order: str, sort_key: list[object]) -> str:
     """Return the token for the page after a document.
 
     order: names the list and how it is sorted; a token of another list or order is refused.
@@ -18,7 +17,7 @@ def encode_token(order: str, sort_key: list[Any]) -> str:
     return base64.urlsafe_b64encode(json.dumps([order, sort_key]).encode()).decode()
 
 
-def decode_token(token: str, order: str) -> list[Any]:
+def decode_token(token: str, order: str) -> list[object]:
     """Return the sort key that a token holds; raise ApiError for one that `order` never gave."""
     try:
         found, sort_key = json.loads(base64.urlsafe_b64decode(token))
@@ -29,7 +28,7 @@ def decode_token(token: str, order: str) -> list[Any]:
     return sort_key
 
 
-def refuse_token(arguments: Mapping[str, Any]) -> None:
+def refuse_token(arguments: Mapping[str, object]) -> None:
     """Raise ApiError for any token: this list fits on one page, so none was ever given."""
     if arguments.get("NextToken"):
         raise invalid_token()

@@ -73,7 +73,7 @@ def check_list_property(name: str) -> None:
         raise validation_error(f"The property {name} of a TrainingJob has no nested properties")
 
 
-def values_of(document: Document, name: str) -> list[Any]:
+def values_of(document: Document, name: str) -> list[object]:
     """Return a property's values: none if it is absent, several below a list."""
     head, dot, key = name.partition(".")
     if head in _KEYED and dot:
@@ -82,42 +82,44 @@ def values_of(document: Document, name: str) -> list[Any]:
     return list(_found(document, name.split(".")))
 
 
-def number_in(value: Any) -> float | None:
+def number_in(value: object) -> float | None:
     """Return the finite number that a value is, or that its text is; else None."""
+    if not isinstance(value, (str, int, float)):
+        return None
     try:
         number = float(value)
-    except (ValueError, TypeError):
+    except ValueError:
         return None
     return number if math.isfinite(number) else None
 
 
-def seconds_in(value: Any) -> float | None:
+def seconds_in(value: object) -> float | None:
     """Return a time in seconds since the epoch; ISO 8601 is in UTC unless it says otherwise."""
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value.replace("Z", "+00:00"))
+            moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
         except ValueError:
             return None
-        value = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+        value = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
     return value.timestamp() if isinstance(value, datetime) else None
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """Return a value as text, as filters write it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _entries(document: Document, head: str) -> Mapping[str, Any]:
+def _entries(document: Document, head: str) -> Mapping[str, object]:
     if head == "Metrics":
         metrics = document.get("FinalMetricDataList", ())
         return {metric["MetricName"]: metric["Value"] for metric in metrics}
     if head == "Tags":
         return {tag["Key"]: tag["Value"] for tag in document.get("Tags", ())}
-    entries: Mapping[str, Any] = document.get(head) or {}
+    entries: Mapping[str, object] = document.get(head) or {}
     return entries
 
 
-def _found(value: Any, path: list[str]) -> Iterator[Any]:
+def _found(value: object, path: list[str]) -> Iterator[object]:
     """Yield what is at a path, in each element of the lists on the way."""
     if isinstance(value, list):
         for element in value:
