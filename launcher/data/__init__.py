@@ -3,10 +3,11 @@
 The public names are imported on first use, because workers and the dispatcher do not need the
 loader.
 
-The modules here are what a training script uses: the `loader`; `epoch_recorder`, which counts the
-steps and waits of one pass over an epoch; `loader_state`, which saves and restores resume points;
-and `sources`, which provide batches from this process or from the `service`. The packages are
-layers, and each may import those below it:
+The modules here are what a training script uses: the `loader`; `given_code` and `torch_arguments`,
+which read its arguments; `epoch_recorder`, which counts the steps and waits of one pass over an
+epoch; `loader_state`, which saves and restores resume points; and `sources`, which provide batches
+from this process or from the `service`. The packages are layers, and each may import those below
+it:
 
 engines     ways to prepare batches away from the ranks: their interface and their registry
 dispatcher, worker, receiver    the processes of the data service (`python -m` runs them)
@@ -25,10 +26,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from launcher.data.loader import DataLoader
     from launcher.data.order.current_shard import shard
+    from launcher.data.order.dataset_arguments import channel
 
-_HOMES = {"DataLoader": "loader", "shard": "order.current_shard"}
+_HOMES = {
+    "DataLoader": "loader",
+    "channel": "order.dataset_arguments",
+    "shard": "order.current_shard",
+}
 
-__all__ = ["DataLoader", "shard"]
+__all__ = ["DataLoader", "channel", "shard"]
 
 
 def __getattr__(name: str) -> object:

@@ -8,23 +8,30 @@ import operator
 import os
 import sys
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 from weakref import WeakMethod, finalize
 
 from launcher.data.batches import structure
 from launcher.data.engines.base import BatchSource
 from launcher.data.epoch_recorder import EpochRecorder
+from launcher.data.given_code import instance_refusal, read_dataset, read_functions
 from launcher.data.gradient_state import EpochEnd, entered
 from launcher.data.loader_attributes import LoaderAttributes
 from launcher.data.loader_state import State, read_state, write_state
 from launcher.data.memory.pinning import open_pinning
 from launcher.data.metrics.counters import StreamCounters, stream_totals
-from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan
-from launcher.data.order.samples import Description
+from launcher.data.order.batch_plan import (
+    BatchPlan,
+    ResumePoint,
+    check_not_empty,
+    make_plan,
+)
+from launcher.data.order.samples import Description, GivenObjects
 from launcher.data.order.shards import ShardPlan, plan_shards
 from launcher.data.order.streams import OnError, StreamSpec, Uneven
-from launcher.data.sources import open_source
+from launcher.data.sources import declared_engine, open_source
+from launcher.data.torch_arguments import TorchArguments
 from launcher.errors import DataError
 
 
@@ -41,15 +48,19 @@ class DataLoader(LoaderAttributes):
     >>> for images, labels in loader:                                            # doctest: +SKIP
     ...     train_step(images, labels)
 
-    dataset: "module:function", a function beside the script that returns a dataset, map-style or
-        iterable.
+    dataset: "module:function", a function or class beside the script that returns a dataset,
+        map-style or iterable; or the function or class itself. A dataset object is read in this
+        process, and refused where a data group prepares the data.
+    dataset_args: the arguments of that function or class, by name: JSON values, and paths as
+        `launcher.data.channel("digits", "train")`.
     batch_size: samples per rank and step; None for samples one by one, as the dataset gives them.
     drop_last: leave out an incomplete last step.
-    sampler: "module:function", a function of (length, epoch, seed) that returns the ids of an
-        epoch in order.
+    sampler: "module:function", or the function itself, a pure function of (length, epoch, seed)
+        that returns the ids of an epoch in order, which hosts check; or torch's
+        SequentialSampler, RandomSampler or DistributedSampler.
     batch_sampler: the same for whole batches of ids, which are dealt to the ranks in turn.
-    collate_fn: "module:function", a function of a list of samples that returns the batch. These
-        three must be in the dataset's module; samplers must be pure functions, which hosts check.
+    collate_fn: "module:function", or the function itself, of a list of samples that returns the
+        batch. Names must be in the dataset's module.
     uneven: "pad" (default), "drop" or "error", when the last step does not divide among the ranks;
         every rank always has the same number of steps.
     epochs: total number of epochs, so that none is prepared needlessly; None (default): unknown.
@@ -70,6 +81,12 @@ class DataLoader(LoaderAttributes):
     pin_memory: page-locked batches, for `to("cuda", non_blocking=True)`. A copy must be on the
         current stream, or awaited by it, when the next batch is requested. Without CUDA, only a
         warning.
+    allow_empty: an epoch without a batch, an error by default, is read as one.
+    timeout: seconds to wait for a batch of the data group; 0 (default): as long as it exists.
+    generator: its seed is the seed. worker_init_fn: called with the shard's number before a dataset
+        is read, as in torch's workers; a map-style dataset is shard 0 of 1.
+    num_workers, prefetch_factor, persistent_workers, pin_memory_device: as in torch, but hints: the
+        job's `data_service` sets the workers and what they prepare ahead.
 
     Raises DataError for wrong arguments, SampleError when the dataset raises, and
     DataServiceUnavailable when the job's data group cannot be reached.
@@ -77,15 +94,16 @@ class DataLoader(LoaderAttributes):
 
     def __init__(
         self,
-        dataset: str,
+        dataset: Any,
         batch_size: int | None = 1,
+        shuffle: bool | None = False,
         *,
-        shuffle: bool = False,
+        dataset_args: Mapping[str, Any] | None = None,
         seed: int = 0,
         drop_last: bool = False,
-        sampler: str | None = None,
-        batch_sampler: str | None = None,
-        collate_fn: str | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        collate_fn: str | Callable[[Any], Any] | None = None,
         uneven: Uneven = "pad",
         epochs: int | None = None,
         steps: int | None = None,
@@ -98,23 +116,57 @@ class DataLoader(LoaderAttributes):
         tensors: bool | None = None,
         types: Sequence[type] = (),
         pin_memory: bool = False,
+        allow_empty: bool = False,
+        num_workers: int = 0,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        timeout: float = 0,
+        generator: Any = None,
+        worker_init_fn: str | Callable[[int], object] | None = None,
+        pin_memory_device: str = "",
+        multiprocessing_context: Any = None,
     ) -> None:
+        as_torch = TorchArguments(
+            num_workers=num_workers,
+            prefetch_factor=prefetch_factor,
+            persistent_workers=persistent_workers,
+            timeout=timeout,
+            generator=generator,
+            pin_memory_device=pin_memory_device,
+            multiprocessing_context=multiprocessing_context,
+        )
+        given = read_dataset(dataset, dataset_args)
+        functions = read_functions(
+            given,
+            {
+                "sampler": sampler,
+                "batch_sampler": batch_sampler,
+                "collate_fn": collate_fn,
+                "worker_init_fn": worker_init_fn,
+            },
+        )
+        self._sampler = functions.sampler
+        settings = self._sampler.settings(
+            shuffle=bool(shuffle), seed=as_torch.seed(seed), uneven=uneven
+        )
         self._spec = StreamSpec(
-            name=name or dataset,
-            dataset=dataset,
+            name=name or given.reference,
+            dataset=given.reference,
             batch_size=batch_size,
-            shuffle=shuffle,
-            seed=seed,
             drop_last=drop_last,
-            uneven=uneven,
-            sampler=sampler,
-            batch_sampler=batch_sampler,
-            collate_fn=collate_fn,
             in_order=in_order,
             on_error=on_error,
             shards=shards,
             steps=steps,
+            allow_empty=allow_empty,
+            **settings,
+            **functions.references,
         )
+        if given.is_instance and declared_engine() is not None:
+            raise DataError(instance_refusal(given, self._spec))
+        self._given = GivenObjects(dataset=given.instance, functions=functions.objects)
+        self._as_torch = as_torch
+        rank, world_size = self._sampler.share(rank, world_size)
         if epochs is not None and epochs < 1:
             raise DataError(f"epochs is {epochs}; it must be at least 1, or None when not known")
         self._epochs = epochs
@@ -141,6 +193,7 @@ class DataLoader(LoaderAttributes):
         )
         self._next = ResumePoint(epoch=0)  # where the next `for` starts
         self._start = self._next  # where the latest one started
+        self._followed_epoch = self._sampler.current_epoch()
         self._latest: EpochRecorder | None = None
         self._batches: Generator[Any, None, None] | None = None  # of `_latest`
 
@@ -161,6 +214,9 @@ class DataLoader(LoaderAttributes):
         return plan.length
 
     def __iter__(self) -> Iterator[Any]:
+        if (epoch := self._sampler.current_epoch()) != self._followed_epoch and epoch is not None:
+            self._followed_epoch = epoch
+            self.set_epoch(epoch)
         if self._latest is None or self._latest.has_begun:  # else its epoch has not been read
             self._start = self._next
         plan = self._plan(self._start)
@@ -215,13 +271,15 @@ class DataLoader(LoaderAttributes):
         if dataset.iterable:
             return plan_shards(self._spec, length, resume_point, rank=rank, world=world)
         assert length is not None  # map-style datasets have a length
-        return make_plan(self._spec, length, resume_point, rank=rank, world=world)
+        plan = make_plan(self._spec, length, resume_point, rank=rank, world=world)
+        check_not_empty(plan)
+        return plan
 
     def _described(self) -> Description:
         """Open the source and describe the dataset, once."""
         self._check_process()
         if self._source is None:
-            self._source = open_source(self._pinning)
+            self._source = open_source(self._pinning, self._given, self._as_torch)
             finalize(self, self._source.close).atexit = False
         if self._dataset is None:
             self._dataset = self._source.describe(self._spec.dataset)

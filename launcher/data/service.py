@@ -62,6 +62,8 @@ class ServiceSource:
 
     def __init__(self, receiver: str, pinning: Pinning | None = None) -> None:
         self._pinning = pinning
+        #: Seconds to wait for a batch; 0 for as long as the service exists.
+        self.timeout = 0.0
         self._process = os.getpid()
         self._unreported: list[m.Batch] = []  # taken and not yet reported
         self._next_report = 0.0
@@ -176,7 +178,7 @@ class ServiceSource:
         while not run.batches:
             if run.failed is not None:
                 raise _as_error(run.failed)
-            message = self._receive(run.awaited)
+            message = self._receive(run.awaited, self.timeout)
             if type(message) is m.Batch and message.run == run.name:
                 return message
             self._route(message)
@@ -238,20 +240,32 @@ class ServiceSource:
         except OSError as error:
             raise DataServiceUnavailable(_RECEIVER_GONE) from error
 
-    def _receive(self, awaited: str) -> m.Message | m.Batch:
+    def _receive(self, awaited: str, timeout: float = 0.0) -> m.Message | m.Batch:
         """Receive the next message; log what is awaited while none arrives."""
         since = time.monotonic()
         try:
             while True:
                 patience = _REPORT_WHEN_STARVED if self._unreported else _LOG_AWAITED_EVERY
+                if timeout:
+                    patience = min(patience, _seconds_left(awaited, since, timeout))
                 if (message := wait_for_data(self._client.receive, patience)) is not None:
                     return message
                 if self._unreported:
                     self._send()
-                else:
+                elif patience == _LOG_AWAITED_EVERY:
                     emit("data_awaited", what=awaited, seconds=round(time.monotonic() - since))
         except OSError as error:
             raise DataServiceUnavailable(_RECEIVER_GONE) from error
+
+
+def _seconds_left(awaited: str, since: float, timeout: float) -> float:
+    """Return the seconds until the loader's timeout; raises DataServiceUnavailable at its end."""
+    if (left := since + timeout - time.monotonic()) <= 0:
+        raise DataServiceUnavailable(
+            f"{awaited} did not arrive within the loader's timeout={timeout:g} s; the data hosts' "
+            "events say what they do: mend the dataset, or give the loader a longer timeout"
+        )
+    return left
 
 
 class _ServiceShardReader:

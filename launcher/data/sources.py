@@ -13,26 +13,44 @@ from launcher.data.memory.pinning import Pinning
 from launcher.data.metrics import in_process
 from launcher.data.order import samples, seeding, shard_passes
 from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.samples import Description
+from launcher.data.order.samples import Description, GivenObjects
 from launcher.data.order.shard_passes import Parts, Step
 from launcher.data.order.shard_reader import LocalShardReader
 from launcher.data.order.shards import ShardPlan
 from launcher.data.order.streams import StreamSpec
+from launcher.data.torch_arguments import TorchArguments
 from launcher.runtime.environment import ENGINE_VARIABLE, paths_here
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
 
+_NO_ARGUMENTS = TorchArguments()
 
-def open_source(pinning: Pinning | None = None) -> BatchSource:
+
+def open_source(
+    pinning: Pinning | None = None,
+    given: GivenObjects = samples.NO_OBJECTS,
+    as_torch: TorchArguments = _NO_ARGUMENTS,
+) -> BatchSource:
     """Open the job's data engine if the job declares a data service, else this process.
+
+    given: objects of this process, which only this process can read.
 
     Never falls back: raises DataServiceUnavailable when a declared service is not reachable from
     this process, and DataError when there is no such engine.
     """
-    name = os.environ.get(ENGINE_VARIABLE) or _declared_engine()
-    return LocalSource(pinning) if name is None else find_engine(name).open_source(pinning)
+    name = declared_engine()
+    if name is None:
+        as_torch.note_workers()
+        return LocalSource(pinning, given)
+    source = find_engine(name).open_source(pinning)
+    if as_torch.timeout and hasattr(source, "timeout"):
+        source.timeout = as_torch.timeout
+    return source
 
 
-def _declared_engine() -> str | None:
+def declared_engine() -> str | None:
+    """Return the name of the data engine that prepares the job's batches, None for this process."""
+    if name := os.environ.get(ENGINE_VARIABLE):
+        return name
     document = paths_here().channels / CODE_CHANNEL / DOCUMENT_FILE
     if not document.exists():
         return None  # a script run by hand, outside any job
@@ -46,9 +64,12 @@ def _declared_engine() -> str | None:
 class LocalSource:
     """Loads batches in this process, one at a time."""
 
-    def __init__(self, pinning: Pinning | None = None) -> None:
+    def __init__(
+        self, pinning: Pinning | None = None, given: GivenObjects = samples.NO_OBJECTS
+    ) -> None:
         self._pinning = pinning
-        self._datasets = samples.Datasets()
+        self._given = given
+        self._datasets = samples.Datasets(given)
         self._has_checked = False
 
     def describe(self, dataset: str) -> Description:
@@ -58,16 +79,18 @@ class LocalSource:
     def batches(self, plan: BatchPlan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
         """Load the batches of a plan, in order."""
         if isinstance(plan, ShardPlan):
-            for shard_batch, (tree, arrays) in shard_passes.read_parts(plan, LocalShardReader):
+            for shard_batch, (tree, arrays) in shard_passes.read_parts(
+                plan, lambda reader_plan: LocalShardReader(reader_plan, self._given)
+            ):
                 yield shard_batch, (tree, self._copy_if_shared(plan.spec, arrays))
             return
         if not self._has_checked:  # there is no other host to compare with
             plan.check_sampler()
             self._has_checked = True
-        dataset = self._datasets[plan.spec.dataset]
+        dataset = self._datasets.initialised(plan.spec)
         for step in range(plan.steps):
             with seeding.preserve_random_states():
-                batch = samples.load_batch(dataset, plan, step)
+                batch = samples.load_batch(dataset, plan, step, self._given)
             tree, arrays = structure.disassemble(batch)
             del batch
             yield step, (tree, self._copy_if_shared(plan.spec, arrays))

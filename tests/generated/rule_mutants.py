@@ -159,7 +159,7 @@ MUTANTS = (
     _groups("it is not clear what group", _typed(CPU, instance_group_name="x"), CPU),
     _groups("no group trains", _typed(CPU, role=Role.DATA)),
     _groups("trains, and so does", _typed(CPU, role=Role.TRAIN), GPU),
-    _groups("but nothing is served", CPU, GPU, data_service=DataService()),
+    _groups("but nothing is served", CPU, GPU, data_service=None),
     _groups(
         "but no distribution", _typed(GPU, instance_count=2), distribution=None, is_warning=True
     ),
@@ -418,7 +418,6 @@ MUTANTS = (
     _set("workers_per_host is 0", data_service=_typed(SERVICE, workers_per_host=0)),
     _set("start_timeout is 0", data_service=_typed(SERVICE, start_timeout=0)),
     _set("too little to hold batches", data_service=_typed(SERVICE, prefetch_bytes=1)),
-    _one_type("no dataset to prepare", data_service=DataService(local_workers=1)),
     _set("local_workers is 1025", data_service=_typed(SERVICE, local_workers=1025)),
     _set("metrics_port is 0", data_service=_typed(SERVICE, metrics_port=0)),
     _set("Launcher itself listens on", data_service=_typed(SERVICE, metrics_port=7771)),

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from launcher.data.control import messages as m
 from launcher.data.control.message_fields import slot_of
 from launcher.data.dispatcher.lease_scheduler import MAX_DEATHS
+from launcher.data.order.served_code import is_listed, not_served
 from launcher.errors import DataError
 
 #: Seconds from the first of MAX_DEATHS deaths in each worker slot until a question is given up.
@@ -18,7 +19,7 @@ DYING_SECONDS = 30.0
 class DatasetInfo:
     """Dataset lengths, each requested from the workers once.
 
-    datasets: those that the job serves.
+    datasets: those that the job lists; none if the workers decide.
     """
 
     def __init__(self, datasets: Collection[str]) -> None:
@@ -30,8 +31,8 @@ class DatasetInfo:
 
     def check(self, dataset: str) -> None:
         """Raise DataError for a dataset that the job does not serve."""
-        if dataset not in self._datasets:
-            raise DataError(f"the dataset {dataset!r} is not served by this job")
+        if not is_listed(dataset, self._datasets):
+            raise DataError(not_served(dataset, self._datasets))
 
     @property
     def asked(self) -> list[m.Describe]:
@@ -40,12 +41,8 @@ class DatasetInfo:
 
     def ask(self, asker: str, dataset: str, now: float) -> m.Length | None:
         """Return the answer, or None if the workers must be asked first."""
-        if dataset not in self._datasets:
-            error = (
-                f"the dataset {dataset!r} is not served by this job; it serves "
-                f"{list(self._datasets)}: add it to data_service.datasets"
-            )
-            return m.Length(dataset=dataset, length=-1, error=error)
+        if not is_listed(dataset, self._datasets):
+            return m.Length(dataset=dataset, length=-1, error=not_served(dataset, self._datasets))
         if dataset not in self._known:
             if not self._askers:
                 self._asked_at = now

@@ -258,6 +258,29 @@ class BatchPlan:
         )
 
 
+def check_not_empty(plan: BatchPlan) -> None:
+    """Raise DataError for an epoch without a step, unless the stream may be empty."""
+    if plan.steps or plan.spec.allow_empty or plan.position or plan.done:
+        return
+    spec, where = plan.spec, f"so rank {plan.rank} has no batch in epoch {plan.epoch}"
+    or_allow = "or give the loader allow_empty=True"
+    if plan.dataset_length == 0 or (plan.length == 0 and not spec.is_sampled):
+        raise DataError(
+            f"the dataset {spec.dataset} is empty: its length is 0, {where}; check where it finds "
+            f"its samples, {or_allow}"
+        )
+    if plan.length == 0:
+        raise DataError(
+            f"{spec.sampler or spec.batch_sampler} gave no sample of the {plan.dataset_length} of "
+            f"{spec.dataset}, {where}; let it return some, {or_allow}"
+        )
+    raise DataError(
+        f"{plan.length} samples of {spec.dataset} make no step of batch_size={spec.batch_size} on "
+        f"{plan.world} ranks with drop_last={spec.drop_last} and uneven={spec.uneven!r}, {where}; "
+        f"choose a smaller batch_size, drop_last=False and uneven='pad', {or_allow}"
+    )
+
+
 def sampled(
     spec: StreamSpec, epoch: int, dataset_length: int, *, use_cache: bool = True
 ) -> sample_order.SampleOrder:

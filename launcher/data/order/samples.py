@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.data.batches.collation import collate
 from launcher.data.order import seeding, user_code
 from launcher.data.order.batch_plan import BatchPlan
+from launcher.data.order.current_shard import CurrentShard, as_current
+from launcher.data.order.dataset_arguments import (
+    arguments_of,
+    resolve_channels,
+    without_arguments,
+)
 from launcher.data.order.streams import StreamSpec
 from launcher.data.order.user_code import error_repr, error_text, latest_traceback
 from launcher.errors import DataError, SampleError
@@ -23,6 +31,53 @@ _MAX_NAMED = 8
 _BUILD_SEED = seeding.sample_seed(0, 0, 0, purpose=b"making")
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GivenObjects:
+    """Objects of this process that it was given in place of references; None for none.
+
+    dataset: an instance. functions: callables, by the field of the stream.
+    """
+
+    dataset: Any = None
+    functions: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+
+    def function(self, spec: StreamSpec, what: str) -> Any:
+        """Return a function of a stream: the given one, or the one that its reference names."""
+        return self.functions.get(what) or user_code.resolve(getattr(spec, what), what)
+
+    def initialise(self, dataset: Any, spec: StreamSpec, shard: CurrentShard, seed: int) -> None:
+        """Call the stream's worker_init_fn, if it has one, as torch's worker of that shard."""
+        if spec.worker_init_fn is None:
+            return
+        function = self.function(spec, "worker_init_fn")
+        try:
+            with as_current(shard, seed=seed, dataset=dataset):
+                function(shard.index)
+        except (Exception, SystemExit) as error:  # the user's code may raise anything
+            raise DataError(
+                f"the worker_init_fn {spec.worker_init_fn} raised {error_repr(error)}; it is "
+                f"called with the shard's number, {shard.index}\n{latest_traceback()}"
+            ) from error
+
+    def build(self, spec: StreamSpec) -> Any:
+        """Return the dataset for one shard: a copy of the instance if there are more."""
+        if self.dataset is None:
+            return build_dataset(spec.dataset)
+        if spec.shards == 1:
+            return self.dataset
+        try:
+            return copy.deepcopy(self.dataset)
+        except (Exception, SystemExit) as error:  # the user's code may raise anything
+            raise DataError(
+                f"{spec.dataset} cannot be copied for each of its shards={spec.shards}: "
+                f"{error_repr(error)}; give the loader its class and dataset_args instead\n"
+                f"{latest_traceback()}"
+            ) from error
+
+
+NO_OBJECTS = GivenObjects()
+
+
 class Datasets(dict[str, Any]):
     """Datasets by reference, each built on first use.
 
@@ -30,35 +85,79 @@ class Datasets(dict[str, Any]):
     states are unchanged.
     """
 
+    def __init__(self, given: GivenObjects = NO_OBJECTS) -> None:
+        super().__init__()
+        self.given = given
+        self._initialised: set[tuple[str, str]] = set()
+
+    def initialised(self, spec: StreamSpec) -> Any:
+        """Return a stream's dataset after its worker_init_fn, which is called once."""
+        dataset = self[spec.dataset]
+        if spec.worker_init_fn and (key := (spec.dataset, spec.worker_init_fn)) not in (
+            self._initialised
+        ):
+            with seeding.preserve_random_states():
+                self.given.initialise(dataset, spec, CurrentShard(0, 1), _BUILD_SEED)
+            self._initialised.add(key)
+        return dataset
+
     def __missing__(self, reference: str) -> Any:
+        if self.given.dataset is not None:
+            return self.given.dataset
         with seeding.preserve_random_states():
             seeding.seed_everything(_BUILD_SEED)
-            user_code.resolve(reference, "dataset")  # before seeding: it may import torch
+            _function(reference)  # before seeding: it may import torch
             self[reference] = seeding.seeded(lambda: build_dataset(reference), _BUILD_SEED)
         return self[reference]
 
 
 def build_dataset(reference: str) -> Any:
-    """Call the function that a reference names and check what it returns.
+    """Call the function that a reference names, with its arguments, and check what it returns.
 
-    The reference is the job's own ("module:function", listed in the job document). Raises
-    DataError with the traceback when the user's code raises.
+    The caller checks that the job serves the reference. Raises DataError with the traceback when
+    the user's code raises.
     """
-    function = user_code.resolve(reference, "dataset")
+    function, given = _function(reference), arguments_of(reference)
+    _check_arguments(reference, function, given)
     try:
-        dataset = function()
+        dataset = function(**resolve_channels(given))
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
             f"the dataset {reference} could not be built: {error_repr(error)}\n{latest_traceback()}"
         ) from error
+    check_dataset(dataset, f"{reference} returned")
+    return dataset
+
+
+def check_dataset(dataset: Any, which: str) -> None:
+    """Raise DataError for an object that is not a dataset."""
     if not is_iterable(dataset) and not (
         hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
     ):
         raise DataError(
-            f"{reference} returned a {type(dataset).__name__}; a dataset has __getitem__ and "
+            f"{which} a {type(dataset).__name__}; a dataset has __getitem__ and "
             "__len__, or, if it can only be read from its start, __iter__"
         )
-    return dataset
+
+
+def _function(reference: str) -> Any:
+    return user_code.resolve(without_arguments(reference), "dataset")
+
+
+def _check_arguments(reference: str, function: Any, given: dict[str, Any]) -> None:
+    """Raise DataError for arguments that the function does not take."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some functions of C modules have none
+        return
+    try:
+        signature.bind(**given)
+    except TypeError as error:
+        raise DataError(
+            f"the dataset {reference} could not be built: {error}; it is called as "
+            f"{without_arguments(reference)}{signature}: give the loader "
+            'dataset_args={"NAME": VALUE, ...} that fit'
+        ) from error
 
 
 def is_iterable(dataset: object) -> bool:
@@ -102,7 +201,7 @@ class Skipped:
         self.remote_traceback = self.remote_traceback or other.remote_traceback
 
 
-def load_batch(dataset: object, plan: BatchPlan, step: int) -> Any:
+def load_batch(dataset: Any, plan: BatchPlan, step: int, given: GivenObjects = NO_OBJECTS) -> Any:
     """Load the batch of a step; its bytes are the same wherever and whenever it is loaded.
 
     With on_error="skip", returns a pair of the batch and the fields of a `Skipped` as a dict. Sets
@@ -110,7 +209,9 @@ def load_batch(dataset: object, plan: BatchPlan, step: int) -> Any:
     """
     loaded, skipped = _load_samples(dataset, plan, step)
     position = plan.positions(step)[0] if plan.spec.collate_fn else 0
-    batch = make_batch(loaded, plan.spec, plan.epoch, position, lambda: plan.describe_batch(step))
+    batch = make_batch(
+        loaded, plan.spec, plan.epoch, position, lambda: plan.describe_batch(step), given
+    )
     return batch if skipped is None else (batch, vars(skipped))
 
 
@@ -211,6 +312,7 @@ def make_batch(
     epoch: int,
     position: int,
     describe_batch: Callable[[], str],
+    given: GivenObjects = NO_OBJECTS,
 ) -> Any:
     """Collate samples with the user's function, by torch's rules, or not at all.
 
@@ -220,7 +322,7 @@ def make_batch(
     Raises DataError when the function raises or the samples cannot be collated.
     """
     if spec.collate_fn is not None:
-        function = user_code.resolve(spec.collate_fn, "collate_fn")
+        function = given.function(spec, "collate_fn")
         seeding.seed_everything(seeding.sample_seed(spec.seed, epoch, position, purpose=b"collate"))
         return _called(
             function, loaded if spec.collates else loaded[0], spec.collate_fn, describe_batch

@@ -108,6 +108,8 @@ def read_epoch(plan: ShardPlan, open_reader: OpenShardReader) -> Generator[Shard
                     yield shard_batch
                 if taken == plan.steps:
                     return
+        if taken == 0 and plan.spec.allow_empty:
+            return
         if plan.steps is None:
             _check_resumed(plan, taken)
             return
@@ -147,19 +149,30 @@ def _check_resumed(plan: ShardPlan, taken: int) -> None:
             f"{plan.spec.dataset} ended after {taken} steps, and the state was saved after "
             f"{plan.first}: the dataset has changed since"
         )
+    if taken == 0:
+        raise DataError(_no_batch(plan))
 
 
 def _check_restart(plan: ShardPlan, taken: int, latest: int) -> None:
     """Raise unless the shards may be started over and have any batch."""
     where = f"the shards {list(plan.shards)} of {plan.spec.dataset}"
     if latest == 0:
-        raise DataError(f"{where} have no batch, so rank {plan.rank} has none to read")
+        raise DataError(_no_batch(plan))
     if plan.spec.uneven == "error":
         raise DataError(
             f"{where} ended after {taken} steps of rank {plan.rank}, and an epoch has "
             f"steps={plan.steps}; give the loader at most steps={taken}, or uneven='pad' to read "
             "the shards again from their start"
         )
+
+
+def _no_batch(plan: ShardPlan) -> str:
+    dropped = " but incomplete ones, which drop_last leaves out" if plan.spec.drop_last else ""
+    return (
+        f"the shards {list(plan.shards)} of {plan.spec.dataset} have no batch{dropped}, so rank "
+        f"{plan.rank} has none to read in epoch {plan.epoch}: check where the dataset finds its "
+        "samples and how it shares them among the shards, or give the loader allow_empty=True"
+    )
 
 
 class ShardProgress:

@@ -31,8 +31,11 @@ _END = object()
 class ShardReader:
     """Live iterator over one shard in one pass, created when first needed."""
 
-    def __init__(self, plan: ShardReaderPlan) -> None:
+    def __init__(
+        self, plan: ShardReaderPlan, given: samples.GivenObjects = samples.NO_OBJECTS
+    ) -> None:
         self._plan = plan
+        self._given = given
         self._shard = CurrentShard(plan.shard, plan.spec.shards)
         self._seed = seeding.sample_seed(plan.spec.seed, plan.epoch, plan.number, purpose=b"shard")
         self._dataset: Any = None
@@ -113,7 +116,8 @@ class ShardReader:
         seeding.seed_everything(
             seeding.sample_seed(self._plan.spec.seed, self._plan.epoch, 0, purpose=b"dataset")
         )
-        self._dataset = samples.build_dataset(self._plan.spec.dataset)
+        self._dataset = self._given.build(self._plan.spec)
+        self._given.initialise(self._dataset, self._plan.spec, self._shard, self._seed)
         seeding.seed_everything(self._seed)
         with self._as_current():
             self._iterator = self._called(lambda: iter(self._dataset))
@@ -155,7 +159,7 @@ class ShardReader:
         plan = self._plan
         position = (plan.number << 32) + plan.first + step
         batch = samples.make_batch(
-            found, plan.spec, plan.epoch, position, lambda: plan.describe_batch(step)
+            found, plan.spec, plan.epoch, position, lambda: plan.describe_batch(step), self._given
         )
         return structure.disassemble(batch)
 
@@ -163,7 +167,7 @@ class ShardReader:
         """Raise when the dataset gives the same samples in another shard."""
         spec, shard = self._plan.spec, self._plan.shard
         other = (shard + 1) % spec.shards
-        reader = ShardReader(replace(self._plan, shard=other))
+        reader = ShardReader(replace(self._plan, shard=other), self._given)
         reader._shard.asked = True  # once is enough
         try:
             are_alike = _are_alike(reader.read(0), first)
@@ -182,8 +186,10 @@ class ShardReader:
 class LocalShardReader:
     """Shard reader that runs in the process that asks for the batches."""
 
-    def __init__(self, plan: ShardReaderPlan) -> None:
-        self._reader = ShardReader(plan)
+    def __init__(
+        self, plan: ShardReaderPlan, given: samples.GivenObjects = samples.NO_OBJECTS
+    ) -> None:
+        self._reader = ShardReader(plan, given)
         self._steps = itertools.count()
 
     def __iter__(self) -> Iterator[ShardBatch | ShardEnd]:

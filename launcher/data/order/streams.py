@@ -11,22 +11,27 @@ from launcher.errors import DataError
 
 Uneven = Literal["pad", "drop", "error"]
 OnError = Literal["raise", "skip"]
+#: The fields that name functions of the user's, besides the dataset.
+FUNCTIONS = ("sampler", "batch_sampler", "collate_fn", "worker_init_fn")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSpec:
     """A stream of batches, described by names and numbers alone so that it can be sent.
 
-    name: of the stream; by default that of its dataset. dataset: a reference, "module:function".
+    name: of the stream; by default that of its dataset.
+    dataset: a reference, "module:function", with its arguments (see `dataset_arguments`).
     batch_size: samples per rank and step, or None for samples one by one, not collated.
     drop_last: leave out the last, incomplete step of an epoch.
     uneven: what to do when an incomplete last step does not divide among the ranks: "pad" repeats
         samples from the start of the order, "drop" leaves samples out, "error" refuses.
-    sampler, batch_sampler, collate_fn: references to functions in the dataset's own module.
+    sampler, batch_sampler, collate_fn: references to functions.
     in_order: whether batches arrive in the order of their steps, or as they are ready.
     on_error: "raise" when a sample raises, or "skip" it.
     shards, steps: for an iterable dataset, the number of parts in which it is read, and the batches
         of each rank in an epoch.
+    allow_empty: an epoch without a batch is no error.
+    worker_init_fn: reference to a function of the shard's number, called before a dataset is read.
 
     Raises one DataError that names all problems.
     """
@@ -45,6 +50,8 @@ class StreamSpec:
     on_error: OnError = "raise"
     shards: int = 1
     steps: int | None = None
+    allow_empty: bool = False
+    worker_init_fn: str | None = None
 
     def __post_init__(self) -> None:
         problems = [*_wrong_values(self), *_wrong_functions(self), *_contradictions(self)]
@@ -97,28 +104,19 @@ def _wrong_functions(spec: StreamSpec) -> Iterator[str]:
         )
         return
     home = spec.dataset.partition(":")[0]
-    for what in ("sampler", "batch_sampler", "collate_fn"):
+    for what in FUNCTIONS:
         function = getattr(spec, what)
         if function is not None and (problem := _wrong_function(function, what, home)):
             yield problem
 
 
-def _wrong_function(function: object, what: str, home: str) -> str | None:
-    """Return the problem with a function reference, if any.
-
-    Functions are named and are in the dataset's module, because data hosts import nothing else.
-    """
+def _wrong_function(function: Any, what: str, home: str) -> str | None:
+    """Return the problem with a function reference, if any."""
     if not isinstance(function, str):
         name = getattr(function, "__name__", "function")
         return (
             f"a {what} is named, as in '{home}:{name}', so that data hosts can call it too; "
             f"got a {type(function).__name__}: define it in the module {home}, at its top level"
-        )
-    module, _, name = function.partition(":")
-    if module and name and module != home:
-        return (
-            f"the {what} {function!r} is not in the dataset's module {home}: import it there and "
-            f"write '{home}:{name}'"
         )
     try:
         user_code.split(function, what)

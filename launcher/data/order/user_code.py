@@ -5,19 +5,27 @@ An exception of user code may have a text of any length, or raise when it is ask
 
 from __future__ import annotations
 
+import functools
 import importlib
+import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from launcher.errors import DataError
+from launcher.runtime.environment import paths_here
 
 #: Characters kept of one exception or traceback: its beginning and its end.
 _BEGINNING, _END = 24_000, 8_000
 
 
 def split(reference: str, what: str) -> tuple[str, str]:
-    """Return (module, function) of a reference; raises DataError for an invalid one."""
+    """Return (module, function) of a reference; raises DataError for an invalid one.
+
+    A class within another one is a function, too: ("pipeline", "Digits.Small").
+    """
     module, _, function = reference.partition(":")
     if not module or not function:
         raise DataError(
@@ -30,16 +38,53 @@ def split(reference: str, what: str) -> tuple[str, str]:
 def resolve(reference: str, what: str) -> Any:
     """Return the function that a reference names.
 
-    Raises DataError with the traceback when its module cannot be imported.
+    The running script is not imported once more. Raises DataError with the traceback when the
+    module cannot be imported.
     """
     module, function = split(reference, what)
     try:
-        return getattr(importlib.import_module(module), function)
+        home = sys.modules.get(module) or (
+            running_script() if module == script_module() else importlib.import_module(module)
+        )
+        return functools.reduce(_attribute, function.split("."), home)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
             f"the {what} {reference} could not be imported: {error_repr(error)}\n"
             f"{latest_traceback()}"
         ) from error
+
+
+def reference_to(code: Any) -> str:
+    """Return the reference to a function or class; those of the script are in its file's module."""
+    module = code.__module__
+    return f"{(script_module() or module) if module == '__main__' else module}:{code.__qualname__}"
+
+
+def running_script() -> ModuleType:
+    """Return the module of the program that runs."""
+    return sys.modules["__main__"]
+
+
+def script_module() -> str | None:
+    """Return the name under which the running script is imported elsewhere, None without a file."""
+    script = running_script()
+    if (spec := getattr(script, "__spec__", None)) is not None:
+        return str(spec.name)  # python -m
+    if (file := getattr(script, "__file__", None)) is None:
+        return None
+    path, code = Path(file).absolute(), paths_here().code.absolute()
+    inside = path.relative_to(code) if path.is_relative_to(code) else Path(path.name)
+    return ".".join(inside.with_suffix("").parts)
+
+
+def _attribute(home: Any, name: str) -> Any:
+    """Return a name of a module or a class; other objects are not entered."""
+    if not isinstance(home, ModuleType | type):
+        raise AttributeError(f"{home!r} is neither a module nor a class, so it has no {name!r}")
+    found = getattr(home, name)
+    if isinstance(found, ModuleType):
+        raise AttributeError(f"{name!r} is a module")
+    return found
 
 
 # Exceptions ----------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from launcher.data.control.connection import Control
 from launcher.data.metrics.counters import WorkerCounters, report_regularly
 from launcher.data.order import samples, shard_passes
 from launcher.data.order.batch_plan import BatchPlan
+from launcher.data.order.served_code import ServedCode
 from launcher.data.order.shard_passes import Parts
 from launcher.data.order.shard_reader import ShardReaders
 from launcher.data.order.shards import ShardReaderPlan
@@ -53,7 +54,11 @@ class DataWorker:
         self.name = name
         self._token = environment.token
         part = environment.document.data
-        self._allowed = part.datasets if part else ()
+        self._served = ServedCode(
+            part.datasets if part else (),
+            code=environment.paths.code,
+            entry_point=environment.document.trainer.entry_point,
+        )
         self._checksums = part.checksums if part else False
         self._workers_per_host = (part.workers_per_host if part else None) or environment.cpus
         self._receiver = os.environ.get(RECEIVER_VARIABLE)  # this host's, if it is a train host
@@ -109,13 +114,9 @@ class DataWorker:
 
     # The main thread ----------------------------------------------------------------------
 
-    def _check_served(self, reference: str) -> None:
-        if reference not in self._allowed:  # import only the job's own code, whoever asks
-            raise DataError(f"the dataset {reference!r} is not served by this job")
-
     def _describe(self, reference: str) -> None:
         try:
-            self._check_served(reference)
+            self._served.check_dataset(reference)
             described = samples.describe(self._datasets[reference])
             answer = m.Length(dataset=reference, **vars(described))
         except DataError as error:
@@ -136,7 +137,7 @@ class DataWorker:
         if not self._leases.start(run, step):
             return
         try:
-            self._check_served(plan.spec.dataset)
+            self._served.check(plan.spec)
             prepare = self._batch_function(run, plan, step)
             self._counters.begin()
             tree, arrays = prepare()
@@ -163,7 +164,7 @@ class DataWorker:
             reader = self._shard_readers.reader(run, plan)
             reader.find(step)
             return lambda: shard_passes.pack(reader.read(step))
-        dataset = self._datasets[plan.spec.dataset]
+        dataset = self._datasets.initialised(plan.spec)
         return lambda: structure.disassemble(samples.load_batch(dataset, plan, step))
 
     def _report(self, run: str, step: int, error: DataError) -> None:

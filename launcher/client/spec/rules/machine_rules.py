@@ -120,25 +120,14 @@ def _role_problems(spec: JobSpec) -> Iterator[Problem]:
     yield from _trainers(spec, roles, everything_is_clear=not unclear)
     for path, group in groups_with_paths(spec):
         role = roles.get(group.instance_group_name)
-        if (
-            role is Role.DATA
-            and not group.command
-            and not (spec.data_service and spec.data_service.datasets)
-        ):
+        if role is Role.DATA and not group.command and not spec.data_service:
             yield Problem(
-                path=("data_service", "datasets") if spec.data_service else ("data_service",),
+                path=("data_service",),
                 about=(path,),
                 what=f"{_name(spec, group)} prepares data, but nothing is served",
-                fix='list what the data hosts serve: data_service: {datasets: ["module:function"]}',
+                fix="add data_service: {}, which serves the datasets that the script asks for",
             )
             return
-    service = spec.data_service
-    if service is not None and service.local_workers > 0 and not service.datasets:
-        yield Problem(
-            path=("data_service", "local_workers"),
-            what=f"{service.local_workers} local workers have no dataset to prepare",
-            fix='list what they read: data_service: {datasets: ["module:function"]}',
-        )
 
 
 def _trainers(

@@ -1,0 +1,247 @@
+"""What a script gives the loader as its dataset and functions: names, classes, or objects."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePath
+from types import GeneratorType
+from typing import Any
+
+from launcher.data.order.dataset_arguments import (
+    UNKNOWN,
+    ChannelPath,
+    channel_of,
+    with_arguments,
+    wrong_values,
+)
+from launcher.data.order.samples import check_dataset
+from launcher.data.order.served_code import has_main_guard
+from launcher.data.order.streams import StreamSpec
+from launcher.data.order.user_code import reference_to
+from launcher.data.torch_arguments import TorchSampler, read_sampler
+from launcher.errors import DataError
+from launcher.runtime.environment import paths_here
+
+#: Functions that the process that prepares the data calls, and nothing is compared with.
+_CALLABLES = ("collate_fn", "worker_init_fn")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GivenDataset:
+    """A dataset as the script gave it. instance: None for one that has a reference."""
+
+    reference: str
+    instance: Any = None
+
+    @property
+    def is_instance(self) -> bool:
+        """True for an object that exists in this process only."""
+        return self.instance is not None
+
+
+def read_dataset(dataset: Any, arguments: Mapping[str, Any] | None) -> GivenDataset:
+    """Return the reference to a dataset, or else the instance that was given.
+
+    Raises DataError for wrong arguments, and for objects that are neither.
+    """
+    if isinstance(dataset, str):
+        return GivenDataset(reference=with_arguments(dataset, arguments))
+    if _has_name(dataset):
+        _check_top_level(dataset, "dataset")
+        return GivenDataset(reference=with_arguments(reference_to(dataset), arguments))
+    kind = type(dataset)
+    if arguments is not None:
+        raise DataError(
+            f"dataset_args are given beside an instance of {kind.__name__}, which has been made "
+            f"already: write DataLoader({kind.__name__}, dataset_args={dict(arguments)!r})"
+        )
+    if isinstance(dataset, GeneratorType):
+        raise DataError(
+            f"the dataset is the generator {dataset.__qualname__}, which can be read only once: "
+            f"give the function, DataLoader({dataset.gi_code.co_name}), which each epoch calls"
+        )
+    check_dataset(dataset, "the dataset given is")
+    return GivenDataset(reference=f"{reference_to(kind)}{UNKNOWN}", instance=dataset)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GivenFunctions:
+    """The functions of a stream as the script gave them.
+
+    references: by the loader's argument. objects: those that exist in this process only.
+    sampler: the meaning of an instance of torch's samplers.
+    """
+
+    references: Mapping[str, Any]
+    objects: Mapping[str, Callable[[Any], Any]]
+    sampler: TorchSampler
+
+
+def read_functions(dataset: GivenDataset, functions: Mapping[str, Any]) -> GivenFunctions:
+    """Return the references to functions that are given by name or as objects.
+
+    Beside an instance of a dataset, a collate_fn or worker_init_fn may be any callable. Raises
+    DataError for what no host could find.
+    """
+    references: dict[str, Any] = {}
+    objects: dict[str, Callable[[Any], Any]] = {}
+    sampler = TorchSampler()
+    home = "pipeline" if dataset.is_instance else dataset.reference.partition(":")[0]
+    for what, function in functions.items():
+        if what == "collate_fn" and _is_torchs_own(function):
+            references[what] = None  # the default does the same
+        elif dataset.is_instance and what in _CALLABLES and callable(function):
+            references[what] = _name_of(function)
+            objects[what] = function
+        elif "sampler" in what and function is not None and not _has_name(function):
+            sampler = read_sampler(function, what, home)
+            references[what] = None
+        else:
+            references[what] = _reference(function, what, home, dataset.is_instance)
+    return GivenFunctions(references=references, objects=objects, sampler=sampler)
+
+
+def _reference(function: Any, what: str, home: str, is_instance: bool) -> Any:
+    """Return a function's reference; other objects are returned as they are."""
+    if isinstance(function, str):
+        module, _, name = function.partition(":")
+        if module and name and module != home and not is_instance:
+            raise DataError(not_in_home(function, what, home))
+        return function
+    if not _has_name(function):
+        return function
+    _check_top_level(function, what)
+    name = function.__name__
+    if getattr(sys.modules.get(home), name, None) is function:
+        return f"{home}:{name}"  # defined or imported there
+    return reference_to(function)
+
+
+def _has_name(code: Any) -> bool:
+    return isinstance(code, str | type) or inspect.isfunction(code)
+
+
+def _is_torchs_own(function: Any) -> bool:
+    torch_data = sys.modules.get("torch.utils.data")
+    names = ("default_collate", "default_convert")
+    return torch_data is not None and any(function is getattr(torch_data, name) for name in names)
+
+
+def _name_of(function: Any) -> str:
+    if _has_name(function):
+        return reference_to(function)
+    return f"{reference_to(type(function))}{UNKNOWN}"
+
+
+def not_in_home(function: str, what: str, home: str) -> str:
+    """Describe a function in another module than the dataset's, and the fix."""
+    return (
+        f"the {what} {function!r} is not in the dataset's module {home}: import it there and write "
+        f"'{home}:{function.partition(':')[2]}'"
+    )
+
+
+def _check_top_level(code: Any, what: str) -> None:
+    """Raise DataError for a function or class that other processes cannot find by its name."""
+    if "<" not in code.__qualname__:
+        return
+    kind = "lambda" if "<lambda>" in code.__qualname__ else f"local {type(code).__name__}"
+    raise DataError(
+        f"the {what} {code.__qualname__} of {code.__module__} is a {kind}, which data hosts cannot "
+        "find by its name: define it at the top level of its module, with def or class"
+    )
+
+
+# An instance in a job with data hosts --------------------------------------------------------
+
+
+def instance_refusal(given: GivenDataset, spec: StreamSpec) -> str:
+    """Return the error for an instance where data hosts prepare the data: the line to write."""
+    kind, options = type(given.instance), _options(spec)
+    what = (
+        f"data hosts prepare this job's data, and the {kind.__name__} given exists only in the "
+        "script's process; "
+    )
+    if not _is_of_the_job(kind) or (arguments := _arguments(given.instance)) is None:
+        return (
+            f"{what}write a function in a module beside the script, pipeline.py: "
+            f"def train_set(): return {kind.__name__}(...); and here: "
+            f'DataLoader("pipeline:train_set"{options})'
+        )
+    written = ", ".join(f'"{name}": {value}' for name, value in arguments.items())
+    options = f", dataset_args={{{written}}}{options}" if written else options
+    if kind.__module__ == "__main__" and not _has_guard(kind):
+        return (
+            f"{what}the script has no main guard, so data hosts cannot import it: move "
+            f"{kind.__name__} into a module beside it, pipeline.py, and write "
+            f'DataLoader("pipeline:{kind.__qualname__}"{options})'
+        )
+    return (
+        f"{what}give its class and arguments, with which data hosts make it: "
+        f"DataLoader({kind.__qualname__}{options})"
+    )
+
+
+def _is_of_the_job(kind: type) -> bool:
+    """Return whether a class is in the code that is sent with the job, found by its name."""
+    file = _file_of(kind)
+    return (
+        "<" not in kind.__qualname__ and file is not None and file.is_relative_to(paths_here().code)
+    )
+
+
+def _has_guard(kind: type) -> bool:
+    file = _file_of(kind)
+    return file is not None and has_main_guard(file.read_text())
+
+
+def _file_of(kind: type) -> Path | None:
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return None if file is None else Path(file)
+
+
+def _arguments(instance: Any) -> dict[str, str] | None:
+    """Return the code of the arguments of an instance, as far as its attributes give them.
+
+    None if they cannot be given by name.
+    """
+    found = {}
+    for name, parameter in inspect.signature(type(instance)).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            return None
+        value = getattr(instance, name, getattr(instance, f"_{name}", parameter.empty))
+        if parameter.default is not parameter.empty and _is_same(value, parameter.default):
+            continue
+        found[name] = _code(value)
+    return found
+
+
+def _is_same(value: Any, default: Any) -> bool:
+    return value is default or (type(value) is type(default) and repr(value) == repr(default))
+
+
+def _code(value: Any) -> str:
+    if isinstance(value, PurePath):
+        value = str(value)
+    if isinstance(value, str) and (place := channel_of(value)) is not None:
+        return f"launcher.data.{place!r}"
+    if isinstance(value, ChannelPath):
+        return f"launcher.data.{value!r}"
+    return "..." if value is inspect.Parameter.empty or wrong_values(value) else repr(value)
+
+
+def _options(spec: StreamSpec) -> str:
+    """Return the code of the loader's arguments that are not the default ones."""
+    given = {
+        field.name: getattr(spec, field.name)
+        for field in fields(spec)
+        if field.name not in ("name", "dataset") and getattr(spec, field.name) != field.default
+    }
+    if spec.name != spec.dataset:
+        given["name"] = spec.name
+    return "".join(f", {name}={value!r}" for name, value in given.items())

@@ -1,0 +1,233 @@
+"""Datasets as the script gives them, served by data hosts: the same batches, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hosts import Hosts
+
+from launcher.data.order.served_code import ServedCode, has_main_guard
+from launcher.data.order.streams import StreamSpec
+from launcher.errors import DataError
+
+MakeHosts = Callable[..., Hosts]
+
+PIPELINE = """
+import numpy as np
+from os import getcwd
+
+class Digits:
+    def __init__(self, size, root=None):
+        self.size, self.root = size, root
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, index):
+        return {"x": index + np.random.rand(), "root": self.root is not None}
+
+class Stream:
+    def __init__(self, size):
+        self.size = size
+
+    def __iter__(self):
+        return iter(range(self.size))
+
+def train_set(size):
+    return Digits(size)
+
+def doubled(samples):
+    return [2 * sample["x"] for sample in samples]
+"""
+
+#: A training script that defines a dataset of its own.
+SCRIPT = """
+import pipeline
+from launcher.data import DataLoader, channel
+
+class Own(pipeline.Digits):
+    pass
+
+def shown(samples):
+    return [sample["x"] for sample in samples]
+
+def read(dataset, **options):
+    loader = DataLoader(dataset, batch_size=2, tensors=False, **options)
+    print("read", loader.state_dict()["dataset"], [repr(batch) for batch in loader], flush=True)
+
+if __name__ == "__main__":
+    read("pipeline:train_set", dataset_args={"size": 3})
+    read(pipeline.train_set, dataset_args={"size": 5})
+    read(pipeline.Digits, dataset_args={"size": 2, "root": channel("code")})
+    read(pipeline.Digits, dataset_args={"size": 4}, collate_fn=pipeline.doubled)
+    read(Own, dataset_args={"size": 3}, collate_fn=shown, num_workers=2)
+    read(pipeline.Stream, dataset_args={"size": 5})
+"""
+
+
+def run(hosts: Hosts) -> Hosts:
+    hosts.start()
+    hosts.wait()
+    return hosts
+
+
+def test_what_the_script_asks_for_is_served_with_the_same_batches(make_hosts: MakeHosts) -> None:
+    files = {"pipeline.py": PIPELINE, "train.py": SCRIPT}
+    seen = []
+    for data in (0, 1):
+        hosts = run(make_hosts(files, data=data, datasets=()))
+        lines = re.findall(r"^read .*$", hosts.output(), re.MULTILINE)
+        assert len(lines) == 6, hosts.output()
+        seen.append(lines)
+    assert seen[0] == seen[1]
+    assert "read pipeline:Digits(root=channel('code'), size=2)" in seen[0][2]
+    assert "read train:Own(size=3)" in seen[0][4]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        pytest.param(
+            'DataLoader("os:getcwd")',
+            "its code has no module 'os', and data hosts import no other",
+            id="a module that is not the job's",
+        ),
+        pytest.param(
+            "DataLoader(Own(3))",
+            "move Own into a module beside it, pipeline.py, and write "
+            'DataLoader("pipeline:Own", dataset_args={"size": 3}',
+            id="an instance",
+        ),
+        pytest.param(
+            "DataLoader(Own)",
+            "is in the training script train.py, which has no main guard",
+            id="a class of a script without a main guard",
+        ),
+        pytest.param(
+            "DataLoader(Nothing)",
+            "the dataset pipeline:Nothing is empty: its length is 0, so rank 0 has no batch",
+            id="an empty dataset",
+        ),
+    ],
+)
+def test_what_is_not_served_fails_the_job_with_the_reason(
+    make_hosts: MakeHosts, line: str, message: str
+) -> None:
+    script = f"""
+from launcher.data import DataLoader
+from pipeline import Nothing
+
+class Own:
+    def __init__(self, size):
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+    __getitem__ = None
+
+for batch in {line}:
+    pass
+"""
+    pipeline = "class Nothing(list):\n    pass\n"
+    hosts = run(make_hosts({"pipeline.py": pipeline, "train.py": script}, data=1, datasets=()))
+    assert hosts["algo-2"].wait() == 1, hosts.output()
+    assert message in (hosts["algo-2"].failure or ""), hosts.output()
+
+
+def test_a_loader_waits_no_longer_than_its_timeout(make_hosts: MakeHosts, tmp_path: Path) -> None:
+    pipeline = f"""
+import os, time
+class Slow(list):
+    def __getitem__(self, index):
+        while os.path.exists({str(tmp_path)!r}):
+            time.sleep(0.05)
+
+def train_set():
+    return Slow([1, 2])
+"""
+    script = (
+        "from launcher.data import DataLoader\nlist(DataLoader('pipeline:train_set', timeout=1))"
+    )
+    hosts = run(make_hosts({"pipeline.py": pipeline, "train.py": script}, data=1))
+    assert hosts["algo-2"].wait() == 1, hosts.output()
+    assert "did not arrive within the loader's timeout=1 s" in (hosts["algo-2"].failure or "")
+
+
+# The rule, without a job -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / f"served_{abs(hash(str(tmp_path)))}.py").write_text(PIPELINE)
+    (tmp_path / "json.py").write_text("def loads(): return []\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def check(code: Path, dataset: str, datasets: tuple[str, ...] = (), **options: str) -> None:
+    module = next(code.glob("served_*")).stem
+    spec = StreamSpec(
+        name="s",
+        dataset=dataset.format(m=module),
+        **{name: value.format(m=module) for name, value in options.items()},  # type: ignore[arg-type]
+    )
+    listed = tuple(each.format(m=module) for each in datasets)
+    ServedCode(listed, code=code, entry_point="train.py").check(spec)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "datasets", "options"),
+    [
+        ("{m}:train_set(size=3)", (), {}),
+        ("{m}:train_set(size=3)", ("{m}:train_set",), {}),
+        ("{m}:Digits", (), {"collate_fn": "{m}:doubled"}),
+        ("builtins:list", ("builtins:list",), {}),
+    ],
+)
+def test_code_of_the_job_is_served(
+    code: Path, dataset: str, datasets: tuple[str, ...], options: dict[str, str]
+) -> None:
+    check(code, dataset, datasets, **options)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "datasets", "options", "message"),
+    [
+        ("{m}:Digits", ("{m}:train_set",), {}, "add '.*:Digits' to data_service.datasets"),
+        ("builtins:list", (), {}, "its code has no module 'builtins'"),
+        ("..secret:f", (), {}, "its code has no module"),
+        ("json:loads", (), {}, "the module only imports it"),  # the standard library's
+        ("{m}:getcwd", (), {}, "the module only imports it"),
+        ("{m}:np.zeros", (), {}, "'np' is a module"),
+        ("{m}:Digits", (), {"collate_fn": "os:system"}, "its code has no module 'os'"),
+        (
+            "{m}:Digits",
+            ("{m}:Digits",),
+            {"collate_fn": "os:system"},
+            "is not in the dataset's module .*, and this job lists what it serves",
+        ),
+    ],
+)
+def test_other_code_is_not_served(
+    code: Path, dataset: str, datasets: tuple[str, ...], options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        check(code, dataset, datasets, **options)
+
+
+@pytest.mark.parametrize(
+    ("source", "has_one"),
+    [
+        ('if __name__ == "__main__":\n    main()\n', True),
+        ("if '__main__' == __name__: main()", True),
+        ("main()", False),
+        ("def main():\n    if __name__ == '__main__': pass\n", False),
+        ("if name == '__main__': main()", False),
+    ],
+)
+def test_a_main_guard_is_recognised(source: str, has_one: bool) -> None:
+    assert has_main_guard(source) is has_one
