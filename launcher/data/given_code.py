@@ -1,4 +1,4 @@
-"""What a script gives the loader as its dataset and functions: names, classes, or objects."""
+"""Read the dataset and the functions that a script gives the loader: names, classes, or objects."""
 
 from __future__ import annotations
 
@@ -59,9 +59,10 @@ def read_dataset(dataset: Any, arguments: Mapping[str, Any] | None) -> GivenData
             f"already: write DataLoader({kind.__name__}, dataset_args={dict(arguments)!r})"
         )
     if isinstance(dataset, GeneratorType):
+        name = dataset.gi_code.co_name
         raise DataError(
-            f"the dataset is the generator {dataset.__qualname__}, which can be read only once: "
-            f"give the function, DataLoader({dataset.gi_code.co_name}), which each epoch calls"
+            f"the dataset is the generator {name}, which can be read only once: give the function "
+            f"that returns it, DataLoader({'FUNCTION' if '<' in name else name})"
         )
     check_dataset(dataset, "the dataset given is")
     return GivenDataset(reference=f"{reference_to(kind)}{UNKNOWN}", instance=dataset)

@@ -131,7 +131,8 @@ def _read_one(state: Mapping[str, Any], spec: StreamSpec) -> ResumePoint:
             if state[name] != (mine := getattr(spec, name)):
                 raise DataError(
                     f"the state was taken with {name}={state[name]!r}, and this loader has "
-                    f"{name}={mine!r}, so it would read other samples"
+                    f"{name}={mine!r}, so it would read other samples: give the state to the "
+                    "loader that saved it, or make this one with the same arguments"
                 )
         return ResumePoint(
             epoch=int(state["epoch"]),

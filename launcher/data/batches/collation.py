@@ -85,7 +85,7 @@ def _numbers(samples: Sequence[object]) -> Array:
     if array.dtype.kind not in "bifc" or any(_is_beyond_64_bits(sample) for sample in samples):
         raise DataError(
             f"the samples of a batch hold numbers that do not fit into 64 bits, or are not alike: "
-            f"{list(samples)[:4]}"
+            f"{list(samples)[:4]}; let the dataset return numbers of one kind"
         )
     return array
 

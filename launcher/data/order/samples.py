@@ -136,7 +136,7 @@ def check_dataset(dataset: Any, which: str) -> None:
     ):
         raise DataError(
             f"{which} a {type(dataset).__name__}; a dataset has __getitem__ and "
-            "__len__, or, if it can only be read from its start, __iter__"
+            "__len__, or, if it can only be read from its start, __iter__: return or define one"
         )
 
 
@@ -247,7 +247,11 @@ def _load(dataset: Any, plan: BatchPlan, position: int, index: int) -> Any:
         return _seeded(lambda: dataset[index], plan, position)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise _sample_error(
-            error, f"{plan.spec.dataset} raised", f"sample {index}", index
+            error,
+            f"{plan.spec.dataset} raised",
+            f"sample {index}",
+            index,
+            plan.dataset_length or plan.length,
         ) from error
 
 
@@ -295,9 +299,13 @@ def _seeded(load: Callable[[], Any], plan: BatchPlan, position: int) -> Any:
     return seeding.seeded(load, seeding.sample_seed(plan.spec.seed, plan.epoch, position))
 
 
-def _sample_error(error: BaseException, who: str, what: str, index: int | None) -> SampleError:
+def _sample_error(
+    error: BaseException, who: str, what: str, index: int | None, length: int = 0
+) -> SampleError:
+    too_long = f"; len(dataset) is {length}: let __len__ return the number of samples that it has"
+    fix = too_long if isinstance(error, IndexError) and length else ""
     return SampleError(
-        f"{who} {type(error).__name__} for {what}: {error_text(error)}",
+        f"{who} {type(error).__name__} for {what}: {error_text(error)}{fix}",
         index=index,
         remote_traceback=latest_traceback(),
     )
@@ -347,6 +355,7 @@ def _called(
         return function(given)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
-            f"the collate_fn {reference} raised {error_repr(error)} ({describe_batch()})\n"
+            f"the collate_fn {reference} raised {error_repr(error)} ({describe_batch()}); it is "
+            f"called with a {'list of samples' if isinstance(given, list) else 'sample'} alone\n"
             f"{latest_traceback()}"
         ) from error

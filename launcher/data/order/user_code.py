@@ -5,6 +5,7 @@ An exception of user code may have a text of any length, or raise when it is ask
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import sys
@@ -49,8 +50,8 @@ def resolve(reference: str, what: str) -> Any:
         return functools.reduce(_attribute, function.split("."), home)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
-            f"the {what} {reference} could not be imported: {error_repr(error)}\n"
-            f"{latest_traceback()}"
+            f"the {what} {reference} could not be imported: {error_repr(error)}"
+            f"{_fix(module, function, error)}\n{latest_traceback()}"
         ) from error
 
 
@@ -75,6 +76,17 @@ def script_module() -> str | None:
     path, code = Path(file).absolute(), paths_here().code.absolute()
     inside = path.relative_to(code) if path.is_relative_to(code) else Path(path.name)
     return ".".join(inside.with_suffix("").parts)
+
+
+def _fix(module: str, function: str, error: BaseException) -> str:
+    """Return the fix for a module or a function that does not exist; "" for other errors."""
+    if isinstance(error, ModuleNotFoundError) and error.name == module:
+        return f"; write {module.replace('.', '/')}.py beside the script, or mend the module's name"
+    home = sys.modules.get(module)
+    if home is None or not isinstance(error, AttributeError) or hasattr(home, function):
+        return ""
+    near = difflib.get_close_matches(function, vars(home), n=1)
+    return f'; did you mean "{module}:{near[0]}"?' if near else f"; define it in {module}"
 
 
 def _attribute(home: Any, name: str) -> Any:
