@@ -12,6 +12,7 @@ from hosts import Hosts
 from launcher.data.order.served_code import ServedCode, has_main_guard
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError
+from launcher.shared import Launch
 
 MakeHosts = Callable[..., Hosts]
 
@@ -231,3 +232,48 @@ def test_other_code_is_not_served(
 )
 def test_a_main_guard_is_recognised(source: str, has_one: bool) -> None:
     assert has_main_guard(source) is has_one
+
+
+# Empty datasets --------------------------------------------------------------------------------
+
+EMPTY = """
+class Nothing(list):
+    pass
+
+class Stream:
+    def __iter__(self):
+        return iter(())
+"""
+READS_EMPTY = """
+import os
+from launcher.data import DataLoader
+ranks = int(os.environ["WORLD_SIZE"])
+options = {"shards": ranks, "steps": 2} if DATASET == "Stream" else {}
+list(DataLoader(f"pipeline:{DATASET}", **options))
+"""
+
+
+@pytest.mark.parametrize(
+    ("dataset", "data", "ranks", "message"),
+    [
+        ("Nothing", 0, 1, "the dataset pipeline:Nothing is empty: its length is 0, so rank 0"),
+        ("Nothing", 1, 2, "the dataset pipeline:Nothing is empty: its length is 0, so rank"),
+        ("Stream", 1, 1, "the shards [0] of pipeline:Stream have no batch, so rank 0 has none"),
+        ("Stream", 0, 2, "of pipeline:Stream have no batch, so rank"),
+    ],
+)
+def test_a_job_whose_dataset_is_empty_fails_and_says_which_and_where(
+    make_hosts: MakeHosts, dataset: str, data: int, ranks: int, message: str
+) -> None:
+    hosts = make_hosts(
+        {"pipeline.py": EMPTY, "train.py": f"DATASET = {dataset!r}\n{READS_EMPTY}"},
+        data=data,
+        datasets=(),
+        launch=Launch.PYTHON if ranks == 1 else Launch.TORCHRUN,
+        processes_per_host=ranks,
+    )
+    trainer = f"algo-{data + 1}"
+    assert run(hosts)[trainer].wait() == 1, hosts.output()
+    failure = hosts[trainer].failure or ""
+    assert message in failure, hosts.output()
+    assert f"host {trainer} (train_group), rank " in failure
