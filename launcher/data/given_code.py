@@ -209,13 +209,17 @@ def _arguments(instance: Any) -> dict[str, str] | None:
 
     None if they cannot be given by name.
     """
-    found = {}
-    for name, parameter in inspect.signature(type(instance)).parameters.items():
+    try:
+        parameters = inspect.signature(type(instance)).parameters
+    except (TypeError, ValueError):  # some classes of C modules have none
+        return None
+    found, attributes = {}, getattr(instance, "__dict__", {})
+    for name, parameter in parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
             return None
-        value = getattr(instance, name, getattr(instance, f"_{name}", parameter.empty))
+        value = attributes.get(name, attributes.get(f"_{name}", parameter.empty))
         if parameter.default is not parameter.empty and _is_same(value, parameter.default):
             continue
         found[name] = _code(value)

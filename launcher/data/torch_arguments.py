@@ -16,7 +16,7 @@ from launcher.runtime.event_log import emit
 
 @dataclass(frozen=True, kw_only=True)
 class TorchArguments:
-    """How torch's DataLoader would prepare batches; the names are torch's.
+    """Arguments for the preparation of batches, by torch's names.
 
     Raises one DataError that names all problems.
     """

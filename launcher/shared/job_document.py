@@ -30,8 +30,9 @@ ENGINE_ENTRY_POINTS = "launcher.data_engines"
 
 @dataclass(frozen=True, kw_only=True)
 class DataPart:
-    """The data group's settings; a dataset that is not listed here is never imported.
+    """The data group's settings.
 
+    datasets: those that may be imported; () for all that the job's own code defines.
     workers_per_host: processes per data host, None for one per CPU.
     prefetch_bytes: maximum bytes of finished batches that a train host holds ahead of its ranks.
     local_workers: processes on each train host that also prepare batches.

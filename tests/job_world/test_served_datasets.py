@@ -277,3 +277,22 @@ def test_a_job_whose_dataset_is_empty_fails_and_says_which_and_where(
     failure = hosts[trainer].failure or ""
     assert message in failure, hosts.output()
     assert f"host {trainer} (train_group), rank " in failure
+
+
+BESIDE = """
+from launcher.data import DataLoader
+from pipeline import Digits, train_set
+
+class Own(Digits):
+    pass
+
+if __name__ == "__main__":
+    for dataset in (Own, train_set):
+        print("read", len(list(DataLoader(dataset, dataset_args={"size": 3}))), flush=True)
+"""
+
+
+def test_modules_beside_a_script_in_a_folder_are_served(make_hosts: MakeHosts) -> None:
+    files = {"src/pipeline.py": PIPELINE, "src/train.py": BESIDE}
+    hosts = run(make_hosts(files, data=1, datasets=(), entry_point="src/train.py"))
+    assert re.findall(r"^read .*$", hosts.output(), re.MULTILINE) == ["read 3"] * 2, hosts.output()

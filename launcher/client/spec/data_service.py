@@ -13,7 +13,8 @@ from launcher.shared import DEFAULT_ENGINE
 class DataService:
     """The datasets that the data group's hosts serve to the training script, and their settings.
 
-    datasets: "module:function" for each dataset; data hosts import nothing else of the user's.
+    datasets: "module:function" for each dataset, and data hosts import nothing else; by default
+        they serve what the script asks for, from the code that is sent with the job.
     workers_per_host: worker processes per data host; None means one per CPU.
     prefetch_bytes: maximum bytes of finished batches that a train host buffers for its ranks.
     start_timeout: seconds that hosts wait for each other at the start of the job (groups start

@@ -37,13 +37,15 @@ class ServedCode:
     """Checks references before this process imports what they name.
 
     datasets: those that the job lists; none to serve what the code defines. code: the folder of the
-    bundle's code. entry_point: the path of the training script in it.
+    bundle's code. entry_point: the path of the training script in it; modules may be beside it.
     """
 
     def __init__(self, datasets: Collection[str], *, code: Path, entry_point: str | None) -> None:
         self._datasets = datasets
         self._code = code.resolve()
         self._script = PurePosixPath(entry_point) if entry_point else None
+        script_folder = (self._code / self._script).parent if self._script else self._code
+        self._folders = (self._code, script_folder)
         self._checked: set[tuple[str, ...]] = set()
 
     def check(self, spec: StreamSpec) -> None:
@@ -94,9 +96,10 @@ class ServedCode:
         """Return the file of a module of the bundle, None if there is none."""
         if not all(part.isidentifier() for part in module.split(".")):
             return None
-        stem = self._code.joinpath(*module.split("."))
-        files = (stem.with_name(f"{stem.name}.py"), stem / "__init__.py")
-        return next((file for file in files if file.is_file()), None)
+        path = PurePosixPath(*module.split("."))
+        files = (path.with_suffix(".py"), path / "__init__.py")
+        places = (folder / file for folder in self._folders for file in files)
+        return next((place for place in places if place.is_file()), None)
 
     def _is_ours(self, code: Any, what: str) -> bool:
         home = sys.modules.get(getattr(code, "__module__", None) or "")

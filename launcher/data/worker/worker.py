@@ -278,7 +278,9 @@ def main() -> int:
     if RECEIVER_VARIABLE in os.environ:
         _lower_priority()
     print_whole_lines()
-    sys.path[:1] = [str(paths.library), str(paths.code)]
+    # Modules beside the script are imported as the script does, also from a folder below.
+    script = paths.code / (environment.document.trainer.entry_point or "train.py")
+    sys.path[:1] = [str(paths.library), *dict.fromkeys((str(paths.code), str(script.parent)))]
     name = f"{environment.cluster.host}/{sys.argv[1]}/{os.getpid()}"
     try:
         worker = DataWorker(name, environment)
