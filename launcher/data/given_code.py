@@ -17,7 +17,7 @@ from launcher.data.order.dataset_arguments import (
     with_arguments,
     wrong_values,
 )
-from launcher.data.order.samples import check_dataset
+from launcher.data.order.samples import check_dataset, is_iterable
 from launcher.data.order.served_code import has_main_guard
 from launcher.data.order.streams import StreamSpec
 from launcher.data.order.user_code import reference_to
@@ -63,6 +63,12 @@ def read_dataset(dataset: Any, arguments: Mapping[str, Any] | None) -> GivenData
         raise DataError(
             f"the dataset is the generator {name}, which can be read only once: give the function "
             f"that returns it, DataLoader({'FUNCTION' if '<' in name else name})"
+        )
+    if callable(dataset) and not hasattr(dataset, "__getitem__") and not is_iterable(dataset):
+        raise DataError(
+            f"the dataset is a {kind.__name__}, which data hosts cannot find by its name: give a "
+            "function or class at the top level of its module, and its arguments as "
+            'dataset_args={"NAME": VALUE}'
         )
     check_dataset(dataset, "the dataset given is")
     return GivenDataset(reference=f"{reference_to(kind)}{UNKNOWN}", instance=dataset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import sys
@@ -231,9 +232,10 @@ def test_the_running_script_is_not_imported_again(
     [
         (lambda: [1], "the dataset .*<lambda> of .* is a lambda"),
         ((number for number in range(3)), "the generator <genexpr>, which can be read only once"),
+        (functools.partial(list, [1]), "a partial, .* its arguments as dataset_args="),
         (42, "the dataset given is a int; a dataset has __getitem__ and __len__"),
     ],
-    ids=["lambda", "generator", "number"],
+    ids=["lambda", "generator", "partial", "number"],
 )
 def test_what_is_no_dataset_is_refused(dataset: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
