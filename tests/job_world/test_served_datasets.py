@@ -21,6 +21,8 @@ import numpy as np
 from os import getcwd
 
 class Digits:
+    shift = 0
+
     def __init__(self, size, root=None):
         self.size, self.root = size, root
 
@@ -28,7 +30,7 @@ class Digits:
         return self.size
 
     def __getitem__(self, index):
-        return {"x": index + np.random.rand(), "root": self.root is not None}
+        return {"x": self.shift + index + np.random.rand(), "root": self.root is not None}
 
 class Stream:
     def __init__(self, size):
@@ -39,6 +41,9 @@ class Stream:
 
 def train_set(size):
     return Digits(size)
+
+def shift(number):
+    Digits.shift = 100 + number
 
 def doubled(samples):
     return [2 * sample["x"] for sample in samples]
@@ -66,6 +71,7 @@ if __name__ == "__main__":
     read(pipeline.Digits, dataset_args={"size": 4}, collate_fn=pipeline.doubled)
     read(Own, dataset_args={"size": 3}, collate_fn=shown, num_workers=2)
     read(pipeline.Stream, dataset_args={"size": 5})
+    read(pipeline.Digits, dataset_args={"size": 2}, worker_init_fn=pipeline.shift)
 """
 
 
@@ -81,11 +87,12 @@ def test_what_the_script_asks_for_is_served_with_the_same_batches(make_hosts: Ma
     for data in (0, 1):
         hosts = run(make_hosts(files, data=data, datasets=()))
         lines = re.findall(r"^read .*$", hosts.output(), re.MULTILINE)
-        assert len(lines) == 6, hosts.output()
+        assert len(lines) == 7, hosts.output()
         seen.append(lines)
     assert seen[0] == seen[1]
     assert "read pipeline:Digits(root=channel('code'), size=2)" in seen[0][2]
     assert "read train:Own(size=3)" in seen[0][4]
+    assert "array([10" in seen[0][6]
 
 
 @pytest.mark.parametrize(
