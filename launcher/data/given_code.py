@@ -127,11 +127,11 @@ def _reference(function: Any, what: str, home: str, is_instance: bool) -> Any:
     return reference_to(function)
 
 
-def _has_name(code: Any) -> bool:
+def _has_name(code: object) -> bool:
     return isinstance(code, str | type) or inspect.isfunction(code)
 
 
-def _is_torchs_own(function: Any) -> bool:
+def _is_torchs_own(function: object) -> bool:
     torch_data = sys.modules.get("torch.utils.data")
     names = ("default_collate", "default_convert")
     return torch_data is not None and any(function is getattr(torch_data, name) for name in names)
@@ -210,7 +210,7 @@ def _file_of(kind: type) -> Path | None:
     return None if file is None else Path(file)
 
 
-def _arguments(instance: Any) -> dict[str, str] | None:
+def _arguments(instance: object) -> dict[str, str] | None:
     """Return the code of the arguments of an instance, as far as its attributes give them.
 
     None if they cannot be given by name.
@@ -232,11 +232,11 @@ def _arguments(instance: Any) -> dict[str, str] | None:
     return found
 
 
-def _is_same(value: Any, default: Any) -> bool:
+def _is_same(value: object, default: object) -> bool:
     return value is default or (type(value) is type(default) and repr(value) == repr(default))
 
 
-def _code(value: Any) -> str:
+def _code(value: object) -> str:
     if isinstance(value, PurePath):
         value = str(value)
     if isinstance(value, str) and (place := channel_of(value)) is not None:

@@ -158,7 +158,7 @@ def read_sampler(sampler: Any, what: str, home: str) -> TorchSampler:
     raise DataError(_unknown(sampler, what, home))
 
 
-def _unknown(sampler: Any, what: str, home: str) -> str:
+def _unknown(sampler: object, what: str, home: str) -> str:
     returns = "batches of ids" if what == "batch_sampler" else "the ids of an epoch in order"
     kind = type(sampler).__name__
     return (

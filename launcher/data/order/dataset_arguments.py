@@ -115,7 +115,7 @@ def arguments_of(reference: str) -> dict[str, Any]:
         raise DataError(f"damaged arguments of the dataset {function}: {error}") from error
 
 
-def resolve_channels(value: Any) -> Any:
+def resolve_channels(value: object) -> Any:
     """Return a value in which each channel's path is that of this host, as a str."""
     match value:
         case ChannelPath():
@@ -180,7 +180,7 @@ def _wrong_arguments(arguments: Arguments) -> Iterator[str]:
             yield from _wrong_value(f"dataset_args[{name!r}]", value, paths_here())
 
 
-def _wrong_value(where: str, value: Any, paths: MlPaths) -> Iterator[str]:
+def _wrong_value(where: str, value: object, paths: MlPaths) -> Iterator[str]:
     """Yield a message for each part of a value that cannot be sent to data hosts."""
     match value:
         case None | ChannelPath():
@@ -220,6 +220,6 @@ def _path_of_this_host(where: str, value: str, paths: MlPaths) -> Iterator[str]:
     yield f"{where} is {value!r}, a path of this host, where no data host looks: write {mend}"
 
 
-def wrong_values(value: Any) -> list[str]:
+def wrong_values(value: object) -> list[str]:
     """Return the problems with a value as an argument."""
     return list(_wrong_value("the value", value, paths_here()))

@@ -129,7 +129,7 @@ def build_dataset(reference: str) -> Any:
     return dataset
 
 
-def check_dataset(dataset: Any, which: str) -> None:
+def check_dataset(dataset: object, which: str) -> None:
     """Raise DataError for an object that is not a dataset."""
     if not is_iterable(dataset) and not (
         hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")

@@ -11,7 +11,6 @@ import ast
 import sys
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from launcher.data.order import user_code
 from launcher.data.order.dataset_arguments import without_arguments
@@ -101,7 +100,7 @@ class ServedCode:
         places = (folder / file for folder in self._folders for file in files)
         return next((place for place in places if place.is_file()), None)
 
-    def _is_ours(self, code: Any, what: str) -> bool:
+    def _is_ours(self, code: object, what: str) -> bool:
         home = sys.modules.get(getattr(code, "__module__", None) or "")
         file = getattr(home, "__file__", None)
         if file is not None and Path(file).resolve().is_relative_to(self._code):
