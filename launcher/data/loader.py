@@ -166,6 +166,7 @@ class DataLoader(LoaderAttributes):
             raise DataError(instance_refusal(given, self._spec))
         self._given = GivenObjects(dataset=given.instance, functions=functions.objects)
         self._as_torch = as_torch
+        self.num_workers, self.prefetch_factor = num_workers, prefetch_factor
         rank, world_size = self._sampler.share(rank, world_size)
         if epochs is not None and epochs < 1:
             raise DataError(f"epochs is {epochs}; it must be at least 1, or None when not known")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from launcher.data.order.samples import GivenObjects
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError
 
@@ -18,6 +19,7 @@ class LoaderAttributes(ABC):
     prefetch_factor: int | None = None
 
     _spec: StreamSpec
+    _given: GivenObjects
 
     @property
     def batch_size(self) -> int | None:
@@ -30,14 +32,19 @@ class LoaderAttributes(ABC):
         return self._spec.drop_last
 
     @property
-    def dataset(self) -> ServedDataset:
-        """The dataset's length; its samples may be on other hosts."""
+    def dataset(self) -> Any:
+        """The dataset that was given as an object, else one that has its length alone."""
+        given = self._given.dataset
+        return self._served_dataset if given is None else given
+
+    @property
+    def _served_dataset(self) -> ServedDataset:
         return ServedDataset(self._spec.dataset, self._dataset_length)
 
     @property
     def sampler(self) -> EpochSampler:
         """The order's `set_epoch`, which frameworks call before each epoch."""
-        return EpochSampler(self.dataset, self._follow_epoch)
+        return EpochSampler(self._served_dataset, self._follow_epoch)
 
     @property
     def batch_sampler(self) -> StepSampler:
