@@ -42,7 +42,7 @@ class GivenDataset:
         return self.instance is not None
 
 
-def read_dataset(dataset: Any, arguments: Mapping[str, Any] | None) -> GivenDataset:
+def read_dataset(dataset: object, arguments: Mapping[str, object] | None) -> GivenDataset:
     """Return the reference to a dataset, or else the instance that was given.
 
     Raises DataError for wrong arguments, and for objects that are neither.
@@ -87,7 +87,7 @@ class GivenFunctions:
     sampler: TorchSampler
 
 
-def read_functions(dataset: GivenDataset, functions: Mapping[str, Any]) -> GivenFunctions:
+def read_functions(dataset: GivenDataset, functions: Mapping[str, object]) -> GivenFunctions:
     """Return the references to functions that are given by name or as objects.
 
     Beside an instance of a dataset, a collate_fn or worker_init_fn may be any callable. Raises
@@ -137,7 +137,7 @@ def _is_torchs_own(function: object) -> bool:
     return torch_data is not None and any(function is getattr(torch_data, name) for name in names)
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: object) -> str:
     if _has_name(function):
         return reference_to(function)
     return f"{reference_to(type(function))}{UNKNOWN}"

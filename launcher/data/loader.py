@@ -94,15 +94,15 @@ class DataLoader(LoaderAttributes):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: object,
         batch_size: int | None = 1,
         shuffle: bool | None = False,
         *,
-        dataset_args: Mapping[str, Any] | None = None,
+        dataset_args: Mapping[str, object] | None = None,
         seed: int = 0,
         drop_last: bool = False,
-        sampler: Any = None,
-        batch_sampler: Any = None,
+        sampler: object = None,
+        batch_sampler: object = None,
         collate_fn: str | Callable[[Any], Any] | None = None,
         uneven: Uneven = "pad",
         epochs: int | None = None,
@@ -121,10 +121,10 @@ class DataLoader(LoaderAttributes):
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
         timeout: float = 0,
-        generator: Any = None,
+        generator: object = None,
         worker_init_fn: str | Callable[[int], object] | None = None,
         pin_memory_device: str = "",
-        multiprocessing_context: Any = None,
+        multiprocessing_context: object = None,
     ) -> None:
         as_torch = TorchArguments(
             num_workers=num_workers,

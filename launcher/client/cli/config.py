@@ -76,11 +76,11 @@ def _place(default: DefaultValue) -> str:
     return f"{default.file}: {default.key}"
 
 
-def _row(field: str, value: Any, source: str) -> Row:
+def _row(field: str, value: object, source: str) -> Row:
     return {"field": field, "value": list(value) if isinstance(value, tuple) else value} | {
         "source": source
     }
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "-" if value is None else str(value)

@@ -45,7 +45,7 @@ class SpecAttribute:
     def __get__(self, estimator: SpecAttributes | None, owner: type) -> Any:
         return self if estimator is None else getattr(estimator.spec, self.name)
 
-    def __set__(self, estimator: SpecAttributes, value: Any) -> None:
+    def __set__(self, estimator: SpecAttributes, value: object) -> None:
         if value is None:
             value = getattr(_EMPTY, self.name)
         elif self.name in CONVERSIONS:
@@ -164,7 +164,7 @@ class SpecAttributes:
         """Return the hyperparameters, with their types."""
         return dict(self.spec.hyperparameters)
 
-    def set_hyperparameters(self, **hyperparameters: Any) -> None:
+    def set_hyperparameters(self, **hyperparameters: object) -> None:
         """Set hyperparameters, replacing those with the same names."""
         values = {**self.spec.hyperparameters, **hyperparameters}
         self.spec = self.spec.replace(hyperparameters=values)

@@ -39,9 +39,9 @@ class TrainingJobAnalytics:
 
     def __init__(
         self,
-        training_job_name: Any,
+        training_job_name: object,
         metric_names: Sequence[str] | None = None,
-        sagemaker_session: Any = None,
+        sagemaker_session: object = None,
         start_time: datetime | None = None,
         end_time: datetime | None = None,
         period: int | None = None,

@@ -78,7 +78,7 @@ def find_image(
     instance_type: str,
     region: str,
     *,
-    libraries: Mapping[str, Any] | None = None,
+    libraries: Mapping[str, object] | None = None,
     base: str | None = None,
 ) -> str:
     """Return the URI of a framework's training image, which depends on the type's accelerators.

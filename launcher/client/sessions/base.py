@@ -28,7 +28,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeGuard, runtime_checkable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -213,7 +213,7 @@ class HasMetricAverages(Protocol):
 class CanUpdateJobs(Protocol):
     """A session whose platform can change a running job."""
 
-    def update_training_job(self, **request: Any) -> None:
+    def update_training_job(self, **request: object) -> None:
         """Change a running job; the arguments are those of UpdateTrainingJob."""
 
 

@@ -150,12 +150,12 @@ def _content(file: DefaultsFile, problems: list[Problem]) -> Mapping[str, Any] |
     return content
 
 
-def _own_values(content: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, Any]]]:
+def _own_values(content: Mapping[str, object]) -> Iterator[tuple[str, tuple[str, Any]]]:
     for key, value in content.items():
         yield str(key), (str(key), value)
 
 
-def _sdk_v2_values(content: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+def _sdk_v2_values(content: Mapping[str, object]) -> dict[str, tuple[str, Any]]:
     """Return the values that SDK v2 would take for a training job, by their paths."""
     found = {}
     for field, (_, key) in DEFAULT_FIELDS.items():
@@ -175,7 +175,7 @@ def _as_mapping(tags: Any) -> Any:
         return tags
 
 
-def _problem_of(field: str, value: Any) -> tuple[str, str] | None:
+def _problem_of(field: str, value: object) -> tuple[str, str] | None:
     """Return what is wrong with a default, and how to mend it; None if nothing is."""
     if field not in DEFAULT_FIELDS:
         return f'"{field}" has no default', choice_fix(field, list(DEFAULT_FIELDS))

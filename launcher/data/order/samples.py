@@ -45,7 +45,7 @@ class GivenObjects:
         """Return a function of a stream: the given one, or the one that its reference names."""
         return self.functions.get(what) or user_code.resolve(getattr(spec, what), what)
 
-    def initialise(self, dataset: Any, spec: StreamSpec, shard: CurrentShard, seed: int) -> None:
+    def initialise(self, dataset: object, spec: StreamSpec, shard: CurrentShard, seed: int) -> None:
         """Call the stream's worker_init_fn, if it has one, as torch's worker of that shard."""
         if spec.worker_init_fn is None:
             return
@@ -201,7 +201,9 @@ class Skipped:
         self.remote_traceback = self.remote_traceback or other.remote_traceback
 
 
-def load_batch(dataset: Any, plan: BatchPlan, step: int, given: GivenObjects = NO_OBJECTS) -> Any:
+def load_batch(
+    dataset: object, plan: BatchPlan, step: int, given: GivenObjects = NO_OBJECTS
+) -> Any:
     """Load the batch of a step; its bytes are the same wherever and whenever it is loaded.
 
     With on_error="skip", returns a pair of the batch and the fields of a `Skipped` as a dict. Sets

@@ -110,7 +110,7 @@ def _wrong_functions(spec: StreamSpec) -> Iterator[str]:
             yield problem
 
 
-def _wrong_function(function: Any, what: str, home: str) -> str | None:
+def _wrong_function(function: object, what: str, home: str) -> str | None:
     """Return the problem with a function reference, if any."""
     if not isinstance(function, str):
         name = getattr(function, "__name__", "function")

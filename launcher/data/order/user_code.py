@@ -89,7 +89,7 @@ def _fix(module: str, function: str, error: BaseException) -> str:
     return f'; did you mean "{module}:{near[0]}"?' if near else f"; define it in {module}"
 
 
-def _attribute(home: Any, name: str) -> Any:
+def _attribute(home: object, name: str) -> Any:
     """Return a name of a module or a class; other objects are not entered."""
     if not isinstance(home, ModuleType | type):
         raise AttributeError(f"{home!r} is neither a module nor a class, so it has no {name!r}")

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launcher.client.request.images import image_of
 from launcher.client.request.prepared import redacted
@@ -152,7 +152,7 @@ class AwsSession:
         """Ask a job to stop; do nothing if it is ending or has ended."""
         sagemaker_jobs.stop(self._clients, TrainingJobName)
 
-    def update_training_job(self, **request: Any) -> None:
+    def update_training_job(self, **request: object) -> None:
         """Change a running job; the arguments are those of UpdateTrainingJob."""
         sagemaker_jobs.update(self._clients, **request)
 
