@@ -30,7 +30,7 @@ GRACE = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramSettings:
-    """What a host runs, and when that is ready and may end.
+    """A program of a host, and when it is ready and may end.
 
     noun: its name in messages and events. words: the program and its arguments.
     """

@@ -37,6 +37,8 @@ from launcher.shared.process_table import descendants, signal_all
 
 #: Characters left for the script's own message, of the 1,024 of a reason.
 _MESSAGE_LIMIT = FAILURE_REASON_LIMIT - 300
+#: The toolkit's distributions, as their hyperparameters name them.
+_STRATEGIES = ("torch_distributed", "mpi", "parameter_server", "distributed_dataparallel")
 _TRACEBACK = "Traceback (most recent call last):"
 #: A shell's exit codes for a program that SIGTERM ended and for one that ran out of memory.
 _TERMINATED, _OUT_OF_MEMORY = 143, 137
@@ -61,6 +63,7 @@ def main(archive: str | None = None) -> int:
         return 1
     if (code / REQUIREMENTS_FILE).exists():
         report_provided(REQUIREMENTS_FILE)
+    _warn_of_rings(environment, settings)
     command = _command(environment, settings, code, program)
     return _run(command, variables | {"PYTHONPATH": _search_path(code)}, code, paths)
 
@@ -77,6 +80,21 @@ def _document(paths: MlPaths, settings: Mapping[str, Any], program: str) -> JobD
         roles=roles,
         trainer=TrainerPart(entry_point=program, processes_per_host=_processes(settings)),
     )
+
+
+def _warn_of_rings(environment: Environment, settings: Mapping[str, Any]) -> None:
+    """Warn, once per group, about a distribution that names no group: each group trains alone."""
+    cluster = environment.cluster
+    is_named = bool(settings.get("sagemaker_distribution_instance_groups"))
+    is_enabled = any(settings.get(f"sagemaker_{name}_enabled") for name in _STRATEGIES)
+    if is_enabled and not is_named and len(cluster.groups) > 1 and cluster.is_leader:
+        emit(
+            "distribution_in_every_group",
+            groups=[group.name for group in cluster.groups],
+            why="the request names no group, so each group trains on its own",
+            fix='add "instance_groups": [GROUP] to the distribution; for torch_distributed, SDK v2 '
+            "drops it: submit the job with Launcher",
+        )
 
 
 def _processes(settings: Mapping[str, Any]) -> int:

@@ -44,8 +44,12 @@ def test_our_groups_keep_their_role_and_their_command():
 def test_the_group_that_a_distribution_names_is_the_one_that_trains(by_name):
     cpu, dnn = foreign_group("x"), foreign_group("y")
     named = "y" if by_name else foreign_group("y")  # an equal copy is as good as the same object
-    distribution = {"torch_distributed": {"enabled": True}, "instance_groups": [named]}
-    assert [group.role for group in as_groups([cpu, dnn], distribution)] == [None, Role.TRAIN]
+    smddp = {"smdistributed": {"dataparallel": {"enabled": True}}, "instance_groups": [named]}
+    assert [group.role for group in as_groups([cpu, dnn], smddp)] == [None, Role.TRAIN]
+    # Where Launcher starts the hosts, the distribution itself is limited to that group.
+    ours = {"torch_distributed": {"enabled": True}, "instance_groups": [named]}
+    assert [group.role for group in as_groups([cpu, dnn], ours)] == [None, None]
+    assert as_distribution(ours) == DataParallel(instance_groups=("y",))
 
 
 @pytest.mark.parametrize(
