@@ -136,11 +136,17 @@ class Environment:
         return cluster.is_in_train_group and (cluster.group.role is Role.TRAIN or has_distribution)
 
     @property
-    def distribution_group(self) -> Group:
-        """The group of the distribution; without one, scripts find their own, as on SageMaker."""
-        leading, own = self.cluster.train_group, self.cluster.group
-        is_alone = leading.role is Role.SCRIPT and self.document.trainer.launch == Launch.PYTHON
-        return own if is_alone and own.role is Role.SCRIPT else leading
+    def distribution_group(self) -> Group | None:
+        """The group of the distribution, or None for a job of script groups without one."""
+        leading = self.cluster.train_group
+        has_none = leading.role is Role.SCRIPT and self.document.trainer.launch == Launch.PYTHON
+        return None if has_none else leading
+
+    @property
+    def master(self) -> str:
+        """The toolkit's master_hostname: the distribution group's first host, else the job's."""
+        group = self.distribution_group
+        return group.hosts[0] if group else self.cluster.hosts[0]
 
     @property
     def prerequisite_hosts(self) -> frozenset[str]:

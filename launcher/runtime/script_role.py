@@ -55,16 +55,10 @@ def _settings(host: JobHost, reports: Path) -> ProgramSettings:
 
 
 def _rendezvous_variables(environment: Environment) -> dict[str, str]:
-    """Return where ranks meet, as the PyTorch image sets it for every script.
-
-    Groups that share a machine's ports get one each, for scripts that start ranks themselves.
-    """
-    cluster, group = environment.cluster, environment.distribution_group
-    is_shared = bool(cluster.addresses) and group != cluster.train_group
-    offset = 1 + cluster.groups.index(group) if is_shared else 0
+    """Return where ranks meet, as the PyTorch image sets it for every script."""
     return {
-        "MASTER_ADDR": cluster.address(group.hosts[0]),
-        "MASTER_PORT": str(environment.ports.rendezvous + offset),
+        "MASTER_ADDR": environment.cluster.address(environment.master),
+        "MASTER_PORT": str(environment.ports.rendezvous),
     }
 
 

@@ -75,6 +75,7 @@ def _facts(environment: Environment) -> dict[str, Any]:
     """Return the toolkit's values by its names; hosts are in the platform's lexicographic order."""
     cluster, paths = environment.cluster, environment.paths
     script = environment.document.trainer.entry_point
+    distribution = environment.distribution_group
     groups = {
         group.name: {
             "instance_group_name": group.name,
@@ -93,7 +94,7 @@ def _facts(environment: Environment) -> dict[str, Any]:
         "current_instance_group_hosts": sorted(cluster.group.hosts),
         "instance_groups": list(groups),
         "instance_groups_dict": groups,
-        "distribution_instance_groups": [environment.distribution_group.name],
+        "distribution_instance_groups": [distribution.name] if distribution else [],
         "is_hetero": len(groups) > 1,
         "network_interface_name": cluster.interface,
         "hps": values,
@@ -130,18 +131,18 @@ def _training_env(environment: Environment, facts: Mapping[str, object]) -> dict
         for name, value in facts.items()
         if name not in ("hps", "framework_params", "user_args", "channels")
     }
-    cluster, master = environment.cluster, environment.distribution_group.hosts[0]
+    distribution = environment.distribution_group
     return {
         **others,
         **renamed,
         "channel_input_dirs": _channel_folders(environment),
-        "distribution_hosts": sorted(environment.distribution_group.hosts),
-        "is_master": cluster.host == master,
+        "distribution_hosts": sorted(distribution.hosts) if distribution else [],
+        "is_master": environment.cluster.host == environment.master,
         "is_modelparallel_enabled": None,
         "is_smddpmprun_installed": False,
         "is_smddprun_installed": False,
         "job_name": environment.job_name,
-        "master_hostname": master,
+        "master_hostname": environment.master,
         "topology": environment.resource_config.get("topology", []),
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from launcher import DataParallel, Mpi, PyTorch
-from launcher.client.request.builder import build_document
+from launcher.client.request.builder import JobLocation, build_document, build_request
 from launcher.client.spec import InstanceGroup, JobSpec
 from launcher.client.spec.rules import examine
 from launcher.shared import JobDocument, Launch, Lifetime, Role
@@ -157,3 +157,20 @@ def test_sdk_v2_dictionaries_limit_the_distribution(key: str) -> None:
     document = build_document(estimator.spec)
     assert document.trainer.group == "dnn_group"
     assert document.trainer.launch == (Launch.MPI if key == "mpi" else Launch.TORCHRUN)
+
+
+@pytest.mark.parametrize("scope", [None, "dnn_group"])
+def test_the_request_says_what_the_toolkit_reads(scope: str | None) -> None:
+    """Its Environment() takes the program and the distribution's group from hyperparameters."""
+    distribution = Mpi(instance_groups=(scope,)) if scope else None
+    place = JobLocation(
+        job_name="j",
+        role_arn="r",
+        image_uri="i",
+        code_uri="s3://b/c/",
+        output_uri="s3://b",
+        token="t",
+    )
+    values = build_request(job(distribution=distribution), place)["HyperParameters"]
+    named = {"sagemaker_distribution_instance_groups": '["dnn_group"]'} if scope else {}
+    assert values == {"sagemaker_program": '"train.py"', "sagemaker_job_name": '"j"', **named}

@@ -15,7 +15,7 @@ from launcher.client.request.channel_routing import build_channels
 from launcher.client.request.extra import add_extra
 from launcher.client.request.request_options import options_of_request
 from launcher.client.request.request_paths import fill_paths
-from launcher.client.request.toolkit import build_hyperparameters
+from launcher.client.request.toolkit import build_hyperparameters, describe_script
 from launcher.client.request.validation import find_violations
 from launcher.client.request.validation.violations import RequestJudge
 from launcher.client.spec import (
@@ -91,7 +91,8 @@ def _hyperparameters(spec: JobSpec, placement: JobLocation) -> dict[str, str]:
         code_uri=placement.code_uri,
         output_uri=placement.output_uri,
     )
-    values = {**spec.hyperparameters, **toolkits}
+    described = describe_script(spec, job_name=placement.job_name)
+    values = {**spec.hyperparameters, **toolkits, **described}
     encode = json.dumps if spec.runs_script else str  # as SDK v2
     return {name: encode(value) for name, value in values.items()}
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.client.spec import JobSpec, Toolkit, infer_roles
+from launcher.client.spec.roles import job_roles, scope_of
 from launcher.errors import Problem, SpecError
 from launcher.shared import CODE_CHANNEL, MlPaths, Role
 
@@ -40,6 +41,22 @@ def build_hyperparameters(
         **_smdistributed(spec, strategies),
         **_flags(strategies),
         **_model_dir(spec, strategies, f"{output_uri.rstrip('/')}/{job_name}/model"),
+    }
+
+
+def describe_script(spec: JobSpec, *, job_name: str) -> dict[str, Any]:
+    """Build what the toolkit's Environment() reads of a job whose groups run the script.
+
+    Launcher starts such a job, and its scripts may use the toolkit's module; empty for other jobs.
+    """
+    roles, _ = job_roles(spec)
+    if not spec.starts_launcher or Role.SCRIPT not in roles.values():
+        return {}
+    named = scope_of(spec) or [name for name, role in roles.items() if role is Role.TRAIN]
+    return {
+        "sagemaker_program": spec.script,
+        "sagemaker_job_name": job_name,
+        **({"sagemaker_distribution_instance_groups": list(named)} if named else {}),
     }
 
 
