@@ -26,7 +26,7 @@ from launcher.client.spec import (
     Toolkit,
     TrainingInput,
 )
-from launcher.shared import Role
+from launcher.shared import Lifetime, Role
 
 S3 = "s3://my-bucket/data"
 VPC = {"subnets": ("subnet-1",), "security_group_ids": ("sg-1",)}
@@ -135,6 +135,12 @@ def _task(says: str, task: str = "pipeline:train_set", **also: Any) -> Mutant:
     """A job whose ranks run Launcher's own trainer."""
     changes = {"entry_point": "", "task": task, "distribution": DataParallel(), **also}
     return _set(says, **changes)
+
+
+def _scripts(says: str, distribution: Any, *more: InstanceGroup, **of_each: Any) -> Mutant:
+    """Two groups without roles, beside others."""
+    groups = [InstanceGroup(name, "ml.c5.xlarge", **of_each) for name in ("left", "right")]
+    return _groups(says, *groups, *more, distribution=distribution, data_service=None, inputs={})
 
 
 _typed = dataclasses.replace
@@ -433,6 +439,24 @@ MUTANTS = (
     ),
     _one_type(
         "engine does nothing", is_warning=True, data_service=_typed(SERVICE, engine="made-up")
+    ),
+    # groups that run the script
+    _groups("has pass_hyperparameters, but no", GPU, _typed(CPU, pass_hyperparameters=True)),
+    _scripts("names no group, and 2 groups run", DataParallel()),
+    _scripts("names 2 groups", Mpi(instance_groups=("left", "right"))),
+    _scripts("which is not in the job", Mpi(instance_groups=("gone",))),
+    _scripts("whose role is", Mpi(instance_groups=("server",)), SERVER),
+    _scripts(
+        "but another group trains", Mpi(instance_groups=("left",)), _typed(GPU, role=Role.TRAIN)
+    ),
+    _scripts("refers to no other group", None, lifetime=Lifetime.TRAIN),
+    _task(
+        "runs the script, but the job has",
+        instance_groups=(_typed(CPU, role=Role.SCRIPT), GPU),
+        instance_type=None,
+        instance_count=None,
+        data_service=None,
+        inputs={},
     ),
     _many("101 hyperparameters", "hyperparameters", 101, 1),
     _add("toolkit keeps", "hyperparameters", "sagemaker_program", "x"),
