@@ -124,7 +124,10 @@ class SpecAttributes:
 
     @property
     def instance_groups(self) -> Any:
-        """The job's instance groups: see JobSpec."""
+        """The job's instance groups: see JobSpec.
+
+        New groups have their own roles: set a distribution that names one of them once more.
+        """
         return self.spec.instance_groups
 
     @instance_groups.setter
