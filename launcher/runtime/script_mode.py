@@ -21,6 +21,7 @@ from typing import Any
 
 from launcher.runtime import failure_file, hyperparameters, processes
 from launcher.runtime.environment import Environment, paths_here, read_config
+from launcher.runtime.event_log import emit
 from launcher.runtime.output import Output
 from launcher.runtime.requirements_install import report_provided
 from launcher.runtime.toolkit_variables import child_environment, count_gpus, count_neurons
