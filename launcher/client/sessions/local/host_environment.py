@@ -54,7 +54,7 @@ def host_environment(
         "TRAINING_JOB_ARN": settings.arn(name),
         "AWS_REGION": settings.region,
         **_shared_network(hosts, network),
-        REQUIREMENTS_VARIABLE: "installed" if settings.install else "not-installed",
+        **_requirements_variable(overlay, settings),
         CPUS_VARIABLE: str(_fair_share(len(hosts))),
         **_host_failure_variable(settings.host_failure),
         HOST_VARIABLE: str(host_folder),
@@ -65,6 +65,13 @@ def _search_path(overlay: Overlay | None) -> str:
     """Return PATH: the programs of the host's packages, of the running Python, and the system's."""
     own = [] if overlay is None else [str(overlay.programs)]
     return ":".join([*own, str(Path(sys.executable).parent), _SYSTEM_PATH])
+
+
+def _requirements_variable(overlay: Overlay | None, settings: Settings) -> dict[str, str]:
+    """Return the variable that keeps a host from running pip; none for a host without need."""
+    if not settings.install:
+        return {REQUIREMENTS_VARIABLE: "not-installed"}
+    return {} if overlay is None else {REQUIREMENTS_VARIABLE: "installed"}
 
 
 def _shared_network(hosts: Sequence[LocalHost], network: HostNetwork) -> dict[str, str]:

@@ -20,7 +20,6 @@ from launcher.shared import (
     BUNDLE_CODE,
     BUNDLE_FILE,
     CODE_CHANNEL,
-    CONTAINER_ENTRYPOINT,
     DOCUMENT_FILE,
     JobDocument,
     MlPaths,
@@ -90,9 +89,6 @@ def _code_of(request: TrainingJobRequest, files: _Files) -> SentCode | None:
     if is_script_mode(request):
         archive = files.at(str(source_of(request)))
         return None if archive is None else SentCode(archive=archive, top="", requirements={})
-    command = request["AlgorithmSpecification"].get("ContainerEntrypoint") or ()
-    if tuple(command) != CONTAINER_ENTRYPOINT:
-        return None
     archive = files.in_channel(CODE_CHANNEL, BUNDLE_FILE)
     document = files.in_channel(CODE_CHANNEL, DOCUMENT_FILE)
     if archive is None or document is None:
