@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePath
-from types import GeneratorType
-from typing import Any
+from types import FunctionType, GeneratorType
+from typing import Any, TypeGuard
 
 from launcher.data.order.dataset_arguments import (
     UNKNOWN,
@@ -103,7 +103,9 @@ def read_functions(dataset: GivenDataset, functions: Mapping[str, object]) -> Gi
         elif dataset.is_instance and what in _CALLABLES and callable(function):
             references[what] = _name_of(function)
             objects[what] = function
-        elif "sampler" in what and function is not None and not _has_name(function):
+        elif "sampler" in what and not (
+            function is None or _has_name(function) or isinstance(function, str)
+        ):
             sampler = read_sampler(function, what, home)
             references[what] = None
         else:
@@ -111,7 +113,7 @@ def read_functions(dataset: GivenDataset, functions: Mapping[str, object]) -> Gi
     return GivenFunctions(references=references, objects=objects, sampler=sampler)
 
 
-def _reference(function: Any, what: str, home: str, is_instance: bool) -> Any:
+def _reference(function: object, what: str, home: str, is_instance: bool) -> object:
     """Return a function's reference; other objects are returned as they are."""
     if isinstance(function, str):
         module, _, name = function.partition(":")
@@ -127,8 +129,8 @@ def _reference(function: Any, what: str, home: str, is_instance: bool) -> Any:
     return reference_to(function)
 
 
-def _has_name(code: object) -> bool:
-    return isinstance(code, str | type) or inspect.isfunction(code)
+def _has_name(code: object) -> TypeGuard[type | FunctionType]:
+    return isinstance(code, type | FunctionType)
 
 
 def _is_torchs_own(function: object) -> bool:
@@ -151,7 +153,7 @@ def not_in_home(function: str, what: str, home: str) -> str:
     )
 
 
-def _check_top_level(code: Any, what: str) -> None:
+def _check_top_level(code: type | FunctionType, what: str) -> None:
     """Raise DataError for a function or class that other processes cannot find by its name."""
     if "<" not in code.__qualname__:
         return

@@ -13,13 +13,12 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any
 
 from launcher.errors import DataError
 from launcher.runtime.environment import paths_here
 from launcher.shared import MlPaths
 
-Arguments = Mapping[str, Any]
+Arguments = Mapping[str, object]
 
 #: Characters of a reference. It is part of each epoch's definition and of each resume point.
 _REFERENCE_LIMIT = 65_536
@@ -96,7 +95,7 @@ def without_arguments(reference: str) -> str:
     return reference.partition("(")[0]
 
 
-def arguments_of(reference: str) -> dict[str, Any]:
+def arguments_of(reference: str) -> dict[str, object]:
     """Return the arguments in a reference; raises DataError if it is damaged.
 
     >>> arguments_of("pipeline:train_set(root=channel('digits'), size=224)")
@@ -115,7 +114,7 @@ def arguments_of(reference: str) -> dict[str, Any]:
         raise DataError(f"damaged arguments of the dataset {function}: {error}") from error
 
 
-def resolve_channels(value: object) -> Any:
+def resolve_channels(value: object) -> object:
     """Return a value in which each channel's path is that of this host, as a str."""
     match value:
         case ChannelPath():
@@ -133,7 +132,7 @@ def _name_of(argument: ast.keyword) -> str:
     return argument.arg
 
 
-def _read(node: ast.expr) -> Any:
+def _read(node: ast.expr) -> object:
     match node:
         case ast.Call(func=ast.Name(id="channel"), args=parts, keywords=[]):
             return ChannelPath(*map(ast.literal_eval, parts))

@@ -120,7 +120,7 @@ def build_dataset(reference: str) -> Any:
     function, given = _function(reference), arguments_of(reference)
     _check_arguments(reference, function, given)
     try:
-        dataset = function(**resolve_channels(given))
+        dataset = function(**{name: resolve_channels(each) for name, each in given.items()})
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
             f"the dataset {reference} could not be built: {error_repr(error)}\n{latest_traceback()}"
@@ -144,7 +144,9 @@ def _function(reference: str) -> Any:
     return user_code.resolve(without_arguments(reference), "dataset")
 
 
-def _check_arguments(reference: str, function: Any, given: dict[str, Any]) -> None:
+def _check_arguments(
+    reference: str, function: Callable[..., object], given: Mapping[str, object]
+) -> None:
     """Raise DataError for arguments that the function does not take."""
     try:
         signature = inspect.signature(function)

@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from launcher.errors import DataError
@@ -44,7 +44,7 @@ def resolve(reference: str, what: str) -> Any:
     """
     module, function = split(reference, what)
     try:
-        home = sys.modules.get(module) or (
+        home: object = sys.modules.get(module) or (
             running_script() if module == script_module() else importlib.import_module(module)
         )
         return functools.reduce(_attribute, function.split("."), home)
@@ -55,7 +55,7 @@ def resolve(reference: str, what: str) -> Any:
         ) from error
 
 
-def reference_to(code: Any) -> str:
+def reference_to(code: type | FunctionType) -> str:
     """Return the reference to a function or class; those of the script are in its file's module."""
     module = code.__module__
     return f"{(script_module() or module) if module == '__main__' else module}:{code.__qualname__}"
@@ -89,7 +89,7 @@ def _fix(module: str, function: str, error: BaseException) -> str:
     return f'; did you mean "{module}:{near[0]}"?' if near else f"; define it in {module}"
 
 
-def _attribute(home: object, name: str) -> Any:
+def _attribute(home: object, name: str) -> object:
     """Return a name of a module or a class; other objects are not entered."""
     if not isinstance(home, ModuleType | type):
         raise AttributeError(f"{home!r} is neither a module nor a class, so it has no {name!r}")
