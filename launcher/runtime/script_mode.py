@@ -39,7 +39,15 @@ from launcher.shared.process_table import descendants, signal_all
 #: Characters left for the script's own message, of the 1,024 of a reason.
 _MESSAGE_LIMIT = FAILURE_REASON_LIMIT - 300
 #: The toolkit's distributions, as their hyperparameters name them.
-_STRATEGIES = ("torch_distributed", "mpi", "parameter_server", "distributed_dataparallel")
+_STRATEGIES = (
+    "torch_distributed",
+    "mpi",
+    "parameter_server",
+    "multi_worker_mirrored_strategy",
+    "distributed_dataparallel",
+    "pytorch_ddp",
+    "pytorch_xla_multi_worker",
+)
 _TRACEBACK = "Traceback (most recent call last):"
 #: A shell's exit codes for a program that SIGTERM ended and for one that ran out of memory.
 _TERMINATED, _OUT_OF_MEMORY = 143, 137
@@ -70,13 +78,18 @@ def main(archive: str | None = None) -> int:
 
 
 def _document(paths: MlPaths, settings: Mapping[str, Any], program: str) -> JobDocument:
-    """Build the job document: the distribution's group trains, the others run a command."""
+    """Build the job document: the distribution's group trains, the others run a command.
+
+    Without a distribution, no group of several is ahead of the others.
+    """
     resources = read_config(paths.config / "resourceconfig.json")
     own = resources["current_group_name"]
     named = settings.get("sagemaker_distribution_instance_groups") or [own]
-    roles = {
-        group["instance_group_name"]: Role.COMMAND for group in resources["instance_groups"]
-    } | {named[0]: Role.TRAIN}
+    groups = [group["instance_group_name"] for group in resources["instance_groups"]]
+    if len(groups) > 1 and not _has_distribution(settings):
+        roles = dict.fromkeys(groups, Role.SCRIPT)
+    else:
+        roles = dict.fromkeys(groups, Role.COMMAND) | {named[0]: Role.TRAIN}
     return JobDocument(
         roles=roles,
         trainer=TrainerPart(entry_point=program, processes_per_host=_processes(settings)),
@@ -87,8 +100,12 @@ def _warn_of_rings(environment: Environment, settings: Mapping[str, Any]) -> Non
     """Warn, once per group, about a distribution that names no group: each group trains alone."""
     cluster = environment.cluster
     is_named = bool(settings.get("sagemaker_distribution_instance_groups"))
-    is_enabled = any(settings.get(f"sagemaker_{name}_enabled") for name in _STRATEGIES)
-    if is_enabled and not is_named and len(cluster.groups) > 1 and cluster.is_leader:
+    if (
+        _has_distribution(settings)
+        and not is_named
+        and len(cluster.groups) > 1
+        and cluster.is_leader
+    ):
         emit(
             "distribution_in_every_group",
             groups=[group.name for group in cluster.groups],
@@ -96,6 +113,10 @@ def _warn_of_rings(environment: Environment, settings: Mapping[str, Any]) -> Non
             fix='add "instance_groups": [GROUP] to the distribution; for torch_distributed, SDK v2 '
             "drops it: submit the job with Launcher",
         )
+
+
+def _has_distribution(settings: Mapping[str, Any]) -> bool:
+    return any(settings.get(f"sagemaker_{name}_enabled") for name in _STRATEGIES)
 
 
 def _processes(settings: Mapping[str, Any]) -> int:
@@ -109,7 +130,7 @@ def _variables(environment: Environment, submitted: str) -> dict[str, str]:
     return child_environment(environment) | {
         "SM_MODULE_DIR": submitted,
         # As the PyTorch image sets them for every script.
-        "MASTER_ADDR": cluster.address(cluster.leader),
+        "MASTER_ADDR": cluster.address(environment.master),
         "MASTER_PORT": str(_port(environment)),
     }
 

@@ -137,6 +137,28 @@ def test_torchrun_makes_a_ring_of_each_group_where_none_is_named(
     assert "rank 0 of 1 adds 1" in found["algo-1"]
     assert "rank 0 of 2 adds 2" in found["algo-2"]
     assert "rank 1 of 2 adds 2" in found["algo-3"]
+    for host, warns in (("algo-1", True), ("algo-2", True), ("algo-3", False)):
+        assert ("distribution_in_every_group" in found[host]) == warns
+
+
+LOOKS = """\
+import json, os
+names = ("SM_CURRENT_INSTANCE_GROUP", "SM_DISTRIBUTION_INSTANCE_GROUPS")
+master = json.loads(os.environ["SM_TRAINING_ENV"])["is_master"]
+print(*(os.environ[name] for name in names), "RANK" in os.environ, master)
+"""
+
+
+def test_the_script_of_every_group_decides_for_itself(plain_s3_bench: Bench, cloud: Cloud) -> None:
+    request = asked(plain_s3_bench, groups=[group("data", 1), group("dnn", 2)])
+    description = run(plain_s3_bench, cloud, request, train_py=LOOKS)
+
+    assert description["TrainingJobStatus"] == "Completed", plain_s3_bench.lines()
+    assert plain_s3_bench.lines() == {
+        "algo-1": ["data [] False True"],
+        "algo-2": ["dnn [] False False"],
+        "algo-3": ["dnn [] False False"],
+    }
 
 
 def test_torchrun_over_a_group_that_is_named(plain_s3_bench: Bench, cloud: Cloud) -> None:
