@@ -17,7 +17,6 @@ import os
 import shutil
 import site
 import sys
-import venv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +82,8 @@ class Overlay:
 
     def create(self) -> None:
         """Create the environment without packages of its own, on top of the running Python's."""
+        import venv  # only a build needs it
+
         venv.EnvBuilder(symlinks=True, with_pip=not _has_pip()).create(self.environment)
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         own = self.environment / "lib" / version / "site-packages"

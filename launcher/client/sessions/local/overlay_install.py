@@ -182,7 +182,8 @@ class _Build:
             how = describe_exit(child.returncode)
             if f"(constraint) {_KEPT}" in output:
                 how += f"; the installed {_KEPT} is kept, unless {file.path} names {_KEPT} itself"
-            raise InstallFailed(_reason(f"pip could not install {file.path}: {how}", output))
+            cause = f"pip could not install {file.path}: {how} ({self.folder.requirements_log})"
+            raise InstallFailed(_reason(cause, output))
 
     def _environment(self) -> dict[str, str]:
         """Return pip's variables: the caller's, without its Python path, and the job's own."""
