@@ -12,6 +12,14 @@ from launcher.data import DataLoader
 
 lightning = pytest.importorskip("lightning", reason="needs the extra 'frameworks'")
 
+#: Lightning's own: it reads torch's old type of trees, and advises on the loop that a test needs.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated"),
+    pytest.mark.filterwarnings("ignore:You defined a `validation_step` but have no"),
+    pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty"),
+    pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`"),
+]
+
 MakeLoader = Callable[..., DataLoader]
 BatchesOf = Callable[..., list[list[int]]]
 Note = Callable[[dict[str, Any]], list[int]]
