@@ -29,6 +29,7 @@ class TrainingBatches:
             epochs=task.epochs,
             rank=world.dp_rank,
             world_size=world.degrees.data,
+            allow_empty=True,  # refused below, where the optimizer step's size is known
         )
         #: Optimizer steps per epoch.
         self.steps = len(self.loader) // self._accumulation

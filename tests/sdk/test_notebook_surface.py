@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from launcher import (
+    DataParallel,
     Estimator,
     InstanceGroup,
     Job,
@@ -24,7 +25,6 @@ from launcher import (
     TrainingJobAnalytics,
 )
 from launcher.client.estimator.spec_attributes import SpecAttribute, SpecAttributes
-from launcher.shared import Role
 
 S3 = "s3://my-bucket/x"
 PLACES = {
@@ -158,7 +158,7 @@ def test_groups_and_a_distribution_can_be_set_later(folder):
         distribution={"torch_distributed": {"enabled": True}, "instance_groups": [train]},
     )
     assert made.spec == same.spec
-    assert made.instance_groups[1].role is Role.TRAIN
+    assert made.distribution == DataParallel(instance_groups=("train",))
 
 
 def test_rules_of_both_kinds_can_be_set_later():

@@ -49,7 +49,7 @@ def find_problems_in(
             if spec.source_dir is None:
                 fix = 'write "source_dir: ."; without it only the training script travels'
             yield Problem(path=here, about=(("source_dir",),), what=what, fix=fix)
-    if spec.enable_network_isolation:
+    if spec.enable_network_isolation and not spec.has_remote_source:
         yield from _isolation_problems(spec, files)
 
 
