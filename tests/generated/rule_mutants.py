@@ -165,7 +165,7 @@ MUTANTS = (
     _groups("it is not clear what group", _typed(CPU, instance_group_name="x"), CPU),
     _groups("no group trains", _typed(CPU, role=Role.DATA)),
     _groups("trains, and so does", _typed(CPU, role=Role.TRAIN), GPU),
-    _groups("but nothing is served", CPU, GPU, data_service=None),
+    _groups("but nothing is served", _typed(CPU, role=Role.DATA), GPU, data_service=None),
     _groups(
         "but no distribution", _typed(GPU, instance_count=2), distribution=None, is_warning=True
     ),
