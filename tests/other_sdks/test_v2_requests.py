@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +29,16 @@ Outcomes = Mapping[str, Mapping[str, Any]]
 
 
 @pytest.fixture(scope="session")
-def outcomes(
-    programs_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Outcomes]:
-    """What both packages send or refuse, in an environment that has SDK v2."""
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcomes]:
+    """What both packages send or refuse."""
     folder = tmp_path_factory.mktemp("v2-requests")
-    programs = programs_of("sagemaker==2.257.0")
-    needs = ("pathspec", "pyyaml", "click", "rich")
-    subprocess.run([programs / "python", "-m", "pip", "install", "-q", *needs], check=True)
-    return {
-        package: json.loads(_run(programs / "python", package, folder))
-        for package in ("sagemaker", "launcher")
-    }
+    return {package: json.loads(_run(package, folder)) for package in ("sagemaker", "launcher")}
 
 
-def _run(python: Path, package: str, folder: Path) -> str:
+def _run(package: str, folder: Path) -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     result = subprocess.run(
-        [python, HERE / "v2_requests.py", package],
+        [sys.executable, HERE / "v2_requests.py", package],
         env={**kept, "PYTHONPATH": str(REPOSITORY), "HOME": str(folder)},
         cwd=folder,
         stdout=subprocess.PIPE,
@@ -77,7 +69,7 @@ def test_the_docs_name_every_difference_and_no_other() -> None:
     assert named == [each.name for each in DIFFERENCES]
 
 
-@pytest.mark.slow
+@pytest.mark.library("sagemaker-v2")
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_request_is_sdk_v2s_or_differs_for_a_named_reason(
@@ -95,7 +87,7 @@ def test_a_request_is_sdk_v2s_or_differs_for_a_named_reason(
     assert unexplained == []
 
 
-@pytest.mark.slow
+@pytest.mark.library("sagemaker-v2")
 @pytest.mark.timeout(1800)
 def test_every_difference_is_the_reason_of_some_field(outcomes: dict[str, Outcomes]) -> None:
     used: set[str] = set()

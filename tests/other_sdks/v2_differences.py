@@ -84,10 +84,6 @@ DIFFERENCES = (
         name="distribution switched off",
         refuses={"sagemaker": "Don't set training instance groups while no distribution"},
     ),
-    Difference(
-        name="group without a part",
-        refuses={"launcher": "prepares data, but nothing is served"},
-    ),
 )
 CHECKPOINTS = "/opt/ml/checkpoints"
 
