@@ -127,13 +127,14 @@ def _tensorflow() -> Iterator[Configuration]:
         "smddp": {"smdistributed": DDP},
     }
     for name, distribution in strategies.items():
+        image = ("2.11.0", "py39") if name == "smddp" else ("2.14.1", "py310")  # AWS's last of it
         for count in (1, 2):
             yield Configuration(
                 name=f"tensorflow: {name}, {count}",
                 estimator="TensorFlow",
-                arguments=lambda sdk, distribution=distribution, count=count: {
-                    "framework_version": "2.11.0",
-                    "py_version": "py39",
+                arguments=lambda sdk, distribution=distribution, count=count, image=image: {
+                    "framework_version": image[0],
+                    "py_version": image[1],
                     "instance_type": BIG,
                     "instance_count": count,
                     "distribution": distribution,
@@ -144,8 +145,8 @@ def _tensorflow() -> Iterator[Configuration]:
             name=f"tensorflow: model_dir {name}",
             estimator="TensorFlow",
             arguments=lambda sdk, model_dir=model_dir: {
-                "framework_version": "2.11.0",
-                "py_version": "py39",
+                "framework_version": "2.14.1",
+                "py_version": "py310",
                 "instance_type": GPU,
                 "instance_count": 1,
                 "model_dir": model_dir,

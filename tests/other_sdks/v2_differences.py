@@ -84,6 +84,17 @@ DIFFERENCES = (
         name="distribution switched off",
         refuses={"sagemaker": "Don't set training instance groups while no distribution"},
     ),
+    Difference(
+        name="group of torchrun",
+        explains=lambda field: (
+            field[0] == ("HyperParameters", "sagemaker_distribution_instance_groups")
+            and field[1] == ABSENT
+        ),
+    ),
+    Difference(
+        name="old Python",
+        refuses={"launcher": "and Launcher starts in 3.10 or"},
+    ),
 )
 CHECKPOINTS = "/opt/ml/checkpoints"
 
