@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,12 @@ def noted(batch: dict[str, Any]) -> list[int]:
 @pytest.fixture
 def note() -> Callable[[dict[str, Any]], list[int]]:
     return noted
+
+
+@pytest.fixture(autouse=True)
+def reset_accelerate() -> Iterator[None]:
+    """Leave no state of Accelerate's to the tests that run in this process later."""
+    yield
+    if state := sys.modules.get("accelerate.state"):
+        state.AcceleratorState._reset_state(reset_partial_state=True)
+        state.GradientState._reset_state()
