@@ -23,7 +23,7 @@ from launcher.client.sessions.base import (
     Platform,
     Progress,
 )
-from launcher.client.sessions.newest_jobs import newest_jobs
+from launcher.client.sessions.newest_jobs import newest_jobs, summarize_job
 from launcher.client.sessions.request_limits import violations_without_aws
 from launcher.errors import JobNotFound, PlatformError, Problem, RequestRefused
 
@@ -264,18 +264,7 @@ class _MemoryJob:
 
     def summary(self) -> TrainingJobSummary:
         """Return the entry in ListTrainingJobs."""
-        document: dict[str, Any] = {**self.document()}
-        fields = (
-            "TrainingJobName",
-            "TrainingJobArn",
-            "CreationTime",
-            "TrainingEndTime",
-            "LastModifiedTime",
-            "TrainingJobStatus",
-            "SecondaryStatus",
-        )
-        found = {name: document[name] for name in fields if name in document}
-        return cast("TrainingJobSummary", found)
+        return summarize_job(self.document())
 
     def document(self) -> TrainingJobDescription:
         """Return the DescribeTrainingJob document, the token redacted."""

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobList, TrainingJobSummary
+
+_SUMMARY_FIELDS = (
+    "TrainingJobName",
+    "TrainingJobArn",
+    "CreationTime",
+    "TrainingEndTime",
+    "LastModifiedTime",
+    "TrainingJobStatus",
+    "SecondaryStatus",
+)
+
+
+def summarize_job(description: Mapping[str, Any]) -> TrainingJobSummary:
+    """Return the entry in ListTrainingJobs of a job with this description."""
+    found = {name: description[name] for name in _SUMMARY_FIELDS if name in description}
+    return cast("TrainingJobSummary", found)
 
 
 def newest_jobs(

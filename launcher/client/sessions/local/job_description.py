@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from typing import TypedDict, cast
 
 from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.client.sessions.newest_jobs import summarize_job
 from launcher.shared import FAILURE_REASON_LIMIT, REDACTED, TOKEN_VARIABLE
 from launcher.shared.training_job_types import (
     ModelFields,
@@ -193,17 +194,7 @@ def to_description(document: LocalJobRecord) -> TrainingJobDescription:
 
 def to_summary(document: LocalJobRecord) -> TrainingJobSummary:
     """Return the document's entry in ListTrainingJobs."""
-    fields = (
-        "TrainingJobName",
-        "TrainingJobArn",
-        "CreationTime",
-        "TrainingEndTime",
-        "LastModifiedTime",
-        "TrainingJobStatus",
-        "SecondaryStatus",
-    )
-    known = {field: document.get(field) for field in fields if field in document}
-    return cast("TrainingJobSummary", _with_datetimes(known))
+    return summarize_job(to_description(document))
 
 
 def _with_datetimes(document: Mapping[str, object]) -> dict[str, object]:
