@@ -42,12 +42,11 @@ def _settings(host: JobHost, reports: Path) -> ProgramSettings:
     script = environment.paths.code / entry_point
     if not script.is_file():
         raise host.failure(f"the entry point {entry_point} is not in the bundle")
-    is_shell = script.suffix == ".sh"
-    starter = ["/bin/sh"] if is_shell else [sys.executable, "-m", "launcher.runtime.rank"]
+    starter = [sys.executable, "-m", "launcher.runtime.rank"]
     return ProgramSettings(
         noun="script",
         words=[*starter, str(script), *as_arguments(environment.hyperparameters)],
-        folder=script.parent if is_shell else environment.paths.library,
+        folder=environment.paths.library,
         ready=environment.script.ready,
         lifetime=environment.script.lifetime,
         variables={REPORTS_VARIABLE: str(reports), **_rendezvous_variables(environment)},

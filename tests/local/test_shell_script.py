@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher import Estimator, JobFailed
+from launcher import Estimator, InstanceGroup, JobFailed
 from launcher.client.jobs.job import Job
 
 Run = Callable[[str], Job]
@@ -45,3 +45,16 @@ def test_it_gets_the_hyperparameters_and_the_folder_of_the_code(run: Run, first:
 def test_its_exit_code_is_the_reason(run: Run) -> None:
     with pytest.raises(JobFailed, match="exit code 3"):
         run("exit 3\n")
+
+
+def test_every_host_of_script_groups_runs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "home"))
+    (tmp_path / "train.sh").write_text('#!/bin/bash\nnames=(x "$2"); echo "got ${names[1]}"\n')
+    groups = [InstanceGroup("data", "local"), InstanceGroup("dnn", "local")]
+    estimator = Estimator(
+        entry_point=tmp_path / "train.sh", instance_groups=groups, hyperparameters={"epochs": 3}
+    )
+    job = estimator.fit(logs=False)
+    assert [line.text for line in job.logs() if line.text.startswith("got")] == ["got 3", "got 3"]
