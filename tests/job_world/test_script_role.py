@@ -193,6 +193,7 @@ def test_a_killed_host_fails_the_job(make_job: MakeJob) -> None:
     hosts = make_job(PATIENT.format(group="dnn_group", ending="pass") + "time.sleep(1000)")
     hosts.start()
     wait_until(lambda: all("running" in host.output for host in hosts.hosts.values()))
+    wait_until(lambda: len(hosts["algo-2"].events("host_joined")) == 2)
     hosts.kill("algo-1")
     assert hosts["algo-2"].wait(30) == 1
     assert 'origin="host algo-1 (data_group): the host died"' in hosts["algo-2"].output
