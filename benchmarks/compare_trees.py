@@ -6,7 +6,7 @@ OTHER_TREE is a checkout of another revision with an environment of its own in .
 as import_cost.py, must write its figures with `-o json` (or `--json FILE`, as data_service.py
 does). A figure is worse when its median ratio exceeds 1 by more than 3 %, and by more than the
 interquartile range of the rounds' ratios; then the exit code is 1. It suits figures of which less
-is better.
+is better; of a rate per second, which data_service.py measures, the inverse is compared.
 """
 
 from __future__ import annotations
@@ -42,13 +42,23 @@ def figures(tree: Path, script: str, options: list[str]) -> dict[str, float]:
 
 def numbers(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
     """Yield every number of a JSON value with its path; a list of numbers counts as its median."""
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and isinstance(value.get("figures"), list):
+        yield from measured(value["figures"])
+    elif isinstance(value, Mapping):
         for name, item in value.items():
             yield from numbers(item, f"{path}.{name}" if path else str(name))
     elif isinstance(value, list) and value and all(isinstance(item, float) for item in value):
         yield path, statistics.median(value)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield path, float(value)
+
+
+def measured(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
+    """Yield what data_service.py has measured of ours, in its own units or as seconds per GB."""
+    for row in rows:
+        if "ours" in row["what"] and (median := row["median"]) and row["unit"] != "%":
+            is_rate = row["unit"].endswith("/s")
+            yield row["what"], 1 / median if is_rate else median
 
 
 def line(name: str, ratios: list[float]) -> tuple[str, bool]:
