@@ -54,9 +54,9 @@ def numbers(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
 
 
 def measured(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
-    """Yield what data_service.py has measured of ours, in its own units or as seconds per GB."""
+    """Yield the times that data_service.py has measured of ours; of a rate, the seconds per GB."""
     for row in rows:
-        if "ours" in row["what"] and (median := row["median"]) and row["unit"] != "%":
+        if "ours" in row["what"] and (median := row["median"]) and row["unit"] not in ("%", "x"):
             is_rate = row["unit"].endswith("/s")
             yield row["what"], 1 / median if is_rate else median
 
