@@ -84,7 +84,7 @@ def test_with_cloud_the_lines_of_aws_count(offline, job):
 def of_job(path, *, cloud=False):
     spec, unreadable = job_file_checks.read(path, ())
     return unreadable or job_file_checks.check_job(
-        path, spec, AwsSession if cloud else LocalSession, offline=cloud
+        path, spec, AwsSession() if cloud else LocalSession(), offline=cloud
     )
 
 

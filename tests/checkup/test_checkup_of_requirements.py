@@ -28,7 +28,7 @@ def spec(tmp_path: Path) -> JobSpec:
 
 
 def test_a_local_job_installs_what_this_python_has_not(spec: JobSpec) -> None:
-    told = {found.subject: found.what for found in requirement_checks.check(spec, cloud=False)}
+    told = {found.subject: found.what for found in requirement_checks.check(spec, runs_here=True)}
     assert told == {
         "requirements.txt": "for group gpus, in a folder of their own: no-such-package>=2, "
         "./wheels/own.whl, and what they need",
@@ -37,14 +37,14 @@ def test_a_local_job_installs_what_this_python_has_not(spec: JobSpec) -> None:
 
 
 def test_a_host_on_aws_installs_all_that_its_image_has_not(spec: JobSpec) -> None:
-    told = [found.what for found in requirement_checks.check(spec, cloud=True)]
+    told = [found.what for found in requirement_checks.check(spec, runs_here=False)]
     assert told[1] == "installed on each host of group cpus before the script starts: numpy>=1"
 
 
 def test_a_job_without_requirements_has_no_such_line(spec: JobSpec) -> None:
     (Path(str(spec.source_dir)) / "requirements.txt").unlink()
     alone = spec.replace(instance_groups=(), instance_type="local")
-    assert list(requirement_checks.check(alone, cloud=False)) == []
+    assert list(requirement_checks.check(alone, runs_here=True)) == []
 
 
 def test_what_is_missing_is_told_with_the_version_that_is_there(spec: JobSpec) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+import launcher.client
 from launcher import Job, JobSpec, LocalSession, SpecError
 from launcher.client.doctor import package_checks
 from launcher.client.estimator.from_description import constructor_arguments
@@ -129,3 +131,13 @@ def test_what_no_package_here_has_is_named(installed: str) -> None:
         constructor_arguments({}, unknown)
     with pytest.raises(ContractError, match="use one of python, torchrun, mpi, or install"):
         starter_for("star")
+
+
+def test_nobody_else_asks_which_distribution_a_job_has() -> None:
+    """Outside of its own folder, a distribution is what its methods return."""
+    asked = re.compile(
+        r"isinstance\([^)]*(DataParallel|ModelParallel|Mpi|Toolkit|Torchrun)\b|distribution\.word"
+    )
+    client = Path(launcher.client.__file__).parent
+    files = [f for f in client.rglob("*.py") if f.parent != client / "spec" / "distributions"]
+    assert [str(file) for file in files if asked.search(file.read_text())] == []

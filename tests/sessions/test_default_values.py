@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from launcher.client.cli.config import config
 from launcher.client.doctor.checkup import run_checks
+from launcher.client.sessions.aws import AwsSession
 from launcher.client.sessions.completed_spec import applied_defaults, completed, with_defaults
 from launcher.client.sessions.default_values import defaults_files, read_defaults
 from launcher.client.sessions.local import LocalSession
@@ -184,7 +185,7 @@ def vars_of(spec: JobSpec) -> dict[str, Any]:
 
 def test_only_jobs_for_aws_get_defaults(write: Write, tmp_path: Path) -> None:
     write("own", {"role": ROLE})
-    assert completed(job(), None).role == ROLE
+    assert completed(job(), AwsSession(), offline=True).role == ROLE
     assert completed(job(), LocalSession(tmp_path)).role is None
 
 
@@ -221,7 +222,7 @@ def test_launcher_check_takes_a_job_for_aws_with_its_defaults(
         "entry_point: train.py\ninstance_type: ml.c5.xlarge\ninstance_count: 1\n"
         "output_path: s3://bucket/out\nimage_uri: image:1\n"
     )
-    lacking = [f.where for f in run_checks(job_file, cloud=True).findings if f.where == "role"]
+    lacking = [f.where for f in run_checks(job_file, session="aws").findings if f.where == "role"]
     write("own", {"role": ROLE})
-    found = [f.where for f in run_checks(job_file, cloud=True).findings if f.where == "role"]
+    found = [f.where for f in run_checks(job_file, session="aws").findings if f.where == "role"]
     assert (len(lacking), found) == (1, [])

@@ -14,6 +14,7 @@ CLIENT = Path(launcher.client.__file__).parent
 QUESTIONS = re.compile(
     r"LocalIsolation|LOCAL_REGION|on_aws|isinstance\([^)]*(Local|Aws|Memory)Session"
     r"|hasattr\([^)]*(session|given)|default_location\(\)\)? *=="
+    r"|uri_scheme|platform\.name *[!=]="
 )
 
 
@@ -21,11 +22,20 @@ def test_nobody_asks_local_or_aws():
     asked = [
         f"{file.relative_to(CLIENT)}:{number}"
         for file in CLIENT.rglob("*.py")
-        if "sessions" not in file.relative_to(CLIENT).parts
+        if file.relative_to(CLIENT).parts[0] != "sessions"
         for number, line in enumerate(file.read_text().splitlines(), start=1)
         if QUESTIONS.search(line)
     ]
     assert asked == []
+
+
+def test_a_machine_without_linux_runs_no_job_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.platform", "darwin")
+    session = LocalSession(tmp_path / "home", "process")
+    submission = SessionUnderTest(open=lambda: session).prepared(session)
+    with pytest.raises(RequestRefused, match="local jobs need Linux, but this is darwin"):
+        session.create_training_job(**submission.request)
+    assert session.list_training_jobs()["TrainingJobSummaries"] == []
 
 
 def test_this_machine_refuses_what_breaks_the_limits_of_sagemaker(tmp_path):

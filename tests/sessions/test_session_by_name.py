@@ -80,6 +80,8 @@ def test_a_package_that_is_damaged_hides_no_others(
         (("status", "x", "--cloud", "--session", "attic"), "--cloud means --session aws: give one"),
         (("list", "--session", "attic", "--cloud"), "--cloud means --session aws: give one"),
         (("run", "x", "--local", "--session", "attic"), "--local means --session local: give one"),
+        (("check", "--cloud", "--session", "attic"), "--cloud means --session aws: give one"),
+        (("check", "--session", "atic"), "there is no session 'atic': the sessions are local"),
     ],
 )
 def test_a_session_that_cannot_be_meant(words: tuple[str, ...], error: str) -> None:
@@ -93,3 +95,25 @@ def test_the_shell_completes_sessions() -> None:
     (option,) = (each for each in verb.params if each.name == "session")
     offered = option.shell_complete(click.Context(verb), "a")
     assert [item.value for item in offered] == ["aws", "attic"]
+
+
+def test_check_judges_a_job_for_the_named_session(job_file: Path) -> None:
+    fine = cli("check", job_file, "--session", "attic")
+    assert fine.exit_code == 0, fine.output
+    assert "1 x ml.c5.xlarge" in fine.stdout
+    assert fine.stdout.endswith("Jobs can run on attic.\n")
+    assert "This machine (only needed to run jobs here)" in fine.stdout
+    assert "AWS (only needed to submit to AWS)" in fine.stdout
+
+    refused = cli("check", job_file, "--session", "attic", "--set", "inputs={a: file:///data}")
+    assert refused.exit_code == 2
+    assert "file:///data is on this machine" in refused.stdout
+
+
+def test_check_for_aws_is_short_for_its_session(job_file: Path) -> None:
+    answers = [
+        cli("check", job_file, *words, "-o", "json")
+        for words in (["--cloud"], ["--session", "aws"])
+    ]
+    assert [answer.exit_code for answer in answers] == [2, 2]
+    assert answers[0].stdout == answers[1].stdout

@@ -55,12 +55,14 @@ def run(
     spec = JobSpec.from_yaml(job_file, changes)
     name = name or new_job_name(spec)
     where = session or ("local" if spec.is_local else "aws")
-    if (resolve or upload) and (where != "aws" or not dry_run):
-        raise click.UsageError("--resolve and --upload go with the --dry-run of a job for AWS")
     hosts = shared_options.local_session_arguments(where, isolation, host_failure, no_install)
+    opened = open_session(where, **hosts)
+    is_dry_run_for_aws = dry_run and opened.platform.uses_aws
+    if (resolve or upload) and not is_dry_run_for_aws:
+        raise click.UsageError("--resolve and --upload go with the --dry-run of a job for AWS")
     launch = JobSender(
-        session=open_session(where, **hosts),
-        is_offline=dry_run and where == "aws" and not (resolve or upload),
+        session=opened,
+        is_offline=is_dry_run_for_aws and not (resolve or upload),
         max_cost=max_cost,
         is_left=detach,
     )

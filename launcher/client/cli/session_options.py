@@ -25,6 +25,14 @@ def session_of_run_option(verb: Verb) -> Verb:
     return named(_short("--local", "local", local)(verb))
 
 
+def session_of_check_option(verb: Verb) -> Verb:
+    """Add --session, and --cloud for SageMaker, to the verb that checks a job."""
+    named = _named(
+        "Check a job for this session: local, aws, or one of an installed package [default: local]."
+    )
+    return named(_short("--cloud", "aws", "Check a job for AWS instead of this machine.")(verb))
+
+
 def _named(meaning: str) -> Callable[[Verb], Verb]:
     return click.option(
         "--session",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from launcher.client.sessions.base import Platform
+
 
 class Level(str, enum.Enum):
     """Severity: a WARNING may prevent some job, a PROBLEM does."""
@@ -39,8 +41,9 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Checkup:
-    """All findings, in output order."""
+    """All findings, in output order; platform: where the job is to run."""
 
+    platform: Platform
     findings: tuple[CheckResult, ...]
 
     @property

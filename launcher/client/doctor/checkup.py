@@ -14,21 +14,27 @@ from launcher.client.doctor import (
     requirement_checks,
 )
 from launcher.client.doctor.check_result import CheckResult, Checkup, Level
-from launcher.client.sessions.completed_spec import with_defaults
+from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.completed_spec import with_defaults, with_platform_defaults
 from launcher.client.sessions.default_values import read_defaults
-from launcher.client.sessions.resolve import aws_session, local_session
+from launcher.client.sessions.registry import open_session
 from launcher.client.spec import JobSpec
 
 
 def run_checks(
-    job_file: Path | None, changes: Iterable[str] = (), *, cloud: bool = False
+    job_file: Path | None, changes: Iterable[str] = (), *, session: str = "local"
 ) -> Checkup:
     """Check this machine, AWS and a job file.
 
     changes: to the job file, as "path=value".
-    cloud: the job is for AWS, so failures there are problems; otherwise they are warnings.
+    session: where the job is to run, by its name in the registry. What is wrong with this machine
+        or with AWS is a problem if that session needs it; otherwise it is a warning.
+
+    Raises PlatformError for an unknown session.
     """
-    return Checkup(findings=tuple(_findings(job_file, changes, cloud)))
+    opened = open_session(session)
+    findings = tuple(_findings(job_file, changes, opened))
+    return Checkup(platform=opened.platform, findings=findings)
 
 
 def check_aws(spec: JobSpec) -> Iterator[CheckResult]:
@@ -36,10 +42,13 @@ def check_aws(spec: JobSpec) -> Iterator[CheckResult]:
     return aws.check(with_defaults(spec, read_defaults()), use_instance_role=True)
 
 
-def _findings(job_file: Path | None, changes: Iterable[str], cloud: bool) -> Iterator[CheckResult]:
+def _findings(
+    job_file: Path | None, changes: Iterable[str], session: PlatformSession
+) -> Iterator[CheckResult]:
+    platform = session.platform
     spec, read_findings = job_file_checks.read(job_file, changes) if job_file else (None, ())
-    if cloud and spec:
-        spec = with_defaults(spec, read_defaults())
+    if spec:
+        spec = with_platform_defaults(spec, platform)
     machine_findings = [
         machine_checks.check_python(),
         *package_checks.check(spec),
@@ -47,15 +56,14 @@ def _findings(job_file: Path | None, changes: Iterable[str], cloud: bool) -> Ite
         machine_checks.check_home(),
     ]
     # A machine that only submits needs no torch and no job folder.
-    yield from map(_as_warning, machine_findings) if cloud else machine_findings
-    aws_findings = tuple(aws.check(spec, use_instance_role=cloud))
-    yield from aws_findings if cloud else map(_as_warning, aws_findings)
+    yield from machine_findings if platform.runs_here else map(_as_warning, machine_findings)
+    aws_findings = tuple(aws.check(spec, use_instance_role=platform.uses_aws))
+    yield from aws_findings if platform.uses_aws else map(_as_warning, aws_findings)
     yield from read_findings
     if job_file and spec:
-        find_session = aws_session if cloud else local_session
-        offline = cloud and not _is_reachable(aws_findings)
-        yield from job_file_checks.check_job(job_file, spec, find_session, offline=offline)
-        yield from requirement_checks.check(spec, cloud=cloud)
+        offline = platform.uses_aws and not _is_reachable(aws_findings)
+        yield from job_file_checks.check_job(job_file, spec, session, offline=offline)
+        yield from requirement_checks.check(spec, runs_here=platform.runs_here)
 
 
 def _is_reachable(aws_findings: Iterable[CheckResult]) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.completed_spec import with_source
 from launcher.client.sessions.job_location import new_job_name
-from launcher.client.sessions.placed_job import place_job
+from launcher.client.sessions.placed_job import place_completed
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, PlatformError, Problem, RequestRefused, SpecError
 
@@ -22,18 +23,15 @@ def read(job_file: Path, changes: Iterable[str]) -> tuple[JobSpec | None, Sequen
 
 
 def check_job(
-    job_file: Path,
-    spec: JobSpec,
-    find_session: Callable[[], PlatformSession],
-    *,
-    offline: bool = False,
+    job_file: Path, spec: JobSpec, session: PlatformSession, *, offline: bool = False
 ) -> Sequence[CheckResult]:
-    """Return the findings about a job.
+    """Return the findings about a job, which has its defaults.
 
     offline: the session is SageMaker's, which cannot be asked now.
     """
     try:
-        placed = place_job(spec, find_session(), new_job_name(spec), offline=offline)
+        whole = spec if offline else with_source(spec, session)
+        placed = place_completed(whole, session, new_job_name(spec), offline=offline)
         placed.check()
     except (SpecError, RequestRefused) as error:
         return _problems(job_file, error.problems)

@@ -19,7 +19,7 @@ from typing import Any
 
 from launcher.client import catalogue
 from launcher.client.request.huggingface_images import known_huggingface_image
-from launcher.client.spec import InstanceGroup, JobSpec, Toolkit
+from launcher.client.spec import InstanceGroup, JobSpec
 from launcher.client.spec.roles import job_roles, leading_group
 from launcher.errors import Problem, SpecError
 from launcher.shared import Role
@@ -54,7 +54,7 @@ def image_of(spec: JobSpec, region: str) -> str | None:
         spec.py_version,
         instance_type,
         region,
-        libraries=spec.distribution.strategies if isinstance(spec.distribution, Toolkit) else None,
+        libraries=spec.toolkit_strategies,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.client.spec import JobSpec, Toolkit, infer_roles
+from launcher.client.spec import JobSpec, infer_roles
 from launcher.client.spec.roles import job_roles, scope_of
 from launcher.errors import Problem, SpecError
 from launcher.shared import CODE_CHANNEL, MlPaths, Role
@@ -25,11 +25,11 @@ def build_hyperparameters(
 
     Raises SpecError if the region, from which the toolkit downloads the source, is unknown.
     """
-    if not isinstance(spec.distribution, Toolkit):
+    strategies = spec.toolkit_strategies
+    if strategies is None:
         return {}
     if not region:
         raise SpecError([_NO_REGION])
-    strategies = spec.distribution.strategies
     return {
         "sagemaker_submit_directory": _submit_directory(spec, code_uri),
         "sagemaker_program": spec.script,

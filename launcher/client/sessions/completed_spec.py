@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.client import catalogue
-from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.base import Platform, PlatformSession
 from launcher.client.sessions.default_values import DefaultValue, read_defaults
 from launcher.client.sessions.remote_source import sources_folder, with_fetched_source
 from launcher.client.spec import JobSpec
@@ -16,16 +16,23 @@ _INSTEAD = {"image_uri": ("algorithm_arn", "framework_version")}
 _OF_SESSIONS = ("default_bucket", "default_bucket_prefix")
 
 
-def completed(spec: JobSpec, session: PlatformSession | None) -> JobSpec:
-    """Return the job as a session sends it; None: as SageMaker would, without asking it.
-
-    Defaults are for SageMaker: a local job is what its description says.
+def completed(spec: JobSpec, session: PlatformSession, *, offline: bool = False) -> JobSpec:
+    """Return the job as a session sends it; offline: without calling the session.
 
     Raises SpecError for a bad file of defaults and an unusable source.
     """
-    if session is None or session.platform.uri_scheme == "s3":
-        spec = with_defaults(spec, read_defaults())
-    return spec if session is None else with_fetched_source(spec, session, sources_folder())
+    spec = with_platform_defaults(spec, session.platform)
+    return spec if offline else with_source(spec, session)
+
+
+def with_source(spec: JobSpec, session: PlatformSession) -> JobSpec:
+    """Return the job with its source on this machine; one in S3 is fetched. See `completed`."""
+    return with_fetched_source(spec, session, sources_folder())
+
+
+def with_platform_defaults(spec: JobSpec, platform: Platform) -> JobSpec:
+    """Return the job with the defaults from files, which only jobs on AWS have."""
+    return with_defaults(spec, read_defaults()) if platform.uses_aws else spec
 
 
 def with_defaults(spec: JobSpec, defaults: Mapping[str, DefaultValue]) -> JobSpec:

@@ -52,13 +52,20 @@ class PlacedJob:
 def place_job(
     spec: JobSpec, session: PlatformSession, name: str, *, offline: bool = False
 ) -> PlacedJob:
-    """Complete a spec from the files of defaults, check it, and build what a session needs.
+    """Complete a spec, check it, and build everything to send to a session.
 
     offline: do not call the session, which is SageMaker's; the spec must then name everything.
 
     Raises SpecError with every problem.
     """
-    spec = completed(spec, None if offline else session)
+    whole = completed(spec, session, offline=offline)
+    return place_completed(whole, session, name, offline=offline)
+
+
+def place_completed(
+    spec: JobSpec, session: PlatformSession, name: str, *, offline: bool = False
+) -> PlacedJob:
+    """Check a spec that `completed` returned, and build what to send. See `place_job`."""
     location = place_offline(spec, name) if offline else place(spec, session, name)
     return PlacedJob(
         spec=spec,

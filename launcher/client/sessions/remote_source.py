@@ -27,9 +27,10 @@ def with_fetched_source(spec: JobSpec, session: PlatformSession, home: Path) -> 
     """
     if not (spec.has_remote_source and spec.starts_launcher):
         return spec
-    reads_s3 = session.platform.uri_scheme == "s3"
-    store = session if reads_s3 else open_session("aws")
-    return spec.replace(source_dir=str(_fetched(str(spec.source_dir), store, home)))
+    uri = str(spec.source_dir)
+    is_own = uri.startswith(f"{session.platform.uri_scheme}://")
+    store = session if is_own else open_session("aws")
+    return spec.replace(source_dir=str(_fetched(uri, store, home)))
 
 
 def sources_folder() -> Path:

@@ -158,6 +158,12 @@ class JobSpec:
         return not getattr(self.distribution, "runs_launcher", True)
 
     @property
+    def toolkit_strategies(self) -> Mapping[str, Any] | None:
+        """SDK v2's strategies for AWS's toolkit; None unless the toolkit starts the job."""
+        found: Mapping[str, Any] | None = getattr(self.distribution, "toolkit_strategies", None)
+        return found
+
+    @property
     def runs_script(self) -> bool:
         """True if the job has a script or task, whose arguments are decoded from JSON."""
         return bool(self.entry_point or self.task)

@@ -20,4 +20,5 @@ SAGEMAKER = Platform(
     reads_files=False,
     judge=find_violations,
     is_transient=_is_transient,
+    uses_aws=True,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
@@ -68,8 +67,6 @@ class LocalSession:
         install: bool = True,
         platform_environment: Mapping[str, str] | None = None,
     ) -> None:
-        if not sys.platform.startswith("linux"):
-            raise PlatformError(f"local jobs need Linux, but this is {sys.platform}")
         self.root = Path(root or default_root()).expanduser().resolve()
         self._isolation = isolation
         self._stop_grace_seconds = stop_grace_seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from launcher.client import catalogue
 from launcher.errors import FieldPath, Problem
@@ -74,6 +74,11 @@ class Distribution(ABC):
     def from_sdk_v2(cls, strategies: Mapping[str, object]) -> Distribution:
         """Convert SDK v2's strategies, of which at least one is among `sdk_v2_keys`."""
         return cls()
+
+    @property
+    def toolkit_strategies(self) -> Mapping[str, Any] | None:
+        """SDK v2's strategies for AWS's toolkit; None unless the toolkit starts the job."""
+        return None
 
     # Rules
 

@@ -84,6 +84,11 @@ class Toolkit(Distribution):
         """Take SDK v2's strategies, which the rules check with the rest of the job."""
         return cls(strategies=strategies)
 
+    @property
+    def toolkit_strategies(self) -> Mapping[str, Any]:
+        """SDK v2's strategies for AWS's toolkit."""
+        return self.strategies
+
     def problems(self, spec: JobSpec) -> Iterator[Problem]:
         """Find problems with the strategies, and with what AWS's toolkit cannot have beside it."""
         yield from _choice_problems(self.strategies)

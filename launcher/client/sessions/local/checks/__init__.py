@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -45,13 +46,23 @@ def find_problems(
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Problem]:
     """Return everything that this machine cannot do of a request; arguments as `check_request`."""
-    own = list(check_fields(request)) or [
+    own = [*_system(), *check_fields(request)] or [
         *check_job(request),
         *check_groups(request["ResourceConfig"]),
         *check_inputs(request, uploads),
         *check_credentials(request, environment),
     ]
     return [*own, *_limits(request, own)]
+
+
+def _system() -> Iterator[Problem]:
+    """Yield a problem on a machine without Linux, from which jobs for AWS can be submitted."""
+    if not sys.platform.startswith("linux"):
+        yield Problem(
+            what=f"local jobs need Linux, but this is {sys.platform}",
+            where="this machine",
+            fix="run the job on AWS, or on a machine with Linux",
+        )
 
 
 def _limits(request: TrainingJobRequest, own: Collection[Problem]) -> Iterator[Problem]:
