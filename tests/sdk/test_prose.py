@@ -1,4 +1,4 @@
-"""README.md and docs/*.md: the paths they name exist, and their lines wrap."""
+"""README.md, CONTRIBUTING.md, docs/*.md, ...: the paths they name exist, and their lines wrap."""
 
 import re
 from importlib import import_module
@@ -13,6 +13,8 @@ README = ROOT / "README.md"
 PAGES = [
     README,
     ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "examples").glob("*/README.md")),
     *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "bad-input.md"),
 ]
 WIDTH = 120
@@ -24,7 +26,7 @@ _PATH = re.compile(
 _IMPORT = re.compile(r"^ *from (launcher[\w.]*) import ([^(\n]+?)(?: *#.*)?$", re.MULTILINE)
 _MADE = {"examples/digits/data"}  # `make demo` writes it
 
-pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def prose_of(page):
