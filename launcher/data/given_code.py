@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path, PurePath
+from pathlib import Path
 from types import FunctionType, GeneratorType
 from typing import Any, TypeGuard
 
-from launcher.data.order.dataset_arguments import (
-    UNKNOWN,
-    ChannelPath,
-    channel_of,
-    with_arguments,
-    wrong_values,
-)
+from launcher.data.instance_code import call_code, constructor_code, describe_instance
+from launcher.data.order.dataset_arguments import UNKNOWN, with_arguments
 from launcher.data.order.samples import check_dataset, is_iterable
-from launcher.data.order.served_code import has_main_guard
 from launcher.data.order.streams import StreamSpec
 from launcher.data.order.user_code import reference_to
-from launcher.data.torch_arguments import TorchSampler, read_sampler
+from launcher.data.sources import declared_engine
+from launcher.data.torch_samplers import DrawnOrders, TorchSampler, read_sampler
 from launcher.errors import DataError
 from launcher.runtime.environment import paths_here
+from launcher.shared.main_guard import has_main_guard
 
 #: Functions that the process that prepares the data calls, and nothing is compared with.
 _CALLABLES = ("collate_fn", "worker_init_fn")
@@ -35,6 +30,13 @@ class GivenDataset:
 
     reference: str
     instance: Any = None
+
+    @property
+    def name(self) -> str:
+        """The stream's name: of an instance, with its arguments, as its reference has none."""
+        if not self.is_instance:
+            return self.reference
+        return f"{self.reference.removesuffix(UNKNOWN)}({describe_instance(self.instance)})"
 
     @property
     def is_instance(self) -> bool:
@@ -107,7 +109,7 @@ def read_functions(dataset: GivenDataset, functions: Mapping[str, object]) -> Gi
             function is None or _has_name(function) or isinstance(function, str)
         ):
             sampler = read_sampler(function, what, home)
-            references[what] = None
+            references[what] = sampler.drawn and sampler.drawn.name
         else:
             references[what] = _reference(function, what, home, dataset.is_instance)
     return GivenFunctions(references=references, objects=objects, sampler=sampler)
@@ -164,25 +166,36 @@ def _check_top_level(code: type | FunctionType, what: str) -> None:
     )
 
 
-# An instance in a job with data hosts --------------------------------------------------------
+# Objects in a job with data hosts ------------------------------------------------------------
 
 
-def instance_refusal(given: GivenDataset, spec: StreamSpec) -> str:
+def check_sendable(given: GivenDataset, sampler: TorchSampler, spec: StreamSpec) -> None:
+    """Raise DataError for objects of this process where data hosts prepare the data."""
+    drawn = sampler.drawn
+    if not (given.is_instance or drawn) or declared_engine() is None:
+        return
+    problems = [_instance_refusal(given, spec)] if given.is_instance else []
+    if drawn is not None:
+        problems.append(_sampler_refusal(drawn, given))
+    raise DataError("\n".join(problems))
+
+
+def _instance_refusal(given: GivenDataset, spec: StreamSpec) -> str:
     """Return the error for an instance where data hosts prepare the data: the line to write."""
-    kind, options = type(given.instance), _options(spec)
+    kind, options = type(given.instance), _options(spec, given.name)
     what = (
         f"data hosts prepare this job's data, and the {kind.__name__} given exists only in the "
         "script's process; "
     )
-    if not _is_of_the_job(kind) or (arguments := _arguments(given.instance)) is None:
+    if not _is_of_the_job(kind) or (arguments := constructor_code(given.instance)) is None:
         return (
             f"{what}write a function in a module beside the script, pipeline.py: "
-            f"def train_set(): return {kind.__name__}(...); and here: "
+            f"def train_set(): return {call_code(given.instance)}; and here: "
             f'DataLoader("pipeline:train_set"{options})'
         )
     written = ", ".join(f'"{name}": {value}' for name, value in arguments.items())
     options = f", dataset_args={{{written}}}{options}" if written else options
-    if kind.__module__ == "__main__" and not _has_guard(kind):
+    if not _is_importable(kind):
         return (
             f"{what}the script has no main guard, so data hosts cannot import it: move "
             f"{kind.__name__} into a module beside it, pipeline.py, and write "
@@ -202,9 +215,10 @@ def _is_of_the_job(kind: type) -> bool:
     )
 
 
-def _has_guard(kind: type) -> bool:
+def _is_importable(kind: type) -> bool:
+    """Return whether data hosts can import a class of the job without running the script."""
     file = _file_of(kind)
-    return file is not None and has_main_guard(file.read_text())
+    return kind.__module__ != "__main__" or (file is not None and has_main_guard(file.read_text()))
 
 
 def _file_of(kind: type) -> Path | None:
@@ -212,49 +226,27 @@ def _file_of(kind: type) -> Path | None:
     return None if file is None else Path(file)
 
 
-def _arguments(instance: object) -> dict[str, str] | None:
-    """Return the code of the arguments of an instance, as far as its attributes give them.
-
-    None if they cannot be given by name.
-    """
-    try:
-        parameters = inspect.signature(type(instance)).parameters
-    except (TypeError, ValueError):  # some classes of C modules have none
-        return None
-    found, attributes = {}, getattr(instance, "__dict__", {})
-    for name, parameter in parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            return None
-        value = attributes.get(name, attributes.get(f"_{name}", parameter.empty))
-        if parameter.default is not parameter.empty and _is_same(value, parameter.default):
-            continue
-        found[name] = _code(value)
-    return found
+def _sampler_refusal(drawn: DrawnOrders, given: GivenDataset) -> str:
+    """Return the error for a sampler object where data hosts prepare the data: what to write."""
+    kind = type(given.instance)
+    is_moved = given.is_instance and not (_is_of_the_job(kind) and _is_importable(kind))
+    home = "pipeline" if is_moved else given.reference.partition(":")[0]
+    return (
+        f"data hosts prepare this job's data, and the {type(drawn.sampler).__name__} given as "
+        f"{drawn.what} exists only in the script's process; write a function in the dataset's "
+        f"module, {home.replace('.', '/')}.py: def order(length, epoch, seed): "
+        f'return {call_code(drawn.sampler)}; and here: {drawn.what}="{home}:order"'
+    )
 
 
-def _is_same(value: object, default: object) -> bool:
-    return value is default or (type(value) is type(default) and repr(value) == repr(default))
-
-
-def _code(value: object) -> str:
-    if isinstance(value, PurePath):
-        value = str(value)
-    if isinstance(value, str) and (place := channel_of(value)) is not None:
-        return f"launcher.data.{place!r}"
-    if isinstance(value, ChannelPath):
-        return f"launcher.data.{value!r}"
-    return "..." if value is inspect.Parameter.empty or wrong_values(value) else repr(value)
-
-
-def _options(spec: StreamSpec) -> str:
+def _options(spec: StreamSpec, default_name: str) -> str:
     """Return the code of the loader's arguments that are not the default ones."""
     given = {
         field.name: getattr(spec, field.name)
         for field in fields(spec)
         if field.name not in ("name", "dataset") and getattr(spec, field.name) != field.default
     }
-    if spec.name != spec.dataset:
+    given = {name: value for name, value in given.items() if not str(value).endswith(UNKNOWN)}
+    if spec.name != default_name:
         given["name"] = spec.name
     return "".join(f", {name}={value!r}" for name, value in given.items())

@@ -15,7 +15,7 @@ from weakref import WeakMethod, finalize
 from launcher.data.batches import structure
 from launcher.data.engines.base import BatchSource
 from launcher.data.epoch_recorder import EpochRecorder
-from launcher.data.given_code import instance_refusal, read_dataset, read_functions
+from launcher.data.given_code import check_sendable, read_dataset, read_functions
 from launcher.data.gradient_state import EpochEnd, entered
 from launcher.data.loader_attributes import LoaderAttributes
 from launcher.data.loader_state import State, read_state, write_state
@@ -30,7 +30,7 @@ from launcher.data.order.batch_plan import (
 from launcher.data.order.samples import Description, GivenObjects
 from launcher.data.order.shards import ShardPlan, plan_shards
 from launcher.data.order.streams import OnError, StreamSpec, Uneven
-from launcher.data.sources import declared_engine, open_source
+from launcher.data.sources import open_source
 from launcher.data.torch_arguments import TorchArguments
 from launcher.errors import DataError
 
@@ -57,7 +57,8 @@ class DataLoader(LoaderAttributes):
     drop_last: leave out an incomplete last step.
     sampler: "module:function", or the function itself, a pure function of (length, epoch, seed)
         that returns the ids of an epoch in order, which hosts check; or torch's
-        SequentialSampler, RandomSampler or DistributedSampler.
+        SequentialSampler, RandomSampler or DistributedSampler. Another sampler object, or a list
+        of ids, is iterated in this process, and refused where a data group prepares the data.
     batch_sampler: the same for whole batches of ids, which are dealt to the ranks in turn.
     collate_fn: "module:function", or the function itself, of a list of samples that returns the
         batch. Names must be in the dataset's module.
@@ -150,7 +151,7 @@ class DataLoader(LoaderAttributes):
             shuffle=bool(shuffle), seed=as_torch.seed(seed), uneven=uneven
         )
         self._spec = StreamSpec(
-            name=name or given.reference,
+            name=name or given.name,
             dataset=given.reference,
             batch_size=batch_size,
             drop_last=drop_last,
@@ -162,8 +163,7 @@ class DataLoader(LoaderAttributes):
             **settings,
             **functions.references,
         )
-        if given.is_instance and declared_engine() is not None:
-            raise DataError(instance_refusal(given, self._spec))
+        check_sendable(given, self._sampler, self._spec)
         self._given = GivenObjects(dataset=given.instance, functions=functions.objects)
         self._as_torch = as_torch
         self.num_workers, self.prefetch_factor = num_workers, prefetch_factor
@@ -218,6 +218,8 @@ class DataLoader(LoaderAttributes):
         if (epoch := self._sampler.current_epoch()) != self._followed_epoch and epoch is not None:
             self._followed_epoch = epoch
             self.set_epoch(epoch)
+        if self._sampler.drawn is not None:
+            self._sampler.drawn.redraw()
         if self._latest is None or self._latest.has_begun:  # else its epoch has not been read
             self._start = self._next
         plan = self._plan(self._start)
@@ -272,7 +274,8 @@ class DataLoader(LoaderAttributes):
         if dataset.iterable:
             return plan_shards(self._spec, length, resume_point, rank=rank, world=world)
         assert length is not None  # map-style datasets have a length
-        plan = make_plan(self._spec, length, resume_point, rank=rank, world=world)
+        draw = self._sampler.drawn
+        plan = make_plan(self._spec, length, resume_point, rank=rank, world=world, draw=draw)
         check_not_empty(plan)
         return plan
 
@@ -363,7 +366,7 @@ class DataLoader(LoaderAttributes):
     def _prepare_next(self, plan: BatchPlan) -> None:
         """Let the data hosts prepare the next epoch once they have finished this one."""
         epoch = plan.epoch + 1
-        if self._epochs is not None and epoch >= self._epochs:
+        if self._sampler.drawn or (self._epochs is not None and epoch >= self._epochs):
             return
         with contextlib.suppress(DataError):  # raised again when that epoch is read
             following = self._plan(ResumePoint(epoch=epoch))

@@ -1,12 +1,11 @@
 """Arguments of torch's DataLoader: accepted where they have a meaning here, else refused.
 
-None of them changes a batch, except the seed of a generator and the settings of a sampler.
+None of them changes a batch, except the seed of a generator.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,84 +85,3 @@ def _problems(given: TorchArguments) -> Iterator[str]:
             "multiprocessing_context does not apply: data workers are processes of the job, not "
             "children of the script: leave it out (data_service.local_workers starts some)"
         )
-
-
-# Samplers ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class TorchSampler:
-    """The loader's arguments that do what an instance of torch's samplers does.
-
-    epoch: returns the epoch that the script has set; None if it cannot be set.
-    """
-
-    shuffle: bool = False
-    seed: int | None = None
-    rank: int | None = None
-    world_size: int | None = None
-    uneven: str | None = None
-    epoch: Callable[[], int] | None = None
-
-    def settings(self, *, shuffle: bool, seed: int, uneven: str) -> dict[str, Any]:
-        """Return the stream's settings with those of the sampler, which win.
-
-        Raises DataError for shuffle=True beside a sampler that shuffles, as torch does.
-        """
-        if shuffle and self.shuffle:
-            raise DataError("sampler excludes shuffle: leave the sampler out, shuffle=True is it")
-        return {
-            "shuffle": shuffle or self.shuffle,
-            "seed": seed if self.seed is None else self.seed,
-            "uneven": self.uneven or uneven,
-        }
-
-    def share(self, rank: int | None, world_size: int | None) -> tuple[int | None, int | None]:
-        """Return this reader's rank and world size, by default the sampler's."""
-        return (
-            self.rank if rank is None else rank,
-            self.world_size if world_size is None else world_size,
-        )
-
-    def current_epoch(self) -> int | None:
-        """Return the epoch that the script has set on the sampler, if it has epochs."""
-        return None if self.epoch is None else self.epoch()
-
-
-def read_sampler(sampler: Any, what: str, home: str) -> TorchSampler:
-    """Return the meaning of a sampler object; raises DataError for one that has none here."""
-    torch_data = sys.modules.get("torch.utils.data")
-    kind = type(sampler)
-    if torch_data is None or what == "batch_sampler":
-        raise DataError(_unknown(sampler, what, home))
-    if kind is torch_data.SequentialSampler:
-        return TorchSampler()
-    if (
-        kind is torch_data.RandomSampler
-        and not sampler.replacement
-        and sampler._num_samples is None
-    ):
-        generator = sampler.generator
-        seed = None if generator is None else generator.initial_seed()
-        return TorchSampler(shuffle=True, seed=seed)
-    if kind is torch_data.DistributedSampler:
-        return TorchSampler(
-            shuffle=sampler.shuffle,
-            seed=sampler.seed,
-            rank=sampler.rank,
-            world_size=sampler.num_replicas,
-            uneven="drop" if sampler.drop_last else "pad",
-            epoch=lambda: int(sampler.epoch),
-        )
-    raise DataError(_unknown(sampler, what, home))
-
-
-def _unknown(sampler: object, what: str, home: str) -> str:
-    returns = "batches of ids" if what == "batch_sampler" else "the ids of an epoch in order"
-    kind = type(sampler).__name__
-    return (
-        f"a {what} is named, as in '{home}:function', or is a function or class itself, so that "
-        f"every host can call it; got a {kind}: write a function of (length, epoch, seed) that "
-        f"returns {returns}; for a random order write shuffle=True, and ranks share the samples "
-        "without a sampler"
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from launcher.data import DataLoader, channel
 from launcher.data.order import dataset_arguments, user_code
 from launcher.errors import DataError
-from launcher.shared import JobDocument, Launch, Role, TrainerPart
+from launcher.shared import JobDocument, Launch, Role, TrainerPart, parse_event
 from launcher.shared.job_document import DataPart
 
 PIPELINE = """
@@ -371,7 +372,7 @@ def test_torchs_arguments_are_taken_and_change_no_batch(
         ({"generator": SimpleNamespace(initial_seed=int), "seed": 1}, "keep one of them"),
         ({"pin_memory_device": "xpu"}, "pin_memory is for CUDA alone"),
         ({"multiprocessing_context": "spawn"}, "data workers are processes of the job"),
-        ({"batch_sampler": [[0, 1]]}, r"function of \(length, epoch, seed\).* batches of ids"),
+        ({"batch_sampler": iter([[0]])}, r"function of \(length, epoch, seed\).* batches of ids"),
     ],
 )
 def test_torchs_arguments_without_a_meaning_name_ours(
@@ -379,6 +380,49 @@ def test_torchs_arguments_without_a_meaning_name_ours(
 ) -> None:
     with pytest.raises(DataError, match=message):
         DataLoader("p:f", **options)  # type: ignore[arg-type]
+
+
+class Indices:
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+#: What each argument of torch's DataLoader may be here. Those refused are tested above.
+ACCEPTED: dict[str, object] = {
+    "dataset": Indices(),
+    "batch_size": 3,
+    "shuffle": True,
+    "sampler": [0, 1],
+    "batch_sampler": [[0, 1], [2]],
+    "num_workers": 2,
+    "collate_fn": list,
+    "pin_memory": False,
+    "drop_last": True,
+    "timeout": 5.0,
+    "worker_init_fn": lambda number: None,
+    "generator": SimpleNamespace(initial_seed=lambda: 7),
+    "prefetch_factor": 2,
+    "persistent_workers": True,
+    "pin_memory_device": "",
+    "in_order": False,
+}
+REFUSED = {"multiprocessing_context": "fork"}
+
+
+def test_every_argument_of_torchs_loader_is_accepted_or_refused_by_name() -> None:
+    data = pytest.importorskip("torch.utils.data")
+    theirs = list(inspect.signature(data.DataLoader).parameters)
+    assert sorted(theirs) == sorted([*ACCEPTED, *REFUSED])
+    for name in theirs:
+        if name in ACCEPTED:
+            given = {"dataset": Indices(), name: ACCEPTED[name], "tensors": False}
+            assert len(list(DataLoader(**given))) > 0
+        else:
+            with pytest.raises(DataError, match=f"{name} does not apply: .*leave it out"):
+                DataLoader(Indices(), **{name: REFUSED[name]})
 
 
 def test_a_worker_init_fn_is_called_once_and_for_each_shard(pipeline: ModuleType) -> None:
@@ -404,8 +448,45 @@ def test_torchs_samplers_are_taken_for_what_they_do(pipeline: ModuleType) -> Non
     sampler = data.RandomSampler(dataset, generator=generator)
     assert read(dataset, sampler=sampler) == read(dataset, shuffle=True, seed=3)
     assert read(dataset, sampler=data.SequentialSampler(dataset)) == read(dataset)
-    with pytest.raises(DataError, match="got a WeightedRandomSampler: write a function"):
-        DataLoader(dataset, sampler=data.WeightedRandomSampler([1.0], 1))
+
+
+def test_with_data_hosts_a_sampler_object_is_answered_with_the_function_to_write(
+    pipeline: ModuleType, ml: Path
+) -> None:
+    data = pytest.importorskip("torch.utils.data")
+    declare_data_hosts(ml)
+    sampler = data.WeightedRandomSampler([0.5, 0.5], 100, replacement=True)
+    with pytest.raises(DataError) as caught:
+        DataLoader(pipeline.Digits, 2, sampler=sampler)
+    name = pipeline.__name__
+    assert str(caught.value).endswith(
+        f"write a function in the dataset's module, {name}.py: def order(length, epoch, seed): "
+        "return WeightedRandomSampler(weights=..., num_samples=100); "
+        f'and here: sampler="{name}:order"'
+    )
+
+
+def test_a_function_may_return_a_sampler_of_torch(pipeline: ModuleType) -> None:
+    data = pytest.importorskip("torch.utils.data")
+    pipeline.__dict__["order"] = lambda length, epoch, seed: data.SubsetRandomSampler(range(length))
+    options = {"sampler": f"{pipeline.__name__}:order", "collate_fn": None}
+    batches = read(pipeline.Digits, **options)
+    assert len(batches) == 2
+    assert read(pipeline.Digits, **options) == batches
+
+
+def test_instances_of_one_class_have_streams_of_their_own(
+    pipeline: ModuleType, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = pytest.importorskip("torch.utils.data")
+    halves = data.random_split(pipeline.Digits(size=400), [0.5, 0.5])
+    for dataset in (pipeline.Digits(size=3), pipeline.Digits(size=9), *halves):
+        list(DataLoader(dataset, tensors=False))
+    events = filter(None, map(parse_event, capfd.readouterr().err.splitlines()))
+    streams = [fields["stream"] for name, fields in events if name == "data_epoch"]
+    digits = f"{pipeline.__name__}:Digits"
+    assert streams[:2] == [f"{digits}(size=3, len=3)", f"{digits}(size=9, len=9)"]
+    assert len(set(streams)) == 4
 
 
 def test_a_distributed_sampler_shares_among_ranks_and_sets_the_epoch(pipeline: ModuleType) -> None:

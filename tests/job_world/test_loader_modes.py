@@ -22,7 +22,8 @@ import pytest
 from modes import MODES_PIPELINE
 
 from launcher.data import DataLoader
-from launcher.data.order.sample_order import batched_order, sampled_order
+from launcher.data.order.batch_plan import sampled
+from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError, SampleError
 from launcher.shared import parse_event
 
@@ -155,8 +156,10 @@ def test_torchs_own_samplers_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "    return BatchSampler(weighted(length, epoch, seed), 4, drop_last=False)\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert len(sampled_order("torch_samplings:weighted", 0, 0, 10)) == 30
-    order = batched_order("torch_samplings:batched", 0, 0, 10)
+    spec = StreamSpec(name="s", dataset="p:set", sampler="torch_samplings:weighted")
+    assert len(sampled(spec, 0, 10)) == 30
+    spec = StreamSpec(name="s", dataset="p:set", batch_sampler="torch_samplings:batched")
+    order = sampled(spec, 0, 10)
     assert len(order) == 8
     assert len(order.ids) == 30
     assert set(order.ids.tolist()) <= set(range(10))
@@ -385,7 +388,7 @@ def test_a_wait_for_data_is_said_in_the_log(first: str) -> None:
         ({"batch_size": None, "drop_last": True}, "batch_size=None excludes drop_last"),
         ({"batch_size": None, "on_error": "skip"}, "batch_size=None excludes on_error='skip'"),
         ({"collate_fn": len}, "a collate_fn is named, as in 'p:len', .* got a builtin_function"),
-        ({"sampler": [1, 2]}, "a sampler is named, as in 'p:function'.*got a list"),
+        ({"sampler": 7}, "a function, named as in .p:function.; got a int: write a function of"),
         ({"collate_fn": "collate"}, "'collate' is not a collate_fn reference"),
         (
             {"collate_fn": "os:system"},

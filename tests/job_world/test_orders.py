@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.data.loader_state import LoaderProgress, read_state, write_state
-from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan
+from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan, sampled
 from launcher.data.order.sample_order import sampled_order
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError
@@ -212,14 +212,17 @@ def test_a_state_stays_small_however_long_the_epoch() -> None:
 
 
 def test_the_length_of_an_epoch_may_vary() -> None:
-    lengths = [len(sampled_order("samplings:twice_the_odd", epoch, 0, 10)) for epoch in range(4)]
+    spec = StreamSpec(name="s", dataset="samplings:set", sampler="samplings:twice_the_odd")
+    lengths = [len(sampled(spec, epoch, 10)) for epoch in range(4)]
     assert lengths == [15, 14, 13, 15]
 
 
 def test_global_random_numbers_of_a_sampler_are_the_same_on_every_host() -> None:
     def drawn(epoch: int, seed: int) -> list[int]:
         sampled_order.cache_clear()  # as another process
-        return sampled_order("samplings:by_global_chance", epoch, seed, 1000).ids.tolist()
+        name = "samplings:by_global_chance"
+        spec = StreamSpec(name="s", dataset="samplings:set", sampler=name, seed=seed)
+        return sampled(spec, epoch, 1000).ids.tolist()
 
     assert drawn(0, 0) == drawn(0, 0)
     assert drawn(0, 0) != drawn(1, 0) != drawn(1, 1)

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from hosts import Hosts
 
-from launcher.data.order.served_code import ServedCode, has_main_guard
+from launcher.data.order.served_code import ServedCode
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError
 from launcher.shared import Launch
+from launcher.shared.main_guard import has_main_guard
 
 MakeHosts = Callable[..., Hosts]
 

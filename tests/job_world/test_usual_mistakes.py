@@ -171,11 +171,17 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], str, str, str]] = {
         "the collate_fn .*:collates_two .*samples 0",
         "it is called with a list of samples alone",
     ),
-    "a list of ids as sampler": (
-        lambda p: read(p.Numbers, sampler=[3, 1, 2]),
-        "got a list",
+    "an iterator as sampler": (
+        lambda p: read(p.Numbers, sampler=iter([3, 1, 2])),
+        "got a list_iterator",
         "a sampler",
         "write a function of (length, epoch, seed) that returns the ids",
+    ),
+    "a sampler of another dataset": (
+        lambda p: read(p.Numbers, sampler=[3, 10]),
+        "the sample id 10",
+        "list(...) gave",
+        "the dataset has 10 samples, 0 to 9",
     ),
     "a sampler and shuffle": (
         lambda p: read(p.Numbers, sampler=p.forgets_return, shuffle=True),

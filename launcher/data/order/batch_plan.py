@@ -10,7 +10,7 @@ world changes size.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from launcher.data.order import sample_order
@@ -172,12 +172,15 @@ class BatchPlan:
             return sample_order.SampleOrder(
                 sample_order.epoch_order(spec.seed, self.epoch, self.length, spec.shuffle)
             )
-        return self._checked(sampled(spec, self.epoch, self.dataset_length or 0))
+        return self._checked(self._sampled(use_cache=True))
 
     def check_sampler(self) -> None:
         """Call the sampler again; raises DataError when it does not return the same order."""
         if self.spec.is_sampled:
-            self._checked(sampled(self.spec, self.epoch, self.dataset_length or 0, use_cache=False))
+            self._checked(self._sampled(use_cache=False))
+
+    def _sampled(self, *, use_cache: bool) -> sample_order.SampleOrder:
+        return sampled(self.spec, self.epoch, self.dataset_length or 0, use_cache=use_cache)
 
     def _checked(self, order: sample_order.SampleOrder) -> sample_order.SampleOrder:
         if order.digest != self.digest:
@@ -258,6 +261,16 @@ class BatchPlan:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class DrawnPlan(BatchPlan):
+    """A plan with the order that an object of this process has drawn; it cannot be sent."""
+
+    drawn: sample_order.SampleOrder
+
+    def _sampled(self, *, use_cache: bool) -> sample_order.SampleOrder:
+        return self.drawn
+
+
 def check_not_empty(plan: BatchPlan) -> None:
     """Raise DataError for an epoch without a step, unless the stream may be empty."""
     if plan.steps or plan.spec.allow_empty or plan.position or plan.done:
@@ -285,17 +298,37 @@ def sampled(
     spec: StreamSpec, epoch: int, dataset_length: int, *, use_cache: bool = True
 ) -> sample_order.SampleOrder:
     """Return the order of an epoch from the user's function, by default from its cache."""
-    order = sample_order.sampled_order if spec.batch_sampler is None else sample_order.batched_order
-    reference = spec.sampler or spec.batch_sampler
-    assert reference is not None  # callers pass sampled streams only
-    call = order if use_cache else order.__wrapped__
-    return call(reference, epoch, spec.seed, dataset_length)
+    order = sample_order.sampled_order
+    return (order if use_cache else order.__wrapped__)(sampler_call(spec, epoch, dataset_length))
+
+
+def sampler_call(spec: StreamSpec, epoch: int, dataset_length: int) -> sample_order.SamplerCall:
+    """Return the call of a stream's sampler or batch_sampler in an epoch."""
+    return sample_order.SamplerCall(
+        name=str(spec.sampler or spec.batch_sampler),
+        what="sampler" if spec.batch_sampler is None else "batch_sampler",
+        length=dataset_length,
+        epoch=epoch,
+        seed=spec.seed,
+    )
+
+
+#: Returns the order of an epoch from an object of this process.
+Draw = Callable[[sample_order.SamplerCall], sample_order.SampleOrder]
 
 
 def make_plan(
-    spec: StreamSpec, dataset_length: int, resume_point: ResumePoint, *, rank: int, world: int
+    spec: StreamSpec,
+    dataset_length: int,
+    resume_point: ResumePoint,
+    *,
+    rank: int,
+    world: int,
+    draw: Draw | None = None,
 ) -> BatchPlan:
     """Plan the batches of a rank from a resume point on; calls the stream's sampler if it has one.
+
+    draw: in place of the stream's sampler.
 
     Raises DataError when the epoch differs from the one that the resume point was saved in.
     """
@@ -304,7 +337,7 @@ def make_plan(
             f"{spec.dataset} is map-style: shards=, steps= and the states of iterable datasets do "
             "not apply to it"
         )
-    order = sampled(spec, resume_point.epoch, dataset_length) if spec.is_sampled else None
+    order = _order_of(spec, resume_point.epoch, dataset_length, draw)
     length = dataset_length if order is None else len(order)
     digest = "" if order is None else order.digest
     if resume_point.length is not None and (resume_point.length, resume_point.digest) != (
@@ -317,7 +350,10 @@ def make_plan(
             f"samples or batches, which now has {length}: the {what} has changed, so the epoch "
             f"cannot be resumed; set_epoch({resume_point.epoch + 1}) starts the next one"
         )
-    return BatchPlan(
+    make: Callable[..., BatchPlan] = BatchPlan
+    if draw is not None and order is not None:
+        make = functools.partial(DrawnPlan, drawn=order)
+    return make(
         spec=spec,
         length=length,
         epoch=resume_point.epoch,
@@ -329,3 +365,14 @@ def make_plan(
         dataset_length=None if order is None else dataset_length,
         digest=digest,
     )
+
+
+def _order_of(
+    spec: StreamSpec, epoch: int, dataset_length: int, draw: Draw | None
+) -> sample_order.SampleOrder | None:
+    """Return the order that a sampler gives; None for a stream without one."""
+    if not spec.is_sampled:
+        return None
+    if draw is None:
+        return sampled(spec, epoch, dataset_length)
+    return draw(sampler_call(spec, epoch, dataset_length))

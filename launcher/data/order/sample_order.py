@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,42 +78,58 @@ def epoch_order(seed: int, epoch: int, length: int, shuffle: bool) -> Ids:
     return order
 
 
-@functools.lru_cache(maxsize=_ORDERS)
-def sampled_order(sampler: str, epoch: int, seed: int, length: int) -> SampleOrder:
-    """Return the order that a sampler gives; raises DataError if it fails or gives invalid ids."""
-    return SampleOrder(_checked(_called(sampler, "sampler", length, epoch, seed), sampler, length))
+@dataclass(frozen=True, kw_only=True)
+class SamplerCall:
+    """One call of a user's sampler.
+
+    name: of the sampler, in messages. what: "sampler" or "batch_sampler".
+    """
+
+    name: str
+    what: str
+    length: int
+    epoch: int
+    seed: int
+
+    def order(self, draw: Callable[[], Any]) -> SampleOrder:
+        """Return the order of the ids, or of the batches of ids, that `draw` returns.
+
+        Sets the process's random states, the same on every host. Raises DataError if `draw` fails
+        or returns invalid ids.
+        """
+        seeding.seed_everything(seeding.sample_seed(self.seed, self.epoch, 0, purpose=b"order"))
+        try:
+            given = draw()
+            drawn = np.asarray(given) if hasattr(given, "__array__") else list(given)
+        except (Exception, SystemExit) as error:  # the user's code may raise anything
+            raise DataError(
+                f"the {self.what} {self.name} raised {error_repr(error)}; it is called as "
+                f"{self.what}(length={self.length}, epoch={self.epoch}, seed={self.seed}), with "
+                f"positional arguments, or is an object that gives ids\n{latest_traceback()}"
+            ) from error
+        if self.what == "sampler":
+            return SampleOrder(_checked(drawn, self.name, self.length))
+        return self._in_batches([_checked(batch, self.name, self.length) for batch in drawn])
+
+    def _in_batches(self, batches: list[Ids]) -> SampleOrder:
+        if empty := [number for number, batch in enumerate(batches) if len(batch) == 0]:
+            raise DataError(
+                f"the batch_sampler {self.name} gave an empty batch (number {empty[0]} of epoch "
+                f"{self.epoch}): leave it out"
+            )
+        bounds = np.cumsum([0, *map(len, batches)], dtype=np.int64)
+        return SampleOrder(np.concatenate([np.empty(0, np.int64), *batches]), bounds)
 
 
 @functools.lru_cache(maxsize=_ORDERS)
-def batched_order(batch_sampler: str, epoch: int, seed: int, length: int) -> SampleOrder:
-    """Return the order that a batch_sampler gives; raises DataError as `sampled_order` does."""
-    batches = [
-        _checked(batch, batch_sampler, length)
-        for batch in _called(batch_sampler, "batch_sampler", length, epoch, seed)
-    ]
-    if empty := [number for number, batch in enumerate(batches) if len(batch) == 0]:
-        raise DataError(
-            f"the batch_sampler {batch_sampler} gave an empty batch (number {empty[0]} of epoch "
-            f"{epoch}): leave it out"
-        )
-    bounds = np.cumsum([0, *map(len, batches)], dtype=np.int64)
-    return SampleOrder(np.concatenate([np.empty(0, np.int64), *batches]), bounds)
+def sampled_order(call: SamplerCall) -> SampleOrder:
+    """Return the order that the function of a call's name gives.
 
-
-def _called(reference: str, what: str, length: int, epoch: int, seed: int) -> Any:
-    """Call a user's sampler with global random states that are the same on every host."""
-    function = user_code.resolve(reference, what)
-    try:
-        with seeding.preserve_random_states():
-            seeding.seed_everything(seeding.sample_seed(seed, epoch, 0, purpose=b"order"))
-            given = function(length, epoch, seed)
-            return np.asarray(given) if hasattr(given, "__array__") else list(given)
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise DataError(
-            f"the {what} {reference} raised {error_repr(error)}; it is called as "
-            f"{what}(length={length}, epoch={epoch}, seed={seed}), with positional arguments\n"
-            f"{latest_traceback()}"
-        ) from error
+    Raises DataError if it fails or gives invalid ids.
+    """
+    function = user_code.resolve(call.name, call.what)
+    with seeding.preserve_random_states():
+        return call.order(lambda: function(call.length, call.epoch, call.seed))
 
 
 def _checked(ids: object, reference: str, length: int) -> Ids:

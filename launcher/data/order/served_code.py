@@ -7,7 +7,6 @@ defined there, or be the class of a dataset.
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
@@ -16,6 +15,7 @@ from launcher.data.order import user_code
 from launcher.data.order.dataset_arguments import without_arguments
 from launcher.data.order.streams import FUNCTIONS, StreamSpec
 from launcher.errors import DataError
+from launcher.shared.main_guard import has_main_guard
 
 
 def is_listed(dataset: str, datasets: Collection[str]) -> bool:
@@ -112,32 +112,13 @@ class ServedCode:
 
     def _check_guard(self, module: str, reference: str, what: str) -> None:
         """Raise DataError if importing the training script would start the training."""
-        if self._script is None or module != ".".join(self._script.with_suffix("").parts):
+        if self._script is None:
             return
         file = self._code / self._script
-        if file.is_file() and not has_main_guard(file.read_text()):
+        if self._file(module) == file and not has_main_guard(file.read_text()):
             raise DataError(
                 f"the {what} {reference!r} is in the training script {self._script}, which has no "
                 "main guard, so that data hosts would train when they import it: put what the "
                 'script does under if __name__ == "__main__": at its end, or move the '
                 f"{what} into a module of its own"
             )
-
-
-def has_main_guard(source: str) -> bool:
-    """Return whether a script has an `if __name__ == "__main__":` at its top level.
-
-    >>> has_main_guard('if "__main__" == __name__: main()')
-    True
-    """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return True  # importing it says what is wrong
-    return any(isinstance(each, ast.If) and _asks_for_main(each.test) for each in tree.body)
-
-
-def _asks_for_main(test: ast.expr) -> bool:
-    names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
-    texts = {node.value for node in ast.walk(test) if isinstance(node, ast.Constant)}
-    return "__name__" in names and "__main__" in texts

@@ -14,6 +14,7 @@ from launcher.client.spec.rules import (
     interruption_rules,
     limit_rules,
     machine_rules,
+    main_guard_rules,
     mount_rules,
     observation_rules,
     requirements_rules,
@@ -78,6 +79,7 @@ def check(spec: JobSpec, files: SourceFiles, where: Where | None = None) -> tupl
     of_files: Sequence[Problem] = ()
     try:
         found += source_rules.find_problems_in(readable, files, known=judged)
+        found += main_guard_rules.find_problems_in(readable, files, known=judged)
         found += command_rules.find_problems_in(readable, files, known=judged)
         found += requirements_rules.find_problems_in(readable, files, known=judged)
     except SpecError as error:  # the files themselves cannot be packed

@@ -1,0 +1,103 @@
+"""The code that makes an instance once more, as far as its attributes show its arguments."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from pathlib import PurePath
+
+from launcher.data.order.dataset_arguments import ChannelPath, channel_of, wrong_values
+
+#: Characters of one argument; longer ones are data rather than settings.
+_VALUE_LIMIT = 100
+_UNKNOWN = "..."
+
+
+def constructor_code(instance: object) -> dict[str, str] | None:
+    """Return the code of each argument that is not the default; None if they have no names.
+
+    An argument that no attribute has, or that is no JSON value, is "...".
+    """
+    values = _constructor_values(instance)
+    return None if values is None else {name: _code(value) for name, value in values.items()}
+
+
+def call_code(instance: object) -> str:
+    """Return the code of the call that makes an instance.
+
+    >>> class Digits:
+    ...     def __init__(self, size, root):
+    ...         self.size, self._root = size, object()
+    >>> call_code(Digits(224, "data"))
+    'Digits(size=224, root=...)'
+    """
+    arguments = constructor_code(instance)
+    written = _UNKNOWN if arguments is None else _written(arguments)
+    return f"{type(instance).__name__}({written})"
+
+
+def describe_instance(instance: object) -> str:
+    """Return text that differs where instances of one class differ in arguments or length.
+
+    >>> describe_instance([1, 2, 3])
+    'len=3'
+    """
+    values = _constructor_values(instance) or {}
+    described = {name: _described(value) for name, value in values.items()}
+    if isinstance(length := _length(instance), int):
+        described["len"] = str(length)
+    return _written(described)
+
+
+def _written(arguments: dict[str, str]) -> str:
+    return ", ".join(f"{name}={code}" for name, code in arguments.items())
+
+
+def _constructor_values(instance: object) -> dict[str, object] | None:
+    """Return the arguments that are not the default, by name, from the attributes of that name."""
+    try:
+        parameters = inspect.signature(type(instance)).parameters
+    except (TypeError, ValueError):  # some classes of C modules have none
+        return None
+    found, attributes = {}, getattr(instance, "__dict__", {})
+    for name, parameter in parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            return None
+        value = attributes.get(name, attributes.get(f"_{name}", parameter.empty))
+        if parameter.default is not parameter.empty and _is_same(value, parameter.default):
+            continue
+        found[name] = value
+    return found
+
+
+def _is_same(value: object, default: object) -> bool:
+    return value is default or (type(value) is type(default) and repr(value) == repr(default))
+
+
+def _code(value: object) -> str:
+    if isinstance(value, PurePath):
+        value = str(value)
+    if isinstance(value, str) and (place := channel_of(value)) is not None:
+        return f"launcher.data.{place!r}"
+    if isinstance(value, ChannelPath):
+        return f"launcher.data.{value!r}"
+    if value is inspect.Parameter.empty or wrong_values(value):
+        return _UNKNOWN
+    return code if len(code := repr(value)) <= _VALUE_LIMIT else _UNKNOWN
+
+
+def _described(value: object) -> str:
+    """Return the code of a value; of a long one, the digest."""
+    code = _code(value)
+    if code != _UNKNOWN or not isinstance(value, str | list | tuple | dict):
+        return code
+    return f"...{hashlib.blake2b(repr(value).encode(), digest_size=4).hexdigest()}"
+
+
+def _length(instance: object) -> object:
+    try:
+        return len(instance)  # type: ignore[arg-type] # it may have none
+    except Exception:  # noqa: BLE001 - the user's code may raise anything
+        return None

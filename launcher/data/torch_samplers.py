@@ -1,0 +1,168 @@
+"""Sampler objects as torch's DataLoader takes them: torch's own, a script's, or lists of ids.
+
+SequentialSampler, RandomSampler and DistributedSampler become settings of the loader. Others are
+iterated in the script's process, once per epoch, with random numbers of (seed, epoch).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.data.order import seeding
+from launcher.data.order.sample_order import SampleOrder, SamplerCall
+from launcher.errors import DataError
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorchSampler:
+    """The loader's arguments that do what a sampler object does.
+
+    epoch: returns the epoch that the script has set; None if it cannot be set. drawn: the orders of
+    an object that is iterated.
+    """
+
+    shuffle: bool = False
+    seed: int | None = None
+    rank: int | None = None
+    world_size: int | None = None
+    uneven: str | None = None
+    epoch: Callable[[], int] | None = None
+    drawn: DrawnOrders | None = None
+
+    def settings(self, *, shuffle: bool, seed: int, uneven: str) -> dict[str, Any]:
+        """Return the stream's settings with those of the sampler, which win.
+
+        Raises DataError for shuffle=True beside a sampler that shuffles, as torch does.
+        """
+        if shuffle and self.shuffle:
+            raise DataError("sampler excludes shuffle: leave the sampler out, shuffle=True is it")
+        return {
+            "shuffle": shuffle or self.shuffle,
+            "seed": seed if self.seed is None else self.seed,
+            "uneven": self.uneven or uneven,
+        }
+
+    def share(self, rank: int | None, world_size: int | None) -> tuple[int | None, int | None]:
+        """Return this reader's rank and world size, by default the sampler's."""
+        return (
+            self.rank if rank is None else rank,
+            self.world_size if world_size is None else world_size,
+        )
+
+    def current_epoch(self) -> int | None:
+        """Return the epoch that the script has set on the sampler, if it has epochs."""
+        return None if self.epoch is None else self.epoch()
+
+
+class DrawnOrders:
+    """The order of each epoch, drawn from a sampler or batch sampler object."""
+
+    def __init__(self, sampler: Any, what: str) -> None:
+        self.sampler, self.what = sampler, what
+        self.name = f"{type(sampler).__module__}:{type(sampler).__qualname__}(...)"
+        self._parts = list(_nested(sampler))
+        generators = (getattr(part, "generator", None) for part in self._parts)
+        self._seeds = {each: each.initial_seed() for each in generators if each is not None}
+        self._latest: tuple[SamplerCall, SampleOrder] | None = None
+
+    def __call__(self, call: SamplerCall) -> SampleOrder:
+        """Return the order of an epoch, drawn once until `redraw`; raises DataError."""
+        if self._latest is None or self._latest[0] != call:
+            with seeding.preserve_random_states(), self._at(call.epoch):
+                self._latest = (call, call.order(lambda: iter(self.sampler)))
+        return self._latest[1]
+
+    def redraw(self) -> None:
+        """Draw the next order anew, since the script may have changed the sampler."""
+        self._latest = None
+
+    @contextlib.contextmanager
+    def _at(self, epoch: int) -> Iterator[None]:
+        """Set the epoch and the generators of the sampler, and restore them."""
+        epochs = [(part, part.epoch) for part in self._parts if _has_epoch(part)]
+        states = {generator: generator.get_state() for generator in self._seeds}
+        for part, _ in epochs:
+            part.set_epoch(epoch)
+        for generator, seed in self._seeds.items():
+            generator.manual_seed(seeding.sample_seed(seed, epoch, 0, purpose=b"order"))
+        try:
+            yield
+        finally:
+            for part, before in epochs:
+                part.set_epoch(before)
+            for generator, state in states.items():
+                generator.set_state(state)
+
+
+def read_sampler(sampler: Any, what: str, home: str) -> TorchSampler:
+    """Return the meaning of a sampler object; raises DataError for one that has none here."""
+    if what == "sampler" and (settings := _as_settings(sampler)) is not None:
+        return settings
+    if not hasattr(sampler, "__iter__") or hasattr(sampler, "__next__"):
+        raise DataError(_unknown(sampler, what, home))
+    for part in _nested(sampler):
+        if getattr(part, "num_replicas", 1) != 1:
+            raise DataError(
+                f"the {what} {type(part).__name__} shares the samples among "
+                f"num_replicas={part.num_replicas} ranks, as the loader does once more: make it "
+                "with num_replicas=1, rank=0, or write a function of (length, epoch, seed) that "
+                "returns the ids of all ranks"
+            )
+    followed = next((part for part in _nested(sampler) if _has_epoch(part)), None)
+    return TorchSampler(
+        drawn=DrawnOrders(sampler, what),
+        epoch=None if followed is None else lambda: int(followed.epoch),
+    )
+
+
+def _as_settings(sampler: Any) -> TorchSampler | None:
+    """Return the loader's own arguments for a sampler that means no more than these."""
+    torch_data = sys.modules.get("torch.utils.data")
+    if torch_data is None:
+        return None
+    kind = type(sampler)
+    if kind is torch_data.SequentialSampler:
+        return TorchSampler()
+    if (
+        kind is torch_data.RandomSampler
+        and not sampler.replacement
+        and sampler._num_samples is None
+    ):
+        generator = sampler.generator
+        seed = None if generator is None else generator.initial_seed()
+        return TorchSampler(shuffle=True, seed=seed)
+    if kind is torch_data.DistributedSampler:
+        return TorchSampler(
+            shuffle=sampler.shuffle,
+            seed=sampler.seed,
+            rank=sampler.rank,
+            world_size=sampler.num_replicas,
+            uneven="drop" if sampler.drop_last else "pad",
+            epoch=lambda: int(sampler.epoch),
+        )
+    return None
+
+
+def _nested(sampler: Any) -> Iterator[Any]:
+    """Yield a sampler and those that it cuts into batches or wraps."""
+    while sampler is not None:
+        yield sampler
+        sampler = getattr(sampler, "sampler", None)
+
+
+def _has_epoch(sampler: object) -> bool:
+    return hasattr(sampler, "set_epoch") and isinstance(getattr(sampler, "epoch", None), int)
+
+
+def _unknown(sampler: object, what: str, home: str) -> str:
+    returns = "batches of ids" if what == "batch_sampler" else "the ids of an epoch in order"
+    kind = type(sampler).__name__
+    return (
+        f"a {what} is an object that can be iterated again in each epoch, or a function, named as "
+        f"in '{home}:function'; got a {kind}: write a function of (length, epoch, seed) that "
+        f"returns {returns}"
+    )
