@@ -7,7 +7,9 @@ world is tested against the contract and in interpreters that have nothing but n
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -18,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +28,9 @@ from pathlib import Path
 
 from launcher.shared import (
     ADDRESSES_VARIABLE,
+    BUNDLE_CODE,
     BUNDLE_FILE,
+    BUNDLE_LIBRARY,
     CPUS_VARIABLE,
     DOCUMENT_FILE,
     JOB_WORLD,
@@ -178,6 +183,7 @@ class Hosts:
         shutil.copy(REPOSITORY / "entrypoints" / LAUNCH_SCRIPT, code)
         (code / DOCUMENT_FILE).write_text(self.document.to_json())
         self._write_bundle(code / BUNDLE_FILE)
+        (paths.root / BUNDLE_LIBRARY).symlink_to(_library())
         group = next(group for group, hosts in self.members.items() if name in hosts)
         write = {
             "resourceconfig.json": {
@@ -199,17 +205,33 @@ class Hosts:
         return Host(name, paths, self.folder / name / "log")
 
     def _write_bundle(self, path: Path) -> None:
+        """Pack the user's code; ours is there already."""
         staged = path.parent / "staged"
-        staged.mkdir()
         for name, text in self.files.items():
             (staged / name).parent.mkdir(parents=True, exist_ok=True)
             (staged / name).write_text(text)
         with tarfile.open(path, "w:gz") as archive:
-            archive.add(staged, "code")
-            for part in JOB_WORLD:
-                if (source := REPOSITORY / "launcher" / part).exists():
-                    archive.add(source, f"lib/launcher/{part}")
+            archive.add(staged, BUNDLE_CODE)
         shutil.rmtree(staged)
+
+
+@functools.cache
+def _library() -> Path:
+    """Copy the job world to where all hosts of this process find it.
+
+    A bundle of a real job has it. To pack, unpack and compile it takes a second of processor time
+    for each host, which the bytecode that the first hosts leave here saves the others.
+    """
+    library = Path(tempfile.mkdtemp(prefix="job-world-"))
+    atexit.register(shutil.rmtree, library, ignore_errors=True)
+    for part in JOB_WORLD:
+        source, target = REPOSITORY / "launcher" / part, library / "launcher" / part
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        elif source.exists():
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy(source, target)
+    return library
 
 
 @contextlib.contextmanager
