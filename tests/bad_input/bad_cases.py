@@ -206,7 +206,7 @@ def _case(section: str, rule: str, shown: str, put: Callable[[Door], None]) -> C
 
 
 def _file(stem: str) -> Callable[[Door], None]:
-    return lambda door: door.run(f"{stem}.yaml", "--local")
+    return lambda door: door.run(door.copy_job(f"{stem}.yaml"), "--local")
 
 
 def _change(change: str) -> Callable[[Door], None]:

@@ -45,10 +45,23 @@ class Outcome:
     left_processes: tuple[str, ...]
 
 
+class Outcomes(dict[str, Outcome]):
+    """Every case, put to its door once, when its outcome is first asked for.
+
+    So the processes among which pytest-xdist divides the tests do not each put all of them.
+    """
+
+    def __init__(self, folders: pytest.TempPathFactory) -> None:
+        self._folders = folders
+
+    def __missing__(self, name: str) -> Outcome:
+        self[name] = _put(CASES[name], self._folders.mktemp("case"))
+        return self[name]
+
+
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
-    """Every case, put to its door once."""
-    return {name: _put(case, tmp_path_factory.mktemp("case")) for name, case in CASES.items()}
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+    return Outcomes(tmp_path_factory)
 
 
 def _put(case: Case, root: Path) -> Outcome:
@@ -102,11 +115,10 @@ def _processes_mentioning(text: str) -> Iterator[str]:
                 continue  # it has ended, or is another user's
 
 
-def _page(outcomes: dict[str, Outcome]) -> str:
+def _page(outcomes: Outcomes) -> str:
     sections: dict[str, list[str]] = {}
-    for name, outcome in outcomes.items():
-        rows = sections.setdefault(CASES[name].section, [])
-        rows += _rows(CASES[name], outcome)
+    for name, case in CASES.items():
+        sections.setdefault(case.section, []).extend(_rows(case, outcomes[name]))
     parts = [f"## {section}\n\n{TITLES}\n" + "\n".join(rows) for section, rows in sections.items()]
     return "\n".join([HEAD, *(f"{part}\n" for part in parts)])
 
@@ -130,7 +142,7 @@ def _text(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_refused_and_nothing_is_created(name: str, outcomes: dict[str, Outcome]) -> None:
+def test_refused_and_nothing_is_created(name: str, outcomes: Outcomes) -> None:
     outcome = outcomes[name]
     assert outcome.told
     assert all(each.what for each in outcome.told)
@@ -138,7 +150,7 @@ def test_refused_and_nothing_is_created(name: str, outcomes: dict[str, Outcome])
     assert outcome.left_processes == ()
 
 
-def test_the_page_says_what_is_really_said(outcomes: dict[str, Outcome]) -> None:
+def test_the_page_says_what_is_really_said(outcomes: Outcomes) -> None:
     made = _page(outcomes)
     if os.environ.get("UPDATE_GOLDEN"):
         PAGE.write_text(made, encoding="utf-8")
