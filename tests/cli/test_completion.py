@@ -1,4 +1,4 @@
-"""What TAB offers, asked of the real command as shells ask it."""
+"""What TAB offers, asked of the command as shells ask it."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from click.testing import CliRunner
 
 from launcher.client.cli import main
 from launcher.client.cli.verbs import VERBS
@@ -55,30 +56,48 @@ def jobs(terminal, home_with_jobs):
     shutil.copytree(home_with_jobs, terminal.home, symlinks=True)
 
 
+@pytest.fixture(autouse=True)
+def in_the_folder(terminal, monkeypatch):
+    """Shells ask from the folder of the job file."""
+    monkeypatch.chdir(terminal.folder)
+
+
 def ask(terminal, shell, *words):
-    """The answer of the real command to a shell; the last word is the incomplete one."""
-    before, last = words[:-1], words[-1]
-    variables = {
-        "bash": {"COMP_WORDS": "\n".join(["launcher", *words]), "COMP_CWORD": str(len(words))},
-        "zsh": {"COMP_WORDS": " ".join(["launcher", *words]), "COMP_CWORD": str(len(words))},
-        "fish": {"COMP_WORDS": " ".join(["launcher", *before, last]), "COMP_CWORD": last},
-    }[shell]
+    """The answer to a shell; the last word is the incomplete one."""
+    result = CliRunner(env=terminal.environment | variables_of(shell, words)).invoke(
+        main, prog_name="launcher", catch_exceptions=False
+    )
+    assert result.stderr == ""
+    return offers(shell, result.stdout)
+
+
+def ask_process(terminal, shell, *words):
+    """The answer of the command as a process of its own."""
     answer = subprocess.run(
         [sys.executable, "-m", "launcher"],
-        env={
-            **os.environ,
-            **terminal.environment,
-            **variables,
-            "_LAUNCHER_COMPLETE": f"{shell}_complete",
-        },
-        cwd=terminal.folder,
+        env={**os.environ, **terminal.environment, **variables_of(shell, words)},
         capture_output=True,
         text=True,
         timeout=SECONDS,
         check=True,
     )
     assert answer.stderr == ""
-    lines = answer.stdout.strip("\n").splitlines()
+    return offers(shell, answer.stdout)
+
+
+def variables_of(shell, words):
+    """What a shell's own script sets; fish has the incomplete word apart."""
+    line = ["launcher", *words]
+    asked = {
+        "bash": {"COMP_WORDS": "\n".join(line), "COMP_CWORD": str(len(words))},
+        "zsh": {"COMP_WORDS": " ".join(line), "COMP_CWORD": str(len(words))},
+        "fish": {"COMP_WORDS": " ".join(line), "COMP_CWORD": words[-1]},
+    }[shell]
+    return {**asked, "_LAUNCHER_COMPLETE": f"{shell}_complete"}
+
+
+def offers(shell, stdout):
+    lines = stdout.strip("\n").splitlines()
     if shell == "bash":
         return [line.removeprefix("plain,") for line in lines]
     if shell == "zsh":
@@ -91,8 +110,8 @@ SHELLS = pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 
 @SHELLS
 def test_verbs(terminal, shell):
-    assert ask(terminal, shell, "") == list(VERBS)
-    assert ask(terminal, shell, "st") == ["status", "stop"]
+    assert ask_process(terminal, shell, "") == list(VERBS)
+    assert ask_process(terminal, shell, "st") == ["status", "stop"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
