@@ -1,7 +1,7 @@
 """The lines of all hosts come out by time, each once, however late they can be seen."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from printed import Printed, PrintedLog
 
@@ -36,7 +36,7 @@ def printed_logs(draw):
     return lines, delay
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(printed_logs(), st.lists(st.floats(0, 130), max_size=12), st.integers(1, 60))
 def test_every_line_once_and_by_time_whatever_the_delays(made, looks, buffered):
     lines, delay = made

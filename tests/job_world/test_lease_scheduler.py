@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launcher.data.dispatcher.epoch_reads import (
@@ -202,7 +202,7 @@ class Simulation:
         assert ahead <= max(INITIAL_WINDOW, BUDGET // self.size)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.integers(0, 10**6),
     st.integers(1, 60),

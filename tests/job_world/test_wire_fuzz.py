@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from batches import TYPES, Box, Point, bytes_of, frame_of, start_of, view_of
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import mutated
 from test_messages import PLAN, WIRE
@@ -216,7 +216,7 @@ trees = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trees, st.sampled_from([None, True, False]))
 def test_any_json_is_a_batch_or_refused(tree: Any, tensors: bool | None) -> None:
     arrays = [np.arange(3, dtype=dtype) for dtype in ("u1", "<i2", "<f4")]
@@ -323,7 +323,7 @@ proofs = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=200) | proofs)
 def test_bytes_are_no_answer_to_the_challenge(data: bytes) -> None:
     here, there = socket.socketpair()
