@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
-import secrets
 import time
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime.event_log import emit
 from launcher.runtime.wait_marks import wait_for_data, wait_for_first_contact
 from launcher.shared.backoff import backoff
+from launcher.shared.system_entropy import token_hex
 
 #: Seconds for this host's receiver to open its socket; it starts at the same time as the ranks.
 _RECEIVER_START_TIMEOUT = 60.0
@@ -140,7 +140,7 @@ class ServiceSource:
         reading: int = 0,
     ) -> _ReceivedRun:
         rank = int(os.environ.get("RANK", rank))
-        name = f"{rank}-{plan.epoch}-{secrets.token_hex(6)}"
+        name = f"{rank}-{plan.epoch}-{token_hex(6)}"
         run = _ReceivedRun(name, plan, f"a batch of {plan.spec.name}")
         self._runs[run.name] = run
         self._send(

@@ -13,12 +13,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-import secrets
 import socket
 import time
 from typing import TYPE_CHECKING
 
 from launcher.errors import AuthenticationError
+from launcher.shared.system_entropy import token_hex
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,7 +33,7 @@ _GREETING_BYTES, _ANSWER_BYTES, _PROOF_BYTES = 44, 98, 65
 
 
 def _nonce() -> bytes:
-    return secrets.token_hex(16).encode()
+    return token_hex(16).encode()
 
 
 def _proof(token: str, side: bytes, server_nonce: bytes, client_nonce: bytes) -> bytes:

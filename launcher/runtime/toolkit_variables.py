@@ -197,6 +197,7 @@ def child_environment(environment: Environment) -> dict[str, str]:
     inherited = os.environ.get("PYTHONPATH", "")
     paths = [str(environment.paths.library), str(environment.paths.code), inherited]
     return {
+        "PYTHONHASHSEED": "0",  # sets of str have one order in all of them
         **_thread_variables(environment),
         **_network_variables(environment),
         **os.environ,

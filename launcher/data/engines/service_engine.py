@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 from typing import TYPE_CHECKING
 
 from launcher.errors import DataServiceUnavailable
 from launcher.runtime.data_role import CRASH_LIMIT, supervise_workers
 from launcher.runtime.environment import RECEIVER_VARIABLE
 from launcher.runtime.job_host import JobHost
+from launcher.shared.system_entropy import token_hex
 
 if TYPE_CHECKING:
     from launcher.data.memory.pinning import Pinning
@@ -46,7 +46,7 @@ class ServiceEngine:
                 variables=_DISPATCHER_VARIABLES,
                 restarts=_DISPATCHER_RESTARTS,
             )
-        host.variables[RECEIVER_VARIABLE] = f"launcher-{secrets.token_hex(8)}"
+        host.variables[RECEIVER_VARIABLE] = f"launcher-{token_hex(8)}"
         host.start_service("receiver", "launcher.data.receiver")
         for index in range(host.environment.local_workers):
             # Like all services they ignore SIGTERM, since the ranks, which receive it, may read on.

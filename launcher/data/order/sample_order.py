@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.data.order import seeding, user_code
+from launcher.data.order.entropy import EntropyStream
 from launcher.data.order.user_code import error_repr, latest_traceback
 from launcher.errors import DataError
 
@@ -97,7 +98,8 @@ class SamplerCall:
         Sets the process's random states, the same on every host. Raises DataError if `draw` fails
         or returns invalid ids.
         """
-        seeding.seed_everything(seeding.sample_seed(self.seed, self.epoch, 0, purpose=b"order"))
+        order_seed = seeding.sample_seed(self.seed, self.epoch, 0, purpose=b"order")
+        seeding.seed_everything(order_seed, EntropyStream(keeps=False))
         try:
             given = draw()
             drawn = np.asarray(given) if hasattr(given, "__array__") else list(given)

@@ -97,17 +97,21 @@ class Datasets(dict[str, Any]):
             self._initialised
         ):
             with seeding.preserve_random_states():
+                seeding.seed_everything(_BUILD_SEED)
                 self.given.initialise(dataset, spec, CurrentShard(0, 1), _BUILD_SEED)
             self._initialised.add(key)
         return dataset
 
     def __missing__(self, reference: str) -> Any:
         if self.given.dataset is not None:
+            seeding.keep_generators_of(self.given.dataset)
+            self[reference] = self.given.dataset
             return self.given.dataset
         with seeding.preserve_random_states():
             seeding.seed_everything(_BUILD_SEED)
             _function(reference)  # before seeding: it may import torch
             self[reference] = seeding.seeded(lambda: build_dataset(reference), _BUILD_SEED)
+            seeding.keep_generators()
         return self[reference]
 
 
@@ -119,6 +123,8 @@ def build_dataset(reference: str) -> Any:
     """
     function, given = _function(reference), arguments_of(reference)
     _check_arguments(reference, function, given)
+    seeds_system = seeding.seed_system_entropy(function)
+    seeding.keep_generators_of_module(function)
     try:
         dataset = function(**{name: resolve_channels(each) for name, each in given.items()})
     except (Exception, SystemExit) as error:  # the user's code may raise anything
@@ -126,6 +132,8 @@ def build_dataset(reference: str) -> Any:
             f"the dataset {reference} could not be built: {error_repr(error)}\n{latest_traceback()}"
         ) from error
     check_dataset(dataset, f"{reference} returned")
+    if seeds_system and not seeding.seed_system_entropy(dataset):
+        dataset.seed_system_entropy = True  # as its function asks for it
     return dataset
 
 
@@ -211,6 +219,7 @@ def load_batch(
     With on_error="skip", returns a pair of the batch and the fields of a `Skipped` as a dict. Sets
     the process's random states. Raises SampleError when the dataset raises.
     """
+    seeding.seed_system_entropy(dataset)
     loaded, skipped = _load_samples(dataset, plan, step)
     position = plan.positions(step)[0] if plan.spec.collate_fn else 0
     batch = make_batch(
@@ -300,7 +309,7 @@ def _load_with_getitems(dataset: Any, plan: BatchPlan, step: int) -> Sequence[An
 
 def _seeded(load: Callable[[], Any], plan: BatchPlan, position: int) -> Any:
     """Call `load` with the random states of a position in the order."""
-    return seeding.seeded(load, seeding.sample_seed(plan.spec.seed, plan.epoch, position))
+    return seeding.seeded_sample(load, seeding.sample_seed(plan.spec.seed, plan.epoch, position))
 
 
 def _sample_error(
@@ -335,9 +344,10 @@ def make_batch(
     """
     if spec.collate_fn is not None:
         function = given.function(spec, "collate_fn")
-        seeding.seed_everything(seeding.sample_seed(spec.seed, epoch, position, purpose=b"collate"))
-        return _called(
-            function, loaded if spec.collates else loaded[0], spec.collate_fn, describe_batch
+        batch = loaded if spec.collates else loaded[0]
+        return seeding.seeded_sample(
+            lambda: _called(function, batch, str(spec.collate_fn), describe_batch),
+            seeding.sample_seed(spec.seed, epoch, position, purpose=b"collate"),
         )
     if not spec.collates:
         return loaded[0]

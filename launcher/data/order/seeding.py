@@ -1,7 +1,8 @@
 """Random augmentation that is independent of where and when a sample is loaded.
 
 Each sample is loaded with the global random states of `random`, `numpy.random` and (when it is
-loaded) `torch` set from (seed, epoch, position in the order).
+loaded) `torch` set from (seed, epoch, position in the order). Generators that dataset code makes
+without a seed, or keeps from one sample to the next, are seeded from the same numbers.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from launcher.data.order import entropy, entropy_sources
+from launcher.data.order.entropy import EntropyStream
+from launcher.data.order.kept_generators import KeptGenerator, kept_generators
+
 _T = TypeVar("_T")
 
 
@@ -26,37 +31,93 @@ def sample_seed(seed: int, epoch: int, position: int, purpose: bytes = b"") -> i
     return int.from_bytes(hashlib.blake2b(key, digest_size=8, person=purpose).digest(), "little")
 
 
-def seed_everything(seed: int) -> None:
-    """Set the global random states of this process from 64 bits."""
+def seed_everything(seed: int, stream: EntropyStream | None = None) -> None:
+    """Set the global random states of this process from 64 bits, for dataset code that runs next.
+
+    Until other states are set, this thread draws from `stream` what it would request from the
+    system, by default from the thread's own.
+    """
+    entropy_sources.connect()
+    stream = stream or entropy.stream_of_thread()
+    stream.reseed(seed)
+    entropy.activate(stream)
+    kept_generators.seed(stream)
     random.seed(seed)
     # Both halves folded into one number: numpy takes seven times as long with two (measured).
     np.random.seed((seed ^ seed >> 32) & 0xFFFFFFFF)
     if torch := sys.modules.get("torch"):
+        entropy_sources.connect_torch()
         torch.default_generator.manual_seed(seed)
+
+
+def seed_system_entropy(code: object) -> bool:
+    """Make this thread draw os.urandom as well if a dataset, or its function, asks for it.
+
+    It does so by an attribute `seed_system_entropy = True`. Returns whether it does.
+    """
+    asks = getattr(code, "seed_system_entropy", False) is True
+    if asks:
+        entropy_sources.connect_system()
+    (entropy.active_stream() or entropy.stream_of_thread()).seeds_system = asks
+    return asks
+
+
+def keep_generators() -> None:
+    """Seed the generators that dataset code has made up to now anew for each sample."""
+    kept_generators.keep_made()
 
 
 def seeded(call: Callable[[], _T], seed: int) -> _T:
     """Call a user's function with the random states of a seed, and return its result.
 
-    Calls it again when the first call imports torch.
+    Calls it again when the first call imports torch, whose generator had not been seeded.
     """
     had_torch = "torch" in sys.modules
     seed_everything(seed)
     result = call()
     if not had_torch and "torch" in sys.modules:
-        # The call just imported torch, whose generator had not been seeded.
         seed_everything(seed)
         result = call()
     return result
 
 
+def seeded_sample(call: Callable[[], _T], seed: int) -> _T:
+    """Call a user's function as `seeded` does, for a sample or a batch.
+
+    Calls it again when the first call leaves a generator or a thread behind, since that is how
+    later ones find it.
+    """
+    result = seeded(call, seed)
+    if kept_generators.keep_made_by_sample() | entropy.stream_of_thread().keep_started():
+        seed_everything(seed)
+        result = call()
+    return result
+
+
+def keep_generators_of_module(code: object) -> None:
+    """Seed the generators in the module of a function or class anew for each sample."""
+    if (module := sys.modules.get(getattr(code, "__module__", None) or "")) is not None:
+        kept_generators.keep_of_module(module)
+
+
+def keep_generators_of(dataset: object) -> None:
+    """Seed the generators that an object of the script's holds anew for each sample."""
+    kept_generators.keep_held_by(dataset)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RandomStates:
-    """The global random states of this process. torch: None while it is not loaded."""
+    """The random states of this process.
+
+    torch: None while it is not loaded. stream: None outside of dataset code. kept: those of the
+    generators that dataset code keeps.
+    """
 
     python: Any
     numpy: Any
     torch: Any
+    stream: EntropyStream | None
+    kept: list[tuple[KeptGenerator, Any]]
 
     @classmethod
     def now(cls) -> RandomStates:
@@ -66,6 +127,8 @@ class RandomStates:
             python=random.getstate(),
             numpy=np.random.get_state(),
             torch=torch.get_rng_state() if torch else None,
+            stream=entropy.active_stream(),
+            kept=kept_generators.states(),
         )
 
     def restore(self) -> None:
@@ -74,6 +137,8 @@ class RandomStates:
         np.random.set_state(self.numpy)
         if self.torch is not None:
             sys.modules["torch"].set_rng_state(self.torch)
+        entropy.activate(self.stream)
+        kept_generators.restore(self.kept)
 
 
 @contextlib.contextmanager

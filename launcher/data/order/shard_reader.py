@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from launcher.data.batches import structure
 from launcher.data.order import samples, seeding
 from launcher.data.order.current_shard import CurrentShard, as_current
+from launcher.data.order.entropy import EntropyStream
 from launcher.data.order.shard_passes import ShardBatch, ShardEnd
 from launcher.data.order.shards import ShardReaderPlan
 from launcher.data.order.user_code import error_text, latest_traceback
@@ -113,12 +114,14 @@ class ShardReader:
         self._next = self._taken = 0
         # Random numbers drawn while the dataset is created are the same for all shards, so that a
         # list of files can be shuffled here and split into shards later.
+        stream = EntropyStream(keeps=False)
         seeding.seed_everything(
-            seeding.sample_seed(self._plan.spec.seed, self._plan.epoch, 0, purpose=b"dataset")
+            seeding.sample_seed(self._plan.spec.seed, self._plan.epoch, 0, purpose=b"dataset"),
+            stream,
         )
         self._dataset = self._given.build(self._plan.spec)
         self._given.initialise(self._dataset, self._plan.spec, self._shard, self._seed)
-        seeding.seed_everything(self._seed)
+        seeding.seed_everything(self._seed, stream)
         with self._as_current():
             self._iterator = self._called(lambda: iter(self._dataset))
         self._states = seeding.RandomStates.now()

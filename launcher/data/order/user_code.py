@@ -15,6 +15,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from launcher.data.order import seeding
+from launcher.data.order.entropy import EntropyStream
 from launcher.errors import DataError
 from launcher.runtime.environment import paths_here
 
@@ -45,7 +47,7 @@ def resolve(reference: str, what: str) -> Any:
     module, function = split(reference, what)
     try:
         home: object = sys.modules.get(module) or (
-            running_script() if module == script_module() else importlib.import_module(module)
+            running_script() if module == script_module() else _imported(module)
         )
         return functools.reduce(_attribute, function.split("."), home)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
@@ -76,6 +78,15 @@ def script_module() -> str | None:
     path, code = Path(file).absolute(), paths_here().code.absolute()
     inside = path.relative_to(code) if path.is_relative_to(code) else Path(path.name)
     return ".".join(inside.with_suffix("").parts)
+
+
+def _imported(module: str) -> ModuleType:
+    """Import a module; what it draws is the same in every process, as when a dataset is built."""
+    with seeding.preserve_random_states():
+        seeding.seed_everything(seeding.sample_seed(0, 0, 0, purpose=b"import"), EntropyStream())
+        imported = importlib.import_module(module)
+        seeding.keep_generators()
+    return imported
 
 
 def _fix(module: str, function: str, error: BaseException) -> str:

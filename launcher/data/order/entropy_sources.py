@@ -1,0 +1,223 @@
+"""Connect the sources of entropy that dataset code may use to the stream that is active.
+
+Each source is replaced once in this process and for good; where no dataset code runs, it does what
+it did. What lies below the public functions is replaced, so that a name which a module imported
+earlier (`from numpy.random import default_rng`) is served, too.
+"""
+
+from __future__ import annotations
+
+import _random
+import ctypes
+import functools
+import gc
+import os
+import random
+import secrets
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy.random.bit_generator as numpy_generators
+
+from launcher.data.order.entropy import EntropyStream, activate, active_stream, call_with
+from launcher.data.order.kept_generators import kept_generators
+
+
+@functools.cache
+def connect() -> None:
+    """Connect Python's and numpy's sources, threads and forks."""
+    _connect_random()
+    _connect_system_random()
+    _connect_numpy()
+    _connect_threads()
+    _connect_forks()
+
+
+# Python --------------------------------------------------------------------------------------
+
+#: The generator of the module's functions, which is seeded for each sample.
+_GLOBAL: random.Random = random._inst
+
+
+class _RandomOfNames(random.Random):
+    """The generator of tempfile's names, which the system seeds."""
+
+
+def _connect_random() -> None:
+    tempfile._Random = _RandomOfNames  # type: ignore[attr-defined] # not public
+    original = _random.Random.seed
+
+    def seed(generator: Any, value: Any = None, /) -> None:
+        stream = active_stream()
+        if stream is not None and type(generator) is not _RandomOfNames:
+            label = repr(value).encode()
+            if value is None:
+                label = stream.next_label()
+                value = int.from_bytes(stream.draw_labelled(label, 8), "little")
+            if stream.keeps and generator is not _GLOBAL:
+                kept_generators.record_python(generator, label)
+        original(generator, value)
+
+    # random.Random inherits it, and `random.seed` calls it.
+    _random.Random.seed = seed  # type: ignore[method-assign]
+
+
+def _connect_system_random() -> None:
+    """Connect random.SystemRandom, but for the instance of `secrets`."""
+    numbers: dict[str, Callable[..., object]] = {
+        "random": lambda stream: stream.draw_int(53) * 2.0**-53,
+        "getrandbits": EntropyStream.draw_int,
+        "randbytes": EntropyStream.draw,
+    }
+    for name, draw in numbers.items():
+        original = getattr(random.SystemRandom, name)
+        setattr(random.SystemRandom, name, _system_or_drawn(original, draw))
+
+
+def _system_or_drawn(
+    original: Callable[..., object], draw: Callable[..., object]
+) -> Callable[..., object]:
+    keys = secrets._sysrand  # type: ignore[attr-defined] # not public
+
+    @functools.wraps(original)
+    def method(generator: object, *size: int) -> object:
+        stream = active_stream()
+        if stream is None or generator is keys or (size and size[0] < 0):
+            return original(generator, *size)
+        return draw(stream, *size)
+
+    return method
+
+
+@functools.cache
+def connect_system() -> None:
+    """Connect os.urandom, and so `secrets` and uuid4, for the datasets that ask for it."""
+    system = os.urandom
+
+    @functools.wraps(system)
+    def urandom(size: int, /) -> bytes:
+        stream = active_stream()
+        if stream is None or not stream.top.seeds_system or size < 0:
+            return system(size)
+        return stream.draw(size)
+
+    os.urandom = urandom
+    random._urandom = urandom  # type: ignore[attr-defined] # that of SystemRandom and of `secrets`
+
+
+# numpy ---------------------------------------------------------------------------------------
+
+
+def _connect_numpy() -> None:
+    """Connect numpy's seed sequences and bit generators, from which all its generators are made."""
+    module: Any = numpy_generators
+    system_bits = module.randbits
+
+    def randbits(bits: int) -> int:
+        if (stream := active_stream()) is None:
+            return int(system_bits(bits))
+        label = stream.next_label()
+        entropy = int.from_bytes(stream.draw_labelled(label, bits // 8), "little")  # whole words
+        if stream.keeps:
+            kept_generators.record_entropy(entropy, label)
+        return entropy
+
+    module.randbits = randbits
+    name = "RLock" if hasattr(module, "RLock") else "Lock"  # from numpy 2.3 on, and before
+    make_lock = getattr(module, name)
+
+    def lock() -> object:
+        made: object = make_lock()
+        if (stream := active_stream()) is not None and stream.keeps:
+            kept_generators.record_lock(made)
+        return made
+
+    setattr(module, name, lock)
+
+
+# torch ---------------------------------------------------------------------------------------
+
+
+@functools.cache
+def connect_torch() -> None:
+    """Connect torch.Generator.seed, which torch.seed calls; torch has been imported."""
+    torch = sys.modules["torch"]
+    kind = torch._C.Generator
+    methods = gc.get_referents(kind.__dict__)[0]  # a type of C's takes no new attributes
+    system_seed, manual_seed = kind.seed, kind.manual_seed
+
+    def seed(generator: Any) -> int:
+        if (stream := active_stream()) is None:
+            return int(system_seed(generator))
+        label = stream.next_label()
+        number = int.from_bytes(stream.draw_labelled(label, 8), "little")
+        manual_seed(generator, number)
+        if stream.keeps and generator is not torch.default_generator:
+            kept_generators.record_torch(generator, label)
+        return number
+
+    def seed_manually(generator: Any, number: int) -> Any:
+        stream = active_stream()
+        if stream is not None and stream.keeps and generator is not torch.default_generator:
+            kept_generators.record_torch(generator, repr(number).encode())
+        return manual_seed(generator, number)
+
+    methods["seed"] = functools.wraps(system_seed)(seed)
+    methods["manual_seed"] = functools.wraps(manual_seed)(seed_manually)
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
+
+
+# Threads and forks ---------------------------------------------------------------------------
+
+
+def _connect_threads() -> None:
+    threads: Any = threading.Thread
+    pools: Any = ThreadPoolExecutor
+    start_thread, submit_task = threads.start, pools.submit
+
+    def start(thread: threading.Thread) -> None:
+        if (stream := active_stream()) is not None:
+            run = functools.partial(_run, thread, thread.run, stream.start(b"thread"))
+            thread.run = run  # type: ignore[method-assign]
+        start_thread(thread)
+
+    def submit(pool: ThreadPoolExecutor, task: Any, /, *arguments: Any, **named: Any) -> Any:
+        if (stream := active_stream()) is not None:
+            task = functools.partial(call_with, stream.start(b"task"), task)
+        return submit_task(pool, task, *arguments, **named)
+
+    threads.start = functools.wraps(start_thread)(start)
+    pools.submit = functools.wraps(submit_task)(submit)
+
+
+def _run(thread: threading.Thread, run: Callable[[], None], stream: EntropyStream) -> None:
+    del thread.run  # the class has it
+    activate(stream)
+    run()
+
+
+class _Forking(threading.local):
+    """The stream for the fork that this thread makes."""
+
+    stream: EntropyStream | None = None
+
+
+def _connect_forks() -> None:
+    forking = _Forking()
+
+    def before() -> None:
+        stream = active_stream()
+        forking.stream = stream and stream.start(b"fork")
+
+    def after_in_parent() -> None:
+        forking.stream = None
+
+    os.register_at_fork(
+        before=before,
+        after_in_parent=after_in_parent,
+        after_in_child=lambda: activate(forking.stream),
+    )

@@ -1,0 +1,308 @@
+"""Generators of dataset code that outlive the call in which they were made.
+
+A dataset may make one in its constructor, or at its first sample, and draw from it for every
+sample. What it gives would then depend on the samples that this process prepared before. So each
+is seeded anew for each sample, by the seed that it was made with and the sample's own.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import random
+import sys
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from numpy.random import BitGenerator, Generator, RandomState, SeedSequence
+
+from launcher.data.order.entropy import EntropyStream, drawing_from
+
+#: Searches for numpy's generators that samples have made. Each looks at all objects of the process,
+#: and datasets make what they keep at their first samples.
+_SEARCHES = 16
+#: References, as sys.getrefcount counts them, to what nothing but this module uses.
+_OWN_REFERENCES = 2
+#: Objects of a dataset that are searched for generators, and kinds that lead to all others.
+_MOST_OBJECTS = 100_000
+_ELSEWHERE = (ModuleType, FunctionType, type)
+_STATELESS = (random.SystemRandom,)
+#: Bytes of a seed.
+_SIZE = 16
+
+
+class KeptGenerator(ABC):
+    """A generator that is seeded anew for each sample.
+
+    label: distinguishes it from others, the same in every process.
+    """
+
+    def __init__(self, label: bytes) -> None:
+        self.label = b"k" + hashlib.blake2b(label, digest_size=_SIZE).digest()
+
+    @abstractmethod
+    def seed(self, entropy: bytes) -> None:
+        """Seed it as if it had been made with this entropy."""
+
+    @abstractmethod
+    def state(self) -> Any:
+        """Return its state; None if it does not exist any more."""
+
+    @abstractmethod
+    def restore(self, state: Any) -> None:
+        """Set its state."""
+
+    @property
+    @abstractmethod
+    def is_gone(self) -> bool:
+        """True if it does not exist any more."""
+
+
+class _WeaklyKept(KeptGenerator):
+    """A generator of Python's or torch's, which a weak reference follows."""
+
+    def __init__(self, generator: Any, label: bytes) -> None:
+        super().__init__(label)
+        self._generator = weakref.ref(generator)
+
+    @property
+    def is_gone(self) -> bool:
+        """True if it does not exist any more."""
+        return self._generator() is None
+
+
+class _OfPython(_WeaklyKept):
+    def seed(self, entropy: bytes) -> None:
+        if (generator := self._generator()) is not None:
+            generator.seed(int.from_bytes(entropy[:8], "little"))
+
+    def state(self) -> Any:
+        return (generator := self._generator()) and generator.getstate()
+
+    def restore(self, state: Any) -> None:
+        if state is not None and (generator := self._generator()) is not None:
+            generator.setstate(state)
+
+
+class _OfTorch(_WeaklyKept):
+    def seed(self, entropy: bytes) -> None:
+        if (generator := self._generator()) is not None:
+            generator.manual_seed(int.from_bytes(entropy[:8], "little"))
+
+    def state(self) -> Any:
+        generator = self._generator()
+        return None if generator is None else generator.get_state()
+
+    def restore(self, state: Any) -> None:
+        if state is not None and (generator := self._generator()) is not None:
+            generator.set_state(state)
+
+
+class _OfNumpy(KeptGenerator):
+    """A bit generator, and the RandomState that draws from it, if there is one."""
+
+    def __init__(self, generator: BitGenerator, legacy: RandomState | None, label: bytes) -> None:
+        super().__init__(label)
+        self._generator = generator
+        self._legacy = legacy  # neither can be referred to weakly
+
+    @property
+    def is_gone(self) -> bool:
+        if self._legacy is None:
+            return sys.getrefcount(self._generator) <= _OWN_REFERENCES
+        return sys.getrefcount(self._legacy) <= _OWN_REFERENCES
+
+    def seed(self, entropy: bytes) -> None:
+        number = int.from_bytes(entropy, "little")
+        sequence = getattr(self._generator, "seed_seq", None)
+        if isinstance(sequence, SeedSequence):
+            # In place, so that `spawn` begins anew as well.
+            sequence.__init__(number, pool_size=sequence.pool_size)  # type: ignore[misc]
+        else:
+            sequence = SeedSequence(number)
+        self._generator.state = type(self._generator)(sequence).state
+        if (legacy := self._legacy) is not None:
+            legacy.set_state({**legacy.get_state(legacy=False), "has_gauss": 0, "gauss": 0.0})
+
+    def state(self) -> Any:
+        if self._legacy is None:
+            return self._generator.state
+        return self._legacy.get_state(legacy=False)
+
+    def restore(self, state: Any) -> None:
+        if self._legacy is None:
+            self._generator.state = state
+        else:
+            self._legacy.set_state(state)
+
+
+class KeptGenerators:
+    """The generators of this process that are seeded anew for each sample."""
+
+    def __init__(self) -> None:
+        self._kept: list[KeptGenerator] = []
+        # Made or seeded since the last look, with the label of the seed. Numpy's are found by their
+        # locks, which can be referred to weakly.
+        self._made: list[tuple[type[_WeaklyKept], weakref.ref[Any], bytes]] = []
+        self._locks: list[weakref.ref[Any]] = []
+        self._entropies: dict[int, bytes] = {}
+        self._searches = _SEARCHES
+        self._modules: set[str] = set()  # those whose variables were looked at
+
+    def record_python(self, generator: object, label: bytes) -> None:
+        """Record that dataset code has made or seeded a random.Random."""
+        self._made.append((_OfPython, weakref.ref(generator), label))
+
+    def record_torch(self, generator: object, label: bytes) -> None:
+        """Record that dataset code has seeded a torch.Generator."""
+        self._made.append((_OfTorch, weakref.ref(generator), label))
+
+    def record_lock(self, lock: object) -> None:
+        """Record that a bit generator of numpy's with this lock is being made."""
+        self._locks.append(weakref.ref(lock))
+
+    def record_entropy(self, entropy: int, label: bytes) -> None:
+        """Record that one of numpy's seed sequences is made without a seed."""
+        self._entropies[entropy] = label
+
+    def keep_made(self) -> bool:
+        """Keep what was made since the last look and still exists; return whether anything was.
+
+        For an import or a constructor, after which all that is left is the dataset's.
+        """
+        with drawing_from(None):
+            found: list[KeptGenerator] = [
+                kind(generator, label)
+                for kind, reference, label in self._made
+                if (generator := reference()) is not None
+            ]
+            for generator, legacy in _of_locks(self._locks):
+                found.append(_OfNumpy(generator, legacy, self._label_of_numpy(generator)))
+        self._made.clear()
+        self._locks.clear()
+        self._entropies.clear()
+        self._kept += found
+        return bool(found)
+
+    def keep_held_by(self, dataset: object) -> None:
+        """Keep the generators that an object of the script's holds, which it has made itself."""
+        for number, generator in enumerate(_held_by(dataset)):
+            self._kept.append(_kept(generator, b"held %d" % number))
+
+    def keep_of_module(self, module: ModuleType) -> None:
+        """Keep the generators that are a module's variables, which may have been imported long ago.
+
+        They are seeded by their names, whether the script or a data host has imported it.
+        """
+        if module.__name__ in self._modules:
+            return
+        self._modules.add(module.__name__)
+        home = Path(getattr(module, "__file__", None) or "").stem
+        for name, value in list(vars(module).items()):
+            if isinstance(value, (Generator, *_kinds())) and not isinstance(value, _STATELESS):
+                generator = value.bit_generator if isinstance(value, Generator) else value
+                self._kept.append(_kept(generator, f"{home}.{name}".encode()))
+
+    def keep_made_by_sample(self) -> bool:
+        """Keep what a sample has made and left behind; return whether anything was.
+
+        The sample should then be loaded again, as it will be when it is not the first.
+        """
+        if not (self._made or self._locks):
+            return False
+        self._made = [each for each in self._made if each[1]() is not None]
+        self._locks = [lock for lock in self._locks if lock() is not None]
+        if self._locks:
+            if self._searches == 0:
+                self._locks.clear()
+            else:
+                self._searches -= 1
+        if not (self._made or self._locks):
+            self._entropies.clear()
+            return False
+        return self.keep_made()
+
+    def seed(self, stream: EntropyStream) -> None:
+        """Seed all for the sample whose seed the stream has been given."""
+        if self._kept:
+            self._kept = [kept for kept in self._kept if not kept.is_gone]
+            with drawing_from(None):
+                for kept in self._kept:
+                    kept.seed(stream.draw_labelled(kept.label, _SIZE))
+
+    def states(self) -> list[tuple[KeptGenerator, Any]]:
+        """Return the states of all, for `restore`."""
+        return [(kept, kept.state()) for kept in self._kept]
+
+    def restore(self, states: list[tuple[KeptGenerator, Any]]) -> None:
+        """Set the states that `states` returned."""
+        for kept, state in states:
+            kept.restore(state)
+
+    def _label_of_numpy(self, generator: BitGenerator) -> bytes:
+        """Return what identifies the seed of a bit generator, whatever was drawn from it since."""
+        sequence = getattr(generator, "seed_seq", None)
+        if not isinstance(sequence, SeedSequence):  # seeded as RandomState does
+            return repr(_first_numbers(generator)).encode()
+        entropy: Any = sequence.entropy
+        if isinstance(entropy, int) and entropy in self._entropies:
+            return self._entropies[entropy] + repr(sequence.spawn_key).encode()
+        return repr((entropy, sequence.spawn_key)).encode()
+
+
+#: Those of this process, as its global random states are.
+kept_generators = KeptGenerators()
+
+
+def _of_locks(
+    locks: list[weakref.ref[Any]],
+) -> Iterator[tuple[BitGenerator, RandomState | None]]:
+    """Yield the bit generators with these locks, and the RandomState that draws from each."""
+    living = [lock for reference in locks if (lock := reference()) is not None]
+    if not living:
+        return
+    owners = gc.get_referrers(*living)
+    legacy = {id(each._bit_generator): each for each in owners if type(each) is RandomState}
+    for owner in owners:
+        if isinstance(owner, BitGenerator):
+            yield owner, legacy.get(id(owner))
+
+
+def _first_numbers(generator: BitGenerator) -> list[int]:
+    """Return the numbers that a bit generator would give next."""
+    state = generator.state
+    numbers = [int(number) for number in generator.random_raw(4)]
+    generator.state = state
+    return numbers
+
+
+def _held_by(dataset: object) -> Iterator[Any]:
+    """Yield the generators that are reachable from an object, nearest first."""
+    kinds = _kinds()
+    seen, layer = {id(dataset)}, [dataset]
+    while layer and len(seen) < _MOST_OBJECTS:
+        further = []
+        for held in gc.get_referents(*layer):
+            if id(held) not in seen and not isinstance(held, _ELSEWHERE):
+                seen.add(id(held))
+                further.append(held)
+                if isinstance(held, kinds) and not isinstance(held, _STATELESS):
+                    yield held
+        layer = further
+
+
+def _kinds() -> tuple[type, ...]:
+    torch = sys.modules.get("torch")
+    return (BitGenerator, RandomState, random.Random, *([torch.Generator] if torch else []))
+
+
+def _kept(generator: Any, label: bytes) -> KeptGenerator:
+    if isinstance(generator, BitGenerator):
+        return _OfNumpy(generator, None, label)
+    if isinstance(generator, RandomState):
+        return _OfNumpy(generator._bit_generator, generator, label)
+    return (_OfPython if isinstance(generator, random.Random) else _OfTorch)(generator, label)

@@ -1,0 +1,195 @@
+"""Datasets that draw their numbers from each source of entropy that Python offers."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from random import SystemRandom
+from random import seed as seed_python
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.random import RandomState, SeedSequence, default_rng
+
+#: A module's own generators, made when it is imported.
+NUMPY, PYTHON = default_rng(), random.Random()
+
+
+class Drawing:
+    """Eight samples, each of one number."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> np.float64:
+        return np.float64(self.draw())
+
+    def draw(self) -> float:
+        raise NotImplementedError
+
+
+class Numpy(Drawing):
+    def draw(self) -> float:
+        return float(default_rng().random())
+
+
+class Sequence(Drawing):
+    def draw(self) -> float:
+        return float(default_rng(SeedSequence().spawn(3)[2]).random())
+
+
+class Legacy(Drawing):
+    def draw(self) -> float:
+        return float(RandomState().normal())
+
+
+class SeedOfNumpy(Drawing):
+    def draw(self) -> float:
+        np.random.seed()
+        return float(np.random.random())
+
+
+class Python(Drawing):
+    def draw(self) -> float:
+        return random.Random().random()
+
+
+class SeedOfPython(Drawing):
+    def draw(self) -> float:
+        seed_python()
+        return random.random()
+
+
+class System(Drawing):
+    def draw(self) -> float:
+        source = SystemRandom()
+        return source.random() + source.getrandbits(20) + source.choice(source.randbytes(5))
+
+
+class Torch(Drawing):
+    def draw(self) -> float:
+        generator = torch.Generator()
+        generator.seed()
+        return torch.rand((), generator=generator).item()
+
+
+class SeedOfTorch(Drawing):
+    def draw(self) -> float:
+        torch.seed()
+        return torch.rand(()).item()
+
+
+class OfModule(Drawing):
+    def draw(self) -> float:
+        return float(NUMPY.random()) + PYTHON.random()
+
+
+class Kept(Drawing):
+    """Makes its generators in the constructor."""
+
+    seed: int | None = None
+
+    def __init__(self) -> None:
+        self.numpy, self.python = default_rng(self.seed), random.Random(self.seed)
+        self.legacy, self.torch = RandomState(self.seed), torch.Generator()
+        if self.seed is None:
+            self.torch.seed()
+        else:
+            self.torch.manual_seed(self.seed)
+
+    def draw(self) -> float:
+        drawn = self.python.gauss(0, 1) + self.legacy.normal()
+        return float(self.numpy.random() + drawn) + torch.rand((), generator=self.torch).item()
+
+
+class KeptSeeded(Kept):
+    seed = 4
+
+
+class KeptLater(Kept):
+    """Makes them at its first sample."""
+
+    def __init__(self) -> None:
+        self.is_made = False
+
+    def draw(self) -> float:
+        if not self.is_made:
+            self.is_made = bool(default_rng().random())
+            Kept.__init__(self)
+        return super().draw() + float(default_rng().random())
+
+
+class KeptSeededLater(KeptLater):
+    seed = 4
+
+
+class Spawning(Kept):
+    def draw(self) -> float:
+        return float(self.numpy.spawn(2)[1].random())
+
+
+class Threads(Drawing):
+    def draw(self) -> float:
+        drawn: dict[int, float] = {}
+
+        def note(number: int) -> None:
+            drawn[number] = float(default_rng().random()) + random.Random().random()
+
+        threads = [threading.Thread(target=note, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return sum(value * 10**number for number, value in drawn.items())
+
+
+class Tasks(Drawing):
+    """One pool of threads for all samples."""
+
+    pool: ThreadPoolExecutor | None = None
+
+    def draw(self) -> float:
+        self.pool = self.pool or ThreadPoolExecutor(2)
+        drawn = self.pool.map(lambda _: default_rng().random(), range(5))
+        return float(sum(value * 10**number for number, value in enumerate(drawn)))
+
+
+class Forking(Drawing):
+    def draw(self) -> float:
+        reading, writing = os.pipe()
+        if (child := os.fork()) == 0:
+            os.write(writing, repr(float(default_rng().random())).encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        drawn = float(os.read(reading, 99))
+        os.close(reading)
+        os.close(writing)
+        return drawn + float(default_rng().random())
+
+
+class Keys(Drawing):
+    seed_system_entropy = True
+
+    def draw(self) -> float:
+        return secrets.randbelow(99) + uuid.uuid4().int / 2**128 + int.from_bytes(os.urandom(6))
+
+
+class OrderOfSet(Drawing):
+    def draw(self) -> float:
+        return random.random() + next(len(word) for word in {"a", "bb", "ccc", "dddd"})
+
+
+ALL: list[Any] = [
+    *(Numpy, Sequence, Legacy, SeedOfNumpy, Python, SeedOfPython, System, Torch, SeedOfTorch),
+    *(OfModule, Kept, KeptSeeded, KeptLater, KeptSeededLater, Spawning, Threads, Tasks, Forking),
+    *(Keys, OrderOfSet),
+]
+
+
+def keys_of_a_function() -> object:
+    return Numpy()

@@ -1,0 +1,213 @@
+"""Generators that dataset code makes without a seed get one from ours, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from launcher.data import DataLoader
+from launcher.data.order.entropy import EntropyStream, active_stream
+from launcher.data.order.seeding import preserve_random_states, seed_everything
+from launcher.shared import system_entropy
+
+torch = pytest.importorskip("torch")
+entropy_datasets = pytest.importorskip("entropy_datasets")
+
+NAMES = [kind.__name__ for kind in entropy_datasets.ALL]
+
+
+@pytest.fixture(scope="module")
+def workers() -> list[dict[str, dict[str, list[float]]]]:
+    """The batches of each dataset as two processes prepare them, in two orders."""
+    script = Path(__file__).with_name("prepare_in_order.py")
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, script, order, *NAMES], stdout=subprocess.PIPE, env=environment
+        )
+        for order in ("0123", "3102")
+    ]
+    return [json.loads(process.communicate()[0]) for process in processes]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_is_the_same_in_every_process_and_in_any_order(
+    workers: list[dict[str, dict[str, list[float]]]], name: str
+) -> None:
+    one, other = (worker[name] for worker in workers)
+    assert one == other
+    assert len({value for batch in one.values() for value in batch}) == 8
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "OrderOfSet"])
+def test_a_batch_is_the_same_in_process(
+    workers: list[dict[str, dict[str, list[float]]]], name: str
+) -> None:
+    loader = DataLoader(f"entropy_datasets:{name}", batch_size=2)
+    assert [batch.tolist() for batch in loader] == list(workers[0][name].values())
+
+
+def test_an_object_of_the_script_is_read_alike_after_any_batches() -> None:
+    read = [list(map(float, DataLoader(entropy_datasets.Kept()))) for _ in range(2)]
+    assert read[0] == read[1]
+    loader = DataLoader(entropy_datasets.Kept())
+    for _, batch in zip(range(3), loader, strict=False):
+        assert batch.shape == (1,)
+    rest = DataLoader(entropy_datasets.Kept())
+    rest.load_state_dict(loader.state_dict())
+    assert list(map(float, rest)) == read[0][3:]
+
+
+def test_generators_of_an_object_are_left_to_the_script_as_they_were() -> None:
+    dataset, twin = (entropy_datasets.KeptSeeded() for _ in range(2))
+    assert len(list(DataLoader(dataset))) == 8
+    assert dataset.draw() == twin.draw()
+
+
+def test_epochs_and_seeds_draw_different_numbers() -> None:
+    loaders = [DataLoader("entropy_datasets:Kept", seed=seed) for seed in (0, 1)]
+    epochs = [tuple(map(float, loader)) for loader in loaders for _ in range(2)]
+    assert len({value for epoch in epochs for value in epoch}) == 32
+
+
+def system_draws() -> list[object]:
+    """What the script's own code draws without a seed."""
+    generator = torch.Generator()
+    own = np.random.default_rng(), random.Random(), np.random.RandomState()
+    return [
+        *(own[0].random(), own[1].random(), own[2].random_sample()),
+        *(np.random.SeedSequence().entropy, random.SystemRandom().random(), generator.seed()),
+    ]
+
+
+def test_the_script_between_two_batches_draws_from_the_system() -> None:
+    runs = []
+    for _ in range(2):
+        drawn = []
+        for _ in DataLoader("entropy_datasets:Numpy"):
+            assert active_stream() is None
+            drawn += system_draws()
+        with ThreadPoolExecutor(1) as pool:
+            drawn += pool.submit(system_draws).result()
+        runs.append(drawn)
+    assert len({*runs[0], *runs[1]}) == 2 * 9 * 6
+
+
+def test_another_thread_of_the_process_draws_from_the_system() -> None:
+    drawn: list[list[object]] = []
+    threads = [threading.Thread(target=lambda: drawn.append(system_draws())) for _ in range(2)]
+    begun = threading.Event()
+
+    class Waiting:
+        def __len__(self) -> int:
+            return 1
+
+        def __getitem__(self, index: int) -> int:
+            begun.set()
+            for thread in threads:
+                thread.join()
+            return index
+
+    def start() -> None:
+        begun.wait()
+        for thread in threads:
+            thread.start()
+
+    outside = threading.Thread(target=start)
+    outside.start()
+    # The threads are started outside of the dataset's code, and draw while it runs.
+    for thread in threads:
+        assert not thread.is_alive()
+    begun.set()
+    outside.join()
+    list(DataLoader(Waiting()))
+    assert len({value for each in drawn for value in each}) == 12
+
+
+NAMING = {
+    "os.urandom": lambda: os.urandom(8),
+    "secrets": lambda: secrets.token_hex(8),
+    "secrets.choice": lambda: tuple(secrets.choice(range(1000)) for _ in range(8)),
+    "uuid4": uuid.uuid4,
+    "tempfile": lambda: next(tempfile._RandomNameSequence()),  # type: ignore[attr-defined]
+    "our own": lambda: system_entropy.token_hex(8),
+}
+
+
+@pytest.mark.parametrize("draw", NAMING.values(), ids=NAMING)
+def test_names_and_keys_stay_the_systems(draw: Any) -> None:
+    drawn = set()
+    for _ in range(2):
+        with preserve_random_states():
+            seed_everything(1)
+            drawn.add(draw())
+    assert len(drawn) == 2
+
+
+def test_system_entropy_is_seeded_for_the_dataset_that_asks_alone() -> None:
+    def read(name: str) -> list[float]:
+        return list(map(float, DataLoader(f"entropy_datasets:{name}")))
+
+    assert read("Keys") == read("Keys")
+    assert len(read("Numpy")) == 8
+    with preserve_random_states():
+        seed_everything(1)
+        token = system_entropy.token_hex(8), os.urandom(8), secrets.token_hex(8)
+        seed_everything(1)
+        assert not {*token} & {system_entropy.token_hex(8), os.urandom(8), secrets.token_hex(8)}
+
+
+def test_a_function_may_ask_for_system_entropy_in_place_of_its_dataset() -> None:
+    function = entropy_datasets.keys_of_a_function
+    function.seed_system_entropy = True
+    try:
+        loader = DataLoader("entropy_datasets:keys_of_a_function")
+        assert len(list(loader)) == 8
+        assert loader._source._datasets[function.__module__ + ":" + function.__name__]
+    finally:
+        del function.seed_system_entropy
+
+
+def test_streams_of_threads_differ_and_follow_the_seed() -> None:
+    top = EntropyStream()
+    top.reseed(1)
+    below = [top.start(b"thread") for _ in range(2)]
+    first = [stream.draw(8) for stream in (top, *below)]
+    assert len(set(first)) == 3
+    assert [stream.draw(8) for stream in (top, *below)] != first
+    top.reseed(1)
+    assert [stream.draw(8) for stream in (top, *below)] == first
+    top.reseed(2)
+    assert not {*first} & {stream.draw(8) for stream in (top, *below)}
+
+
+def test_a_thread_that_runs_on_shares_no_numbers_with_later_ones() -> None:
+    top = EntropyStream()
+    top.reseed(1)
+    assert not top.keep_started()
+    lasting = top.start(b"thread")
+    assert top.keep_started()
+    top.reseed(1)
+    assert top.start(b"thread").draw(8) != lasting.draw(8)
+    assert not top.keep_started()
+
+
+def test_numbers_of_a_stream_are_frozen_for_all_time() -> None:
+    """The same augmentation under every version of this package."""
+    stream = EntropyStream()
+    stream.reseed(2**64 - 7)
+    assert stream.draw_int(53) == 3106357117626624
+    assert stream.start(b"thread").draw(4).hex() == "a47adf5e"
