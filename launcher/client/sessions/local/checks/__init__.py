@@ -57,9 +57,10 @@ def find_problems(
 
 def _system() -> Iterator[Problem]:
     """Yield a problem on a machine without Linux, from which jobs for AWS can be submitted."""
-    if not sys.platform.startswith("linux"):
+    system = sys.platform
+    if not system.startswith("linux"):
         yield Problem(
-            what=f"local jobs need Linux, but this is {sys.platform}",
+            what=f"local jobs need Linux, but this is {system}",
             where="this machine",
             fix="run the job on AWS, or on a machine with Linux",
         )
