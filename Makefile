@@ -5,8 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 FRAMEWORKS := .venv/.frameworks
-# Tests wait more than they compute: twice as many processes as cores (make test WORKERS=8).
-WORKERS ?= 4
+# Tests wait twice as long as they compute: three processes for each of two cores (make test WORKERS=12).
+WORKERS ?= 6
 BENCHMARKS := $(wildcard benchmarks/*.py)
 DIGITS := examples/digits
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import urllib.request
+from pathlib import Path
 
 import pytest
 from trust import TRUST
@@ -11,13 +12,35 @@ from trust import TRUST
 # A shell starts what is to run in the background deaf to Ctrl-C, and so would be what tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Hundreds of processes of tests import this package: without its bytecode, each compiles it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 REGION = "eu-west-1"
+#: Files with the longest tests, by their processor time: `make test` begins with them, so that none
+#: of them is what is left at the end, on one core.
+LONG = (
+    "end_to_end/test_digits_job.py",
+    "notebooks/test_notebook.py",
+    "end_to_end/test_digits_endpoint.py",
+    "notebooks/test_partition_notebook.py",
+    "notebooks/test_porting_page.py",
+    "job_world/test_torch_scripts.py",
+    "endings/test_endings_matrix.py",
+    "end_to_end/test_digits_network.py",
+    "end_to_end/test_parallel_job.py",
+    "end_to_end/test_cut_links.py",
+    "benchmarks/test_data_service_benchmark.py",
+    "following/test_endpoint_following.py",
+    "job_world/test_jobs.py",
+    "generated/test_generated_jobs.py",
+)
 
 
 def pytest_addoption(parser):
     parser.addoption("--library", help="run the tests of this library, whose environment this is")
 
 
+@pytest.hookimpl(trylast=True)  # pytest itself has left out the slow ones
 def pytest_collection_modifyitems(config, items):
     """Leave out the tests of other libraries than the one that is here, or all others' tests."""
     here = config.getoption("--library")
@@ -28,6 +51,29 @@ def pytest_collection_modifyitems(config, items):
 
     config.hook.pytest_deselected(items=[item for item in items if not is_meant(item)])
     items[:] = filter(is_meant, items)
+    if workers := getattr(config, "workerinput", {}).get("workercount"):
+        items[:] = _long_first(items, workers)
+
+
+def _long_first(items, workers):
+    """Deal the files in LONG to the heads of the shares that pytest-xdist gives its workers.
+
+    With `--dist worksteal` these are equal parts of the list, each of which is run in its order,
+    and from whose ends workers steal that have nothing left.
+    """
+    folder = Path(__file__).parent
+    ranks = {folder / name: rank for rank, name in enumerate(LONG)}
+    shares = [[] for _ in range(workers)]
+    short = []
+    for item in sorted(items, key=lambda item: ranks.get(item.path, len(ranks))):
+        rank = ranks.get(item.path)
+        (short if rank is None else shares[rank % workers]).append(item)
+    for place, share in enumerate(shares):
+        equal = (sum(map(len, shares[place:])) + len(short)) // (workers - place)
+        missing = max(0, equal - len(share))
+        share += short[:missing]
+        del short[:missing]
+    return [item for share in shares for item in share]
 
 
 @pytest.fixture(scope="session")
