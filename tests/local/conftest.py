@@ -25,7 +25,11 @@ def no_credentials(offline: pytest.MonkeyPatch) -> None:
     """Whoever runs these tests, boto3 finds no AWS credentials of theirs."""
 
 
-@pytest.fixture(params=["process", "sandbox", "network"])
+#: Network is the sandbox with a network stack for each host, of which test_local_network has tests.
+ISOLATIONS = ["process", "sandbox", pytest.param("network", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(params=ISOLATIONS)
 def isolation(request: pytest.FixtureRequest) -> str:
     _skip_where_impossible(request.param)
     return str(request.param)
