@@ -70,7 +70,6 @@ def in_ranks(cause: str, reason: str, fault: str = "", **options: object) -> lis
             who=who,
             play=partial(misbehaving, cause=fault or cause, who=who, **options),
             reason=re.escape(host) + reason,
-            is_slow=(cause, who) != ("exception", "other rank"),
         )
         for who, host in RANKS.items()
     ]

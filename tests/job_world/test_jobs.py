@@ -247,23 +247,36 @@ while True:
 """
 
 
+ENDS = {
+    "SIGKILL": ("os.kill(os.getpid(), signal.SIGKILL)", r"rank 1: killed by SIGKILL"),
+    "exception": ("raise ValueError('loss is nan')", r"rank 1: ValueError: loss is nan"),
+    "sys.exit": ("sys.exit(3)", r"rank 1: the script called sys\.exit\(3\)"),
+    "os._exit": ("os._exit(7)", r"rank 1: exit code 7"),
+}
+#: Each ending occurs once, and each kind of it on either number of hosts: with a report of the
+#: rank, or with torchrun's alone.
+QUICK = {("SIGKILL", 2), ("exception", 1), ("sys.exit", 2), ("os._exit", 1)}
+
+
 @pytest.mark.parametrize(
-    ("end", "cause"),
+    ("end", "train"),
     [
-        ("os.kill(os.getpid(), signal.SIGKILL)", r"rank 1: killed by SIGKILL"),
-        ("raise ValueError('loss is nan')", r"rank 1: ValueError: loss is nan"),
-        ("sys.exit(3)", r"rank 1: the script called sys\.exit\(3\)"),
-        ("os._exit(7)", r"rank 1: exit code 7"),
+        pytest.param(
+            *(end, train),
+            id=f"{end}, {where}",
+            marks=() if (end, train) in QUICK else pytest.mark.slow,
+        )
+        for end in ENDS
+        for train, where in ((1, "one host"), (2, "two hosts"))
     ],
-    ids=["SIGKILL", "exception", "sys.exit", "os._exit"],
 )
-@pytest.mark.parametrize("train", [1, 2], ids=["one host", "two hosts"])
 def test_the_host_where_a_rank_failed_says_which_and_why(
-    make_hosts: MakeHosts, end: str, cause: str, train: int
+    make_hosts: MakeHosts, end: str, train: int
 ) -> None:
     pytest.importorskip("torch")
+    line, cause = ENDS[end]
     hosts = make_hosts(
-        {**FILES, "train.py": FAILING.format(end=end)},
+        {**FILES, "train.py": FAILING.format(end=line)},
         data=1,
         train=train,
         launch=Launch.TORCHRUN,
