@@ -36,8 +36,8 @@ FILE_JOB = """\
 entry_point: train.py
 source_dir: .
 instance_type: ml.g4dn.xlarge
-instance_count: 2
-distribution: {model_parallel: {partition_file: ../cuts.json}}
+instance_count: 1
+distribution: {model_parallel: {partition_file: ../cuts.json, processes_per_host: 2}}
 """
 #: No profiler is there, and the model is that of the file.
 FILE_SCRIPT = """\
