@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from digits_example import DIGITS, WITNESS, Example
 
+#: Images of the smaller copy; the example has 1,797.
+FEW = 600
+
 
 @pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -22,15 +25,31 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "data"
 
 
+@pytest.fixture(scope="session")
+def few_images(images: Path) -> Path:
+    """A third of them, for tests that compare runs and do not ask what was learned."""
+    folder = images.parent / "few"
+    return shutil.copytree(images, folder, ignore=_others)
+
+
+def _others(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if name.endswith(".png") and int(Path(name).stem) >= FEW]
+
+
 @pytest.fixture
-def example(tmp_path: Path, images: Path) -> Example:
+def whole_example(tmp_path: Path, images: Path) -> Example:
     return _copied(tmp_path, images)
 
 
+@pytest.fixture
+def example(tmp_path: Path, few_images: Path) -> Example:
+    return _copied(tmp_path, few_images)
+
+
 @pytest.fixture(scope="module")
-def shared_example(tmp_path_factory: pytest.TempPathFactory, images: Path) -> Example:
+def shared_example(tmp_path_factory: pytest.TempPathFactory, few_images: Path) -> Example:
     """A copy for what several tests compare their runs with."""
-    return _copied(tmp_path_factory.mktemp("shared"), images)
+    return _copied(tmp_path_factory.mktemp("shared"), few_images)
 
 
 def _copied(place: Path, images: Path) -> Example:

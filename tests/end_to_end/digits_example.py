@@ -13,6 +13,11 @@ from pathlib import Path
 from typing import Any
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+#: Two ranks on one host, which is a process with torch less than on two.
+ONE_TRAIN_HOST = (
+    *("--set", "instance_groups.train_group.instance_count=1"),
+    *("--set", "distribution.data_parallel.processes_per_host=2"),
+)
 
 #: The example's own script, with a hash over the raw bytes of every batch that a rank receives.
 WITNESS = """

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from digits_example import Example, Run, finish
+from digits_example import ONE_TRAIN_HOST, Example, Run, finish
 from waiting import wait_until
 
 from launcher.shared import parse_event
@@ -24,8 +24,8 @@ DATA_HOSTS = "instance_groups.data_group.instance_count"
 FEW = ("--set", f"{DATA_HOSTS}=1", "--set", "instance_groups.train_group.instance_count=1")
 
 
-def test_the_example_trains_and_its_summary_tells_all(example: Example) -> None:
-    run = example.run("job.yaml")
+def test_the_example_trains_and_its_summary_tells_all(whole_example: Example) -> None:
+    run = whole_example.run("job.yaml")
     assert run.code == 0, run.talk
     summary = run.summary
     assert (summary["status"], summary["secondary_status"]) == ("Completed", "Completed")
@@ -40,7 +40,7 @@ def test_the_example_trains_and_its_summary_tells_all(example: Example) -> None:
     assert sum(prepared.values()) == sum(received.values()) == 2 * (6 * 23 + 6)
     assert 0 < summary["data"]["wait_share"] < 1
     assert summary["metrics"]["test_accuracy"] >= 0.95
-    assert accuracy_of(run, example) == pytest.approx(
+    assert accuracy_of(run, whole_example) == pytest.approx(
         summary["metrics"]["test_accuracy"],
         abs=1 / 360,  # batches of other sizes round differently
     )
@@ -70,21 +70,21 @@ print((answers == torch.tensor(labels)).float().mean().item())
 
 @pytest.fixture(scope="module")
 def without_data_hosts(shared_example: Example) -> Run:
-    run = shared_example.run("job-homogeneous.yaml", *SHORT)
+    run = shared_example.run("job-homogeneous.yaml", *SHORT, *ONE_TRAIN_HOST)
     assert run.code == 0, run.talk
     assert len(run.hashes) == 2 * 3  # two ranks; two passes over the training set, one test
     assert len(run.losses) == 2 * 2
     return run
 
 
-@pytest.mark.parametrize("hosts", [1, 2, 3])
+@pytest.mark.parametrize("hosts", [1, pytest.param(2, marks=pytest.mark.slow), 3])
 def test_the_same_training_on_every_cluster(
     example: Example, without_data_hosts: Run, hosts: int
 ) -> None:
     """Data hosts or none: the same bytes, losses and weights, dropout and all."""
     import torch
 
-    run = example.run("job.yaml", *SHORT, "--set", f"{DATA_HOSTS}={hosts}")
+    run = example.run("job.yaml", *SHORT, *ONE_TRAIN_HOST, "--set", f"{DATA_HOSTS}={hosts}")
     assert run.code == 0, run.talk
     assert run.hashes == without_data_hosts.hashes
     assert run.losses == without_data_hosts.losses
@@ -95,6 +95,7 @@ def test_the_same_training_on_every_cluster(
         assert torch.equal(weights[name], expected[name]), name
 
 
+@pytest.mark.slow
 def test_a_killed_worker_that_held_leases_changes_nothing(example: Example) -> None:
     pipeline = (example.folder / "pipeline.py").read_text()
     load = "file = self.files[index]"
@@ -116,6 +117,7 @@ def test_a_killed_worker_that_held_leases_changes_nothing(example: Example) -> N
     assert disturbed.losses == calm.losses
 
 
+@pytest.mark.slow
 def test_a_killed_rank_fails_the_job_and_leaves_nothing(example: Example) -> None:
     process = example.start("job.yaml", "--name", "killed", "--set", "hyperparameters.epochs=500")
     wait_until(lambda: "train_loss" in log_of(example, "killed", "algo-4"))
@@ -148,10 +150,11 @@ def test_a_script_that_ends_badly_says_so(example: Example, line: str, reason: l
 def test_data_hosts_that_never_come_fail_the_job(example: Example) -> None:
     """The hosts of the data group are stopped (SIGSTOP) as they start: declared, not reachable."""
     process = example.start(
-        "job.yaml", *SHORT, "--name", "alone", "--set", "data_service.start_timeout=8"
+        *("job.yaml", *SHORT, *ONE_TRAIN_HOST, "--name", "alone"),
+        *("--set", "data_service.start_timeout=8", "--set", "data_service.workers_per_host=1"),
     )
     stopped: set[int] = set()
-    while process.poll() is None:
+    while len(stopped) < 2 and process.poll() is None:
         for pid in set(example.processes("alone", "launcher.data.worker")) - stopped:
             os.kill(pid, signal.SIGSTOP)
             stopped.add(pid)
