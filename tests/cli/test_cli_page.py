@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
+import launcher.client.cli
 from launcher.client.cli.verbs import VERBS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
@@ -38,3 +39,11 @@ def test_a_section_has_an_example_and_every_option(verb):
 
 def test_no_option_is_described_that_is_not_there():
     assert words_of(PAGE) <= {"--help"}.union(*map(options_of, VERBS))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_file_of_a_verb_is_short(verb):
+    """A verb reads its options and prints; its work is done in the rooms below."""
+    module, _, _ = VERBS[verb].home.partition(":")
+    file = Path(launcher.client.cli.__file__).parent / f"{module}.py"
+    assert len(file.read_text().splitlines()) < 80

@@ -214,7 +214,8 @@ def test_completing_loads_nothing_heavy(terminal, jobs):
     found, modules = loaded("st")
     assert found == ["status", "stop"]
     assert not {name for name in modules if name.startswith("launcher.client.cli.")} - {
-        "launcher.client.cli.verbs"
+        "launcher.client.cli.verb_group",
+        "launcher.client.cli.verbs",
     }
     _, modules = loaded("run", "")
     assert not set(modules) & {"boto3", "botocore", "torch", "numpy", "rich"}

@@ -1,6 +1,6 @@
 """A summary as a person reads it, while the job runs."""
 
-from launcher.client.cli.screen import summary_screen
+from launcher.client.jobs.summary_text import summary_text
 
 RUNNING = {
     "name": "rings-1",
@@ -26,12 +26,12 @@ RUNNING = {
 
 
 def test_the_first_line_on_data_says_that_it_is_one_before_hosts_have_counted_too():
-    assert "\nData     20.0% of step time spent waiting for data\n" in summary_screen(RUNNING)
+    assert "\nData     20.0% of step time spent waiting for data\n" in summary_text(RUNNING)
 
 
 def test_the_lines_on_data_stand_below_each_other_at_the_end():
     data = RUNNING["data"] | {"batches_by_host": {"algo-1": 64}, "wait_share": None}
-    screen = summary_screen(RUNNING | {"data": data})
+    screen = summary_text(RUNNING | {"data": data})
     assert "\nData     64 batches prepared (algo-1 64)\n" in screen
     assert "\n         64 batches received (rank 0 64)\n" in screen
 
@@ -39,14 +39,14 @@ def test_the_lines_on_data_stand_below_each_other_at_the_end():
 def test_the_verdict_stands_in_the_place_of_the_bare_share():
     text = "input-bound 37% of the time: about 6 more vCPU in data_group would remove it"
     data = RUNNING["data"] | {"verdict": {"text": text}}
-    screen = summary_screen(RUNNING | {"data": data})
+    screen = summary_text(RUNNING | {"data": data})
     assert f"\nData     {text}\n" in screen
     assert "of step time" not in screen
 
 
 def test_what_was_left_out_and_what_may_be_wrong_is_told():
     data = RUNNING["data"] | {"skipped": 3, "warnings": ["train: ranks begin apart"]}
-    screen = summary_screen(RUNNING | {"data": data})
+    screen = summary_text(RUNNING | {"data": data})
     assert "3 samples skipped because they raised" in screen
     assert "\n         train: ranks begin apart\n" in screen
 
@@ -63,8 +63,8 @@ ENDED = RUNNING | {"status": "Completed", "secondary_status": "Completed", "exit
 
 
 def test_a_job_on_this_machine_says_nothing_of_dollars():
-    assert "Cost" not in summary_screen(RUNNING)
-    assert "$" not in summary_screen(ENDED)
+    assert "Cost" not in summary_text(RUNNING)
+    assert "$" not in summary_text(ENDED)
 
 
 def test_the_cost_is_an_estimate_for_each_group_with_the_saving_of_spot_instances():
@@ -73,17 +73,17 @@ def test_the_cost_is_an_estimate_for_each_group_with_the_saving_of_spot_instance
         "\n         data_group $2.31, train_group $10.00"
         "\n         us-east-1 on-demand prices of November 2026; eu-west-1 differs"
         "\nSpot     70.0% saved\n"
-    ) in summary_screen(ENDED | {"cost": COST})
+    ) in summary_text(ENDED | {"cost": COST})
 
 
 def test_while_the_job_goes_on_only_its_most_is_said():
     running = COST | {"dollars": None, "spot_saving": None}
-    screen = summary_screen(RUNNING | {"cost": running})
+    screen = summary_text(RUNNING | {"cost": running})
     assert "\nCost     known once the job has ended (max $48.96)\n" in screen
     assert "data_group" not in screen
 
 
 def test_an_unknown_price_is_said():
     cost = COST | {"dollars": None, "max_dollars": None, "unknown_prices": ["ml.p4d.24xlarge"]}
-    screen = summary_screen(ENDED | {"cost": cost})
+    screen = summary_text(ENDED | {"cost": cost})
     assert "\nCost     unknown (max unknown): the price of ml.p4d.24xlarge is unknown" in screen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import launcher
-from launcher.client.cli.verbs import Verbs
+from launcher.client.cli.verb_group import Verbs
 
 
 @click.group(

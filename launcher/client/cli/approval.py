@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -38,17 +37,9 @@ def approval_options(verb: Verb) -> Verb:
 def show_plan(plan: CostPlan, max_cost: float | None) -> None:
     """Print what a job may cost; refuse it when that exceeds `max_cost` dollars."""
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
-    print_message(plan_text(plan, width))
-    if endpoint := _endpoint():
-        print_message(f"Endpoint {endpoint} (AWS_ENDPOINT_URL), instead of AWS")
-    print_message("")
+    print_message(plan_text(plan, width) + "\n")
     if max_cost is not None:
         enforce_max_cost(plan, max_cost, "--max-cost")
-
-
-def _endpoint() -> str | None:
-    """Return the configured endpoint that replaces AWS; None for AWS itself."""
-    return os.environ.get("AWS_ENDPOINT_URL_SAGEMAKER") or os.environ.get("AWS_ENDPOINT_URL")
 
 
 def confirm_job(name: str) -> None:

@@ -7,23 +7,17 @@ from pathlib import Path
 
 import click
 
-from launcher.client.cli import completion_values
 from launcher.client.cli.check_output import checkup_screen
+from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_of_check_option
-from launcher.client.cli.shared_options import changes_option
-from launcher.client.cli.verb_output import print_json, with_output_option
+from launcher.client.cli.shared_options import optional_job_file_options
+from launcher.client.cli.verb_output import with_output_option
 from launcher.client.doctor.checkup import run_checks
 
 
 @click.command()
-@click.argument(
-    "job_file",
-    type=click.Path(path_type=Path),
-    required=False,
-    shell_complete=completion_values.job_files,
-)
 @session_of_check_option
-@changes_option
+@optional_job_file_options
 @with_output_option
 def check(job_file: Path | None, session: str | None, changes: tuple[str, ...], output: str) -> int:
     """Report what works here and what does not.

@@ -39,11 +39,11 @@ def _lines(checkup: Checkup) -> Iterator[str]:
 
 
 def _titles(platform: Platform) -> dict[CheckSection, str]:
-    here = "" if platform.runs_here else " (only needed to run jobs here)"
-    on_aws = "" if platform.uses_aws else " (only needed to submit to AWS)"
+    machine_note = "" if platform.runs_here else " (only needed to run jobs here)"
+    aws_note = "" if platform.uses_aws else " (only needed to submit to AWS)"
     return {
-        CheckSection.MACHINE: f"This machine{here}",
-        CheckSection.AWS: f"AWS{on_aws}",
+        CheckSection.MACHINE: f"This machine{machine_note}",
+        CheckSection.AWS: f"AWS{aws_note}",
         CheckSection.JOB: "The job file",
     }
 

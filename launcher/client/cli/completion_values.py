@@ -5,28 +5,19 @@ Completion never fails and never prints messages: without candidates it offers n
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from launcher.client.cli.job_file_search import job_files_below
 from launcher.errors import LauncherError
-
-_JOB_FILES = (".yaml", ".yml")
-#: How many levels below the typed folder to search for job files, and how many entries at most.
-_DEPTH = 3
-_MOST_ENTRIES = 2000
 
 
 def jobs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the jobs on this machine that match, newest first."""
-    from launcher.client.sessions.local.job_root import (  # only when needed
-        JobRoot,
-        default_root,
-    )
+    from launcher.client.sessions.local.job_root import JobRoot, default_root  # only when needed
 
     names = JobRoot(default_root()).newest_names()
     return [name for name in names if name.startswith(incomplete)]
@@ -62,11 +53,10 @@ def job_files(
     """Return YAML files at and below the typed path; without any, offer the shell's own paths."""
     start = Path(incomplete).parent if not incomplete.endswith("/") else Path(incomplete)
     prefix = "./" if incomplete.startswith("./") else ""
-    found = sorted(prefix + str(path) for path in _yaml_below(start))
+    found = sorted(prefix + str(path) for path in job_files_below(start))
     # A name with blanks would need quoting, which the shell does only for its own paths.
     unquoted = [name for name in found if name.startswith(incomplete) and len(name.split()) == 1]
-    offered = [CompletionItem(name) for name in unquoted]
-    return offered or [CompletionItem(incomplete, type="file")]
+    return [CompletionItem(name) for name in unquoted] or [CompletionItem(incomplete, type="file")]
 
 
 def _job(context: click.Context) -> str | None:
@@ -88,28 +78,3 @@ def _groups(job: str | None) -> list[Any]:
         return list(host_groups(local_session().describe_training_job(TrainingJobName=job)))
     except LauncherError:
         return []
-
-
-def _yaml_below(start: Path) -> Iterator[Path]:
-    """Yield job files, nearest first, skipping hidden folders and Python environments."""
-    level, seen = [start], 0
-    for _ in range(_DEPTH):
-        deeper: list[Path] = []
-        for folder in level:
-            for entry in _entries(folder):
-                seen += 1
-                if seen > _MOST_ENTRIES:
-                    return
-                if entry.suffix in _JOB_FILES:
-                    yield entry
-                elif entry.is_dir() and not (entry / "pyvenv.cfg").exists():
-                    deeper.append(entry)
-        level = deeper
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        names = os.listdir(folder)  # noqa: PTH208  half the time of iterdir
-    except OSError:
-        return []
-    return [folder / name for name in sorted(names) if not name.startswith(".")]

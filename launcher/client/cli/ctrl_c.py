@@ -1,13 +1,9 @@
-"""Ctrl-C while following a job: once to detach from it, twice within 3 s to stop it.
-
-While a job is being created, Ctrl-C takes effect only afterwards, and then detaches.
-"""
+"""Ctrl-C while following a job: once to detach from it, twice within 3 s to stop it."""
 
 from __future__ import annotations
 
 import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -54,31 +50,6 @@ def detach_on_ctrl_c(job: Job) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGINT, before[0])
         signal.signal(signal.SIGALRM, before[1])
-
-
-@contextmanager
-def defer_ctrl_c() -> Iterator[Callable[[], bool]]:
-    """Defer Ctrl-C until the block ends; yield a function that returns True if it was pressed.
-
-    Protects work that must complete: a job is created together with its platform process, or not at
-    all.
-    """
-    pressed = threading.Event()
-    before = signal.signal(signal.SIGINT, lambda *_: pressed.set())
-    try:
-        yield pressed.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGTERM in the block, so that its child processes end too."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def print_detached(name: str) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from launcher.client.cli import completion_values
+from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
-from launcher.client.cli.verb_output import print_json, print_message, with_output_option
+from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.resolve import session_of
 

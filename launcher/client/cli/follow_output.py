@@ -5,12 +5,15 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c, print_detached
-from launcher.client.cli.verb_output import group_prefix, print_message
+from launcher.client.cli.verb_output import print_message
 from launcher.client.jobs.follow import StateChange
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.retrying_session import with_resume_hint
+
+#: One colour per group, in group order.
+_COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 
 
 class LinePrinter:
@@ -25,10 +28,16 @@ class LinePrinter:
 
     def __call__(self, line: LogLine) -> None:
         """Print one line."""
-        prefix = group_prefix(line.group, line.host, self._groups, self._width)
+        prefix = self._prefix(line.group, line.host)
         # Dim Launcher's own lines so that the user's stand out.
         text = click.style(line.readable, dim=True) if line.is_event else line.text
         click.echo(f"{prefix} {text}", err=self._to_stderr)
+
+    def _prefix(self, group: str, host: str) -> str:
+        """Return "data_group/algo-1  |" in the group's colour, the name padded."""
+        is_known = group in self._groups
+        colour = _COLOURS[self._groups.index(group) % len(_COLOURS)] if is_known else None
+        return click.style(f"{group}/{host}".ljust(self._width) + " |", fg=colour)
 
 
 def print_started(job: Job) -> None:

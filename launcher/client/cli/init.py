@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from launcher.client.cli.verb_output import print_json, print_message, with_output_option
+from launcher.client.cli.json_output import print_json
+from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.errors import PlatformError
 
 #: The files to write, and the packaged text of each.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli import completion_values
-from launcher.client.cli.verb_output import print_json, print_message, with_output_option
+from launcher.client.cli.json_output import print_json
+from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.local import LocalSession
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from launcher.client.cli.age_option import since_option
+from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
-from launcher.client.cli.shared_options import parse_age
-from launcher.client.cli.verb_output import print_json, print_message, with_output_option
+from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.sessions.registry import open_session
 
 if TYPE_CHECKING:
@@ -21,12 +22,7 @@ _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 @click.command("list")
 @click.option("--name-contains", help="Only jobs whose name contains this.")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only jobs in this state.")
-@click.option(
-    "--since",
-    callback=parse_age,
-    metavar="AGE",
-    help="Only jobs created within this time, for example 90m, 12h or 2d.",
-)
+@since_option
 @click.option("--limit", type=click.IntRange(min=1), help="At most this many jobs, newest first.")
 @session_option
 @with_output_option

@@ -9,8 +9,9 @@ import click
 from launcher.client.cli import completion_values
 from launcher.client.cli.ctrl_c import print_detached
 from launcher.client.cli.follow_output import LinePrinter, print_notice
+from launcher.client.cli.json_output import print_json_line
 from launcher.client.cli.session_options import session_option
-from launcher.client.cli.verb_output import print_json_line, with_output_option
+from launcher.client.cli.verb_output import with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.sessions.resolve import session_of

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.ctrl_c import sigterm_as_ctrl_c
+from launcher.client.cli.deferred_signals import sigterm_as_ctrl_c
+from launcher.client.cli.json_output import print_json
 from launcher.client.cli.other_commands import CommandWithSubcommands
 from launcher.client.cli.partition_options import partition_options
 from launcher.client.cli.partition_show import described, show
-from launcher.client.cli.verb_output import print_json, print_message, with_json_flag
+from launcher.client.cli.verb_output import print_message, with_json_flag
 from launcher.client.planning.partition_view import Partition
 from launcher.client.planning.partitioner import partition as find
 from launcher.errors import PlatformError

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.verb_output import print_json, print_message, with_json_flag
+from launcher.client.cli.json_output import print_json
+from launcher.client.cli.verb_output import print_message, with_json_flag
 from launcher.client.planning.drawing import timeline_svg
 from launcher.client.planning.partition_table import title
 from launcher.client.planning.partition_view import Partition

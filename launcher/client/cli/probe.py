@@ -1,16 +1,16 @@
-"""`launcher probe`: measure what a platform's documents leave open."""
+"""`launcher probe`: measure what a platform's documentation leaves open."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
-from launcher.client.cli.verb_output import print_json, print_message, with_output_option
-from launcher.client.probe import answer_all, probe_locally, request_for_aws
+from launcher.client.cli.json_output import print_json
+from launcher.client.cli.verb_output import print_message, with_output_option
+from launcher.client.probe import compare_answers, probe_locally, request_for_aws
 from launcher.errors import CloudError, PlatformError
 
 
@@ -56,7 +56,9 @@ def probe(
     if output == "json":
         print_json(found)
     else:
-        click.echo("\n".join(_table(found)))
+        for question, answers in compare_answers(found).items():
+            click.echo(click.style(f"\n{question}", bold=True))
+            click.echo("\n".join(f"  {answer}" for answer in answers))
     return 0
 
 
@@ -68,18 +70,3 @@ def _store(found: Mapping[str, object], path: Path) -> None:
             f"cannot write the answers to {path}: {error.strerror}: use another --out FILE"
         ) from error
     print_message(f"Answers written to {path}")
-
-
-def _table(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield each question, then its answers, each with the isolations in which it was observed."""
-    by_isolation = {isolation: dict(answer_all(answers)) for isolation, answers in found.items()}
-    width = len(", ".join(found))
-    for question in next(iter(by_isolation.values())):
-        isolations_of: dict[str, list[str]] = {}
-        for isolation, given in by_isolation.items():
-            isolations_of.setdefault(given[question], []).append(isolation)
-        yield click.style(f"\n{question}", bold=True)
-        yield from (
-            f"  {', '.join(isolations):<{width}}  {answer}"
-            for answer, isolations in isolations_of.items()
-        )

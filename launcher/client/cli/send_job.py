@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 from launcher.client.cli.approval import cancel_on_ctrl_c, show_plan
-from launcher.client.cli.ctrl_c import defer_ctrl_c
+from launcher.client.cli.deferred_signals import defer_ctrl_c
 from launcher.client.cli.follow_output import follow_unless_left, print_notice, print_started
 from launcher.client.cli.screen import print_summary
 from launcher.client.cli.verb_output import print_warnings
@@ -24,7 +24,7 @@ from launcher.client.submit import JobDraft, draft_job
 class JobSender:
     """The jobs of one `launcher run`, most often one.
 
-    is_offline: AWS is not called, so the job file names everything. is_left: the user detached.
+    is_offline: AWS is not called, so a job for AWS names everything. is_left: the user detached.
     """
 
     session: PlatformSession
@@ -34,7 +34,8 @@ class JobSender:
 
     def draft(self, spec: JobSpec, name: str) -> JobDraft:
         """Draft a job, with its warnings; show the plan of one that costs money."""
-        draft = draft_job(spec, self.session, name, offline=self.is_offline)
+        offline = self.is_offline and self.session.platform.uses_aws
+        draft = draft_job(spec, self.session, name, offline=offline)
         print_warnings(draft.warnings)
         if self.session.platform.bills:
             show_plan(plan_job(draft.spec, self.session, draft.location), self.max_cost)

@@ -8,21 +8,16 @@ messages go to stderr. With `-o json` an error is a result too:
 from __future__ import annotations
 
 import functools
-import json
-import math
 import os
 from collections.abc import Callable, Iterable
-from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 import click
 
+from launcher.client.cli.json_output import print_json
 from launcher.errors import LauncherError, SpecError
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
-
-#: One colour per group, in group order.
-GROUP_COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 
 
 def with_output_option(verb: Callable[..., int]) -> Callable[..., None]:
@@ -73,22 +68,6 @@ def print_error(error: LauncherError) -> None:
     print_message(text if text.startswith("error: ") else f"error: {text}")
 
 
-def print_json(value: object) -> None:
-    """Print the result as JSON, with times in UTC and null for NaN and infinities."""
-    click.echo(json.dumps(_finite(value), indent=2, default=_plain))
-
-
-def print_json_line(value: object) -> None:
-    """Print a value as JSON on one line, for a result of many lines."""
-    click.echo(json.dumps(_finite(value), default=_plain))
-
-
-def group_prefix(group: str, host: str, groups: list[str], width: int) -> str:
-    """Return "data_group/algo-1  |" in the group's colour, the name padded to `width`."""
-    colour = GROUP_COLOURS[groups.index(group) % len(GROUP_COLOURS)] if group in groups else None
-    return click.style(f"{group}/{host}".ljust(width) + " |", fg=colour)
-
-
 def _described(error: LauncherError) -> dict[str, object]:
     described: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
     if isinstance(error, SpecError):
@@ -97,18 +76,3 @@ def _described(error: LauncherError) -> dict[str, object]:
             for problem in error.problems
         ]
     return described
-
-
-def _finite(value: object) -> object:
-    """Replace NaN and infinities, which a loss may be, by None."""
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.astimezone(timezone.utc).isoformat()
-    raise TypeError(f"cannot convert {type(value).__name__} to JSON")

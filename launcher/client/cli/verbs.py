@@ -1,13 +1,11 @@
-"""The table of verbs; only the one in use is imported, so that completion is fast."""
+"""The table of verbs, none of which it imports."""
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from importlib import import_module
 
 import click
-from click.shell_completion import CompletionItem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,37 +49,3 @@ VERBS = {
         home="completion:completion", line="Print the script that lets SHELL complete launcher."
     ),
 }
-
-
-class Verbs(click.Group):
-    """A group of commands that are imported on first use."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all verbs, in the order of a job's life."""
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a verb's command; None if there is no such verb."""
-        verb = VERBS.get(cmd_name)
-        return verb.load() if verb else None
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a verb; for an unknown one, fail and suggest the nearest."""
-        name = args[0]
-        if name not in VERBS and not name.startswith("-") and not ctx.resilient_parsing:
-            near = difflib.get_close_matches(name, VERBS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            ctx.fail(f"No such command {name!r}.{hint}")
-        return super().resolve_command(ctx, args)
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return matching verbs with their summaries, without importing them."""
-        if incomplete.startswith("-"):
-            return click.Command.shell_complete(self, ctx, incomplete)
-        return [
-            CompletionItem(name, help=verb.line)
-            for name, verb in VERBS.items()
-            if name.startswith(incomplete)
-        ]

@@ -51,7 +51,7 @@ def missing_requirements(spec: JobSpec) -> Iterator[str]:
 def _files(spec: JobSpec) -> list[GroupRequirements]:
     try:
         by_group = requirements_of(spec, SourceTree(spec))
-    except SpecError:  # the checks of the job file say it
+    except SpecError:  # reported by the checks of the job file
         return []
     groups: dict[str, list[str]] = {}
     files: dict[str, RequirementsFile] = {}

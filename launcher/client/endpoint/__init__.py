@@ -7,6 +7,21 @@ package installs; importing this package does not load it.
 
 from __future__ import annotations
 
-from launcher.client.endpoint.serving import ServedEndpoint, serve
+from typing import Any
 
-__all__ = ["ServedEndpoint", "serve"]
+from launcher.client.endpoint.serving import ServedEndpoint, serve
+from launcher.errors import PlatformError
+
+__all__ = ["ServedEndpoint", "serve", "load_server"]
+
+
+def load_server() -> Any:
+    """Return the module `server`; raise PlatformError without the extra that it needs."""
+    try:
+        from launcher.client.endpoint import server
+    except ModuleNotFoundError as error:
+        raise PlatformError(
+            f"launcher endpoint needs {error.name}, which is not installed: "
+            "pip install 'hetero-launcher[endpoint]'"
+        ) from error
+    return server

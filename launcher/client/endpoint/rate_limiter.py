@@ -19,13 +19,17 @@ AWS_RATES: Mapping[str, float] = MappingProxyType(
 
 
 def parse_rates(texts: Iterable[str]) -> dict[str, float]:
-    """Parse a user's rates, given as OPERATION=NUMBER; raise PlatformError for another form."""
+    """Return AWS's rates, with the user's own, given as OPERATION=NUMBER, in their place.
+
+    Raises PlatformError for another form.
+    """
     try:
-        return {name: float(rate) for name, _, rate in (text.partition("=") for text in texts)}
+        own = {name: float(rate) for name, _, rate in (text.partition("=") for text in texts)}
     except ValueError as error:
         raise PlatformError(
             f"--rate takes OPERATION=NUMBER, such as GetLogEvents=10: {error}"
         ) from error
+    return {**AWS_RATES, **own}
 
 
 class RateLimiter:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
+import signal
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,12 +27,12 @@ from launcher.client.endpoint.job_operations import Jobs
 from launcher.client.endpoint.log_operations import Logs
 from launcher.client.endpoint.metric_operations import CloudWatchMetrics
 from launcher.client.endpoint.operations import Operations
-from launcher.client.endpoint.rate_limiter import AWS_RATES, RateLimiter, parse_rates
+from launcher.client.endpoint.rate_limiter import RateLimiter, parse_rates
 from launcher.client.endpoint.s3_gateway import Objects
 from launcher.client.sessions.local import LocalSession
 from launcher.errors import PlatformError
 
-__all__ = ["AWS_RATES", "Endpoint", "Setup", "open_endpoint", "parse_access_key", "parse_rates"]
+__all__ = ["Endpoint", "Setup", "open_endpoint", "parse_access_key", "parse_rates"]
 
 ROLE = "LauncherLocalRole"
 DEFAULT_REGION = "us-east-1"
@@ -56,7 +58,7 @@ class Setup:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A server that is ready; `serve_forever` answers until it is interrupted."""
+    """A server that is ready; `serve` answers its requests."""
 
     server: BaseWSGIServer
     access_key: AccessKey
@@ -66,6 +68,12 @@ class Endpoint:
     def url(self) -> str:
         """The address of the endpoint."""
         return f"http://{LOOPBACK}:{self.server.server_address[1]}"
+
+    def serve(self) -> None:
+        """Answer until the process is interrupted, or terminated by SIGTERM."""
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with contextlib.suppress(KeyboardInterrupt):
+            self.server.serve_forever()
 
     def environment(self) -> dict[str, str]:
         """Return the variables that direct any AWS client to the endpoint."""

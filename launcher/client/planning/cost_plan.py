@@ -9,6 +9,7 @@ from launcher.client import catalogue
 from launcher.client.catalogue.cost import CostEstimate, GroupCost, estimate
 from launcher.client.planning.plan_formats import plan_html, plan_text
 from launcher.client.request.builder import JobLocation
+from launcher.client.sessions.aws.clients import configured_endpoint
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.spec import InstanceGroup, JobSpec
 from launcher.client.spec.roles import job_roles
@@ -21,7 +22,7 @@ class CostPlan:
 
     estimate: with the first type of each group; alternatives: the same groups with the types that
     are tried when AWS has no capacity. roles: by group name; None where still undecided.
-    placement: None when not known yet.
+    placement: None when not known yet. endpoint: the URL that replaces AWS, if any.
     """
 
     spec: JobSpec
@@ -29,6 +30,7 @@ class CostPlan:
     alternatives: tuple[GroupCost, ...]
     roles: dict[str, str | None]
     placement: JobLocation | None
+    endpoint: str | None = None
 
     @property
     def max_seconds(self) -> int:
@@ -79,6 +81,7 @@ def plan_job(
         alternatives=estimate(others, prices, region).groups,
         roles={name: roles[name].value if name in roles else None for name, _, _ in first},
         placement=placement,
+        endpoint=configured_endpoint() if session.platform.uses_aws else None,
     )
 
 

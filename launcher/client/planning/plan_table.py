@@ -94,3 +94,5 @@ def _location_notes(plan: CostPlan) -> Iterator[tuple[str, str]]:
         yield "Output", f"{place.output_uri}/{place.job_name}/output/"
         if place.checkpoint_uri:
             yield "Saves", place.checkpoint_uri
+    if plan.endpoint:
+        yield "Endpoint", f"{plan.endpoint} (AWS_ENDPOINT_URL), instead of AWS"

@@ -7,6 +7,6 @@ An extra at the edge of the product: only `launcher probe` imports it. It runs o
 from __future__ import annotations
 
 from launcher.client.probe.platforms import probe_locally, request_for_aws
-from launcher.client.probe.questions import answer_all
+from launcher.client.probe.questions import compare_answers
 
-__all__ = ["probe_locally", "request_for_aws", "answer_all"]
+__all__ = ["probe_locally", "request_for_aws", "compare_answers"]

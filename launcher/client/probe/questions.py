@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,28 @@ class ProbeQuestion:
     answer: Callable[[_Answers], str]
 
 
-def answer_all(answers: _Answers) -> Iterator[tuple[str, str]]:
-    """Yield every question with its answer."""
-    for question in QUESTIONS:
-        yield question.text, question.answer(answers)
+def compare_answers(found: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return a line for each answer to each question; isolations that agree share a line.
+
+    found: what was collected from one job, by isolation.
+    """
+    width = len(", ".join(found))
+    return {
+        question.text: [
+            f"{', '.join(isolations):<{width}}  {answer}"
+            for answer, isolations in _isolations_by_answer(question, found).items()
+        ]
+        for question in QUESTIONS
+    }
+
+
+def _isolations_by_answer(
+    question: ProbeQuestion, found: Mapping[str, Any]
+) -> dict[str, list[str]]:
+    isolations: dict[str, list[str]] = {}
+    for isolation, answers in found.items():
+        isolations.setdefault(question.answer(answers), []).append(isolation)
+    return isolations
 
 
 def _each(read: Callable[[Any], Any]) -> Callable[[_Answers], str]:

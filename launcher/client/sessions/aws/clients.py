@@ -25,6 +25,11 @@ _THIS_MACHINE = ("127.0.0.1", "localhost")
 _ATTEMPTS = {"s3": 5}
 
 
+def configured_endpoint() -> str | None:
+    """Return the URL that replaces SageMaker's, as boto3 reads it; None for AWS itself."""
+    return os.environ.get("AWS_ENDPOINT_URL_SAGEMAKER") or os.environ.get("AWS_ENDPOINT_URL")
+
+
 class Clients:
     """One client per service, created on first use.
 
