@@ -3,19 +3,24 @@
 The public names are imported on first use, because workers and the dispatcher do not need the
 loader.
 
-The modules here are what a training script uses: the `loader`; `given_code` and `torch_arguments`,
-which read its arguments; `epoch_recorder`, which counts the steps and waits of one pass over an
-epoch; `loader_state`, which saves and restores resume points; and `sources`, which provide batches
-from this process or from the `service`. The packages are layers, and each may import those below
-it:
+The modules here are what a training script uses:
 
-engines     ways to prepare batches away from the ranks: their interface and their registry
+loader              DataLoader, the public class
+given_code, torch_arguments     its arguments: datasets and functions, and those of torch's loader
+loader_attributes, gradient_state   what training frameworks read from a loader
+loader_state        resume points, saved and restored
+epoch_recorder      steps and waits of one pass over an epoch
+sources, service    batches from this process, or from the data service
+
+The packages are layers, and each may import those below it:
+
+engines             ways to prepare batches away from the ranks: their interface and registry
 dispatcher, worker, receiver    the processes of the data service (`python -m` runs them)
-memory      shared memory between a receiver and the ranks of its host
-metrics     counters, their publication and the bottleneck analysis
-control     control messages between the processes
-order       composition of batches: samples, seeds and resume points
-batches     batches and their bytes
+memory              shared memory between a receiver and the ranks of its host
+metrics             counters, their publication and the bottleneck analysis
+control             control messages between the processes
+order               composition of batches: samples, seeds and resume points
+batches             batches and their bytes
 """
 
 from __future__ import annotations

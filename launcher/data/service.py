@@ -263,7 +263,7 @@ def _seconds_left(awaited: str, since: float, timeout: float) -> float:
     if (left := since + timeout - time.monotonic()) <= 0:
         raise DataServiceUnavailable(
             f"{awaited} did not arrive within the loader's timeout={timeout:g} s; the data hosts' "
-            "events say what they do: mend the dataset, or give the loader a longer timeout"
+            "events show what they do: fix the dataset, or give the loader a longer timeout"
         )
     return left
 

@@ -58,13 +58,13 @@ def _problems(given: TorchArguments) -> Iterator[str]:
     if type(given.num_workers) is not int or given.num_workers < 0:
         yield (
             f"num_workers is {given.num_workers!r}; it must be 0 or more, and is only a hint: the "
-            "job's data_service says how many workers there are (workers_per_host, local_workers)"
+            "job's data_service sets the number of workers (workers_per_host, local_workers)"
         )
     factor = given.prefetch_factor
     if factor is not None and (type(factor) is not int or factor < 1):
         yield (
             f"prefetch_factor is {factor!r}; it must be at least 1, and is only a hint: the job's "
-            "data_service.prefetch_bytes says how much is prepared ahead"
+            "data_service.prefetch_bytes sets how much is prepared ahead"
         )
     if isinstance(given.timeout, bool) or not isinstance(given.timeout, (int, float)):
         yield f"timeout is {given.timeout!r}; it must be a number of seconds, 0 for none"

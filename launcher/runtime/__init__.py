@@ -1,1 +1,1 @@
-"""Runtime inside a host: read the job's files, play the host's role, end with a clear outcome."""
+"""Runtime inside a host: read the job's files, run the host's role, end with a clear outcome."""

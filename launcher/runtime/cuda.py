@@ -25,9 +25,9 @@ def compatibility_variables(
         library, or if the driver is new enough: the library would then keep programs from using the
         GPU.
     """
-    has, wants = _driver_version(driver), _library_version(folder / "libcuda.so.1")
+    installed, needed = _driver_version(driver), _library_version(folder / "libcuda.so.1")
     paths = [path for path in inherited.split(os.pathsep) if path]
-    if not has or not wants or has >= wants or str(folder) in paths:
+    if not installed or not needed or installed >= needed or str(folder) in paths:
         return {}
     return {"LD_LIBRARY_PATH": os.pathsep.join([str(folder), *paths])}
 

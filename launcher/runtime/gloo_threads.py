@@ -22,7 +22,7 @@ _THREADS = "pt_gloo_runloop"
 #: several polls in a row find them so.
 _LOOKS = 3
 _PAUSE = 0.005
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 
 
 def wait_for_gloo_threads(tasks: Path = Path("/proc/self/task")) -> None:
@@ -30,7 +30,7 @@ def wait_for_gloo_threads(tasks: Path = Path("/proc/self/task")) -> None:
 
     Call it after the last collective.
     """
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     looks = 0
     while looks < _LOOKS and time.monotonic() < deadline:
         time.sleep(_PAUSE)

@@ -18,7 +18,7 @@ _ALWAYS = ("numpy", "torch")
 
 
 def report_versions(host: JobHost) -> None:
-    """Report this host's versions to the leader, in jobs where others prepare than train."""
+    """Report this host's versions to the leader, if some hosts prepare data and others train."""
     environment = host.environment
     data = environment.document.data
     if data is None or not environment.cluster.data_hosts:
@@ -53,7 +53,7 @@ def _imported_names(code: Path, module: str) -> Iterator[str]:
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
-        return  # the import fails, and says where
+        return  # the import fails, and reports where
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

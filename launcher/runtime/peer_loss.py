@@ -1,4 +1,4 @@
-"""Tells an error that is the loss of another process from an error with a cause of its own.
+"""Distinguishes the loss of another process from an error with a cause of its own.
 
 A rank classifies its exception by type, in `is_peer_loss`. Reports without an exception (a process
 that ended, a service, mpirun) are judged by their text, in `reads_like_peer_loss`.

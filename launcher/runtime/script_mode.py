@@ -72,7 +72,7 @@ def main(archive: str | None = None) -> int:
         return 1
     if (code / REQUIREMENTS_FILE).exists():
         report_provided(REQUIREMENTS_FILE)
-    _warn_of_rings(environment, settings)
+    _warn_of_separate_groups(environment, settings)
     command = _command(environment, settings, code, program)
     return _run(command, variables | {"PYTHONPATH": _search_path(code)}, code, paths)
 
@@ -80,7 +80,7 @@ def main(archive: str | None = None) -> int:
 def _document(paths: MlPaths, settings: Mapping[str, Any], program: str) -> JobDocument:
     """Build the job document: the distribution's group trains, the others run a command.
 
-    Without a distribution, no group of several is ahead of the others.
+    Without a distribution, none of several groups leads the others.
     """
     resources = read_config(paths.config / "resourceconfig.json")
     own = resources["current_group_name"]
@@ -96,7 +96,7 @@ def _document(paths: MlPaths, settings: Mapping[str, Any], program: str) -> JobD
     )
 
 
-def _warn_of_rings(environment: Environment, settings: Mapping[str, Any]) -> None:
+def _warn_of_separate_groups(environment: Environment, settings: Mapping[str, Any]) -> None:
     """Warn, once per group, about a distribution that names no group: each group trains alone."""
     cluster = environment.cluster
     is_named = bool(settings.get("sagemaker_distribution_instance_groups"))

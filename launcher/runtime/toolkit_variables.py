@@ -30,8 +30,8 @@ from launcher.shared import (
 
 def toolkit_variables(environment: Environment) -> dict[str, str]:
     """Return the toolkit's variables for this host's child processes."""
-    facts = _facts(environment)
-    variables = {f"SM_{name.upper()}": _encode(value) for name, value in facts.items()}
+    values = _toolkit_values(environment)
+    variables = {f"SM_{name.upper()}": _encode(value) for name, value in values.items()}
     variables |= {
         f"SM_CHANNEL_{name.upper()}": path for name, path in _channel_folders(environment).items()
     }
@@ -39,7 +39,7 @@ def toolkit_variables(environment: Environment) -> dict[str, str]:
         f"SM_HP_{name.upper()}": _encode(value)
         for name, value in environment.hyperparameters.items()
     }
-    variables["SM_TRAINING_ENV"] = _encode(_training_env(environment, facts))
+    variables["SM_TRAINING_ENV"] = _encode(_training_env(environment, values))
     variables |= {
         "CURRENT_HOST": environment.cluster.host,
         "SAGEMAKER_JOB_NAME": environment.job_name,
@@ -71,7 +71,7 @@ def address_variables(environment: Environment) -> dict[str, str]:
     }
 
 
-def _facts(environment: Environment) -> dict[str, Any]:
+def _toolkit_values(environment: Environment) -> dict[str, Any]:
     """Return the toolkit's values by its names; hosts are in the platform's lexicographic order."""
     cluster, paths = environment.cluster, environment.paths
     script = environment.document.trainer.entry_point
@@ -120,15 +120,15 @@ def _facts(environment: Environment) -> dict[str, Any]:
     }
 
 
-def _training_env(environment: Environment, facts: Mapping[str, object]) -> dict[str, Any]:
+def _training_env(environment: Environment, values: Mapping[str, object]) -> dict[str, Any]:
     """Return the properties of the toolkit's Environment, by their names there."""
     renamed = {
-        "hyperparameters": facts["hps"],
-        "additional_framework_parameters": facts["framework_params"],
+        "hyperparameters": values["hps"],
+        "additional_framework_parameters": values["framework_params"],
     }
     others = {
         name: value
-        for name, value in facts.items()
+        for name, value in values.items()
         if name not in ("hps", "framework_params", "user_args", "channels")
     }
     distribution = environment.distribution_group

@@ -201,5 +201,5 @@ def test_no_cable_of_an_unknown_host_or_a_job_that_has_ended(job: Example) -> No
     with pytest.raises(PlatformError, match="ip link set algo-9 down: Cannot find"):
         network_links.cut(disturbed.folder, "algo-9")
     assert disturbed.end().code == 0
-    with pytest.raises(PlatformError, match="no host of job 'cut' runs, so there is no cable"):
+    with pytest.raises(PlatformError, match="no host of job 'cut' runs, so it has no link"):
         network_links.cut(disturbed.folder, "algo-1")

@@ -351,7 +351,7 @@ MUTANTS = (
         distribution=DataParallel(),
     ),
     _set("is outside source_dir", entry_point="../train.py"),
-    _set("is in S3, and is no archive", source_dir="s3://bucket/code"),
+    _set("is in S3, and is not an archive", source_dir="s3://bucket/code"),
     _set("to which nothing is added", source_dir="s3://bucket/code.tar.gz", dependencies=("lib",)),
     _set("there is no file", entry_point="absent.py"),
     _task("is given beside entry_point", entry_point="train.py"),

@@ -204,9 +204,7 @@ def test_each_epoch_leaves_a_line_with_its_wait(
         ("builtins:object", "returned a object; a dataset has __getitem__ and __len__, or"),
     ],
 )
-def test_a_dataset_that_cannot_be_had_is_said_to_be(
-    module: str, dataset: str, message: str
-) -> None:
+def test_a_dataset_that_cannot_be_had_is_said_to_be(module: str, dataset: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         list(DataLoader(dataset.format(module=module), batch_size=2))
 

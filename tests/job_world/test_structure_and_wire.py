@@ -195,8 +195,8 @@ def test_making_a_dataclass_runs_none_of_its_code() -> None:
 @pytest.mark.parametrize(
     ("types", "message"),
     [
-        ((int,), "no NamedTuple or dataclass"),
-        ((Point(1, 2),), "no NamedTuple or dataclass"),
+        ((int,), "neither a NamedTuple nor a dataclass"),
+        ((Point(1, 2),), "neither a NamedTuple nor a dataclass"),
         ((Point, namedtuple("Point", "z")), "two classes of one name"),
     ],
     ids=["a class of neither kind", "an instance", "two of one name"],

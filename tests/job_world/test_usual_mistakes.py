@@ -97,7 +97,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], str, str, str]] = {
         lambda p: read("pipelines_of_data:train_set"),
         "No module named 'pipelines_of_data'",
         "the dataset pipelines_of_data:train_set",
-        "write pipelines_of_data.py beside the script, or mend the module's name",
+        "write pipelines_of_data.py beside the script, or correct the module's name",
     ),
     "a function that is misspelt": (
         lambda p: read(f"{p.__name__}:Number"),
@@ -275,9 +275,7 @@ def contains(text: str, expected: str) -> bool:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_an_error_says_what_is_wrong_where_and_how_to_mend_it(
-    pipeline: ModuleType, mistake: str
-) -> None:
+def test_an_error_says_what_is_wrong_where_and_how_to_mend_it(pipeline: ModuleType, mistake: str) -> None:
     make, *parts = MISTAKES[mistake]
     with pytest.raises(DataError) as caught:
         make(pipeline)

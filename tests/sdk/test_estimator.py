@@ -232,7 +232,7 @@ def test_leaving_a_job_that_is_followed_says_how_to_come_back(folder, capsys, mo
     trainer = estimator(folder)
     with pytest.raises(KeyboardInterrupt):
         trainer.fit("file://data", job_name="job-1")
-    assert "Detached; job job-1 goes on" in capsys.readouterr().out
+    assert "Detached; job job-1 continues" in capsys.readouterr().out
     monkeypatch.undo()
     monkeypatch.setenv("LAUNCHER_HOME", str(folder.parent / "home"))
     assert trainer.latest_training_job.wait().status == "Completed"

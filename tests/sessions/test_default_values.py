@@ -112,13 +112,15 @@ def test_a_file_that_is_named_takes_the_place_of_the_usual_one(
         ("own", {"subnets": "subnet-1"}, "is not a list of texts"),
         ("own", {"enable_network_isolation": "yes"}, "is not true or false"),
         ("own", {"tags": {"a": 1}}, "is not a mapping of texts"),
-        ("own", "- a", "is no mapping"),
+        ("own", "- a", "is not a mapping"),
         ("own", "a: [", "cannot be read"),
         ("user", {"SchemaVersion": "2.0"}, "write SchemaVersion: '1.0'"),
         ("user", {**V2, "SageMaker": {"TrainingJob": {"Tags": "x"}}}, "a mapping of texts"),
     ],
 )
-def test_a_bad_file_says_what_and_where(write: Write, name: str, content: Any, says: str) -> None:
+def test_a_bad_file_says_what_and_where(
+    write: Write, name: str, content: Any, says: str
+) -> None:
     place = write(name, content)
     with pytest.raises(SpecError, match=says) as refused:
         read_defaults()

@@ -29,7 +29,7 @@ def test_nobody_asks_local_or_aws():
     assert asked == []
 
 
-def test_a_machine_without_linux_runs_no_job_and_says_so(tmp_path, monkeypatch):
+def test_a_machine_without_linux_refuses_jobs(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.platform", "darwin")
     session = LocalSession(tmp_path / "home", "process")
     submission = SessionUnderTest(open=lambda: session).prepared(session)

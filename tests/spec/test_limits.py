@@ -352,17 +352,17 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "cuts of a task, found": (
         task(instance_count=2, distribution=ModelParallel(auto_partition=True)),
         task(instance_count=2, distribution=ModelParallel(auto_partition=False)),
-        "nothing says where the task's model is cut into 2 stages",
+        "nothing specifies where the task's model is cut into 2 stages",
     ),
     "cuts of a task": (
         task(instance_count=2, distribution=ModelParallel(starts=("a",))),
         task(instance_count=2, distribution=ModelParallel()),
-        "nothing says where the task's model is cut into 2 stages",
+        "nothing specifies where the task's model is cut into 2 stages",
     ),
     "a task of one stage": (
         task(distribution=ModelParallel(partitions=1)),
         task(distribution=ModelParallel(partitions=1, virtual_stages=2)),
-        "nothing says where the task's model is cut into 2 stages (1 partitions x 2)",
+        "nothing specifies where the task's model is cut into 2 stages (1 partitions x 2)",
     ),
     "a task or a script": (task(), task(entry_point="a.py"), "is given beside entry_point"),
     "a task's distribution": (

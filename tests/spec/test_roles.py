@@ -178,7 +178,9 @@ def test_signs_and_lifetimes_may_be_given_as_plain_values() -> None:
         pytest.param({"lifetime": "trian"}, 'write "train"', id="lifetime"),
     ],
 )
-def test_a_misspelled_sign_or_lifetime_is_told_at_once(fields: dict[str, Any], fix: str) -> None:
+def test_a_misspelled_sign_or_lifetime_is_told_at_once(
+    fields: dict[str, Any], fix: str
+) -> None:
     with pytest.raises(SpecError, match=fix):
         InstanceGroup("a", CPU, command=("serve",), **fields)
 

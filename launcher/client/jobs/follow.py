@@ -17,7 +17,7 @@ from launcher.errors import StillRunning
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
 
-#: Seconds without a line or a state change until a notice says that the job still runs.
+#: Seconds without a line or a state change after which a notice reports that the job still runs.
 IDLE_SECONDS = 60.0
 #: Longest wait for late lines after the end; it ends earlier once none arrived for the delay.
 _LONGEST_DRAIN_SECONDS = 120.0

@@ -43,8 +43,8 @@ def follow(job: Job, *, logs: bool) -> None:
         )
     except KeyboardInterrupt:
         print(
-            f"\nDetached; job {job.name} goes on. latest_training_job.wait() comes back to it, and "
-            "latest_training_job.stop() ends it.",
+            f"\nDetached; job {job.name} continues. latest_training_job.wait() follows it again; "
+            "latest_training_job.stop() stops it.",
             flush=True,
         )
         raise

@@ -1,4 +1,4 @@
-"""The Python of AWS's own training images, as far as their names tell it.
+"""The Python of AWS's own training images, as far as their names show it.
 
 Launcher's part of a job needs Python 3.10. An image of somebody else's is not judged.
 """
@@ -31,7 +31,7 @@ _OTHERS = (
 
 
 def image_python(image_uri: str) -> tuple[int, int] | None:
-    """Return the Python version of an image, or None if its name does not tell it."""
+    """Return the Python version of an image, or None if its name does not show it."""
     repository, _, tag = image_uri.rpartition("/")[2].partition(":")
     for name, versions, python in _OTHERS:
         if repository == name and versions.fullmatch(tag):

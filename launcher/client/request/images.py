@@ -219,7 +219,7 @@ def _broken(reason: object) -> SpecError:
     return _refused(
         f"the image of a framework_version is looked up in the sagemaker package, which cannot be "
         f"imported: {reason}",
-        "mend it (pip install -U sagemaker), or give image_uri",
+        "repair it (pip install -U sagemaker), or give image_uri",
     )
 
 

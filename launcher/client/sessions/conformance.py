@@ -198,7 +198,7 @@ def clause_3_anyone_can_describe_a_job(under_test: SessionUnderTest) -> None:
 
 
 def clause_3_the_token_is_redacted(under_test: SessionUnderTest) -> None:
-    """A description does not tell the job's secret."""
+    """A description does not reveal the job's secret."""
     session = under_test.open()
     submission = under_test.prepared(session, instance_count=2)
     token = submission.request["Environment"][TOKEN_VARIABLE]

@@ -136,12 +136,12 @@ def _content(file: DefaultsFile, problems: list[Problem]) -> Mapping[str, Any] |
     try:
         content = yaml.safe_load(file.path.read_text(encoding="utf-8"))
     except (OSError, UnicodeError, yaml.YAMLError) as error:
-        reject(f"the file of defaults cannot be read: {error}", "mend it, or remove it")
+        reject(f"the file of defaults cannot be read: {error}", "correct it, or remove it")
         return None
     if content is None:
         return None
     if not isinstance(content, Mapping):
-        reject("the file of defaults is no mapping", "write for example: role: MyRole")
+        reject("the file of defaults is not a mapping", "write for example: role: MyRole")
         return None
     version = content.get("SchemaVersion")
     if file.is_sdk_v2 and version != _SCHEMA_VERSION:
@@ -176,7 +176,7 @@ def _as_mapping(tags: Any) -> Any:
 
 
 def _problem_of(field: str, value: object) -> tuple[str, str] | None:
-    """Return what is wrong with a default, and how to mend it; None if nothing is."""
+    """Return what is wrong with a default, and how to fix it; None if nothing is."""
     if field not in DEFAULT_FIELDS:
         return f'"{field}" has no default', choice_fix(field, list(DEFAULT_FIELDS))
     declared, _ = DEFAULT_FIELDS[field]

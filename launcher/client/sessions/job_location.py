@@ -124,12 +124,12 @@ def _image_offline(spec: JobSpec) -> str | None:
 
 
 def _places_of_this_machine(spec: JobSpec) -> list[Problem]:
-    """Return a problem for each file:// URI of a spec, since SageMaker cannot read it."""
+    """Return a problem for each file:// URI of a spec, which only hosts on this machine read."""
     return [
         Problem(
-            what=f"{uri} is on this machine, where SageMaker cannot reach it",
+            what=f"{uri} is on this machine, which the job's hosts cannot reach",
             where=field,
-            fix=f"upload it and say where: --set {field}=s3://BUCKET/PREFIX; or add --local",
+            fix=f"upload it and give its URI: --set {field}=s3://BUCKET/PREFIX; or add --local",
         )
         for field, uri in spec.uris.items()
         if _scheme(uri) == "file"
@@ -163,7 +163,7 @@ def _scheme(uri: str) -> str:
 
 def _missing(field: str, meaning: str, instead: str = "") -> Problem:
     return Problem(
-        what=f"the request needs {field}, and the spec does not say it",
+        what=f"the request needs {field}, and the spec does not give it",
         where=field,
         fix=f"give {field}: {meaning} (--set {field}=... on the command line)"
         + (f"; {instead}" if instead else ""),

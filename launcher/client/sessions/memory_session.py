@@ -1,4 +1,4 @@
-"""A session for users' own tests: its jobs run nothing, exist in memory, and end as they are told.
+"""A session for users' own tests: jobs run nothing, exist in memory, and end as the test decides.
 
 session = MemorySession(lambda request: MemoryRun(lines=["loss=0.25"], metrics={"loss": 0.25}))
 job = PyTorch("train.py", ..., sagemaker_session=session).fit()
@@ -132,7 +132,7 @@ class MemorySession:
         return {"TrainingJobArn": arn}
 
     def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
-        """Return the DescribeTrainingJob document as of now, and let the job go on."""
+        """Return the DescribeTrainingJob document as of now, and advance the job."""
         job = self._find(TrainingJobName)
         document = job.document()
         job.go_on()
@@ -150,7 +150,7 @@ class MemorySession:
 
     @property
     def poll_seconds(self) -> float:
-        """Seconds between two status checks: next to none, since a check makes a job go on."""
+        """Seconds between two status checks: few, since each check advances a job."""
         return 0.01
 
     def list_training_jobs(

@@ -161,9 +161,9 @@ def _has_accelerators(group: InstanceGroup) -> bool:
 
 def _unclear(index: int, group: InstanceGroup, *, contradiction: bool, script: bool) -> Problem:
     reason = (
-        "its name and its instance type say different things"
+        "its name and its instance type suggest different roles"
         if contradiction
-        else "neither its name nor its instance type says it"
+        else "neither its name nor its instance type shows it"
     )
     return Problem(
         path=("instance_groups", index),

@@ -152,7 +152,9 @@ class Assembly:
     def __post_init__(self) -> None:
         for kind in self.types:
             if not isinstance(kind, type) or not (_is_named_tuple(kind) or _is_dataclass(kind)):
-                raise DataError(f"types has {kind!r}, which is no NamedTuple or dataclass")
+                raise DataError(
+                    f"types has {kind!r}, which is neither a NamedTuple nor a dataclass"
+                )
         if len(self._by_name()) < len(set(self.types)):
             raise DataError(f"types has two classes of one name; rename one: {self.types}")
 

@@ -310,7 +310,7 @@ def unpack(payload: npt.NDArray[np.uint8], content_bytes: int) -> tuple[Any, lis
     try:
         return tree, [np.ndarray(shape, dtype, payload, at) for dtype, shape, at, _ in entries]
     except (ValueError, TypeError, OverflowError) as error:
-        raise WireError(f"arrays that numpy does not make: {error}") from error
+        raise WireError(f"arrays that numpy cannot make: {error}") from error
 
 
 def read_entry(entry: Any) -> Entry:
@@ -320,7 +320,7 @@ def read_entry(entry: Any) -> Entry:
         dtype = _dtype(name)
         # numpy gives negative lengths and offsets a meaning of their own
         if not all(type(number) is int and number >= 0 for number in (offset, *shape)):
-            raise ValueError("its shape and offset are no counts")
+            raise ValueError("its shape or its offset is not a count")
         if len(shape) > _MAX_AXES:
             raise ValueError("it has too many axes")
         return dtype, tuple(shape), offset, math.prod(shape) * dtype.itemsize
@@ -331,7 +331,7 @@ def read_entry(entry: Any) -> Entry:
 @functools.lru_cache(maxsize=256)
 def _dtype(name: str) -> np.dtype[Any]:
     if not isinstance(name, str) or not _DTYPE.fullmatch(name):
-        raise TypeError(f"{name!r} is no type of array")
+        raise TypeError(f"{name!r} is not an array type")
     return np.dtype(name)
 
 

@@ -431,7 +431,7 @@ def decode_plan(raw: dict[str, Any]) -> BatchPlan | ShardReaderPlan:
 
 def _made(kind: type[_T], values: object) -> _T:
     if not isinstance(values, dict):
-        raise TypeError(f"{values!r} is no {kind.__name__}")
+        raise TypeError(f"{values!r} is not {kind.__name__}")
     if (wrong := misfit(kind, values)) is not None:
         raise TypeError(f"{wrong} is {str(values[wrong])[:80]!r}")
     return kind(**values)

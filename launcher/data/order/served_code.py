@@ -1,4 +1,4 @@
-"""The code of the user's that data hosts import, and nothing else, whoever asks.
+"""The user's code that data hosts import; they import nothing else.
 
 A job that lists its datasets serves those and no others. One that lists none serves what its bundle
 defines: before a module is imported its file must be in the bundle, and what is called must be

@@ -92,7 +92,9 @@ def _imported(module: str) -> ModuleType:
 def _fix(module: str, function: str, error: BaseException) -> str:
     """Return the fix for a module or a function that does not exist; "" for other errors."""
     if isinstance(error, ModuleNotFoundError) and error.name == module:
-        return f"; write {module.replace('.', '/')}.py beside the script, or mend the module's name"
+        return (
+            f"; write {module.replace('.', '/')}.py beside the script, or correct the module's name"
+        )
     home = sys.modules.get(module)
     if home is None or not isinstance(error, AttributeError) or hasattr(home, function):
         return ""

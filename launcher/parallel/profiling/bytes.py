@@ -25,7 +25,7 @@ class AllocationTracker(PassRecorder):
     """
 
     def __init__(self, own: Sequence[torch.Tensor]) -> None:
-        self._made_by: dict[int, int] = {place(each): -1 for each in own}
+        self._created_by: dict[int, int] = {place(each): -1 for each in own}
         self._kept: dict[int, tuple[int, int]] = {}  # by storage: first module to keep it, bytes
         self._alive = LiveBytes()
         self._running = 0
@@ -34,14 +34,14 @@ class AllocationTracker(PassRecorder):
     def kept(self, number: int) -> int:
         """Return the bytes that a module has both created and kept."""
         mine = [(where, size) for where, (by, size) in self._kept.items() if by == number]
-        return sum(size for where, size in mine if self._made_by[where] == number)
+        return sum(size for where, size in mine if self._created_by[where] == number)
 
     def joints(self) -> Iterator[Joint]:
         """Yield the bytes that one module has created and a later one keeps, by pair."""
         together: dict[tuple[int, int], int] = defaultdict(int)
         for where, (by, size) in self._kept.items():
-            if 0 <= self._made_by[where] < by:
-                together[self._made_by[where], by] += size
+            if 0 <= self._created_by[where] < by:
+                together[self._created_by[where], by] += size
         for (first, second), size in sorted(together.items()):
             yield Joint(first=first, second=second, kept=size)
 
@@ -57,7 +57,7 @@ class AllocationTracker(PassRecorder):
         self._alive.begin()
         with self._alive, saved_tensors_hooks(keep, lambda tensor: tensor):
             yield
-        self.passing[number] = self._alive.most - self._alive.now
+        self.passing[number] = self._alive.peak - self._alive.now
 
     @contextmanager
     def backward(self, number: int) -> Iterator[None]:
@@ -66,14 +66,14 @@ class AllocationTracker(PassRecorder):
         before = self._alive.now
         with self._alive:
             yield
-        self.passing[number] = max(self.passing[number], self._alive.most - before)
+        self.passing[number] = max(self.passing[number], self._alive.peak - before)
 
-    def left(self, number: int, tensors: Sequence[torch.Tensor]) -> None:
+    def record_outputs(self, number: int, tensors: Sequence[torch.Tensor]) -> None:
         """Record a module as the creator of its outputs."""
         for each in tensors:
-            self._made_by.setdefault(place(each), number)
+            self._created_by.setdefault(place(each), number)
 
-    def take(self, _: nn.Module, arguments: object) -> None:
+    def record_inputs(self, _: nn.Module, arguments: object) -> None:
         """Record the inputs of a module that recomputes its activations; called before it runs."""
         for leaf in tree_leaves(arguments):
             if isinstance(leaf, torch.Tensor):
@@ -81,22 +81,22 @@ class AllocationTracker(PassRecorder):
 
     def _keep(self, number: int, tensor: torch.Tensor) -> None:
         where = place(tensor)
-        if self._made_by.setdefault(where, number) >= 0:
+        if self._created_by.setdefault(where, number) >= 0:
             self._kept.setdefault(where, (number, tensor.untyped_storage().nbytes()))
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[misc] # torch types it as Any
-    """Counts the bytes of storages created under it that still exist. most: the peak."""
+    """Counts the bytes of storages created under it that still exist. peak: the most so far."""
 
     def __init__(self) -> None:
         super().__init__()
         self._known: set[int] = set()
         self.now = 0
-        self.most = 0
+        self.peak = 0
 
     def begin(self) -> None:
         """Reset the peak."""
-        self.most = self.now
+        self.peak = self.now
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = func(*args, **(kwargs or {}))
@@ -110,7 +110,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[misc] # torch types it as An
         where, size = int(storage._cdata), storage.nbytes()
         self._known.add(where)
         self.now += size
-        self.most = max(self.most, self.now)
+        self.peak = max(self.peak, self.now)
         weakref.finalize(storage, self._drop, where, size)
 
     def _drop(self, where: int, size: int) -> None:

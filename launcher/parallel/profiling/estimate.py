@@ -22,8 +22,8 @@ from torch.utils.flop_counter import flop_registry
 
 from launcher.parallel.profiling.passes import PassRecorder
 
-_SIDE = 1024  # of the matrices that are multiplied
-_MOVED = 2**24  # bytes that are copied
+_MATRIX_SIDE = 1024
+_COPIED_BYTES = 2**24
 _RUNS = 5
 
 
@@ -41,22 +41,22 @@ class Rates:
 
 def rates(device: torch.device, dtype: torch.dtype) -> Rates:
     """Measure the rates of this machine with torch's number of threads. Takes a moment."""
-    one = torch.rand(_SIDE, _SIDE, device=device).to(dtype)
-    source = torch.zeros(_MOVED // 4, device=device)
+    matrix = torch.rand(_MATRIX_SIDE, _MATRIX_SIDE, device=device).to(dtype)
+    source = torch.zeros(_COPIED_BYTES // 4, device=device)
     target, small = torch.empty_like(source), torch.zeros(1, device=device)
     overhead = _seconds(lambda: small.add_(1), device)
     return Rates(
-        operations=2 * _SIDE**3 / _seconds(lambda: one @ one, device),
-        moved=2 * _MOVED / _seconds(lambda: target.copy_(source), device),
+        operations=2 * _MATRIX_SIDE**3 / _seconds(lambda: matrix @ matrix, device),
+        moved=2 * _COPIED_BYTES / _seconds(lambda: target.copy_(source), device),
         overhead=overhead,
     )
 
 
-def _seconds(what: Callable[[], object], device: torch.device) -> float:
+def _seconds(operation: Callable[[], object], device: torch.device) -> float:
     found = []
     for _ in range(_RUNS + 1):
         began = time.perf_counter()
-        what()
+        operation()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         found.append(time.perf_counter() - began)
@@ -68,8 +68,8 @@ class StageEstimate(PassRecorder):
 
     def __init__(self, rates: Rates) -> None:
         self._operations = _Operations(rates)
-        self.there: Mapping[int, list[float]] = defaultdict(list)
-        self.back: Mapping[int, list[float]] = defaultdict(list)
+        self.forward_seconds: Mapping[int, list[float]] = defaultdict(list)
+        self.backward_seconds: Mapping[int, list[float]] = defaultdict(list)
 
     @contextmanager
     def forward(self, number: int) -> Iterator[None]:
@@ -77,7 +77,7 @@ class StageEstimate(PassRecorder):
         self._operations.seconds = 0.0
         with self._operations:
             yield
-        self.there[number].append(self._operations.seconds)
+        self.forward_seconds[number].append(self._operations.seconds)
 
     @contextmanager
     def backward(self, number: int) -> Iterator[None]:
@@ -85,7 +85,7 @@ class StageEstimate(PassRecorder):
         self._operations.seconds = 0.0
         with self._operations:
             yield
-        self.back[number].append(self._operations.seconds)
+        self.backward_seconds[number].append(self._operations.seconds)
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[misc] # torch types it as Any
@@ -97,12 +97,12 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc] # torch types it as 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
         output = func(*args, **given)
-        taken = _storages((args, given))
-        left = _storages(output)
-        if not left.keys() <= taken.keys() or func._schema.is_mutable:  # a view costs nothing
+        inputs = _storages((args, given))
+        outputs = _storages(output)
+        if not outputs.keys() <= inputs.keys() or func._schema.is_mutable:  # a view costs nothing
             count = flop_registry.get(func.overloadpacket)
             operations = count(*args, **given, out_val=output) if count else 0
-            moved = sum((taken | left).values())
+            moved = sum((inputs | outputs).values())
             self.seconds += self._rates.overhead + max(
                 operations / self._rates.operations, moved / self._rates.moved
             )

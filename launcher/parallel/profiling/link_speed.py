@@ -17,7 +17,7 @@ from launcher.shared.partitions.stage_costs import Link
 
 _SMALL, _LARGE = 64, 2**22  # bytes
 _RUNS = 9
-_PATIENCE = timedelta(seconds=60)
+_TIMEOUT = timedelta(seconds=60)
 
 
 def measure_link(group: dist.ProcessGroup, device: torch.device) -> Link:
@@ -31,8 +31,8 @@ def measure_link(group: dist.ProcessGroup, device: torch.device) -> Link:
     found = torch.tensor(seconds, device=device)
     dist.broadcast(found, group=group, group_src=0)
     small, large = found.tolist()
-    moving = max(large - small, 1e-9)
-    return Link(latency=small, bandwidth=(_LARGE - _SMALL) / moving, source="measured")
+    transfer = max(large - small, 1e-9)
+    return Link(latency=small, bandwidth=(_LARGE - _SMALL) / transfer, source="measured")
 
 
 def _seconds(size: int, group: dist.ProcessGroup, device: torch.device) -> float:
@@ -68,7 +68,7 @@ def measure_local_link() -> Link:
 
 def _measure_in_process(store: Path, rank: int) -> Link:
     dist.init_process_group(
-        "gloo", store=dist.FileStore(str(store), 2), rank=rank, world_size=2, timeout=_PATIENCE
+        "gloo", store=dist.FileStore(str(store), 2), rank=rank, world_size=2, timeout=_TIMEOUT
     )
     try:
         return measure_link(dist.group.WORLD, torch.device("cpu"))

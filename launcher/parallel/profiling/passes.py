@@ -24,7 +24,7 @@ class PassRecorder:
         """Return a context for a module's backward pass."""
         return nullcontext()
 
-    def left(self, number: int, tensors: Sequence[torch.Tensor]) -> None:
+    def record_outputs(self, number: int, tensors: Sequence[torch.Tensor]) -> None:
         """Receive the outputs of a module, which are the inputs of the next one."""
 
 
@@ -32,57 +32,57 @@ class PassRecorder:
 class Passes:
     """A model cut at every possible boundary, and its input.
 
-    arguments: of the model, in order, for one microbatch. end: makes the loss from the model's
-    output. autocasting: makes the context of a forward pass.
+    arguments: the model's, in order, for one microbatch. loss: computes the loss from the model's
+    output. autocasting: creates the context of a forward pass.
     """
 
     stages: Sequence[Stage]
     arguments: Sequence[Any]
-    end: Callable[[Any], torch.Tensor]
+    loss: Callable[[Any], torch.Tensor]
     autocasting: Callable[[], AbstractContextManager[Any]] = nullcontext
 
-    def run(self, watch: PassRecorder) -> None:
+    def run(self, recorder: PassRecorder) -> None:
         """Run forward and backward; adds to the gradients."""
-        trips = list(self._forward(watch))
-        _, end = trips[-1]
-        gradients: list[torch.Tensor | None] = [torch.ones_like(each) for each in end]  # the loss
-        for number, (taken, left) in reversed(list(enumerate(trips))):
-            with watch.backward(number):
-                _go_back(left, gradients)
-            gradients = [each.grad for each in taken]
+        runs = list(self._forward(recorder))
+        _, loss = runs[-1]
+        gradients: list[torch.Tensor | None] = [torch.ones_like(each) for each in loss]
+        for number, (inputs, outputs) in reversed(list(enumerate(runs))):
+            with recorder.backward(number):
+                _backward(outputs, gradients)
+            gradients = [each.grad for each in inputs]
 
     def _forward(
-        self, watch: PassRecorder
+        self, recorder: PassRecorder
     ) -> Iterator[tuple[list[torch.Tensor], Sequence[torch.Tensor]]]:
         """Yield the inputs and the outputs of each module."""
-        left: Sequence[torch.Tensor] = ()
+        outputs: Sequence[torch.Tensor] = ()
         for number, stage in enumerate(self.stages):
-            taken = [_fresh(each) for each in left]
-            given = taken if number else self.arguments
-            with watch.forward(number), self.autocasting():
+            inputs = [_as_received(each) for each in outputs]
+            given = inputs if number else self.arguments
+            with recorder.forward(number), self.autocasting():
                 output = stage.module(*given)
                 if number == len(self.stages) - 1:
-                    output = self.end(output)
-            left = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
-            watch.left(number, left)
-            yield taken, left
+                    output = self.loss(output)
+            outputs = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+            recorder.record_outputs(number, outputs)
+            yield inputs, outputs
 
 
-def total(output: object) -> torch.Tensor:
-    """Return the sum of all that a model returns, to stand in for a loss."""
+def sum_outputs(output: object) -> torch.Tensor:
+    """Return the sum of a model's outputs, used in place of a loss."""
     leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
     return torch.stack([leaf.sum() for leaf in leaves if leaf.is_floating_point()]).sum()
 
 
-def _fresh(tensor: torch.Tensor) -> torch.Tensor:
+def _as_received(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor as it would arrive on another rank."""
     return tensor.detach().requires_grad_(tensor.requires_grad)
 
 
-def _go_back(left: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
+def _backward(outputs: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
     pairs = [
         (tensor, gradient)
-        for tensor, gradient in zip(left, gradients, strict=True)
+        for tensor, gradient in zip(outputs, gradients, strict=True)
         if tensor.requires_grad and gradient is not None  # None where the next module detaches it
     ]
     if pairs:

@@ -21,14 +21,14 @@ from launcher.parallel.graph import in_mode, order_arguments, preserved_random_s
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.profiling.bytes import AllocationTracker
 from launcher.parallel.profiling.estimate import Rates, StageEstimate, rates
-from launcher.parallel.profiling.passes import Passes, PassRecorder, total
+from launcher.parallel.profiling.passes import Passes, PassRecorder, sum_outputs
 from launcher.parallel.profiling.stage_clock import StageClock, spread
 from launcher.parallel.stages import Stage, cut
 from launcher.shared.partitions.stage_costs import Joint, ModuleCost
 
 __all__ = ["ProfileKind", "Sample", "Profile", "profile"]
 
-_WARMING = 3
+_WARM_UP_PASSES = 3
 #: Timed passes.
 RUNS = 10
 
@@ -44,26 +44,26 @@ class ProfileKind(str, enum.Enum):
 class Sample:
     """The input of a profile: one microbatch, on the CPU.
 
-    arguments: of the model, by name. loss: of its output and target; None uses the sum of all
-    outputs.
+    arguments: the model's, by name. loss: takes its output and the target; None uses the sum of
+    all outputs.
     """
 
     arguments: Mapping[str, Any]
     target: Any = None
     loss: Callable[[Any, Any], torch.Tensor] | None = None
 
-    def on(self, device: torch.device) -> Sample:
+    def to(self, device: torch.device) -> Sample:
         """Return the sample on a device."""
-        return self.through(lambda leaf: leaf.to(device))
+        return self.map_tensors(lambda leaf: leaf.to(device))
 
-    def through(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample:
+    def map_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample:
         """Return the sample with changed tensors."""
         changed = tree_map_only(torch.Tensor, change, (dict(self.arguments), self.target))
         return replace(self, arguments=changed[0], target=changed[1])
 
-    def end(self, output: object) -> torch.Tensor:
+    def loss_of(self, output: object) -> torch.Tensor:
         """Return the loss of an output."""
-        return total(output) if self.loss is None else self.loss(output, self.target)
+        return sum_outputs(output) if self.loss is None else self.loss(output, self.target)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,32 +94,32 @@ def profile(
     """
     is_measured = kind is ProfileKind.MEASURED
     casting = autocasting(precision, device)
-    with _kept(model):
+    with _preserved_state(model):
         if is_measured:
             model.to(device)
-            sample = sample.on(device)
+            sample = sample.to(device)
         with casting():
             stages = cut(model, boundaries(model, sample.arguments), sample.arguments)
         given = tuple(order_arguments(model, sample.arguments).values())
-        passes = Passes(stages=stages, arguments=given, end=sample.end, autocasting=casting)
-        _warm(passes, kind)
+        passes = Passes(stages=stages, arguments=given, loss=sample.loss_of, autocasting=casting)
+        _warm_up(passes, kind)
         allocations = _count(model, passes, sample)
-        watch = StageClock(device) if is_measured else StageEstimate(_rates(device, precision))
+        clock = StageClock(device) if is_measured else StageEstimate(_rates(device, precision))
         runs = RUNS if is_measured else 1
         for _ in range(runs):
-            passes.run(watch)
+            passes.run(clock)
         return Profile(
             kind=kind,
             device=_name(device),
             runs=runs,
-            modules=tuple(_costs(model, stages, watch, allocations, states)),
+            modules=tuple(_costs(model, stages, clock, allocations, states)),
             joints=(*_tied(stages, states), *allocations.joints()),
         )
 
 
-def _warm(passes: Passes, kind: ProfileKind) -> None:
+def _warm_up(passes: Passes, kind: ProfileKind) -> None:
     try:
-        for _ in range(_WARMING if kind is ProfileKind.MEASURED else 1):
+        for _ in range(_WARM_UP_PASSES if kind is ProfileKind.MEASURED else 1):
             passes.run(PassRecorder())
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise ParallelError(
@@ -129,7 +129,7 @@ def _warm(passes: Passes, kind: ProfileKind) -> None:
 
 
 @contextmanager
-def _kept(model: nn.Module) -> Iterator[None]:
+def _preserved_state(model: nn.Module) -> Iterator[None]:
     """Set train mode within the context; restore the device, buffers and gradients afterwards."""
     device = next((each.device for each in model.parameters()), None)
     buffers = [(each, each.clone()) for each in model.buffers()]
@@ -158,7 +158,7 @@ def _count(model: nn.Module, passes: Passes, sample: Sample) -> AllocationTracke
     with ExitStack() as stack:
         for each in model.modules():
             if "forward" in vars(each):  # it recomputes: autograd does not see what it keeps
-                hook = each.register_forward_pre_hook(allocations.take)
+                hook = each.register_forward_pre_hook(allocations.record_inputs)
                 stack.callback(hook.remove)
         passes.run(allocations)
     return allocations
@@ -167,7 +167,7 @@ def _count(model: nn.Module, passes: Passes, sample: Sample) -> AllocationTracke
 def _costs(
     model: nn.Module,
     stages: Sequence[Stage],
-    watch: StageClock | StageEstimate,
+    clock: StageClock | StageEstimate,
     allocations: AllocationTracker,
     states: int,
 ) -> Iterator[ModuleCost]:
@@ -175,13 +175,18 @@ def _costs(
     # Whatever no stage uses is in the first one, so that it is saved (`holdings`).
     rest = [each for each in _state(model) if id(each) not in used]
     for number, stage in enumerate(stages):
-        together = [sum(pair) for pair in zip(watch.there[number], watch.back[number], strict=True)]
+        totals = [
+            sum(pair)
+            for pair in zip(
+                clock.forward_seconds[number], clock.backward_seconds[number], strict=True
+            )
+        ]
         trained = [each for each in stage.module.parameters() if each.requires_grad]
         yield ModuleCost(
             name=_first_call(stage),
-            forward=statistics.median(watch.there[number]),
-            backward=statistics.median(watch.back[number]),
-            spread=spread(together),
+            forward=statistics.median(clock.forward_seconds[number]),
+            backward=statistics.median(clock.backward_seconds[number]),
+            spread=spread(totals),
             parameters=_bytes((*_state(stage.module), *(() if number else rest))),
             gradients=_bytes(trained),
             states=states * _bytes(trained),

@@ -19,22 +19,22 @@ class StageClock(PassRecorder):
     def __init__(self, device: torch.device) -> None:
         self._device = device
         #: Seconds of each pass so far, by module: forward and backward.
-        self.there: Mapping[int, list[float]] = defaultdict(list)
-        self.back: Mapping[int, list[float]] = defaultdict(list)
+        self.forward_seconds: Mapping[int, list[float]] = defaultdict(list)
+        self.backward_seconds: Mapping[int, list[float]] = defaultdict(list)
 
     @contextmanager
     def forward(self, number: int) -> Iterator[None]:
         """Time a module's forward pass."""
         began = self._now()
         yield
-        self.there[number].append(self._now() - began)
+        self.forward_seconds[number].append(self._now() - began)
 
     @contextmanager
     def backward(self, number: int) -> Iterator[None]:
         """Time a module's backward pass."""
         began = self._now()
         yield
-        self.back[number].append(self._now() - began)
+        self.backward_seconds[number].append(self._now() - began)
 
     def _now(self) -> float:
         if self._device.type == "cuda":

@@ -21,7 +21,7 @@ def unmaterialised(make: Callable[[], nn.Module], sample: Sample) -> tuple[nn.Mo
     except RuntimeError:  # torch cannot swap fake parameters, as in `model.to(torch.bfloat16)`
         model = _without_storage(make)
         _make_fake(model, mode)
-    return model, sample.through(mode.from_tensor)
+    return model, sample.map_tensors(mode.from_tensor)
 
 
 def _without_storage(make: Callable[[], nn.Module]) -> nn.Module:

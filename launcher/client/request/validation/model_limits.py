@@ -186,7 +186,7 @@ def _unknown_word(shape: Shape, value: str, path: FieldPath) -> Violation:
     if is_type:
         fix = f'did you mean "{near}"?' if near else "write a type of SageMaker: ml.g5.xlarge"
     constraint = f"Member must satisfy enum value set: [{', '.join(shape.enum)}]"
-    what = f"{shown(value)} is no {path[-1]} that botocore {version()} knows"
+    what = f"{shown(value)} is not a {path[-1]} that botocore {version()} knows"
     found = _broken(path, value, what, fix, constraint)
     return dataclasses.replace(found, is_warning=is_type and value.startswith("ml."))
 

@@ -136,7 +136,7 @@ def new_record(
 def with_state(document: LocalJobRecord, state: JobState, *, now: float) -> LocalJobRecord:
     """Return the document after the job enters a state."""
     transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
-    if transitions:  # its progress is no news any more
+    if transitions:  # the state that ends gets its final message
         transitions[-1]["StatusMessage"] = _MESSAGES[JobState(transitions[-1]["Status"])]
         transitions[-1]["EndTime"] = now
     transitions.append({"Status": state.value, "StartTime": now, "StatusMessage": _MESSAGES[state]})

@@ -251,6 +251,6 @@ def _status(folder: JobFolder) -> job_description.LocalJobRecord:
         return status
     try:
         since = folder.stop.stat().st_mtime
-    except FileNotFoundError:  # nobody has asked it to stop
+    except FileNotFoundError:  # no stop was requested
         return status
     return job_description.as_stopping(status, since=since)

@@ -19,7 +19,7 @@ _CHUNK_BYTES = 1 << 22
 
 
 def append_metrics(folder: JobFolder, metrics: Iterable[RecordedMetric]) -> None:
-    """Append values; without a disk that takes them, the job goes on and they are lost."""
+    """Append values; if the disk does not take them, the job continues and they are lost."""
     lines = "".join(f"{json.dumps(metric)}\n" for metric in metrics)
     with contextlib.suppress(OSError), folder.metrics.open("a") as file:
         file.write(lines)

@@ -87,7 +87,7 @@ def install_overlays(
     try:
         return _overlays(request, code, build)
     except (tarfile.TarError, EOFError):
-        return {}  # the hosts will fail to unpack it, and say so
+        return {}  # the hosts will fail to unpack it, and report it
 
 
 def _overlays(request: TrainingJobRequest, code: SentCode, build: _Build) -> dict[str, Overlay]:

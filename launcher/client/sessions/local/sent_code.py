@@ -96,7 +96,7 @@ def _code_of(request: TrainingJobRequest, files: _Files) -> SentCode | None:
     try:
         requirements = JobDocument.from_json(document.read_text(encoding="utf-8")).requirements
     except ContractError:
-        return None  # the hosts will say what is wrong with it
+        return None  # the hosts will report what is wrong with it
     return SentCode(archive=archive, top=BUNDLE_CODE, requirements=dict(requirements))
 
 

@@ -42,7 +42,7 @@ class StopConditions:
         """Return the state that a request or deadline requires; None while the job may continue."""
         now = time.monotonic()
         if self._folder.stop.exists() or not self._folder.path.exists():
-            return JobState.STOPPED  # without its folder, nobody could stop the job any more
+            return JobState.STOPPED  # without its folder, the job could no longer be stopped
         # Where both limits are equal, the wait ends first: it began before the training.
         if self._wait_deadline is not None and now > self._wait_deadline:
             return JobState.MAX_WAIT_TIME_EXCEEDED

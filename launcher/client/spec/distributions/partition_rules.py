@@ -116,7 +116,7 @@ def _problems_of_nothing_to_find(model: ModelParallel) -> Iterator[Problem]:
                 path=(*_MODEL, name),
                 about=((*_MODEL, "auto_partition"),),
                 what=f"{name} is given, and auto_partition is not",
-                fix="remove it: the file is made for what it says"
+                fix="remove it: the partition file already decides it"
                 if model.partition_file
                 else "write auto_partition: true, or remove it",
             )

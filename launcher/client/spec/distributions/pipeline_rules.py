@@ -119,7 +119,7 @@ def _task_problems(spec: JobSpec, model: ParallelPart, path: FieldPath) -> Itera
         yield Problem(
             path=(*path, "starts"),
             about=(("task",),),
-            what=f"nothing says where the task's model is cut into {_stages(model)}",
+            what=f"nothing specifies where the task's model is cut into {_stages(model)}",
             fix=f"write starts: [...], {last} of the model's modules, stages: {{module: stage}}, "
             "a partition_file, or auto_partition: true",
         )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _distribution_problems(spec: JobSpec) -> Iterator[Problem]:
-    """Find what the job's distribution has to say about the job."""
+    """Find the problems that the job's distribution has with the job."""
     if spec.distribution is not None:
         yield from spec.distribution.problems(spec)
 

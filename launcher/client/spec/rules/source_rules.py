@@ -73,7 +73,7 @@ def _remote_source_problems(spec: JobSpec) -> Iterator[Problem]:
     if not spec.has_remote_source:
         return
     if not str(spec.source_dir).endswith(".tar.gz"):
-        what = f'source_dir "{spec.source_dir}" is in S3, and is no archive'
+        what = f'source_dir "{spec.source_dir}" is in S3, and is not an archive'
         fix = "name a tar.gz of the folder: s3://BUCKET/PREFIX/sourcedir.tar.gz"
         yield Problem(path=path, what=what, fix=fix)
     if spec.dependencies:
@@ -157,7 +157,7 @@ def _script_problems(spec: JobSpec, files: SourceFiles) -> Iterator[Problem]:
         yield Problem(
             path=_ENTRY_POINT,
             what=f"{spec.script}, line {parsed.lineno}, is not valid Python here: {parsed.msg}",
-            fix="mend it, unless the job's image has a newer Python than this machine",
+            fix="correct it, unless the job's image has a newer Python than this machine",
             is_warning=True,
         )
 
@@ -168,7 +168,7 @@ def _function_problems(
     module, _, function = reference.partition(":")
     file = _module_file(module, files)
     if file is None:
-        fix = f"write {module.replace('.', '/')}.py into source_dir, or mend the module's name"
+        fix = f"write {module.replace('.', '/')}.py into source_dir, or correct the module's name"
         if spec.source_dir is None:
             fix = 'write "source_dir: ."; without it, no modules are sent'
         what = f'"{reference}": there is no module "{module}" in source_dir, or it is ignored'
@@ -177,7 +177,7 @@ def _function_problems(
     parsed = _parse(files.read_text(file))
     if isinstance(parsed, SyntaxError):
         what = f'"{reference}": {file}, line {parsed.lineno}, is not valid Python: {parsed.msg}'
-        yield Problem(path=path, what=what, fix=f"mend {file}")
+        yield Problem(path=path, what=what, fix=f"correct {file}")
         return
     names = set(_top_names(parsed.body))
     if function not in names and "*" not in names:

@@ -171,7 +171,7 @@ def _no_name_server(launch_spec: HostLaunchSpec) -> Iterator[str]:
     temporary failure, which torch reports at every connection. The resolver of programs that do not
     read nsswitch.conf asks the host itself, which refuses.
     """
-    reason = "# This host reaches the other hosts of its job, and nobody else.\n"
+    reason = "# This host reaches the other hosts of its job, and no other address.\n"
     for path, rule in (("/etc/resolv.conf", ""), ("/etc/nsswitch.conf", "hosts: files\n")):
         theirs = Path(path).resolve()
         if theirs.is_file():

@@ -56,7 +56,7 @@ def _platform_of(folder: JobFolder) -> int:
     for parent, children in living_children().items():
         if parent not in hosts and hosts.intersection(children):
             return parent
-    raise PlatformError(f"no host of job {folder.name!r} runs, so there is no cable")
+    raise PlatformError(f"no host of job {folder.name!r} runs, so it has no link")
 
 
 def _join_network_of(pid: int) -> None:
