@@ -67,7 +67,7 @@ def test_the_job_document_survives_its_json() -> None:
     assert JobDocument.from_json(DOCUMENT.to_json()) == DOCUMENT
 
 
-def test_a_document_has_the_lowest_version_that_can_say_it() -> None:
+def test_a_document_has_the_lowest_sufficient_version() -> None:
     """So that an older runtime refuses a command group, and takes every job without one."""
     part = CommandPart(command=("python", "server.py"), ready=Ready(port=50051))
     with_command = replace(DOCUMENT, commands={"server_group": part})

@@ -147,7 +147,7 @@ def test_ctrl_c_ends_an_upload_and_nothing_is_created(run, front):
 
 
 @pytest.mark.parametrize("number", [2, 5])
-def test_after_the_creation_every_error_says_how_to_come_back(run, front, number):
+def test_after_the_creation_every_error_explains_how_to_follow_the_job(run, front, number):
     """Whichever of the questions is the one that has no answer."""
     answered = [None] * (number - 1)
     front.meet("DescribeTrainingJob", *answered, *[Refuse("AccessDeniedException")] * 99)
@@ -158,7 +158,7 @@ def test_after_the_creation_every_error_says_how_to_come_back(run, front, number
     assert "follow it again with `launcher logs -f rings`" in result.stderr
 
 
-def test_detached_one_is_told_that_nothing_else_is_tried(run, front):
+def test_a_detached_run_warns_that_no_other_type_is_tried(run, front):
     front.meet("CreateTrainingJob", NO_CAPACITY, None)
     result = run("--detach")
     assert result.exit_code == 5

@@ -64,7 +64,7 @@ def test_it_is_shown_followed_and_attached_to(job):
     assert Estimator.attach("rings", job.session).latest_training_job.name == "rings"
 
 
-def test_what_serverless_machines_cost_is_not_said_to_be_nothing(session, front, prepared):
+def test_serverless_machines_are_not_free(session, front, prepared):
     send(prepared("rings"), session)
     front.meet("DescribeTrainingJob", *[Alter(DESCRIPTIONS["serverless"])] * 9)
     assert Job("rings", session).cost() is None

@@ -124,7 +124,7 @@ def test_a_role_that_is_not_known_everywhere_yet_is_waited_for(
         pytest.param(Refuse("ValidationException", "1 validation error"), "1 valid", id="invalid"),
     ],
 )
-def test_what_will_not_be_better_is_said_at_once(session, front, request_, fault, within):
+def test_a_permanent_error_is_raised_at_once(session, front, request_, fault, within):
     front.meet("CreateTrainingJob", fault)
     with pytest.raises(Refused, match=within) as refused:
         session.create_training_job(**request_)
@@ -144,7 +144,7 @@ def test_the_job_of_somebody_else_is_not_taken_for_ours(session, front, past, re
     assert created(front) == 0
 
 
-def test_where_aws_is_gone_one_is_told_how_to_find_the_job(session, front, request_):
+def test_after_an_outage_the_error_explains_how_to_find_the_job(session, front, request_):
     front.meet("CreateTrainingJob", *[Cut(after=True)] * 9)
     front.meet("DescribeTrainingJob", *[Cut(after=False)] * 9)
     with pytest.raises(Unreachable, match="job job-1 may have been created"):
@@ -211,7 +211,7 @@ def test_stopping_a_job_that_has_ended_is_no_error(session, front, request_):
     assert front.count("StopTrainingJob") == 1
 
 
-def test_a_job_that_goes_on_and_is_not_stopped_is_an_error(session, front, request_):
+def test_a_job_that_continues_unstopped_is_an_error(session, front, request_):
     session.create_training_job(**request_)
     front.meet("StopTrainingJob", Refuse("ValidationException", "something else"))
     front.meet("DescribeTrainingJob", Alter({"TrainingJobStatus": "InProgress"}))
@@ -256,7 +256,7 @@ def test_throttled_questions_are_asked_again(session, front, request_):
 @pytest.mark.parametrize(
     "fault", [Cut(after=False), Hold()], ids=["connections are reset", "no answer comes"]
 )
-def test_a_lost_answer_is_said_at_once(session, front, monkeypatch, fault):
+def test_a_lost_answer_is_reported_at_once(session, front, monkeypatch, fault):
     monkeypatch.setattr(clients, "_READ_SECONDS", 1)
     front.meet("DescribeTrainingJob", fault)
     with pytest.raises(Unreachable, match="check the network"):

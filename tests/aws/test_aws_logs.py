@@ -115,7 +115,7 @@ def test_throttling_loses_nothing(session, front, write, job):
     assert texts(session, stream.name)[0] == ["line"]
 
 
-def test_a_lost_answer_is_said_at_once(session, front, write, job):
+def test_a_lost_answer_is_reported_at_once(session, front, write, job):
     write("job-1/algo-1-1", "line")
     front.meet("GetLogEvents", Cut(after=True))
     with pytest.raises(Unreachable):

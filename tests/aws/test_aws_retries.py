@@ -69,7 +69,7 @@ def test_what_is_not_worth_it_is_not_tried_again():
     assert clock.pauses == []
 
 
-def test_each_pause_is_told():
+def test_each_pause_is_reported():
     told = []
     run(failing(2, BUSY), told=told.append)
     assert len(told) == 2

@@ -213,6 +213,6 @@ def test_a_source_that_leaves_its_folder_is_refused(aws, tmp_path, member, says)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_source_in_s3_that_was_not_fetched_says_what_to_do(aws, tmp_path):
+def test_a_source_in_s3_that_was_not_fetched_is_refused_with_a_fix(aws, tmp_path):
     with pytest.raises(SpecError, match="--resolve"):
         _ = SourceTree(Unpacked(Session()).spec()).files

@@ -64,7 +64,7 @@ def test_places_of_this_machine_are_refused(session, front, prepared, change, fi
     assert front.count() in ({}, {"GetCallerIdentity": 1})
 
 
-def test_what_a_refused_job_leaves_behind_is_said(session, front, prepared):
+def test_objects_left_behind_by_a_refused_job_are_listed(session, front, prepared):
     front.meet("CreateTrainingJob", Refuse("ResourceLimitExceeded", "0 Instances"))
     submission = prepared("job-1")
     with pytest.raises(Refused, match="servicequotas") as refused:
@@ -91,7 +91,7 @@ def test_an_estimator_without_a_session_asks_aws(front, spec):
     assert PyTorch.attach("job-1").latest_training_job.session.region == "eu-west-1"
 
 
-def test_the_session_of_the_sagemaker_package_says_who_asks_and_where(front, spec, foreign):
+def test_the_session_of_the_sagemaker_package_sets_credentials_and_region(front, spec, foreign):
     mine = boto3.Session("AKIAMINE", "made-up", region_name="us-west-2")
     estimator(spec, sagemaker_session=foreign(mine)).fit(wait=False, job_name="job-1")
     for call in front.calls:

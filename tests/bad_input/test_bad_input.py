@@ -150,7 +150,7 @@ def test_refused_and_nothing_is_created(name: str, outcomes: Outcomes) -> None:
     assert outcome.left_processes == ()
 
 
-def test_the_page_says_what_is_really_said(outcomes: Outcomes) -> None:
+def test_the_page_has_the_actual_messages(outcomes: Outcomes) -> None:
     made = _page(outcomes)
     if os.environ.get("UPDATE_GOLDEN"):
         PAGE.write_text(made, encoding="utf-8")

@@ -96,7 +96,7 @@ def test_own_prices_without_regions_need_no_column(
     assert dollars("ml.p5.48xlarge", "us-west-2") == 31
 
 
-def test_every_bad_line_of_own_prices_is_told(home: Path) -> None:
+def test_every_bad_line_of_own_prices_is_reported(home: Path) -> None:
     (home / "prices.csv").write_text(OWN + "ml.p3.2xlarge\nml.p3.8xlarge, cheap\na, -1\nb, inf\n")
 
     with pytest.raises(SpecError) as caught:
@@ -108,7 +108,7 @@ def test_every_bad_line_of_own_prices_is_told(home: Path) -> None:
     assert "'cheap' is not a price" in str(caught.value)
 
 
-def test_a_named_file_that_is_not_there_is_told(
+def test_a_named_file_that_is_not_there_is_reported(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAUNCHER_PRICES", str(home / "none.csv"))

@@ -38,7 +38,7 @@ def only(found, subject):
 # Who we are ---------------------------------------------------------------------------------------
 
 
-def test_without_credentials_one_says_so_and_asks_nothing(offline):
+def test_without_credentials_nothing_is_requested(offline):
     found = look()
     assert set(found) == {"region", "credentials"}
     assert only(found, "region").level is Level.PROBLEM

@@ -88,27 +88,27 @@ def of_job(path, *, cloud=False):
     )
 
 
-def test_every_problem_of_the_job_file_is_told(offline, job):
+def test_every_problem_of_the_job_file_is_reported(offline, job):
     found = of_job(job(ONE_HOST + "max_run: -1\nhyperparametres: {a: 1}\n"))
     assert [finding.level for finding in found] == [Level.PROBLEM] * 2
     assert {finding.where.split()[0] for finding in found} == {"job.yaml:5", "job.yaml:6"}
     assert all(finding.fix for finding in found)
 
 
-def test_what_this_machine_cannot_do_of_a_job_is_told(offline, job):
+def test_what_this_machine_cannot_do_of_a_job_is_reported(offline, job):
     found = of_job(job(ONE_HOST + 'inputs: {a: "file://absent", b: "s3://bucket/b"}\n'))
     assert [finding.level for finding in found] == [Level.PROBLEM] * 2
     assert "absent" in found[0].what
     assert "s3://bucket/b" in found[1].what
 
 
-def test_what_sagemaker_needs_to_be_told(offline, job):
+def test_fields_that_sagemaker_needs(offline, job):
     words = " ".join(finding.what for finding in of_job(job(), cloud=True))
     for field in ("image_uri", "role", "output_path"):
         assert field in words
 
 
-def test_a_warning_of_the_rules_stands_beside_the_word_that_all_is_well(offline, job):
+def test_a_warning_of_the_rules_accompanies_a_valid_job(offline, job):
     text = ONE_HOST.replace("type: local", "type: ml.x9.large")
     assert [finding.level for finding in of_job(job(text))] == [Level.OK, Level.WARNING]
 

@@ -47,7 +47,7 @@ def test_a_job_without_requirements_has_no_such_line(spec: JobSpec) -> None:
     assert list(requirement_checks.check(alone, runs_here=True)) == []
 
 
-def test_what_is_missing_is_told_with_the_version_that_is_there(spec: JobSpec) -> None:
+def test_a_missing_requirement_is_reported_with_the_installed_version(spec: JobSpec) -> None:
     file = Path(str(spec.source_dir)) / "requirements-data.txt"
     file.write_text("numpy<1\n")
     told = list(requirement_checks.missing_requirements(spec))

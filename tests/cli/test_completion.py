@@ -150,7 +150,7 @@ def test_groups_and_hosts_are_those_of_the_named_job(terminal, jobs, shell):
     ]
 
 
-def test_where_there_is_nothing_to_offer_nothing_is_said(terminal):
+def test_without_candidates_completion_is_silent(terminal):
     assert ask(terminal, "bash", "status", "") == []
     assert ask(terminal, "bash", "logs", "absent", "--group", "") == []
     assert ask(terminal, "bash", "logs", "--host", "") == []

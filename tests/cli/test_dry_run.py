@@ -63,7 +63,7 @@ def test_with_local_the_request_is_the_one_that_this_machine_would_run(terminal)
     assert output.startswith(f"file://{terminal.home}")
 
 
-def test_every_problem_of_a_spec_is_told_with_its_line(terminal):
+def test_every_problem_of_a_spec_is_reported_with_its_line(terminal):
     job = terminal.write(job=terminal.one_host + "hyperparametres: {a: 1}\nmax_run: -1\n")
     result = terminal("run", job, "--local")
     assert result.exit_code == 2

@@ -164,7 +164,7 @@ def test_the_stages_are_shown_with_what_would_change(terminal, file):
     assert ["instead", "speed", "4", "4", "does not fit"] in rest
 
 
-def test_a_search_says_how_far_it_may_be_from_the_best(terminal, file):
+def test_a_search_reports_its_distance_from_the_optimum(terminal, file):
     made_up(gap=0.012, virtual_stages=2, memory_cap=2**30, recomputed=("blocks",)).write(file)
     said = terminal("partition", "show", file).stdout
     assert "at most 1.2 % above the optimum" in said

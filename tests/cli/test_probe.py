@@ -193,7 +193,7 @@ def test_the_request_for_aws_is_one_that_boto_accepts(terminal):
 @pytest.mark.parametrize(
     "changed", ["--role=Training", "--image=", "--output=file:///tmp/probe", None]
 )
-def test_what_the_request_needs_is_told(terminal, changed):
+def test_what_the_request_needs_is_reported(terminal, changed):
     option = changed and changed.partition("=")[0]
     given = [place for place in PLACES if option and not place.startswith(option)]
     result = terminal("probe", "--dry-run", *given, *([changed] if changed else []))

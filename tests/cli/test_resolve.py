@@ -49,7 +49,7 @@ def test_what_the_job_leaves_open_is_filled_in_and_nothing_is_made(terminal, acc
     assert before["buckets"] == []
 
 
-def test_what_is_wrong_on_aws_is_told_beside_the_request(terminal, account):
+def test_problems_on_aws_are_reported_beside_the_request(terminal, account):
     before = account()
     result = terminal(
         "run", terminal.write(job=JOB), "--dry-run", "--resolve", "--set", "output_path=s3://absent"

@@ -65,7 +65,7 @@ metric_definitions:
     assert "Metric   loss = nan" in terminal("status", json.loads(result.stdout)["name"]).stdout
 
 
-def test_what_a_failed_host_means_can_be_said_and_reaches_the_hosts(terminal):
+def test_host_failure_is_set_and_reaches_the_hosts(terminal):
     script = 'import os\nprint("lost hosts:", os.environ["LAUNCHER_HOST_FAILURE"])\n'
     job = terminal.write(script)
     options = ("--local", "--host-failure", "tolerate")
@@ -171,7 +171,7 @@ def test_a_group_or_host_that_the_job_does_not_have(terminal):
     assert 'did you mean "homogeneousCluster"?' in result.stderr
 
 
-def test_stop_ends_a_job_and_run_says_stopped(terminal):
+def test_stop_ends_a_job_and_run_reports_stopped(terminal):
     process = terminal.start("run", terminal.write(WAITS_FOREVER), "--local", "--name", "job-1")
     terminal.wait_for(process.stderr, "| waiting")
     assert terminal("stop", "job-1").exit_code == 0

@@ -25,18 +25,18 @@ RUNNING = {
 }
 
 
-def test_the_first_line_on_data_says_that_it_is_one_before_hosts_have_counted_too():
+def test_the_first_line_on_data_is_labelled_before_hosts_have_counted():
     assert "\nData     20.0% of step time spent waiting for data\n" in summary_text(RUNNING)
 
 
-def test_the_lines_on_data_stand_below_each_other_at_the_end():
+def test_the_lines_on_data_are_aligned_at_the_end():
     data = RUNNING["data"] | {"batches_by_host": {"algo-1": 64}, "wait_share": None}
     screen = summary_text(RUNNING | {"data": data})
     assert "\nData     64 batches prepared (algo-1 64)\n" in screen
     assert "\n         64 batches received (rank 0 64)\n" in screen
 
 
-def test_the_verdict_stands_in_the_place_of_the_bare_share():
+def test_the_verdict_replaces_the_share():
     text = "input-bound 37% of the time: about 6 more vCPU in data_group would remove it"
     data = RUNNING["data"] | {"verdict": {"text": text}}
     screen = summary_text(RUNNING | {"data": data})
@@ -44,7 +44,7 @@ def test_the_verdict_stands_in_the_place_of_the_bare_share():
     assert "of step time" not in screen
 
 
-def test_what_was_left_out_and_what_may_be_wrong_is_told():
+def test_skipped_samples_and_possible_mistakes_are_reported():
     data = RUNNING["data"] | {"skipped": 3, "warnings": ["train: ranks begin apart"]}
     screen = summary_text(RUNNING | {"data": data})
     assert "3 samples skipped because they raised" in screen
@@ -62,7 +62,7 @@ COST = {
 ENDED = RUNNING | {"status": "Completed", "secondary_status": "Completed", "exit_code": 0}
 
 
-def test_a_job_on_this_machine_says_nothing_of_dollars():
+def test_a_local_job_shows_no_cost():
     assert "Cost" not in summary_text(RUNNING)
     assert "$" not in summary_text(ENDED)
 
@@ -76,14 +76,14 @@ def test_the_cost_is_an_estimate_for_each_group_with_the_saving_of_spot_instance
     ) in summary_text(ENDED | {"cost": COST})
 
 
-def test_while_the_job_goes_on_only_its_most_is_said():
+def test_while_the_job_runs_only_its_maximum_is_shown():
     running = COST | {"dollars": None, "spot_saving": None}
     screen = summary_text(RUNNING | {"cost": running})
     assert "\nCost     known once the job has ended (max $48.96)\n" in screen
     assert "data_group" not in screen
 
 
-def test_an_unknown_price_is_said():
+def test_an_unknown_price_is_shown():
     cost = COST | {"dollars": None, "max_dollars": None, "unknown_prices": ["ml.p4d.24xlarge"]}
     screen = summary_text(ENDED | {"cost": cost})
     assert "\nCost     unknown (max unknown): the price of ml.p4d.24xlarge is unknown" in screen

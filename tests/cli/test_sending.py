@@ -126,14 +126,14 @@ def test_a_dry_run_is_refused_above_the_ceiling_too(terminal, offline):
     assert result.stdout == ""
 
 
-def test_without_a_region_the_mend_names_it_and_this_machine(terminal, offline):
+def test_without_a_region_the_fix_names_it_and_this_machine(terminal, offline):
     result = terminal("run", terminal.write(SCRIPT, JOB), "--yes")
     assert result.exit_code == 4
     assert "AWS_DEFAULT_REGION" in result.stderr
     assert "--local" in result.stderr
 
 
-def test_without_credentials_the_mend_names_them_and_this_machine(terminal, credentials):
+def test_without_credentials_the_fix_names_them_and_this_machine(terminal, credentials):
     credentials.delenv("AWS_ACCESS_KEY_ID")
     credentials.delenv("AWS_SECRET_ACCESS_KEY")
     result = terminal("run", terminal.write(SCRIPT, JOB), "--yes")
@@ -190,7 +190,7 @@ class Screen:
             return ""
 
 
-def test_on_a_terminal_the_user_is_asked_and_says_yes(terminal, aws, job):
+def test_on_a_terminal_the_user_is_asked_and_confirms(terminal, aws, job):
     screen = Screen(terminal, job, "--name", "digits-1", "--detach")
     screen.read_until("Send job digits-1? [Y/n]")
     assert "  type   ml.g5.12xlarge" in screen.shown, "60 columns are too narrow for the table"

@@ -190,7 +190,7 @@ def test_a_job_document_of_another_version_is_not_read(home: Path) -> None:
     assert job.metrics == {"sum": 253.0}
 
 
-def test_a_task_goes_on_from_the_checkpoint_of_then(home: Path, tmp_path: Path) -> None:
+def test_a_task_resumes_from_an_old_checkpoint(home: Path, tmp_path: Path) -> None:
     """The second epoch alone: after two steps, of four."""
     pytest.importorskip("torch")
     shutil.copytree(SOURCE, tmp_path / "project", ignore=shutil.ignore_patterns("__pycache__"))
@@ -215,7 +215,7 @@ def test_a_task_goes_on_from_the_checkpoint_of_then(home: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_a_loader_goes_on_with_what_was_left(source: Path, name: str) -> None:
+def test_a_loader_resumes_with_the_remaining_batches(source: Path, name: str) -> None:
     kept = LOADERS[name]
     loader = DataLoader(**kept["arguments"])
     loader.load_state_dict(kept["state"])
@@ -224,7 +224,7 @@ def test_a_loader_goes_on_with_what_was_left(source: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_a_loader_that_stands_there_today_has_the_same_state(source: Path, name: str) -> None:
+def test_a_loader_at_the_same_place_has_the_same_state_today(source: Path, name: str) -> None:
     kept = LOADERS[name]
     loader = DataLoader(**kept["arguments"])
     batches = iter(loader)

@@ -17,7 +17,7 @@ from launcher.data.order.batch_plan import ResumePoint
 PLAIN = small(Reading.PLAIN)
 
 
-def test_what_the_plan_says_is_not_objected_to() -> None:
+def test_fields_of_the_training_plan_are_accepted() -> None:
     assert objections(PLAIN, life(PLAIN)) == []
     (last,) = life(PLAIN)[2]
     assert steps_from(PLAIN, 0, 1, ResumePoint(epoch=1, position=12)) == len(last.batches) == 10

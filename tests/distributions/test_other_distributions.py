@@ -101,7 +101,7 @@ def test_a_whole_job_is_started_by_its_starter(tmp_path: Path, installed: str) -
     assert ended(tmp_path, installed) == ("Completed", ["width=3 rank=0"], "")
 
 
-def test_a_host_without_its_starter_says_so(tmp_path: Path, installed: str) -> None:
+def test_a_host_without_its_starter_reports_it(tmp_path: Path, installed: str) -> None:
     status, _, reason = ended(tmp_path, str(PACKAGE))
     assert status == "Failed"
     assert "launch: ring, but this image has no starter of that name" in reason

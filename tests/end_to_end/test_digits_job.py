@@ -24,7 +24,7 @@ DATA_HOSTS = "instance_groups.data_group.instance_count"
 FEW = ("--set", f"{DATA_HOSTS}=1", "--set", "instance_groups.train_group.instance_count=1")
 
 
-def test_the_example_trains_and_its_summary_tells_all(whole_example: Example) -> None:
+def test_the_example_trains_and_its_summary_is_complete(whole_example: Example) -> None:
     run = whole_example.run("job.yaml")
     assert run.code == 0, run.talk
     summary = run.summary
@@ -140,7 +140,7 @@ def test_a_killed_rank_fails_the_job_and_leaves_nothing(example: Example) -> Non
     ],
     ids=["exception", "sys.exit"],
 )
-def test_a_script_that_ends_badly_says_so(example: Example, line: str, reason: list[str]) -> None:
+def test_a_script_that_fails_reports_it(example: Example, line: str, reason: list[str]) -> None:
     (example.folder / "bad.py").write_text(f"import os\n{line}\n")
     run = example.run("job.yaml", "--set", "entry_point=bad.py", *FEW)
     assert run.code == 1

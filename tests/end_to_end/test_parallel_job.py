@@ -114,7 +114,7 @@ def test_two_hosts_have_a_stage_each_of_the_model_that_the_job_cuts(tmp_path: Pa
     assert run.lines("stage=.*") == {f"stage=0 {said}", f"stage=1 {said}"}
 
 
-def test_ranks_cut_their_model_as_the_file_says_which_came_with_the_job(tmp_path: Path) -> None:
+def test_ranks_cut_their_model_by_the_file_of_the_job(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     folder = tmp_path / "filed"
     folder.mkdir()

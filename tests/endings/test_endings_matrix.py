@@ -293,7 +293,7 @@ def check(stage: Stage, cell: Cell) -> None:
 
 
 @pytest.mark.slow
-def test_the_cells_that_are_not_there_say_why(table: list[Row]) -> None:
+def test_missing_cells_give_their_reason(table: list[Row]) -> None:
     causes = {cell.cause for cell in CELLS if not cell.cause.startswith(" ")} - {"MemoryError"}
     everyone = {cell.who for cell in CELLS}
     there = {(cell.cause, cell.who) for cell in CELLS}

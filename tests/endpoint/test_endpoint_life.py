@@ -125,7 +125,7 @@ def keeper_of(folder: Path) -> int:
     return min(found)
 
 
-def test_hosts_are_told_what_describe_says(customer: Customer) -> None:
+def test_hosts_see_what_describe_returns(customer: Customer) -> None:
     told = """
 import os
 print(os.environ["AWS_REGION"], os.environ["TRAINING_JOB_ARN"])

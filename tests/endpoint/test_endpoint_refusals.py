@@ -283,7 +283,7 @@ def test_every_list_is_answered(unchecked: Any) -> None:
         assert [value for value in answer.values() if isinstance(value, list)], name
 
 
-def test_an_error_of_the_endpoint_is_told_as_aws_does(customer: Customer) -> None:
+def test_an_error_of_the_endpoint_is_reported_as_aws_does(customer: Customer) -> None:
     raw = Config(parameter_validation=False, retries={"max_attempts": 0})
     with pytest.raises(ClientError) as caught:
         customer.endpoint.client("logs", config=raw).get_log_events(logGroupName=5)

@@ -30,7 +30,7 @@ def test_a_job_of_one_host_needs_no_name():
     assert host_of_reason("AlgorithmError: , exit code: 1", ["algo-1"]) == "algo-1"
 
 
-def test_without_a_name_in_the_reason_the_host_that_said_first_that_it_failed():
+def test_without_a_name_in_the_reason_the_first_host_that_reported_a_failure():
     words = format_event("host_failed", host="algo-2", group="train", cause="no luck", of_rank=1)
     lines = [line("algo-1", "one"), line("algo-2", "two"), line("algo-2", words)]
     later = format_event("host_failed", host="algo-1", group="train", cause="peer lost", of_rank=0)
@@ -39,6 +39,6 @@ def test_without_a_name_in_the_reason_the_host_that_said_first_that_it_failed():
     assert failed.lines == ("two", 'launcher: host_failed cause="no luck" of_rank=1')
 
 
-def test_where_nobody_said_that_it_failed_nobody_is_accused():
+def test_without_a_reported_failure_no_host_is_blamed():
     assert find_failed_host([line("algo-1", "one"), line("algo-2", "two")]) is None
     assert find_failed_host([]) is None

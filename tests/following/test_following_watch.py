@@ -55,7 +55,7 @@ def words(events):
     return [event.word for event in events if isinstance(event, StateChange)]
 
 
-def test_states_that_nobody_knows_are_shown_and_waited_through():
+def test_unknown_states_are_shown_and_waited_through():
     stage = Stage(
         ("InProgress", "Starting"),
         ("InProgress", "Defrosting"),
@@ -67,7 +67,7 @@ def test_states_that_nobody_knows_are_shown_and_waited_through():
     assert str(events[1]) == "[Defrosting] after 1m00s"
 
 
-def test_a_quiet_job_is_told_to_go_on():
+def test_a_quiet_job_is_reported_to_be_running():
     told = []
     stage = Stage(*[("InProgress", "Downloading")] * 3, ("Completed", "Completed"))
     list(watched(stage, told.append, idle_seconds=0).events())
@@ -101,7 +101,7 @@ def test_lines_that_come_after_the_end_are_shown_before_the_last_state():
         pytest.param(Refused("Oops", code="ServiceUnavailable"), id="their fault"),
     ],
 )
-def test_errors_that_pass_are_waited_through_and_told_once(error):
+def test_transient_errors_are_waited_through_and_reported_once(error):
     told = []
     stage = Stage(("InProgress", "Training"), ("Completed", "Completed"))
     stage.fails = [error] * 3
@@ -186,7 +186,7 @@ def test_a_wait_with_a_timeout_leaves_the_job(running_job):
     assert running_job.status == "InProgress"
 
 
-def test_a_timeout_is_kept_while_nobody_answers(running_job):
+def test_a_timeout_holds_while_the_service_does_not_respond(running_job):
     running_job.session.is_deaf = True
     with pytest.raises(StillRunning):
         running_job.wait(timeout=0.5)

@@ -50,7 +50,7 @@ def told(spec: JobSpec) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.says)
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_a_broken_rule_is_told(
+def test_a_broken_rule_is_reported(
     places: tuple[Path, Path], mutant: Mutant, data: st.DataObject
 ) -> None:
     spec = data.draw(job_specs(*places))

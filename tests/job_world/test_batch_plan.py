@@ -53,7 +53,7 @@ def test_every_sample_comes_exactly_once_but_for_counted_pads_and_drops(
 
 
 @given(shapes, st.integers(1, 7), st.data())
-def test_an_epoch_goes_on_exactly_after_any_step_with_any_other_world(
+def test_an_epoch_resumes_exactly_after_any_step_with_any_other_world(
     shape: tuple[int, int, int], other_world: int, data: st.DataObject
 ) -> None:
     length, world, batch_size = shape
@@ -156,7 +156,7 @@ def test_the_numbers_of_an_epoch(
         assert numbers == expected
 
 
-def test_where_batches_stand_and_where_to_go_on() -> None:
+def test_positions_of_batches_and_resume_points() -> None:
     first, second = everyone(spec(), 27, 2, position=8)
     assert [first.positions(step) for step in range(3)] == [
         [*range(8, 12)],
@@ -199,7 +199,7 @@ def test_a_place_outside_of_the_world_or_the_epoch_is_refused(
         BatchPlan(**{"spec": spec(), "length": 9, "epoch": 0, "rank": 0, "world": 2, **fields})  # type: ignore[arg-type]
 
 
-def test_a_stream_is_in_order_and_padded_unless_it_says_otherwise() -> None:
+def test_a_stream_is_in_order_and_padded_by_default() -> None:
     plain = StreamSpec(name="s", dataset="m:f", batch_size=1)
     assert (plain.shuffle, plain.seed, plain.drop_last, plain.uneven) == (False, 0, False, "pad")
     plan = BatchPlan(spec=plain, length=3, epoch=0)

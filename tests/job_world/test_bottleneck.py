@@ -54,7 +54,7 @@ def test_with_the_workers_that_are_asked_for_the_work_fits_into_the_computing(
     assert (workers + more - 1) * (1 - share) < workers + 1e-9 or more == 1
 
 
-def test_workers_that_wait_are_told_to_be_more_not_to_have_more_cpu() -> None:
+def test_for_waiting_workers_the_advice_is_more_workers_not_cpus() -> None:
     text = words(replace(BOUND, cpu=0.1))
     assert "about 6 more workers in data_group would remove it" in text
     assert "each used 10% of a CPU, so raise data_service.workers_per_host" in text
@@ -124,7 +124,7 @@ def test_where_workers_are_not_what_is_short_no_number_of_them_is_advised(
     assert part in found.text
 
 
-def test_a_job_that_does_not_wait_is_told_what_it_could_spare() -> None:
+def test_for_a_job_without_waits_the_advice_is_fewer_workers() -> None:
     found = find_bottleneck(IDLE, "data_group")
     assert (found.bound, found.more) == (Bound.NOTHING, -6)  # 300 / 99 workers, and a tenth more
     assert found.text == (

@@ -162,7 +162,7 @@ def events(capfd: pytest.CaptureFixture[str], name: str) -> list[dict[str, Any]]
     return [fields for event, fields in parsed if event == name]
 
 
-def test_a_worker_is_told_what_a_run_is_before_its_first_lease(meeting: Meeting) -> None:
+def test_a_worker_gets_a_runs_definition_before_its_first_lease(meeting: Meeting) -> None:
     there, here = meeting.receiver(), meeting.worker()
     there.say(opened())
     assert here.wait_for(m.Lease).steps == [0, 1]
@@ -172,12 +172,12 @@ def test_a_worker_is_told_what_a_run_is_before_its_first_lease(meeting: Meeting)
     assert here.wait_for(m.CloseRun).run == "r"
 
 
-def test_both_sides_hear_that_the_dispatcher_lives(meeting: Meeting) -> None:
+def test_both_sides_get_the_dispatchers_heartbeat(meeting: Meeting) -> None:
     for player in (meeting.receiver(), meeting.worker()):
         player.wait_for(m.Alive, 2)
 
 
-def test_a_receiver_that_comes_back_goes_on_where_its_ranks_are(
+def test_a_reconnected_receiver_continues_at_its_ranks_progress(
     meeting: Meeting, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The old connection may still be open: it was cut half."""
@@ -360,7 +360,7 @@ def test_a_rank_waits_for_the_word_that_others_have_ended(meeting: Meeting) -> N
     assert other.all(m.RunFailed) == []
 
 
-def test_the_runs_of_a_host_that_does_not_answer_bind_nobody(
+def test_the_runs_of_an_unresponsive_host_constrain_no_other(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(open_reads, "CONFIRM_TIMEOUT", 0.3)
@@ -389,7 +389,7 @@ def test_a_rank_whose_host_is_lost_while_it_waits(meeting: Meeting, comes_back: 
         wait_until(lambda: "1-of-3" in {lease.run for lease in here.all(m.Lease)})
 
 
-def test_what_a_receiver_said_before_it_was_lost_binds_nobody(meeting: Meeting) -> None:
+def test_the_reports_of_a_lost_receiver_constrain_no_other(meeting: Meeting) -> None:
     one, other = meeting.receiver("one"), meeting.receiver("other")
     here = meeting.worker(seconds=0.001)
     one.say(shared(0, world=2))
@@ -526,7 +526,7 @@ def test_workers_that_build_a_dataset_may_be_silent_for_long(
     assert "every data worker is gone or silent" in answer.error
 
 
-def test_workers_are_told_of_the_end_when_the_last_words_fail(
+def test_workers_are_closed_even_if_the_final_report_fails(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Publisher, "publish_final", nothing_to_say)

@@ -105,7 +105,7 @@ def test_a_dispatcher_that_is_frozen_changes_nothing(
     check(hosts, expected)
 
 
-def test_a_worker_that_has_become_very_slow_holds_nobody_up(make_hosts: MakeHosts) -> None:
+def test_a_very_slow_worker_delays_no_rank(make_hosts: MakeHosts) -> None:
     """Its batches take 30 s each; without it, all of them take a few seconds."""
     slow = PIPELINE.replace(
         "noise = ",

@@ -82,7 +82,7 @@ def test_the_cluster_as_this_host_sees_it(tmp_path: Path) -> None:
     assert (cluster.address("algo-1"), cluster.bind_address) == ("algo-1", "0.0.0.0")
 
 
-def test_addresses_stand_in_for_names_that_do_not_resolve(tmp_path: Path) -> None:
+def test_addresses_replace_names_that_do_not_resolve(tmp_path: Path) -> None:
     addresses = json.dumps({"algo-1": "127.9.0.1", "algo-3": "127.9.0.3"})
     cluster = environment(tmp_path, LAUNCHER_HOST_ADDRESSES=addresses).cluster
     assert (cluster.address("algo-1"), cluster.bind_address) == ("127.9.0.1", "127.9.0.3")
@@ -113,7 +113,7 @@ def test_variables_are_the_fallback_for_files(tmp_path: Path) -> None:
     assert read.cluster.host == "algo-3"
 
 
-def test_a_place_that_is_no_training_job_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_folder_outside_a_training_job_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ContractError, match="not the inside of a training job"):
         environment(tmp_path, {})
 

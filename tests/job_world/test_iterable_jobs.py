@@ -190,7 +190,7 @@ if os.environ["RANK"] == "0":
 
 
 @pytest.mark.slow
-def test_reading_goes_on_where_a_state_was_taken(make_hosts: MakeHosts, tmp_path: Path) -> None:
+def test_reading_resumes_where_a_state_was_taken(make_hosts: MakeHosts, tmp_path: Path) -> None:
     def part(number: int, stop: int, data: int) -> list[str]:
         before, after = (str(tmp_path / f"state-{n}") for n in (number - 1, number))
         variables = {"BEFORE": before, "AFTER": after, "STOP": str(stop)}

@@ -134,7 +134,7 @@ def test_data_that_end_before_the_steps_begin_anew_and_are_counted(
 
 @pytest.mark.parametrize("stop", [1, 4, 6, 7, 9])
 @pytest.mark.parametrize("shards", [1, 3])
-def test_a_state_taken_anywhere_goes_on_there(module: str, stop: int, shards: int) -> None:
+def test_a_state_taken_anywhere_resumes_there(module: str, stop: int, shards: int) -> None:
     options = {"shards": shards, "steps": 10}
     whole = content(loader(module, **options))
     reading = loader(module, **options)

@@ -89,7 +89,7 @@ def four() -> OutcomeDecider:
     return decider
 
 
-def test_a_train_host_that_is_cut_off_fails_the_job_and_the_leader_says_so(
+def test_a_train_host_that_is_cut_off_fails_the_job_and_the_leader_reports_it(
     four: OutcomeDecider,
 ) -> None:
     four.record_unreachable("algo-1", 0.0)
@@ -155,7 +155,7 @@ def tolerant() -> OutcomeDecider:
     return OutcomeDecider(train_hosts=hosts, awaited=hosts, tolerant_groups=GROUPS)
 
 
-def test_a_tolerated_data_host_is_missed_by_nobody(tolerant: OutcomeDecider) -> None:
+def test_the_loss_of_a_tolerated_data_host_fails_no_other(tolerant: OutcomeDecider) -> None:
     tolerant.record_lost("algo-0", "data", 0.0)
     tolerant.record_failure(Failure(host="algo-0", group="data", cause="its workers crash"), 0.0)
     tolerant.record_done("algo-2")
@@ -187,7 +187,7 @@ def test_a_tolerated_train_host_need_not_be_done(tolerant: OutcomeDecider) -> No
     assert tolerant.outcome(0.0) == JobOutcome()
 
 
-def test_ranks_that_miss_a_tolerated_train_host_tell_of_it(tolerant: OutcomeDecider) -> None:
+def test_ranks_report_the_loss_of_a_tolerated_train_host(tolerant: OutcomeDecider) -> None:
     tolerant.record_lost("algo-3", "train", 0.0)
     tolerant.record_failure(PEER_LOSS, 0.0)
     outcome = tolerant.outcome(SETTLE)
@@ -367,7 +367,7 @@ def test_both_ends_of_a_connection_break_when_the_other_side_does_not_answer() -
                 )
 
 
-def test_nobody_at_an_address_is_said_with_the_address() -> None:
+def test_an_unreachable_address_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         host, port = server.getsockname()
     with pytest.raises(DataServiceUnavailable, match=f"the thing at {host}:{port} could not be"):
@@ -375,7 +375,7 @@ def test_nobody_at_an_address_is_said_with_the_address() -> None:
 
 
 @pytest.mark.parametrize("logs_waiting", [True, False])
-def test_a_host_that_waits_for_another_says_so(
+def test_a_host_that_waits_for_another_logs_it(
     logs_waiting: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(jsonl_socket, "LOG_INTERVAL", 1.0)

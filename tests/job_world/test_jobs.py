@@ -185,7 +185,7 @@ if os.environ["RANK"] == "0":
 
 
 @pytest.mark.parametrize("data", [0, 1], ids=["in-process", "service"])
-def test_reading_goes_on_after_a_restart_with_another_number_of_ranks(
+def test_reading_resumes_after_a_restart_with_another_number_of_ranks(
     make_hosts: MakeHosts, tmp_path: Path, data: int
 ) -> None:
     def part(number: int, train: int, stop: int) -> list[int]:
@@ -270,7 +270,7 @@ QUICK = {("SIGKILL", 2), ("exception", 1), ("sys.exit", 2), ("os._exit", 1)}
         for train, where in ((1, "one host"), (2, "two hosts"))
     ],
 )
-def test_the_host_where_a_rank_failed_says_which_and_why(
+def test_the_host_where_a_rank_failed_reports_rank_and_cause(
     make_hosts: MakeHosts, end: str, train: int
 ) -> None:
     pytest.importorskip("torch")
@@ -337,7 +337,7 @@ def test_a_sample_that_kills_its_worker_fails_the_job_and_is_named(make_hosts: M
     ["if index == 50: del sample['name']", "if index == 50: raise SystemExit(0)"],
     ids=["a key missing", "SystemExit"],
 )
-def test_a_bad_sample_is_said_to_be_one_by_the_data_host(make_hosts: MakeHosts, line: str) -> None:
+def test_a_bad_sample_is_reported_by_the_data_host(make_hosts: MakeHosts, line: str) -> None:
     bad = PIPELINE.replace("return {", "sample = {").replace(
         '"name": f"digit {index}"}',
         f'"name": f"digit {{index}}"}}\n        {line}\n        return sample',
@@ -366,7 +366,7 @@ class Untellable(Exception):
     ],
     ids=["fails itself", "is longer than a message may be"],
 )
-def test_an_error_whose_text_is_no_text_is_told_in_words(
+def test_an_error_without_a_valid_text_is_described(
     make_hosts: MakeHosts, raised: str, words: str
 ) -> None:
     bad = PIPELINE.replace("noise =", f"if index == 50: raise {raised}\n        noise =")
@@ -486,7 +486,7 @@ for step, batch in enumerate(DataLoader("pipeline:train_set", batch_size=int(sys
 
 
 @pytest.mark.slow
-def test_what_a_rank_has_said_ends_with_its_process(make_hosts: MakeHosts) -> None:
+def test_a_ranks_reports_end_with_its_process(make_hosts: MakeHosts) -> None:
     files = {**FILES, "train.py": TWO_LIVES, "life.py": LIFE}
     hosts = make_hosts(files, data=1)
     assert set(run(hosts).values()) == {0}, hosts.output()

@@ -375,7 +375,7 @@ def test_a_worker_that_comes_back_has_not_died(scheduler: LeaseScheduler) -> Non
 
 
 @pytest.mark.parametrize("worker_first", [True, False], ids=["worker first", "receiver first"])
-def test_a_new_scheduler_goes_on_where_receivers_and_workers_are(worker_first: bool) -> None:
+def test_a_new_scheduler_continues_from_receivers_and_workers(worker_first: bool) -> None:
     scheduler = LeaseScheduler(BUDGET)
 
     def greet() -> None:
@@ -512,7 +512,7 @@ def test_runs_of_one_host_share_its_budget(scheduler: LeaseScheduler) -> None:
     assert "other" not in scheduler.runs
 
 
-def test_a_run_that_nobody_reads_takes_no_share_of_the_budget(scheduler: LeaseScheduler) -> None:
+def test_a_run_that_no_rank_reads_takes_no_share_of_the_budget(scheduler: LeaseScheduler) -> None:
     scheduler.open_run(ReadSpec(name="validation", receiver="host", rank=0, steps=10), now=0.0)
     scheduler.add_worker("two", 0.0, seconds=0.01)
     grants(scheduler, 0.0)

@@ -14,7 +14,7 @@ from launcher.data.worker.lease_state import LeaseState
 from launcher.data.worker.worker import DataWorker
 
 
-def test_one_beat_tells_all_the_news_since_the_one_before() -> None:
+def test_a_heartbeat_reports_all_steps_since_the_previous_one() -> None:
     """A fast worker has news with each batch: they must not pile up, nor each be told alone."""
     said: list[m.Message] = []
     worker = SimpleNamespace(
@@ -67,7 +67,7 @@ def test_the_first_pace_is_news(seconds: float) -> None:
     assert holdings.has_changes
 
 
-def test_a_worker_that_gets_faster_says_so() -> None:
+def test_a_worker_that_gets_faster_reports_it() -> None:
     holdings = holdings_of(0.1)
     batches = 0
     while not holdings.has_changes:
@@ -76,7 +76,7 @@ def test_a_worker_that_gets_faster_says_so() -> None:
     assert batches == 4  # 0.8 ** 4 < 1 / 2
 
 
-def test_what_is_taken_back_is_not_begun_and_what_was_begun_goes_on() -> None:
+def test_revoked_steps_are_not_started_and_started_ones_continue() -> None:
     holdings = LeaseState("algo-1/0/1", 1)
     holdings.lease("r", [1, 2, 3])
     assert holdings.start("r", 1)

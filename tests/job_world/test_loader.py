@@ -126,7 +126,7 @@ def test_tensors_come_when_torch_is_there(module: str) -> None:
 
 
 @pytest.mark.parametrize("stop", [1, 5, 12])
-def test_a_state_taken_anywhere_goes_on_there(module: str, stop: int) -> None:
+def test_a_state_taken_anywhere_resumes_there(module: str, stop: int) -> None:
     whole = labels(loader(module))
     reading = loader(module)
     batches = iter(reading)
@@ -204,7 +204,7 @@ def test_each_epoch_leaves_a_line_with_its_wait(
         ("builtins:object", "returned a object; a dataset has __getitem__ and __len__, or"),
     ],
 )
-def test_a_dataset_that_cannot_be_had_is_said_to_be(module: str, dataset: str, message: str) -> None:
+def test_an_unavailable_dataset_is_reported(module: str, dataset: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         list(DataLoader(dataset.format(module=module), batch_size=2))
 
@@ -238,7 +238,7 @@ def test_a_sample_that_raises_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     ],
     ids=["keys differ", "lengths differ", "frozenset key"],
 )
-def test_samples_that_do_not_make_a_batch_are_said_not_to(
+def test_samples_that_cannot_be_collated_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: str, message: str
 ) -> None:
     name = f"odd_pipeline_{abs(hash(sample))}"

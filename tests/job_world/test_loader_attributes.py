@@ -158,7 +158,7 @@ def load_accelerate(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"rank": 1, "world_size": 2, "drop_last": True}, 0),
     ],
 )
-def test_accelerate_is_told_the_last_step_and_its_padding(
+def test_accelerate_gets_the_last_step_and_its_padding(
     module: str, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object], remainder: int
 ) -> None:
     load_accelerate(monkeypatch)
@@ -172,7 +172,7 @@ def test_accelerate_is_told_the_last_step_and_its_padding(
     assert GradientState.loaders == []
 
 
-def test_accelerate_is_told_when_reading_is_abandoned(
+def test_accelerate_is_notified_when_reading_is_abandoned(
     module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_accelerate(monkeypatch)

@@ -366,7 +366,7 @@ for step, batch in enumerate(loader, 1):
 
 
 @pytest.mark.slow
-def test_reading_in_any_order_goes_on_with_other_ranks_from_the_states_of_all(
+def test_reading_in_any_order_resumes_with_other_ranks_from_all_states(
     make_hosts: MakeHosts, tmp_path: Path
 ) -> None:
     seen: Counter[int] = Counter()
@@ -406,7 +406,7 @@ def test_reading_in_any_order_goes_on_with_other_ranks_from_the_states_of_all(
         ),
     ],
 )
-def test_what_is_wrong_with_a_function_is_said_by_the_host_that_called_it(
+def test_errors_of_a_function_name_the_host_that_called_it(
     make_hosts: MakeHosts, line: str, argument: str, words: list[str]
 ) -> None:
     function = f"\nimport os\ndef function(length, epoch=0, seed=0):\n{line}\n"

@@ -346,7 +346,7 @@ len(DataLoader("pipeline:train_set"))
     ],
     ids=["as it is", "timeouts of the script's own sockets", "signals all the time"],
 )
-def test_a_wait_for_data_is_said_in_the_log(first: str) -> None:
+def test_a_wait_for_data_is_logged(first: str) -> None:
     with socket.socket(socket.AF_UNIX) as receiver:  # that hears, and says nothing
         name = f"launcher-test-{secrets.token_hex(8)}"
         receiver.bind(f"\0{name}")
@@ -403,6 +403,6 @@ def test_wrong_arguments_are_refused_before_anything_is_opened(
         DataLoader("p:d", **arguments)
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(DataError, match=r"(?s)batch_size is 0.*uneven is 'no'.*sampler excludes"):
         DataLoader("p:d", 0, uneven="no", sampler="p:s", shuffle=True)  # type: ignore[arg-type]

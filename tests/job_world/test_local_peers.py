@@ -20,7 +20,7 @@ from launcher.runtime import jsonl_socket
 COUNT = 5000  # messages: more than a connection takes at once
 
 
-def test_a_neighbour_that_reads_late_is_told_all_in_order_and_nobody_waits_for_it() -> None:
+def test_a_slow_local_peer_gets_all_messages_in_order_without_delaying_others() -> None:
     ours, theirs = socket.socketpair()
     neighbour = LocalPeer(ours)
     sender = threading.Thread(target=neighbour.send_all, daemon=True)
@@ -53,7 +53,7 @@ def test_a_neighbour_that_reads_late_is_told_all_in_order_and_nobody_waits_for_i
         os.close(descriptor)
 
 
-def test_one_that_has_gone_is_told_nothing_and_nobody_is_harmed() -> None:
+def test_a_closed_local_peer_gets_nothing_and_harms_no_other() -> None:
     ours, theirs = socket.socketpair()
     neighbour = LocalPeer(ours)
     theirs.close()

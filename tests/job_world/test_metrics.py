@@ -129,7 +129,7 @@ def test_what_a_host_had_is_known_when_its_workers_have_left() -> None:
     assert (host["workers"], host["most_workers"], host["cpus"], host["batches"]) == (0, 2, 8, 2)
 
 
-def test_a_rank_that_was_started_again_goes_on_counting() -> None:
+def test_a_restarted_rank_continues_its_counters() -> None:
     metrics = Metrics()
     for process, steps in (("1", 5), ("1", 9), ("2", 1), ("2", 4)):
         metrics.record(m.Report(kind="rank", of="0/a/b", process=process, figures={"steps": steps}))
@@ -204,7 +204,7 @@ def test_every_figure_has_its_family_and_its_labels() -> None:
     assert all(family.help.endswith(".") for family in families.values())
 
 
-def test_nothing_to_tell_yet_is_a_page_as_well() -> None:
+def test_a_page_without_metrics_yet_is_valid() -> None:
     assert read_exposition(render(Metrics().snapshot({}, 0)))
 
 
@@ -283,7 +283,7 @@ def test_only_metrics_are_served_and_only_to_be_read() -> None:
         pytest.param(b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n", id="too long"),
     ],
 )
-def test_garbage_harms_nobody(garbage: bytes) -> None:
+def test_garbage_harms_no_other_connection(garbage: bytes) -> None:
     with served(lambda: render(full_snapshot())) as port:
         assert b" 200 OK" not in talk(port, garbage)
         assert get(port)[0] == 200
@@ -300,7 +300,7 @@ def test_many_silent_connections_are_turned_away_and_end() -> None:
         wait_until(lambda: answered(port), what="the silent ones to be dropped")
 
 
-def test_a_port_that_is_taken_is_said_and_is_all(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_taken_port_is_only_logged(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         asyncio.run(MetricsServer(str).serve(("127.0.0.1", port)))

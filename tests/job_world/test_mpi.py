@@ -205,7 +205,7 @@ def test_what_mpirun_complains_of_is_the_reason(make_hosts: MakeHosts) -> None:
         ),
     ],
 )
-def test_without_open_mpi_the_reason_says_so(
+def test_without_open_mpi_the_reason_names_it(
     make_hosts: MakeHosts, tmp_path: Path, mpirun: str | None, reason: str
 ) -> None:
     path = tmp_path / "bin"

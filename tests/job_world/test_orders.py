@@ -122,7 +122,7 @@ def test_an_epoch_is_each_sample_once_in_equal_steps(
 
 @settings(deadline=None)
 @given(streams(), sizes, worlds, st.integers(0, 20), st.data())
-def test_the_same_world_goes_on_as_if_nothing_had_happened(
+def test_the_same_world_resumes_exactly(
     spec: StreamSpec, length: int, world: int, stop: int, data: st.DataObject
 ) -> None:
     spec = replace(spec, in_order=True)
@@ -141,7 +141,7 @@ def test_the_same_world_goes_on_as_if_nothing_had_happened(
 
 @settings(deadline=None)
 @given(streams(), sizes, st.lists(st.tuples(worlds, st.integers(0, 12)), min_size=1), st.data())
-def test_other_worlds_and_batch_sizes_go_on_with_just_what_is_left(
+def test_other_worlds_and_batch_sizes_resume_with_the_remaining_samples(
     spec: StreamSpec, length: int, stops: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     """A chain of restarts, each at any step, some in order and some not."""
@@ -164,7 +164,7 @@ def test_other_worlds_and_batch_sizes_go_on_with_just_what_is_left(
 
 @settings(deadline=None)
 @given(streams(), sizes, worlds, st.integers(0, 20), st.integers(0, 20), st.data())
-def test_out_of_order_each_rank_of_the_same_world_goes_on_from_its_own_state(
+def test_out_of_order_each_rank_of_the_same_world_resumes_from_its_own_state(
     spec: StreamSpec, length: int, world: int, first: int, second: int, data: st.DataObject
 ) -> None:
     spec = replace(spec, in_order=False)

@@ -80,7 +80,7 @@ def test_a_slab_is_free_when_the_copies_that_were_begun_are_over() -> None:
     assert cuda.events == 2  # nothing is asked of CUDA when nothing was released
 
 
-def test_memory_that_cannot_be_locked_is_told() -> None:
+def test_memory_that_cannot_be_locked_is_reported() -> None:
     cuda = Cuda()
     cuda.error = 2
     with pytest.raises(DataError, match=r"could not lock 1 MiB .*error 2.*prefetch_bytes"):
@@ -94,7 +94,7 @@ def test_without_torch_there_is_nothing_to_pin(monkeypatch: pytest.MonkeyPatch) 
         open_pinning(True)
 
 
-def test_without_cuda_a_warning_says_that_nothing_is_pinned() -> None:
+def test_without_cuda_a_warning_reports_that_nothing_is_pinned() -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("this machine has CUDA")

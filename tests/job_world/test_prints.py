@@ -42,7 +42,7 @@ def test_a_printed_line_is_one_write_so_that_ranks_do_not_mix_theirs(tmp_path: P
     assert writes == [b"epoch 0 loss 0.5\n", b"a line in two parts\n", b"begun"]
 
 
-def test_a_rank_that_ends_when_nobody_reads_reports_leaves_no_traceback(
+def test_a_rank_that_ends_without_a_reader_of_reports_leaves_no_traceback(
     tmp_path: Path,
 ) -> None:
     script = tmp_path / "train.py"

@@ -31,7 +31,7 @@ def standing(account: ProgressReporter) -> m.RegisterReceiver:
 
 
 @pytest.mark.parametrize("ways", ["marks", "words", "marks, then words", "words, then marks"])
-def test_a_batch_is_taken_once_however_often_that_is_seen_and_said(ways: str) -> None:
+def test_a_batch_is_consumed_once_however_often_it_is_reported(ways: str) -> None:
     account = account_of("r")
     for step in range(3):
         account.arrived("r", step, "algo-1/0/7", 10)
@@ -51,7 +51,7 @@ def test_a_batch_is_taken_once_however_often_that_is_seen_and_said(ways: str) ->
     assert (run["taken"], run["arrived"], run["largest"]) == (2, [(2, "algo-1/0/7")], 10)
 
 
-def test_the_first_words_to_a_dispatcher_say_what_has_not_been_told() -> None:
+def test_the_registration_has_the_unreported_progress() -> None:
     account = account_of("r")
     account.arrived("r", 1, "algo-1/0/7", 10)
     account.record_consumed_mark("r", 1, 10)
@@ -73,7 +73,7 @@ def test_what_was_taken_of_a_run_counts_when_it_is_closed_and_nothing_after_that
 
 
 @pytest.mark.parametrize(("size", "is_told"), [(11, True), (10, False)])
-def test_only_a_batch_that_is_larger_than_those_before_is_told_at_once(
+def test_only_a_batch_larger_than_all_before_is_reported_at_once(
     monkeypatch: pytest.MonkeyPatch, size: int, is_told: bool
 ) -> None:
     """Workers may hold more leases than there is room for batches of that size."""

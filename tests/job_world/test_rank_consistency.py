@@ -164,7 +164,7 @@ def test_ranks_that_are_started_again_may_read_otherwise(readers: RankConsistenc
     assert admitted(readers, "1-1", reader(1, again, world=3))
 
 
-def test_the_runs_of_a_lost_receiver_bind_nobody(readers: RankConsistency) -> None:
+def test_the_runs_of_a_lost_receiver_constrain_no_other(readers: RankConsistency) -> None:
     assert admitted(readers, "1-0", reader(1))
     readers.forget("host-0")
     readers.forget("host-1")

@@ -90,7 +90,7 @@ def test_another_call_of_the_same_function_is_progress() -> None:
         assert checks(lambda: next(turns)) == [False] * 4
 
 
-def test_a_script_of_the_users_own_may_stand_still() -> None:
+def test_a_users_script_may_make_no_progress() -> None:
     with stopped_in("/opt/ml/code/train.py") as frame:
         assert checks(lambda: frame) == [False] * 4
 
@@ -107,7 +107,7 @@ def test_a_wait_in_c_has_no_frame_but_a_line(tmp_path: Path, line: str, hangs: b
         assert checks(lambda: frame)[-1] is hangs
 
 
-def test_a_job_of_one_rank_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_of_one_rank_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "1")
     with stopped_in(COLLECTIVE) as frame:
         assert checks(lambda: frame) == [False] * 4

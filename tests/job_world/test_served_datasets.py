@@ -270,7 +270,7 @@ list(DataLoader(f"pipeline:{DATASET}", **options))
         ("Stream", 0, 2, "of pipeline:Stream have no batch, so rank"),
     ],
 )
-def test_a_job_whose_dataset_is_empty_fails_and_says_which_and_where(
+def test_a_job_with_an_empty_dataset_fails_and_names_it(
     make_hosts: MakeHosts, dataset: str, data: int, ranks: int, message: str
 ) -> None:
     hosts = make_hosts(

@@ -93,7 +93,7 @@ def test_the_lanes_of_a_dead_worker_go_to_others_from_what_was_lost_on() -> None
 
 
 @pytest.mark.parametrize("how", ["silent", "leaving"])
-def test_the_lanes_of_a_worker_that_cannot_go_on_go_to_others(how: str) -> None:
+def test_the_shard_readers_of_a_failed_worker_move_to_others(how: str) -> None:
     world = World(("one", "two"))
     world.read(20)
     world.workers.remove("one")
@@ -108,7 +108,7 @@ def test_the_lanes_of_a_worker_that_cannot_go_on_go_to_others(how: str) -> None:
     assert found == set(LANES)
 
 
-def test_a_late_lane_is_read_again_by_one_other_and_the_first_to_come_goes_on() -> None:
+def test_a_late_shard_reader_is_repeated_by_one_other_and_the_first_continues() -> None:
     world = World(("one", "two", "three"), lanes=("a",))
     ((slow, leases),) = world.grants(0.0).items()
     world.deliver({slow: leases}, 0.1)  # it takes a tenth of a second
@@ -173,7 +173,7 @@ def test_a_rank_that_waits_for_one_lane_is_not_idle() -> None:
     assert {run.name for run in world.scheduler.idle(100.0, 10.0)} == {"a", "b"}
 
 
-def test_a_worker_whose_connection_broke_goes_on_with_all_its_lanes() -> None:
+def test_a_reconnected_worker_keeps_all_its_shard_readers() -> None:
     world = World(("one", "two"), lanes="abcdefgh")
     seen = world.read(20)
     held = world.grants(0.2)

@@ -266,7 +266,7 @@ def test_a_dataset_that_raises_is_named_with_its_shard_and_place(open_lane: Open
 
 
 @pytest.mark.parametrize("end", ["raise SystemExit(0)", "raise KeyError(1)"])
-def test_an_iterator_that_cannot_be_made_is_said_to_be(open_lane: Open, end: str) -> None:
+def test_an_iterator_that_cannot_be_created_is_reported(open_lane: Open, end: str) -> None:
     code = (
         f"class Bad:\n    def __iter__(self):\n        {end}\n\ndef train_set():\n    return Bad()"
     )

@@ -131,7 +131,7 @@ def test_from_any_step_on_it_is_the_same(
 
 
 @given(worlds, st.integers(0, 50))
-def test_no_batch_that_was_taken_is_made_again_while_all_shards_go_on(
+def test_no_consumed_batch_is_prepared_again_while_all_shards_continue(
     world_lengths: tuple[int, list[int]], first: int
 ) -> None:
     world, lengths = world_lengths
@@ -239,7 +239,7 @@ def test_what_cannot_be_read_is_refused(fields: dict[str, object], message: str)
     ],
     ids=["too few steps", "an empty shard", "a shorter dataset"],
 )
-def test_shards_that_end_too_early_are_said_to(
+def test_shards_that_end_too_early_are_reported(
     this: ShardPlan, lengths: list[int], message: str
 ) -> None:
     with pytest.raises(DataError, match=message):

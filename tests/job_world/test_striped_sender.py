@@ -219,7 +219,7 @@ def test_parts_that_do_not_fit_their_batch_are_refused(
         assert connection.recv(1) == b""
 
 
-def test_parts_of_one_batch_that_say_two_sizes_are_refused(receiving: Receiving) -> None:
+def test_parts_of_one_batch_with_two_sizes_are_refused(receiving: Receiving) -> None:
     first, second, _ = frame(0).split(3, attempt=0)
     assert second.header.part is not None
     longer = replace(second.header.part, total=second.header.part.total + 1)
@@ -300,7 +300,7 @@ def test_a_slab_is_used_again_for_a_batch_that_is_a_little_smaller() -> None:
     assert third.size == 80 << 20
 
 
-def test_a_closed_listener_accepts_nobody_and_says_nothing(
+def test_a_closed_listener_accepts_no_connection_and_logs_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     listener = socket.create_server(("127.0.0.1", 0))

@@ -98,7 +98,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return stopped(monkeypatch, service)
 
 
-def test_nothing_is_said_of_quick_batches_that_the_receiver_sees(
+def test_no_message_is_sent_for_quick_batches_that_the_receiver_sees(
     receiver_of: Callable[..., Receiver], clock: SimpleNamespace
 ) -> None:
     receiver = receiver_of(clock, sees=True)
@@ -107,7 +107,7 @@ def test_nothing_is_said_of_quick_batches_that_the_receiver_sees(
     assert receiver.ends()[-1][-1] == 300  # the last one, which it may not have seen
 
 
-def test_all_is_said_to_a_receiver_that_does_not_look(
+def test_every_batch_is_reported_to_a_receiver_that_does_not_poll(
     receiver_of: Callable[..., Receiver], clock: SimpleNamespace
 ) -> None:
     receiver = receiver_of(clock, sees=False)
@@ -116,7 +116,7 @@ def test_all_is_said_to_a_receiver_that_does_not_look(
     assert 10 <= len(said) <= 20
 
 
-def test_each_slow_batch_is_said_at_once(
+def test_each_slow_batch_is_reported_at_once(
     receiver_of: Callable[..., Receiver], clock: SimpleNamespace
 ) -> None:
     """There may be memory for few, and nothing comes while the script computes."""

@@ -124,7 +124,7 @@ def test_a_type_that_numpy_lacks_is_refused_where_arrays_are_wished() -> None:
         sent_and_rebuilt(torch.ones(2, dtype=torch.bfloat16), tensors=False)
 
 
-def test_a_rank_without_torch_hears_what_it_lacks() -> None:
+def test_a_rank_without_torch_is_refused_with_the_fix() -> None:
     """A batch of a host that has torch, on one that does not."""
     tree, arrays = structure.disassemble(torch.ones(2, dtype=torch.bfloat16))
     program = f"""

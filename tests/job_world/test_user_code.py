@@ -23,14 +23,14 @@ def told(error: Exception) -> tuple[str, str, str]:
         )
 
 
-def test_an_exception_is_told_as_it_says() -> None:
+def test_an_exception_is_reported_with_its_text() -> None:
     text, name, trace = told(ValueError("a word"))
     assert (text, name) == ("a word", "ValueError('a word')")
     assert trace.startswith("Traceback")
     assert trace.endswith("ValueError: a word\n")
 
 
-def test_of_a_long_text_the_beginning_and_the_end_are_told() -> None:
+def test_a_long_text_is_reported_by_its_beginning_and_end() -> None:
     whole = "b" * 24_000 + "m" * 7 + "e" * 8_000
     text, name, trace = told(ValueError(whole))
     assert text == "b" * 24_000 + " ... (7 characters) ... " + "e" * 8_000
@@ -40,7 +40,7 @@ def test_of_a_long_text_the_beginning_and_the_end_are_told() -> None:
     assert told(ValueError(whole[7:]))[0] == whole[7:]
 
 
-def test_a_text_that_raises_is_told_to_do_so() -> None:
+def test_an_exception_whose_text_raises_is_reported() -> None:
     text, name, trace = told(Untellable())
     assert text == name == "Untellable, whose own text raised RuntimeError"
     assert "Untellable" in trace

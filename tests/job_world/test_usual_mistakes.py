@@ -275,7 +275,7 @@ def contains(text: str, expected: str) -> bool:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_an_error_says_what_is_wrong_where_and_how_to_mend_it(pipeline: ModuleType, mistake: str) -> None:
+def test_an_error_has_cause_place_and_fix(pipeline: ModuleType, mistake: str) -> None:
     make, *parts = MISTAKES[mistake]
     with pytest.raises(DataError) as caught:
         make(pipeline)

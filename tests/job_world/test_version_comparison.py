@@ -16,7 +16,7 @@ def events(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line for line in capsys.readouterr().err.splitlines() if "versions_differ" in line]
 
 
-def test_each_difference_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_difference_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     comparison = VersionComparison(groups=GROUPS, roles=ROLES)
     comparison.record("algo-1", {"python": "3.11.7", "numpy": "1.26.4"})
     assert events(capsys) == []

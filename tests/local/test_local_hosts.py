@@ -61,7 +61,7 @@ def test_resource_config_of_a_homogeneous_job(plain_bench: Bench) -> None:
     }
 
 
-def test_twelve_hosts_are_told_in_the_platforms_order_and_shown_in_numeric_order(
+def test_twelve_hosts_keep_the_platforms_order_and_are_shown_in_numeric_order(
     plain_bench: Bench,
 ) -> None:
     """SageMaker sorts the names in resourceconfig.json as texts: algo-10 comes before algo-2."""
@@ -153,7 +153,7 @@ def test_a_temporary_folder_is_the_hosts_own_and_has_room_for_a_socket(bench: Be
     assert folders["algo-1"] != folders["algo-2"]
 
 
-def test_the_command_is_told_where_opt_ml_is(bench: Bench, isolation: str) -> None:
+def test_the_command_gets_the_folder_of_opt_ml(bench: Bench, isolation: str) -> None:
     request = bench.request("print(json.dumps([sys.argv[1:], str(ml)]))")
     request["AlgorithmSpecification"]["ContainerArguments"] = [
         "/opt/ml/model",

@@ -169,7 +169,7 @@ def test_all_problems_come_at_once(plain_bench: Bench) -> None:
     assert str(caught.value).count("fix:") == 3
 
 
-def test_what_has_no_effect_here_is_said(plain_bench: Bench) -> None:
+def test_what_has_no_effect_here_is_reported(plain_bench: Bench) -> None:
     description = plain_bench.run("pass", VpcConfig={"Subnets": ["s"], "SecurityGroupIds": ["g"]})
     assert description["LocalNotes"] == ["VpcConfig has no effect on a local job"]
 

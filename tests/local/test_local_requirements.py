@@ -155,7 +155,7 @@ def test_a_group_has_what_it_asks_for_and_the_second_run_installs_nothing(
     assert len(index.asked) == asked, "the second run asked the index"
 
 
-def test_other_versions_where_data_is_prepared_than_where_it_trains_are_told(
+def test_different_versions_of_data_and_train_hosts_are_reported(
     source: Path, index: Index
 ) -> None:
     for each in ("1.0", "2.0"):

@@ -85,7 +85,7 @@ def steps_in(folder: Path) -> list[str]:
     "architecture",
     ["gpt, tied", "frozen and unused", "resnet, batch norm", "dropout", "layers left out"],
 )
-def test_training_goes_on_as_if_it_had_not_ended(
+def test_training_resumes_exactly(
     tmp_path: Path, world: ParallelContext, architecture: str
 ) -> None:
     """To the bit, with what dropout and Python's and numpy's generators draw."""
@@ -159,7 +159,7 @@ _DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("damage", _DAMAGES)
-def test_a_damaged_checkpoint_is_passed_over_and_said_so(
+def test_a_damaged_checkpoint_is_skipped_and_reported(
     tmp_path: Path, world: ParallelContext, capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
     saved(tmp_path, world, 2, 4, 6)
@@ -367,7 +367,7 @@ def test_without_safetensors_their_files_are_refused(
     assert steps_in(tmp_path) == ["step-2"]
 
 
-def test_what_cannot_be_exported_is_said(
+def test_what_cannot_be_exported_is_reported(
     tmp_path: Path, world: ParallelContext, capsys: pytest.CaptureFixture[str]
 ) -> None:
     saved(tmp_path / "all", world, 2)

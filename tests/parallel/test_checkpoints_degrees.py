@@ -77,7 +77,7 @@ def _whole(notes: Mapping[int, Any], name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("ranks", _RANKS)
-def test_all_degrees_go_on_from_all_degrees(
+def test_all_degrees_resume_from_all_degrees(
     tmp_path: Path, saved: tuple[Path, dict[str, Any]], ranks: int
 ) -> None:
     """Losses to 2e-7 relative, one step of float32, in which a pipeline tells them; parameters,

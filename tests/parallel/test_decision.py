@@ -102,7 +102,7 @@ def test_the_spread_of_a_step_is_that_of_its_modules() -> None:
     assert decided(question, spread=0.1).spread == pytest.approx(4 * 0.1 * 10**0.5)
 
 
-def test_choices_leave_out_what_no_schedule_has_and_tell_what_does_not_fit() -> None:
+def test_choices_leave_out_impossible_schedules_and_report_what_does_not_fit() -> None:
     plain = PartitionQuestion(partitions=2, microbatches=2)
     with_cap = PartitionQuestion(partitions=2, microbatches=2, memory_cap=8_000)
     numbers = {(each.partitions, each.microbatches) for each in decided(plain).choices}

@@ -30,7 +30,7 @@ some = st.builds(
     ],
     ids=["cluster", "spread"],
 )
-def test_placement_says_which_ranks_are_a_replica(
+def test_placement_determines_the_ranks_of_a_replica(
     placement: RankPlacement, grid: tuple[tuple[int, ...], ...]
 ) -> None:
     """Two stages on eight ranks: the example of the model-parallel library's own guide."""
@@ -71,7 +71,7 @@ def test_the_parts_of_a_global_batch_are_the_whole_of_it(
     assert degrees.batch * degrees.data * accumulation == degrees.global_batch
 
 
-def test_nothing_need_be_said_of_the_batch() -> None:
+def test_the_batch_needs_no_description() -> None:
     degrees = ParallelDims(world=4, microbatches=8)
     assert (degrees.batch, degrees.microbatch) == (None, None)
 

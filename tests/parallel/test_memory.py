@@ -92,7 +92,7 @@ def test_the_ladder_of_replicas() -> None:
     ]
 
 
-def test_one_rank_is_told_of_a_second() -> None:
+def test_one_rank_is_advised_to_use_a_second() -> None:
     changes = [change for change, _ in rungs(ParallelDims(world=1, global_batch=16))]
     assert changes == [
         "accumulation: 16",
@@ -103,6 +103,6 @@ def test_one_rank_is_told_of_a_second() -> None:
     ]
 
 
-def test_what_is_in_use_is_not_told_again() -> None:
+def test_savings_in_use_are_not_advised_again() -> None:
     degrees = ParallelDims(world=2, pipeline=2, microbatches=8, global_batch=8)
     assert rungs(degrees, precision=True, recomputed=True) == []

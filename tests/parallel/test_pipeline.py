@@ -289,7 +289,7 @@ parallel.leave()
 """
 
 
-def test_training_goes_on_after_an_evaluation_as_in_one_process(tmp_path: Path) -> None:
+def test_training_continues_after_an_evaluation_as_in_one_process(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _EVALUATED, ranks=2)
     assert outcome.code == 0, outcome.output
     for losses, worst in outcome.notes.values():

@@ -204,7 +204,7 @@ def test_seconds_that_are_none_are_refused(
         PartitionFile.read(tmp_path / "partition.json")
 
 
-def test_a_file_says_all_that_was_decided(tmp_path: Path, partition: PartitionFile) -> None:
+def test_a_file_has_everything_that_was_decided(tmp_path: Path, partition: PartitionFile) -> None:
     partition.write(tmp_path / "partition.json")
     assert PartitionFile.read(tmp_path / "partition.json") == partition
     raw = json.loads((tmp_path / "partition.json").read_text())

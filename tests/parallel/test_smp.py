@@ -349,7 +349,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Any]:
     return outcome.notes
 
 
-def test_training_goes_on_after_an_evaluation_of_another_size_and_a_reload(
+def test_training_continues_after_an_evaluation_of_another_size_and_a_reload(
     mixed: dict[int, Any],
 ) -> None:
     for rank, found in mixed.items():
@@ -507,7 +507,7 @@ smp.barrier()
 """
 
 
-def test_cuts_that_nobody_says_are_found(tmp_path: Path) -> None:
+def test_cuts_that_are_not_set_are_found(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _UNSAID, ranks=2, SM_OUTPUT_DATA_DIR=str(tmp_path))
     _ends_well(outcome, 2)
     first, second = (outcome.notes[rank] for rank in range(2))

@@ -16,7 +16,7 @@ from launcher.shared import ParallelPart
 JOB = ParallelPart(partitions=2, microbatches=4, starts=("head",))
 
 
-def test_a_script_says_more_than_its_job_and_names_more_than_a_dictionary() -> None:
+def test_a_scripts_arguments_precede_those_of_its_job() -> None:
     theirs = {
         "pipeline_parallel_degree": 4,
         "microbatches": 8,
@@ -40,7 +40,7 @@ def test_a_script_says_more_than_its_job_and_names_more_than_a_dictionary() -> N
     assert configure(JOB, None, {}) == JOB
 
 
-def test_cuts_are_found_where_nothing_says_them_as_in_smp() -> None:
+def test_cuts_are_found_where_none_are_set_as_in_smp() -> None:
     bare = ParallelPart(partitions=2, microbatches=4)
     assert configure(bare, {"optimize": "memory"}, {}) == replace(
         bare, auto_partition=True, optimize="memory"
@@ -87,7 +87,7 @@ def test_what_is_not_there_is_refused_with_a_fix(config: dict[str, Any], word: s
     assert word in str(refusal.value)
 
 
-def test_what_a_job_says_and_scripts_do_not_have_is_refused_all_at_once() -> None:
+def test_settings_that_scripts_do_not_have_are_refused_at_once() -> None:
     job = ParallelPart(accumulation=4, sharded=True, compression="fp16", stages={"head": 1})
     with pytest.raises(ParallelError) as refusal:
         configure(job, None, {})

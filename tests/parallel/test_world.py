@@ -63,7 +63,7 @@ parallel.leave()
     assert (outcome.code, outcome.notes) == (0, {0: [0, 1, 4]}), outcome.output
 
 
-def test_the_job_says_what_a_script_does_not(tmp_path: Path) -> None:
+def test_the_job_sets_what_a_script_leaves_open(tmp_path: Path) -> None:
     outcome = run(
         tmp_path,
         """
@@ -152,7 +152,7 @@ parallel.leave()
 """
 
 
-def test_batch_norms_that_see_little_are_told_of(tmp_path: Path) -> None:
+def test_batch_norms_with_few_samples_are_reported(tmp_path: Path) -> None:
     outcome = run(tmp_path, _NORMS, ranks=1)
     assert outcome.code == 0, outcome.output
     warned, refused = outcome.notes[0]

@@ -71,7 +71,7 @@ def test_boxes_are_to_scale_and_within_the_picture(shape):
 
 
 @shapes
-def test_numbers_stand_only_where_they_fit(shape):
+def test_numbers_are_drawn_only_where_they_fit(shape):
     picture = drawn(made_up(**shape))
     places = [(left, right) for left, right, *_ in boxes(picture)]
     numbers = [
@@ -100,7 +100,7 @@ def test_the_legend_has_what_there_is_and_stages_of_a_rank_have_shades():
     assert len({colour for *_, colour, _ in boxes(both)}) == 6
 
 
-def test_a_box_says_what_it_is():
+def test_a_box_has_a_label():
     said = [text for *_, text in boxes(drawn(made_up()))]
     assert said[0] == "forward: microbatch 0, stage 0, 0 to 10.5 ms"
     assert len(set(said)) == len(said)
@@ -121,7 +121,7 @@ def test_the_axis_and_the_boxes_have_one_scale():
     assert place - first[0] == pytest.approx((first[1] - first[0]) * 20 / 10.5, abs=0.1)
 
 
-def test_what_a_file_says_is_no_markup():
+def test_text_from_a_file_is_escaped():
     title = '<script>alert("1")</script> & more'
     picture = drawn(made_up(), title)
     assert title in texts(picture)

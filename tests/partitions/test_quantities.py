@@ -65,7 +65,7 @@ def test_what_is_no_time():
         (3 * 2**29, "1.50 GiB"),
     ],
 )
-def test_sizes_are_told_with_three_digits(count, text):
+def test_sizes_are_printed_with_three_digits(count, text):
     assert bytes_text(count) == text
 
 
@@ -80,5 +80,5 @@ def test_sizes_are_told_with_three_digits(count, text):
         (1.5, "1.50 s"),
     ],
 )
-def test_times_are_told_with_three_digits(seconds, text):
+def test_times_are_printed_with_three_digits(seconds, text):
     assert seconds_text(seconds) == text

@@ -52,7 +52,7 @@ def test_spot_instances_saved_what_was_not_billed() -> None:
     assert ended.spot_saving == 0.75
 
 
-def test_while_a_job_goes_on_only_its_most_is_known() -> None:
+def test_while_a_job_runs_only_its_maximum_is_known() -> None:
     running = bill(DESCRIBED)
     assert running is not None
     assert running.dollars is None

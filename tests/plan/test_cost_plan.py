@@ -67,7 +67,7 @@ def test_one_group_needs_no_total() -> None:
     assert "$0.69  $2.76" in lines
 
 
-def test_an_unknown_price_is_said_with_how_to_bring_one(home: Path) -> None:
+def test_an_unknown_price_is_reported_with_the_fix(home: Path) -> None:
     text = repr(plan(instance_groups=(), instance_type="ml.p4d.24xlarge", instance_count=4))
     assert "32 x A100  unknown  unknown" in text
     assert f'"ml.p4d.24xlarge,DOLLARS" to {home / "prices.csv"}' in text

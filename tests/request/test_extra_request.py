@@ -34,7 +34,7 @@ def test_the_items_of_a_list_are_added_to_it() -> None:
     assert [part["ChannelName"] for part in made["InputDataConfig"]] == ["code", "set"]
 
 
-def test_what_the_job_says_may_be_said_again() -> None:
+def test_settings_equal_to_the_job_are_accepted() -> None:
     said = {"EnableNetworkIsolation": True, "ResourceConfig": {"VolumeSizeInGB": 30}}
     assert request(said, enable_network_isolation=True) == request(
         {}, enable_network_isolation=True
@@ -75,7 +75,7 @@ def test_nothing_of_the_job_is_changed(extra: dict[str, Any], place: str) -> Non
     assert "secret" not in problem.what
 
 
-def test_all_contradictions_are_told_at_once() -> None:
+def test_all_contradictions_are_reported_at_once() -> None:
     with pytest.raises(SpecError) as raised:
         request({"RoleArn": "y", "ResourceConfig": {"VolumeSizeInGB": 1}})
     assert [problem.where for problem in raised.value.problems] == [

@@ -41,7 +41,7 @@ PLACES = {"role": "arn:aws:iam::111122223333:role/Training", "output_path": "s3:
         ("", None),
     ],
 )
-def test_an_images_name_tells_its_python(image, python):
+def test_an_images_name_shows_its_python(image, python):
     assert image_python(image) == python
 
 

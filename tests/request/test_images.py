@@ -109,13 +109,13 @@ def package(request, tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_either_version_of_the_package_is_asked_and_not_heard(package, capfd):
+def test_either_version_of_the_package_is_called_without_its_logs(package, capfd):
     found = find_image("pytorch", "2.2", "py310", "ml.g5.xlarge", "eu-west-1")
     assert found == "pytorch:2.2-py310/ml.g5.xlarge/eu-west-1/training"
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_the_package_says_of_an_unknown_version_is_passed_on(package):
+def test_the_packages_error_for_an_unknown_version_is_passed_on(package):
     with pytest.raises(SpecError, match=r"Unsupported version: 9\. Supported: 1") as refused:
         find_image("pytorch", "9", None, "ml.g5.xlarge", "eu-west-1")
     (problem,) = refused.value.problems
@@ -128,7 +128,7 @@ def no_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "sagemaker", None)
 
 
-def test_without_the_package_it_is_told_what_to_install(no_package):
+def test_without_the_package_the_error_names_what_to_install(no_package):
     with pytest.raises(SpecError) as refused:
         find_image("pytorch", "2.2", "py310", "ml.g5.xlarge", "eu-west-1")
     assert "pip install 'hetero-launcher[sagemaker]', or give image_uri" in str(refused.value)
@@ -227,6 +227,6 @@ def test_an_image_that_is_given_is_not_looked_up(no_package, offline):
     assert place_offline(job(GPU, image_uri="i:1", **PLACES), "job-1").image_uri == "i:1"
 
 
-def test_an_algorithm_stands_in_its_place(no_package, offline):
+def test_an_algorithm_replaces_the_image(no_package, offline):
     fields = {"framework_version": None, "algorithm_arn": "mine"}
     assert place_offline(job(GPU, **fields, **PLACES), "job-1").image_uri == "mine"

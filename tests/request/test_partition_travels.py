@@ -77,7 +77,7 @@ def test_the_file_lies_beside_the_job_document(source: Folder, platform: Platfor
     ]
 
 
-def test_the_document_has_what_the_file_says_and_nothing_of_where_it_was(source: Folder) -> None:
+def test_the_document_has_the_files_contents_and_not_its_path(source: Folder) -> None:
     submission = sent(job(source, accumulation=3))
     assert told(submission) == ParallelPart(
         partitions=2,
@@ -100,7 +100,7 @@ def test_the_document_has_what_the_file_says_and_nothing_of_where_it_was(source:
     ],
     ids=lambda changes: " ".join(changes),
 )
-def test_what_the_job_does_not_say_is_the_files(source: Folder, of_file: dict[str, Any]) -> None:
+def test_the_file_sets_what_the_job_leaves_open(source: Folder, of_file: dict[str, Any]) -> None:
     more = ModuleCost(name="3", forward=0.0, backward=0.0, crossing=4)
     made = partition(**of_file, modules=(*PARTITION.modules, more))
     made.write(source.root.parent / "cuts.json")

@@ -11,7 +11,7 @@ from launcher.errors import dotted
 
 
 @pytest.mark.parametrize("case", MUTANTS, ids=lambda case: case.name)
-def test_a_broken_rule_is_told_where_it_is_broken(case):
+def test_a_broken_rule_is_reported_at_its_field(case):
     (found,) = find_violations(case.request)
     assert dotted(found.path) == case.path
     assert found.is_warning is case.is_warning

@@ -50,7 +50,7 @@ def test_what_stays_behind(source, ignore_files, behind, kept):
     assert packed(source) == sorted([*ignore_files, *kept, "train.py"])
 
 
-def test_the_repository_around_the_source_folder_is_heard(source):
+def test_ignore_files_of_the_surrounding_repository_apply(source):
     source.write_all({"train.py": "", "data/x": "", "y.log": ""})
     (source.root.parent / ".git").mkdir()
     (source.root.parent / ".gitignore").write_text("source/data/\n*.log\n")
@@ -64,7 +64,7 @@ def test_a_folder_that_its_repository_ignores_can_be_a_source_folder(source):
     assert packed(source) == [".gitignore", "train.py"]
 
 
-def test_an_ignore_file_above_without_a_repository_says_nothing(source):
+def test_an_ignore_file_above_without_a_repository_does_not_apply(source):
     (source.root.parent / ".gitignore").write_text("*.py\n")
     assert packed(source) == ["train.py"]
 

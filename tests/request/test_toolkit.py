@@ -65,7 +65,7 @@ def errors(spec: JobSpec) -> list[str]:
 
 
 @pytest.mark.parametrize("row", named([row for row in ROWS if "raises" not in row]))
-def test_the_toolkit_is_told_what_sdk_v2_tells_it(row: dict[str, Any]) -> None:
+def test_the_toolkit_gets_the_hyperparameters_of_sdk_v2(row: dict[str, Any]) -> None:
     spec = spec_of(row)
     assert errors(spec) == []
     request = build_request(spec, PLACEMENT)
@@ -82,7 +82,7 @@ def test_what_sdk_v2_refuses_is_refused(row: dict[str, Any]) -> None:
     assert what.endswith(" on one instance group")
 
 
-def test_a_job_of_pytorch_xla_says_so() -> None:
+def test_a_job_of_pytorch_xla_sets_its_flag() -> None:
     row = {"distribution": {"pytorchxla": {"enabled": True}}, "groups": "all", "isolated": False}
     spec = spec_of({**row, "framework": "pytorch"})
     request = build_request(spec, PLACEMENT)

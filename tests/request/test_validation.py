@@ -31,7 +31,7 @@ def test_the_golden_requests_are_accepted(path):
     assert find_violations(json.loads(path.read_text())) == ()
 
 
-def test_eleven_violations_are_told_with_their_paths():
+def test_eleven_violations_are_reported_with_their_paths():
     assert sorted(dotted(found.path) for found in find_violations(ELEVEN.request)) == [
         "AlgorithmSpecification.TrainingImage",
         "AlgorithmSpecification.TrainingInputMode",
@@ -73,7 +73,7 @@ def test_several_violations_are_one_message():
     )
 
 
-def test_aws_tells_a_whole_list_for_one_entry_of_it():
+def test_aws_reports_a_whole_list_for_one_entry_of_it():
     request = golden()
     request["VpcConfig"] = {"Subnets": ["subnet-1"], "SecurityGroupIds": ["sg-1", "s" * 33]}
     (found,) = find_violations(request)
@@ -86,7 +86,7 @@ def test_aws_tells_a_whole_list_for_one_entry_of_it():
     )
 
 
-def test_the_limits_of_the_model_are_told_before_the_rules():
+def test_the_limits_of_the_model_are_reported_before_the_rules():
     request = golden()
     request["StoppingCondition"]["MaxWaitTimeInSeconds"] = 100_000
     rule = aws_answer(find_violations(request))

@@ -280,7 +280,7 @@ def test_what_is_not_taken_says_what_to_do(folder, argument: str) -> None:
     assert request(**{argument: None}) == request()
 
 
-def test_a_misspelled_argument_is_told() -> None:
+def test_a_misspelled_argument_is_reported() -> None:
     with pytest.raises(TypeError, match=r"'instance_typ' is not.*did you mean 'instance_type'"):
         PyTorch("train.py", instance_typ="ml.c5.xlarge")
 

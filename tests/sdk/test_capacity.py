@@ -157,7 +157,7 @@ def test_without_a_second_choice_it_is_an_error_of_its_own(tmp_path, scarce):
     assert raised.value.exit_code == 5
 
 
-def test_who_leaves_at_once_is_told_that_nothing_else_is_tried(tmp_path, scarce):
+def test_a_job_left_at_once_warns_that_no_other_type_is_tried(tmp_path, scarce):
     with pytest.warns(UserWarning, match="have no effect without waiting"):
         job = estimator(tmp_path, scarce).fit(logs=False, wait=False)
     assert job.wait().status == "Completed"

@@ -115,7 +115,7 @@ def test_in_process_loading_has_a_wait_and_no_data_hosts():
     }
 
 
-def test_what_was_left_out_and_what_may_be_wrong_is_told():
+def test_skipped_samples_and_possible_mistakes_are_reported():
     skips = format_event("data_epoch", rank=0, steps=2, wait_seconds=0, total_seconds=1, skipped=3)
     apart = format_event("ranks_begin_apart", stream="train", why="rank 1 begins elsewhere")
     found = data(skips, skips, apart)

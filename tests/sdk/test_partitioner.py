@@ -41,7 +41,7 @@ def folder(tmp_path, monkeypatch):
         ("task:make", {"bandwidth": None, "latency": 1e-6}, ["latency"]),
     ],
 )
-def test_arguments_that_are_wrong_are_told_at_once(folder, task, changes, wheres):
+def test_arguments_that_are_wrong_are_reported_at_once(folder, task, changes, wheres):
     with pytest.raises(SpecError) as caught:
         launcher.partition(task, **{**GIVEN, **changes})
     assert sorted(problem.where for problem in caught.value.problems) == wheres
@@ -78,7 +78,7 @@ def test_a_model_that_does_not_fit_is_refused(folder, capfd):
 
 
 @pytest.mark.slow
-def test_what_the_task_raises_is_told_where_it_is_and_a_launcher_py_beside_it_hides_nothing(
+def test_an_error_of_the_task_is_reported_with_its_line_and_a_launcher_py_hides_nothing(
     folder, capfd
 ):
     pytest.importorskip("torch")
@@ -90,7 +90,7 @@ def test_what_the_task_raises_is_told_where_it_is_and_a_launcher_py_beside_it_hi
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_is_told_of(folder):
+def test_a_killed_process_is_reported(folder):
     pytest.importorskip("torch")
     write_task(folder, "import os\ndef make():\n    os.kill(os.getpid(), 9)\n")
     with pytest.raises(ParallelError, match="was killed"):

@@ -81,7 +81,7 @@ def test_clause(opened, clause):
     clause(opened)
 
 
-def test_a_session_that_breaks_clauses_is_told_which():
+def test_a_session_that_breaks_clauses_gets_their_list():
     class Forgetful(MemorySession):
         def download(self, uri, path, progress=None):
             path.touch()

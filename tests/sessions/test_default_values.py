@@ -118,7 +118,7 @@ def test_a_file_that_is_named_takes_the_place_of_the_usual_one(
         ("user", {**V2, "SageMaker": {"TrainingJob": {"Tags": "x"}}}, "a mapping of texts"),
     ],
 )
-def test_a_bad_file_says_what_and_where(
+def test_a_bad_file_is_reported_with_its_place(
     write: Write, name: str, content: Any, says: str
 ) -> None:
     place = write(name, content)
@@ -127,7 +127,7 @@ def test_a_bad_file_says_what_and_where(
     assert str(place) in str(refused.value)
 
 
-def test_every_problem_of_all_files_is_told_at_once(write: Write) -> None:
+def test_every_problem_of_all_files_is_reported_at_once(write: Write) -> None:
     write("own", {"rol": "x", "role": 7})
     write("admin", {"SchemaVersion": "9"})
     with pytest.raises(SpecError) as refused:
@@ -158,7 +158,7 @@ def test_a_job_gets_what_it_leaves_open(write: Write) -> None:
     )
 
 
-def test_what_a_job_says_is_kept_and_tags_are_merged(write: Write) -> None:
+def test_values_of_a_job_are_kept_and_tags_are_merged(write: Write) -> None:
     write("user", V2)
     own = job(role=ROLE, environment={"B": "2"}, tags={"team": "own", "cost": "7"})
     made = with_defaults(own, read_defaults())

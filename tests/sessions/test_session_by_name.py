@@ -51,7 +51,7 @@ def test_a_dry_run_shows_the_request_of_the_named_session(job_file: Path) -> Non
         session_of("rings", "attic")
 
 
-def test_everybody_is_asked_for_a_job_that_nobody_has() -> None:
+def test_every_session_is_asked_for_a_job_that_none_has() -> None:
     result = cli("status", "gone")
     assert result.exit_code == 2
     assert "nor does the session attic have it\n  SageMaker was not asked: no AWS" in result.stderr

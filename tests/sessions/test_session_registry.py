@@ -22,7 +22,7 @@ def test_a_package_brings_one(attic):
     assert session.platform.uri_scheme == "attic"
 
 
-def test_a_name_that_nobody_has():
+def test_an_unknown_name():
     with pytest.raises(PlatformError, match="no session 'atic': the sessions are local, aws, memo"):
         open_session("atic")
 

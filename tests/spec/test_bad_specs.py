@@ -49,14 +49,14 @@ def expected(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", sorted(BAD.glob("*.yaml")), ids=lambda path: path.stem)
-def test_a_wrong_job_is_told_what_where_and_how_to_mend_it(path: Path) -> None:
+def test_a_wrong_job_is_refused_with_cause_place_and_fix(path: Path) -> None:
     with pytest.raises(SpecError) as raised:
         load_and_check(path)
 
     assert str(raised.value).replace(f"{BAD}/", "") == expected(path)
 
 
-def test_every_problem_of_every_wrong_job_says_how_to_mend_it() -> None:
+def test_every_problem_of_every_wrong_job_has_a_fix() -> None:
     for path in BAD.glob("*.yaml"):
         with pytest.raises(SpecError) as raised:
             load_and_check(path)

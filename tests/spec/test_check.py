@@ -98,7 +98,7 @@ def test_a_dataset_may_live_in_a_package() -> None:
         pytest.param("x = '\0'", "pipeline.py", id="null bytes"),
     ],
 )
-def test_a_dataset_that_is_not_there_is_told(text: str, what: str) -> None:
+def test_a_missing_dataset_is_reported(text: str, what: str) -> None:
     with pytest.raises(SpecError) as raised:
         check(GOOD, Files({"train.py": "", "pipeline.py": text}))
     (problem,) = raised.value.problems
@@ -128,7 +128,7 @@ class UnreadableFiles:
         raise ParallelError("cuts.json cannot be read")
 
 
-def test_what_is_wrong_with_the_files_is_told_with_all_the_rest() -> None:
+def test_problems_of_files_are_reported_with_all_others() -> None:
     cut = ModelParallel(partition_file="cuts.json")
     with pytest.raises(SpecError) as raised:
         check(GOOD.replace(max_run=0, distribution=cut), UnreadableFiles())

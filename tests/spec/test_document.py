@@ -189,7 +189,7 @@ def test_python_objects_are_never_made() -> None:
         JobSpec.from_yaml("entry_point: !!python/name:os.getcwd x\n")
 
 
-def test_what_yaml_cannot_hold_is_told_when_it_is_written() -> None:
+def test_values_that_yaml_cannot_hold_are_reported_on_writing() -> None:
     with pytest.raises(SpecError, match="cannot be written as YAML"):
         JobSpec(entry_point="train.py", hyperparameters={"model": object()}).to_yaml()
 
@@ -234,7 +234,7 @@ def test_a_change_names_a_group_or_its_position(group: str) -> None:
         ("hyperparameters.x=[1", "not YAML", "quote"),
     ],
 )
-def test_a_wrong_change_is_told_as_it_was_said(change: str, what: str, fix: str) -> None:
+def test_a_wrong_change_is_reported_as_written(change: str, what: str, fix: str) -> None:
     with pytest.raises(SpecError) as raised:
         JobSpec.from_yaml(HETEROGENEOUS, [change])
     (problem,) = raised.value.problems
@@ -348,7 +348,7 @@ def test_any_json_comes_back_with_its_types(value: object) -> None:
         ("instance_groups.0.instance_typ=local", 'did you mean "instance_type"?'),
     ],
 )
-def test_a_change_of_a_field_that_is_not_there_says_which_was_meant(change, fix):
+def test_a_change_of_an_unknown_field_suggests_a_known_one(change, fix):
     text = """
 entry_point: train.py
 instance_groups: [{instance_group_name: train, instance_type: local, instance_count: 1}]

@@ -1009,7 +1009,7 @@ def test_spot_instances_are_kept_at_ones_own_risk() -> None:
         ("file://", "or file:///folder"),
     ],
 )
-def test_how_to_mend_a_uri(uri: str, fix: str) -> None:
+def test_the_fix_of_a_uri(uri: str, fix: str) -> None:
     (finding,) = examine(ONE_HOST.replace(**channel(s3_data=uri)))
     assert fix in finding.fix
     assert finding.path == ("inputs", "a", "s3_data")
@@ -1022,7 +1022,7 @@ def test_how_to_mend_a_uri(uri: str, fix: str) -> None:
         ("ml.zz9.metal", "nothing, if SageMaker has it"),
     ],
 )
-def test_how_to_mend_a_type_that_is_too_new(instance_type: str, fix: str) -> None:
+def test_the_fix_for_a_type_that_is_too_new(instance_type: str, fix: str) -> None:
     (finding,) = examine(ONE_HOST.replace(instance_type=instance_type))
     assert finding.is_warning
     assert finding.fix.startswith(fix)

@@ -178,7 +178,7 @@ def test_signs_and_lifetimes_may_be_given_as_plain_values() -> None:
         pytest.param({"lifetime": "trian"}, 'write "train"', id="lifetime"),
     ],
 )
-def test_a_misspelled_sign_or_lifetime_is_told_at_once(
+def test_a_misspelled_sign_or_lifetime_is_reported_at_once(
     fields: dict[str, Any], fix: str
 ) -> None:
     with pytest.raises(SpecError, match=fix):
@@ -189,7 +189,7 @@ def test_a_role_may_be_given_as_text() -> None:
     assert InstanceGroup("a", CPU, 1, "data").role is Role.DATA  # type: ignore[arg-type]
 
 
-def test_a_misspelled_role_is_told_at_once() -> None:
+def test_a_misspelled_role_is_reported_at_once() -> None:
     with pytest.raises(SpecError, match='write "train"'):
         InstanceGroup("a", CPU, 1, "trian")  # type: ignore[arg-type]
 

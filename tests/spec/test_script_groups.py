@@ -160,7 +160,7 @@ def test_sdk_v2_dictionaries_limit_the_distribution(key: str) -> None:
 
 
 @pytest.mark.parametrize("scope", [None, "dnn_group"])
-def test_the_request_says_what_the_toolkit_reads(scope: str | None) -> None:
+def test_the_request_has_what_the_toolkit_reads(scope: str | None) -> None:
     """Its Environment() takes the program and the distribution's group from hyperparameters."""
     distribution = Mpi(instance_groups=(scope,)) if scope else None
     place = JobLocation(

@@ -86,14 +86,14 @@ def test_a_distribution_of_names_takes_a_list_or_one_name() -> None:
     assert DataParallel(recomputed=["a"]).recomputed == ("a",)
 
 
-def test_what_is_not_said_of_a_cut_model_is_told_to_its_ranks() -> None:
+def test_defaults_of_a_cut_model_reach_its_ranks() -> None:
     unsaid = ParallelPart(
         partitions=2, microbatches=4, schedule="interleaved", virtual_stages=1, optimize="speed"
     )
     assert ModelParallel().parallel == unsaid
 
 
-def test_a_partition_says_its_starts_and_what_is_not_said() -> None:
+def test_a_partition_sets_its_starts_and_the_open_fields() -> None:
     made = partition(schedule="simple", precision="bf16", recomputed=("0",))
     completed = ModelParallel(partition_file=Path("a/cuts.json"), microbatches=8).completed(made)
     assert completed == ModelParallel(

@@ -65,7 +65,7 @@ class Mixed(nn.Module):
 
 # Mixed's batch norm is trained on few samples at once, as nobody would.
 @pytest.mark.filterwarnings("ignore:layers.1 and 0 other batch norms compute:UserWarning")
-def test_training_goes_on_after_an_evaluation_as_if_it_had_not_been(
+def test_training_continues_after_an_evaluation_unchanged(
     make: Callable[..., Any], tmp_path: Path, way: str
 ) -> None:
     given = {"model": lambda: Mixed().double(), "epochs": 2}
@@ -119,7 +119,7 @@ def test_labels_that_do_not_count_are_left_out_of_the_means(
     assert line["validation_noted"] == line["validation_loss"] == pytest.approx(whole, abs=1e-6)
 
 
-def test_a_step_is_told_with_its_times(
+def test_a_step_is_logged_with_its_times(
     make: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train(make(epochs=2), tmp_path)
@@ -152,7 +152,7 @@ def test_too_few_samples_for_a_step_are_refused(make: Callable[..., Any], tmp_pa
     [2, pytest.param(None, marks=pytest.mark.slow)],
     ids=["within an epoch", "after an epoch"],
 )
-def test_a_training_that_was_ended_goes_on_as_if_it_had_not_been(
+def test_an_interrupted_training_resumes_exactly(
     make: Callable[..., Any],
     tmp_path: Path,
     way: str,

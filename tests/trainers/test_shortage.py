@@ -136,7 +136,7 @@ def make():
 """
 
 
-def test_a_rank_that_is_out_of_memory_says_what_to_try(tmp_path: Path) -> None:
+def test_a_rank_that_is_out_of_memory_suggests_changes(tmp_path: Path) -> None:
     outcome = run(tmp_path, ranks=1, task=_LARGE)
     assert outcome.code == 1
     words = outcome.output[outcome.output.index("ParallelError: out of memory: ") :]

@@ -50,7 +50,7 @@ def test_a_model_that_is_no_function_is_refused(make: Callable[..., Any]) -> Non
         make(model=torch.nn.Linear(2, 2))
 
 
-def test_all_that_is_wrong_is_said_at_once(make: Callable[..., Any]) -> None:
+def test_all_problems_are_reported_at_once(make: Callable[..., Any]) -> None:
     with pytest.raises(ParallelError, match=r"batch_size is 0.*; epochs is 0"):
         make(batch_size=0, epochs=0)
 

@@ -56,7 +56,7 @@ def test_compressed_gradients_learn_nearly_the_same(
     [((2, {}), (2, _STAGES)), ((2, _STAGES), (1, {})), ((1, {}), (2, {"sharded": True}))],
     ids=["replicas to stages", "stages to one", "one to shards"],
 )
-def test_a_job_goes_on_with_other_ranks(
+def test_a_job_resumes_with_other_ranks(
     make: Callable[..., Any], tmp_path: Path, first: tuple[int, Any], then: tuple[int, Any]
 ) -> None:
     folder = {"LAUNCHER_CHECKPOINT_DIR": str(tmp_path / "checkpoints")}
