@@ -47,6 +47,10 @@ HYPERPARAMETERS_FILE = {
     "names": '["a", "b"]',
     "d": '{"momentum": 0.9, "alpha": 1}',
     "deep": '{"a": {"b": [1, null, true]}}',
+    # of the request, in which they follow the user's own; none reaches the script
+    "sagemaker_program": '"steps/report.py"',
+    "sagemaker_job_name": '"contract"',
+    "sagemaker_distribution_instance_groups": '["train_group"]',
 }
 
 #: The script's arguments: sorted by name ("b" before "deep"), one dash before one letter, a dict as
@@ -112,8 +116,8 @@ EVERY_HOST = {
     "SM_LOG_LEVEL": "20",
     # ours: no framework's toolkit runs; in AWS's images it is sagemaker_pytorch_container...
     "SM_FRAMEWORK_MODULE": "",
-    # ours: there are no sagemaker_* hyperparameters; the job document says how to launch
-    "SM_FRAMEWORK_PARAMS": "{}",
+    # ours: the job document says how to launch; the group is for the toolkit's Environment()
+    "SM_FRAMEWORK_PARAMS": '{"sagemaker_distribution_instance_groups":["train_group"]}',
     # hyperparameters: the name in capitals, dashes kept; texts bare, all else JSON, None nothing
     "SM_HPS": _HPS,
     "SM_HP_EPOCHS": "3",
@@ -205,7 +209,7 @@ OF_MACHINE = {"SM_NUM_CPUS", "SM_NUM_GPUS", "SM_NUM_NEURONS", "SM_TRAINING_ENV"}
 #: Of the variables it lacks hps, framework_params, user_args and channels.
 TRAINING_ENV_BESIDE = {
     "hyperparameters": HYPERPARAMETERS,
-    "additional_framework_parameters": {},
+    "additional_framework_parameters": {"sagemaker_distribution_instance_groups": ["train_group"]},
     "framework_module": None,
     "job_name": "contract",
     "master_hostname": "algo-3",

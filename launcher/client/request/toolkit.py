@@ -45,16 +45,17 @@ def build_hyperparameters(
 
 
 def describe_script(spec: JobSpec, *, job_name: str) -> dict[str, Any]:
-    """Build what the toolkit's Environment() reads of a job whose groups run the script.
+    """Build what the toolkit's Environment() reads of a job of several groups.
 
-    Launcher starts such a job, and its scripts may use the toolkit's module; empty for other jobs.
+    Launcher starts such a job, and its code may use the toolkit's module on any host. Without the
+    distribution's group, the toolkit takes the first host of all for the master.
     """
-    roles, _ = job_roles(spec)
-    if not spec.starts_launcher or Role.SCRIPT not in roles.values():
+    if not spec.starts_launcher or len(spec.groups) < 2:
         return {}
+    roles, _ = job_roles(spec)
     named = scope_of(spec) or [name for name, role in roles.items() if role is Role.TRAIN]
     return {
-        "sagemaker_program": spec.script,
+        **({"sagemaker_program": spec.script} if spec.task is None else {}),
         "sagemaker_job_name": job_name,
         **({"sagemaker_distribution_instance_groups": list(named)} if named else {}),
     }
