@@ -181,3 +181,33 @@ def test_stop_ends_a_job_and_run_reports_stopped(terminal):
     again = terminal("stop", "job-1")
     assert again.exit_code == 0
     assert "already ended" in again.stderr
+
+
+WAITS_FOR_A_FILE = """\
+import os, pathlib, sys, time
+while os.environ["SM_CURRENT_INSTANCE_GROUP"] == "b" and not pathlib.Path(sys.argv[2]).exists():
+    time.sleep(0.05)
+"""
+TWO_SCRIPT_GROUPS = """\
+entry_point: train.py
+source_dir: .
+instance_groups:
+  - {instance_group_name: a, instance_type: ml.c5.xlarge}
+  - {instance_group_name: b, instance_type: ml.c5.xlarge, instance_count: 2}
+hyperparameters: {until: FILE}
+"""
+
+
+def test_hosts_that_keep_a_job_waiting_are_named_with_their_price(terminal, tmp_path):
+    job = TWO_SCRIPT_GROUPS.replace("FILE", str(tmp_path / "enough"))
+    path = terminal.write(WAITS_FOR_A_FILE, job)
+    run = terminal.start("run", path, "--local", "--isolation", "process", "--name", "job-1")
+    with run:
+        sentence = "algo-2, algo-3 (b, ml.c5.xlarge): still running after a; $"
+        terminal.wait_for(run.stderr, sentence)
+        (tmp_path / "enough").touch()
+        assert "an hour on SageMaker" not in run.stderr.read()  # it was said once
+    assert run.returncode == 0
+    lines = terminal("logs", "job-1").stdout.splitlines()
+    (line,) = [line for line in lines if sentence in line]
+    assert line.endswith(" an hour on SageMaker")

@@ -29,15 +29,20 @@ class LinePrinter:
     def __call__(self, line: LogLine) -> None:
         """Print one line."""
         prefix = self._prefix(line.group, line.host)
-        # Dim Launcher's own lines so that the user's stand out.
-        text = click.style(line.readable, dim=True) if line.is_event else line.text
-        click.echo(f"{prefix} {text}", err=self._to_stderr)
+        click.echo(f"{prefix} {_styled(line)}", err=self._to_stderr)
 
     def _prefix(self, group: str, host: str) -> str:
         """Return "data_group/algo-1  |" in the group's colour, the name padded."""
         is_known = group in self._groups
         colour = _COLOURS[self._groups.index(group) % len(_COLOURS)] if is_known else None
         return click.style(f"{group}/{host}".ljust(self._width) + " |", fg=colour)
+
+
+def _styled(line: LogLine) -> str:
+    """Return a line's text; Launcher's own are dim, so that the user's and notices stand out."""
+    if line.is_notice:
+        return click.style(line.readable, fg="yellow")
+    return click.style(line.readable, dim=True) if line.is_event else line.text
 
 
 def print_started(job: Job) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.client.jobs.event_sentences import sentence_of
 from launcher.shared import format_event, parse_event
 
 
@@ -27,11 +28,16 @@ class LogLine:
 
     @property
     def readable(self) -> str:
-        """The text for a reader who already sees group and host beside it."""
+        """The text for a reader who already sees group and host beside it.
+
+        An event that the owner of the job should act on is a sentence.
+        """
         event = self.event
         if event is None:
             return self.text
         name, fields = event
+        if sentence := sentence_of(name, fields):
+            return sentence
         shown = {key: value for key, value in fields.items() if key not in ("group", "host")}
         return format_event(name, **shown)
 
@@ -39,3 +45,9 @@ class LogLine:
     def is_event(self) -> bool:
         """True for one of Launcher's own event lines."""
         return self.event is not None
+
+    @property
+    def is_notice(self) -> bool:
+        """True for an event line that the owner of the job should act on."""
+        event = self.event
+        return event is not None and sentence_of(*event) is not None
