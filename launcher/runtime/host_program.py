@@ -22,6 +22,7 @@ from launcher.runtime.job_host import (
 from launcher.runtime.outcome_decider import JobOutcome
 from launcher.runtime.output import Output
 from launcher.runtime.readiness import ReadinessProbe, create_probe
+from launcher.runtime.taken_port import TakenPortNotice
 from launcher.shared import Lifetime, Ready
 
 #: Seconds from SIGTERM to SIGKILL when training has ended.
@@ -88,7 +89,7 @@ class _Program:
         exits_by_itself = settings.lifetime is Lifetime.OWN
         self.stop_delay = 0.0 if exits_by_itself else STOP_GRACE - GRACE
         self._start_time = time.monotonic()
-        self._output = Output()
+        self._output = Output(TakenPortNotice(host.environment.cluster))
         self._child = self._start()
         self._output.follow()
         emit(f"{settings.noun}_started", pid=self._child.pid)

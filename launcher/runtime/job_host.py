@@ -18,6 +18,7 @@ from launcher.runtime.failure_file import Failure
 from launcher.runtime.job_coordination import JobCoordination
 from launcher.runtime.outcome_decider import JobOutcome
 from launcher.runtime.services import Service, ServiceFailed
+from launcher.runtime.taken_port import hint_of_taken_port
 from launcher.shared.process_table import descendants
 
 #: SageMaker kills 120 s after SIGTERM; the remaining seconds are for our own shutdown.
@@ -138,7 +139,7 @@ class JobHost:
             Failure(
                 host=cluster.host,
                 group=cluster.group.name,
-                cause=cause,
+                cause=cause + hint_of_taken_port(cluster, f"{cause}\n{detail}"),
                 rank=rank,
                 detail=detail,
                 is_peer_loss=is_peer_loss,

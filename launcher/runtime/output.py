@@ -7,6 +7,7 @@ import io
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 #: Bytes to remember; a FailureReason has 1,024 characters.
@@ -19,13 +20,16 @@ class Output:
 
     `write_end` belongs to the program. It is closed here once the program has it, so the pipe ends
     when the program and everything it started have ended.
+
+    watch: called with the last lines whenever the program has printed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Callable[[str], None] = lambda _: None) -> None:
         self._read_end, self.write_end = os.pipe()
-        self._prepare()
+        self._prepare(watch)
 
-    def _prepare(self) -> None:
+    def _prepare(self, watch: Callable[[str], None] = lambda _: None) -> None:
+        self._watch = watch
         self._last = b""
         self._thread = threading.Thread(target=self._forward, name="output", daemon=True)
 
@@ -52,6 +56,7 @@ class Output:
                 _print(partial + chunk[:end])
                 partial = b""
             partial += chunk[end:]
+            self._watch(self.last_lines())
         _print(partial)
         os.close(self._read_end)
 

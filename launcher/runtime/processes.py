@@ -9,7 +9,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from launcher.shared.process_table import signal_all
@@ -96,13 +96,18 @@ def end_tree(
     exempt: process groups that get no SIGTERM. The list is read anew each time, since processes may
         start others while they end.
     """
-    signal_all([pid for pid in alive() if _group(pid) not in exempt], signal.SIGTERM)
+    signal_all(outside_groups(alive(), exempt), signal.SIGTERM)
     deadline = time.monotonic() + grace
     while alive() and time.monotonic() < deadline:
         time.sleep(poll)
     while remaining := alive():
         signal_all(remaining, signal.SIGKILL)
         time.sleep(poll)
+
+
+def outside_groups(pids: Iterable[int], groups: Collection[int]) -> list[int]:
+    """Return the processes that are in none of these process groups."""
+    return [pid for pid in pids if _group(pid) not in groups]
 
 
 def _group(pid: int) -> int | None:

@@ -2,9 +2,9 @@
 
 Serves jobs that name no program (ContainerEntrypoint) but a script in their hyperparameters, as SDK
 v2 submits them. The script finds what sagemaker-training 5.1.4 provides: its folder, arguments and
-SM_* variables; torchrun over the hosts of the distribution's group, or over the host's own group if
-none is named; and a failure file in the toolkit's wording. requirements.txt is installed by the
-platform. One difference is intentional: SIGTERM reaches the script.
+SM_* variables; torchrun or mpirun over the hosts of the distribution's group, or over the host's
+own group if none is named; and a failure file in the toolkit's wording. requirements.txt is
+installed by the platform. One difference is intentional: SIGTERM reaches the script.
 """
 
 from __future__ import annotations
@@ -12,19 +12,27 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import subprocess
 import sys
 import tarfile
-from collections.abc import Mapping
+import tempfile
+import time
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launcher.runtime import failure_file, hyperparameters, processes
+from launcher.runtime import failure_file, hyperparameters, processes, script_mpi
 from launcher.runtime.environment import Environment, paths_here, read_config
 from launcher.runtime.event_log import emit
+from launcher.runtime.mpi.daemons import Daemons
 from launcher.runtime.output import Output
 from launcher.runtime.requirements_install import report_provided
-from launcher.runtime.toolkit_variables import child_environment, count_gpus, count_neurons
+from launcher.runtime.taken_port import TakenPortNotice, hint_of_taken_port
+from launcher.runtime.toolkit_variables import (
+    child_environment,
+    count_gpus,
+    count_neurons,
+    stand_ins,
+)
 from launcher.shared import (
     DEFAULT_ML_ROOT,
     FAILURE_REASON_LIMIT,
@@ -48,6 +56,7 @@ _STRATEGIES = (
     "pytorch_ddp",
     "pytorch_xla_multi_worker",
 )
+_POLL = 0.1
 _TRACEBACK = "Traceback (most recent call last):"
 #: A shell's exit codes for a program that SIGTERM ended and for one that ran out of memory.
 _TERMINATED, _OUT_OF_MEMORY = 143, 137
@@ -64,7 +73,8 @@ def main(archive: str | None = None) -> int:
     submitted = str(settings["sagemaker_submit_directory"])
     environment = Environment.read(paths, document=_document(paths, settings, program))
     variables = _variables(environment, submitted)
-    os.environ["SM_CURRENT_HOST"] = variables["SM_CURRENT_HOST"]  # so that events name this host
+    for name in ("SM_CURRENT_HOST", "SM_CURRENT_INSTANCE_GROUP"):
+        os.environ[name] = variables[name]  # so that events name this host
     try:
         code = _unpack(archive or submitted, paths)
     except (tarfile.TarError, OSError, EOFError) as error:
@@ -73,8 +83,46 @@ def main(archive: str | None = None) -> int:
     if (code / REQUIREMENTS_FILE).exists():
         report_provided(REQUIREMENTS_FILE)
     _warn_of_separate_groups(environment, settings)
+    variables |= {"PYTHONPATH": _search_path(code)}
+    if settings.get("sagemaker_mpi_enabled") and environment.cluster.is_in_train_group:
+        return _run_mpi(environment, settings, variables, code, program)
     command = _command(environment, settings, code, program)
-    return _run(command, variables | {"PYTHONPATH": _search_path(code)}, code, paths)
+    return _run(environment, command, variables, code)
+
+
+def _run_mpi(
+    environment: Environment,
+    settings: Mapping[str, Any],
+    variables: Mapping[str, str],
+    code: Path,
+    program: str,
+) -> int:
+    """Run the ranks of a group: mpirun on its first host, a daemon on the others."""
+    if missing := script_mpi.missing_program():
+        failure_file.write_reason(environment.paths, missing)
+        return 1
+    arguments = hyperparameters.as_arguments(environment.hyperparameters)
+    command = script_mpi.script_command(program, arguments)
+    with tempfile.TemporaryDirectory(prefix="launcher-mpi-") as shared_memory:
+        variables = {
+            **variables,
+            **script_mpi.variables(environment, command, code, shared_memory),
+        }
+        exempt: list[int] = []
+        if len(environment.cluster.train_group.hosts) > 1:
+            daemons = script_mpi.serve_daemons(environment, variables, exempt)
+            if not environment.cluster.is_leader:
+                return _wait_for_mpi(daemons, exempt)
+        start = script_mpi.mpirun(environment, settings)
+        return _run(environment, start, variables, environment.paths.library, exempt)
+
+
+def _wait_for_mpi(daemons: Daemons, exempt: Sequence[int]) -> int:
+    """Wait for the daemon's end; as with the toolkit, the first host alone says what failed."""
+    stopped = _forward_signals(exempt)
+    while daemons.exit is None and (exempt or not stopped):
+        time.sleep(_POLL)
+    return _TERMINATED if stopped else 0
 
 
 def _document(paths: MlPaths, settings: Mapping[str, Any], program: str) -> JobDocument:
@@ -195,32 +243,52 @@ def _torchrun(environment: Environment) -> list[str]:
 
 def _search_path(code: Path) -> str:
     """Return PYTHONPATH with the script's folder, and without our package."""
-    return os.pathsep.join(filter(None, [str(code), os.environ.get("PYTHONPATH", "")]))
+    inherited = os.environ.get("PYTHONPATH", "")
+    return os.pathsep.join(filter(None, [str(code), inherited, *stand_ins()]))
 
 
-def _run(command: list[str], variables: Mapping[str, str], folder: Path, paths: MlPaths) -> int:
-    output = Output()
+def _run(
+    environment: Environment,
+    command: list[str],
+    variables: Mapping[str, str],
+    folder: Path,
+    exempt: list[int] | None = None,
+) -> int:
+    """Run a command to its end; return the host's exit code.
+
+    exempt: for mpirun, the process groups that get no SIGTERM; its own becomes one.
+    """
+    output = Output(TakenPortNotice(environment.cluster))
     child = processes.start(command, environment=variables, folder=folder, output=output.write_end)
-    stopped = _forward_signals(child)
+    if exempt is not None:
+        exempt.append(child.pid)
+    stopped = _forward_signals(exempt or ())
     output.follow()
     code = child.wait()
     output.drain()
     if code == 0:
-        (paths.output / "success").touch()  # as the toolkit does
+        (environment.paths.output / "success").touch()  # as the toolkit does
         return 0
     if stopped:
         return _TERMINATED
-    failure_file.write_reason(paths, _reason(command, code, output.last_lines()))
+    printed = output.last_lines()
+    hint = hint_of_taken_port(environment.cluster, printed)
+    failure_file.write_reason(environment.paths, _reason(command, code, printed) + hint)
     return 1
 
 
-def _forward_signals(child: subprocess.Popen[bytes]) -> list[int]:
-    """Forward SIGTERM to the script and its descendants; return the list of received signals."""
+def _forward_signals(exempt: Collection[int]) -> list[int]:
+    """Forward SIGTERM to every process below this one; return the list of received signals.
+
+    exempt: process groups that get none: mpirun and its daemons, which would end all ranks at once,
+        although these may be saving their work.
+    """
     received: list[int] = []
 
     def forward(number: int, _frame: object) -> None:
         received.append(number)
-        signal_all([child.pid, *descendants(child.pid)], signal.SIGTERM)
+        below = descendants(os.getpid())
+        signal_all(processes.outside_groups(below, exempt), signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, forward)
     return received

@@ -5,6 +5,7 @@ Names, formats and spellings follow sagemaker-training 5.1.4.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import socket
 import subprocess
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from launcher.runtime import hyperparameters
@@ -195,7 +197,7 @@ def child_environment(environment: Environment) -> dict[str, str]:
     does not hide it.
     """
     inherited = os.environ.get("PYTHONPATH", "")
-    paths = [str(environment.paths.library), str(environment.paths.code), inherited]
+    paths = [str(environment.paths.library), str(environment.paths.code), inherited, *stand_ins()]
     return {
         "PYTHONHASHSEED": "0",  # sets of str have one order in all of them
         **_thread_variables(environment),
@@ -208,6 +210,12 @@ def child_environment(environment: Environment) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, dict.fromkeys(paths))),
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def stand_ins() -> list[str]:
+    """Return the folder of what stands in for the toolkit; none where that is installed."""
+    is_installed = importlib.util.find_spec("sagemaker_training") is not None
+    return [] if is_installed else [str(Path(__file__).parent / "stand_ins")]
 
 
 def _checkpoint_variable(environment: Environment) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import tarfile
 from collections.abc import Mapping
 from typing import Any
@@ -11,11 +12,15 @@ from typing import Any
 import pytest
 from bench import Bench, channel, group
 from cloud import Cloud
+from mpi_sum import ADD_UP
 from waiting import wait_until
 
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.errors import PlatformError
 
+needs_mpirun = pytest.mark.skipif(
+    shutil.which("mpirun") is None, reason="Open MPI is not installed"
+)
 SOURCE = "s3://bucket/job/source/sourcedir.tar.gz"
 
 
@@ -181,6 +186,115 @@ def test_torchrun_over_a_group_that_is_named(plain_s3_bench: Bench, cloud: Cloud
     assert "rank 1 of 2 adds 2" in found["algo-3"]
 
 
+#: Adds up over MPI where mpirun has started it; `word` is of another file of the source.
+MPI_SUM = (
+    """\
+import os, sys
+from helper import WORD
+if "OMPI_COMM_WORLD_RANK" not in os.environ:
+    print("plain", WORD, sys.argv[1:], flush=True)
+    sys.exit()
+os.environ["RANK"] = os.environ["OMPI_COMM_WORLD_RANK"]  # for the sum alone: it is torchrun's
+"""
+    + ADD_UP
+    + """
+mpi.MPI_Finalize()
+rank, size = (os.environ["OMPI_COMM_WORLD_" + name] for name in ("RANK", "SIZE"))
+host, debug = os.environ["SM_CURRENT_HOST"], os.environ.get("NCCL_DEBUG")
+print(f"rank={rank} size={size} host={host} sum={total.value} {WORD} {debug} {sys.argv[1:]}")
+"""
+)
+
+
+def mpi_request(s3_bench: Bench, **hyperparameters: Any) -> Any:
+    values = {"sagemaker_mpi_enabled": True, "sagemaker_mpi_num_of_processes_per_host": 2}
+    groups = [group("data", 1), group("train", 2)]
+    return asked(s3_bench, values | hyperparameters, groups=groups)
+
+
+@needs_mpirun
+def test_mpi_over_a_group_that_is_named(s3_bench: Bench, cloud: Cloud) -> None:
+    """As with the toolkit, mpirun prints for all ranks, on the group's first host."""
+    request = mpi_request(
+        s3_bench,
+        sagemaker_distribution_instance_groups=["train"],
+        sagemaker_mpi_custom_mpi_options="--NCCL_DEBUG WARN",
+    )
+    # a launcher.py of the user's own, as in AWS's example, hides nothing
+    files = {"helper_py": "WORD = 'hello'", "launcher_py": "raise ImportError"}
+    description = run(s3_bench, cloud, request, train_py=MPI_SUM, **files)
+
+    assert description["TrainingJobStatus"] == "Completed", s3_bench.lines()
+    found = s3_bench.lines()
+    arguments = "['--epochs', '3', '--name', 'abc']"
+    assert found["algo-1"] == [f"plain hello {arguments}"]
+    assert sorted(found["algo-2"]) == [
+        f"[1,{rank}]<stdout>:rank={rank} size=4 host=algo-{2 + rank // 2} sum=6 hello WARN "
+        f"{arguments}"
+        for rank in range(4)
+    ]
+    assert found["algo-3"] == []
+
+
+@needs_mpirun
+def test_mpi_in_each_group_where_none_is_named(plain_s3_bench: Bench, cloud: Cloud) -> None:
+    request = mpi_request(plain_s3_bench)
+    description = run(plain_s3_bench, cloud, request, train_py=MPI_SUM, helper_py="WORD = 'hello'")
+
+    assert description["TrainingJobStatus"] == "Completed", plain_s3_bench.lines()
+    found = {host: "\n".join(lines) for host, lines in plain_s3_bench.lines().items()}
+    assert [found["algo-1"].count(f"size={size} ") for size in (2, 4)] == [2, 0]
+    assert [found["algo-2"].count(f"size={size} ") for size in (2, 4)] == [0, 4]
+    warned = [host for host, text in found.items() if "distribution_in_every_group" in text]
+    assert warned == ["algo-1", "algo-2"]
+
+
+@needs_mpirun
+def test_a_rank_that_fails_under_mpi(plain_s3_bench: Bench, cloud: Cloud) -> None:
+    script = MPI_SUM.replace("mpi.MPI_Finalize()", "if os.environ['RANK'] == '3':\n    os._exit(7)")
+    request = mpi_request(plain_s3_bench, sagemaker_distribution_instance_groups=["train"])
+    description = run(plain_s3_bench, cloud, request, train_py=script, helper_py="WORD = ''")
+
+    assert description["TrainingJobStatus"] == "Failed"
+    assert description["FailureReason"].startswith("ExecuteUserScriptError:\nExitCode 7\n")
+
+
+@needs_mpirun
+def test_ranks_under_mpi_hear_that_the_job_is_stopped(plain_s3_bench: Bench, cloud: Cloud) -> None:
+    script = """\
+import os, signal, sys, time
+rank = os.environ.get("OMPI_COMM_WORLD_RANK")
+def leave(*_):
+    time.sleep(1)
+    print("saved", rank, flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, leave)
+print("up", rank, flush=True)
+time.sleep(600)
+"""
+    cloud.client.put_object(
+        Bucket="bucket", Key="job/source/sourcedir.tar.gz", Body=archive({"train.py": script})
+    )
+    request = mpi_request(plain_s3_bench, sagemaker_distribution_instance_groups=["train"])
+    plain_s3_bench.session.create_training_job(**request)
+    for rank in range(4):
+        plain_s3_bench.wait_for_line(f"[1,{rank}]<stdout>:up {rank}")
+    plain_s3_bench.stop()
+
+    assert plain_s3_bench.end_of()["TrainingJobStatus"] == "Stopped"
+    lines = plain_s3_bench.lines()
+    assert sorted(line for line in lines["algo-2"] if "saved" in line) == [
+        f"[1,{rank}]<stdout>:saved {rank}" for rank in range(4)
+    ]
+
+
+def test_mpi_without_mpirun(plain_s3_bench: Bench, cloud: Cloud) -> None:
+    request = mpi_request(plain_s3_bench, sagemaker_distribution_instance_groups=["train"])
+    request["Environment"] = {"PATH": "/nowhere"}
+    description = run(plain_s3_bench, cloud, request, train_py="pass")
+    assert description["FailureReason"].startswith("the job needs MPI, and mpirun is not on PATH")
+
+
 def test_a_script_that_fails(plain_s3_bench: Bench, cloud: Cloud) -> None:
     description = run(
         plain_s3_bench, cloud, asked(plain_s3_bench), train_py="raise ValueError('no luck')"
@@ -248,7 +362,6 @@ def test_source_that_is_not_there(plain_s3_bench: Bench, cloud: Cloud) -> None:
             "sagemaker_program is set, but sagemaker_submit_dir",
         ),
         ({"sagemaker_submit_directory": "src"}, "'src' is neither an archive in S3 nor a path"),
-        ({"sagemaker_mpi_enabled": True}, "needs the toolkit's MPI"),
         (
             {"sagemaker_distributed_dataparallel_enabled": True},
             r"needs the library smdistributed\.dataparallel",

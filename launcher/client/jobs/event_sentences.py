@@ -30,6 +30,11 @@ def _waiting_for_hosts(fields: Mapping[str, Any]) -> str:
     return f"{hosts} ({fields['in_group']}, {fields['instance_type']}): still running {since}{cost}"
 
 
+def _port_taken(fields: Mapping[str, Any]) -> str:
+    return f"a port is in use: {fields['why']}; {fields['fix']}"
+
+
 _SENTENCES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "waiting_for_hosts": _waiting_for_hosts,
+    "port_taken": _port_taken,
 }

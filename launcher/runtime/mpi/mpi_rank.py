@@ -29,7 +29,7 @@ _RANK_VARIABLES = {
 }
 #: Sets the folder of the memory that the ranks of a host share.
 _SHARED_MEMORY = "OMPI_MCA_btl_vader_backing_directory"
-_STOPS = {signal.SIGTERM, signal.SIGINT}
+STOPS = {signal.SIGTERM, signal.SIGINT}
 
 
 def torchrun_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -37,12 +37,17 @@ def torchrun_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[source] for name, source in _RANK_VARIABLES.items()}
 
 
+def share_memory_in(folder: str) -> None:
+    """Let only this host's ranks share memory: Open MPI cannot tell hosts of one machine apart."""
+    os.environ[_SHARED_MEMORY] = folder
+
+
 def main() -> int:
     """Fork the rank, run it in the child, and report its end from the parent."""
     reports = Path(os.environ[REPORTS_VARIABLE])
     os.environ.update(torchrun_variables(os.environ))
-    if CPUS_VARIABLE in os.environ:  # hosts share a machine, and Open MPI cannot tell them apart
-        os.environ[_SHARED_MEMORY] = str(reports)
+    if CPUS_VARIABLE in os.environ:
+        share_memory_in(str(reports))
     _print_to(reports / OUTPUT)
     child = os.fork()
     return _wait_for_rank(child, reports) if child else _run()
@@ -74,7 +79,7 @@ def _wait_for_rank(child: int, reports: Path) -> int:
     other ranks at once, although they may be saving their work.
     """
     received: list[int] = []
-    for number in _STOPS:
+    for number in STOPS:
         signal.signal(number, lambda number, _frame: received.append(number))
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)

@@ -34,7 +34,11 @@ from launcher.client.sessions.local.request_uris import checkpoint_store
 from launcher.client.sessions.local.running_host import RunningHost
 from launcher.client.sessions.local.s3_process import S3Process, TransferStopped
 from launcher.client.sessions.local.stop_conditions import StopConditions
-from launcher.client.sessions.local.toolkit_mode import command_of, copy_script
+from launcher.client.sessions.local.toolkit_mode import (
+    command_of,
+    copy_script,
+    secret_variables,
+)
 from launcher.shared.process_table import descendants
 
 if TYPE_CHECKING:
@@ -124,6 +128,7 @@ class Attempt:
         hosts = tuple(trees)
         given = assign_channels(channels_of(self.request), hosts, fetched)
         command = command_of(self.request)
+        secret = secret_variables(self.request)
         plans = {}
         for host, tree in trees.items():
             write_config(tree, host, hosts, self.request, given[host])
@@ -136,9 +141,12 @@ class Attempt:
                 tree=tree,
                 scratch=own_scratch,
                 command=command,
-                environment=host_environment(
-                    self.request, hosts, self.network, tree.path, self.settings, overlay
-                ),
+                environment={
+                    **host_environment(
+                        self.request, hosts, self.network, tree.path, self.settings, overlay
+                    ),
+                    **secret,
+                },
                 channel_mounts=given[host],
                 overlay=overlay,
             )

@@ -7,6 +7,7 @@ SDK v2 and others start AWS's framework images this way. The image is not run he
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from launcher.client.sessions.local.object_store import S3Failed, copy_into
 from launcher.client.sessions.local.opt_ml import HostTree
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import Problem
-from launcher.shared import DEFAULT_ML_ROOT, MlPaths
+from launcher.shared import DEFAULT_ML_ROOT, TOKEN_VARIABLE, MlPaths
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.s3_process import S3Process
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _PROGRAM = "sagemaker_program"
 _SOURCE = "sagemaker_submit_directory"
+_MPI = "sagemaker_mpi_enabled"
 _ARCHIVE = "sourcedir.tar.gz"
 _START = (
     f"import sys; sys.path.insert(0, {str(MlPaths().library)!r}); "
@@ -34,7 +36,6 @@ _START = (
 )
 #: Hyperparameters that make the toolkit start software that only AWS's images contain.
 _NEEDS_IMAGE = {
-    "sagemaker_mpi_enabled": "the toolkit's MPI",
     "sagemaker_distributed_dataparallel_enabled": "the library smdistributed.dataparallel",
     "mp_parameters": "the library smdistributed.modelparallel",
     "sagemaker_parameter_server_enabled": "the toolkit's parameter servers",
@@ -63,6 +64,15 @@ def command_of(request: TrainingJobRequest) -> list[str]:
     is_in_channel = str(source_of(request)).startswith(f"{DEFAULT_ML_ROOT}/")
     archive = [] if is_in_channel else [str(MlPaths().input / _ARCHIVE)]
     return ["python3", "-c", _START, *archive]
+
+
+def secret_variables(request: TrainingJobRequest) -> dict[str, str]:
+    """Return the secret with which the hosts of an MPI job know each other; empty for others.
+
+    Jobs of Launcher's own bring one.
+    """
+    has_mpi = is_script_mode(request) and _decoded(request["HyperParameters"].get(_MPI))
+    return {TOKEN_VARIABLE: secrets.token_hex(16)} if has_mpi else {}
 
 
 def check_script_mode(request: TrainingJobRequest) -> Iterator[Problem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,6 +10,7 @@ from launcher.client.spec.distributions.base import Distribution, count_processe
 from launcher.client.spec.spec_names import names
 from launcher.errors import Problem
 from launcher.shared import Launch, TrainerPart
+from launcher.shared.mpi_options import split_mpi_options
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
@@ -88,10 +88,7 @@ class Mpi(Distribution):
     def from_sdk_v2(cls, strategies: Mapping[str, Any]) -> Mpi:
         """Split SDK v2's options for mpirun; turn its --NCCL_DEBUG into an exported variable."""
         options = strategies["mpi"]
-        words = shlex.split(options.get("custom_mpi_options", ""))
-        while "--NCCL_DEBUG" in words[:-1]:
-            place = words.index("--NCCL_DEBUG")
-            words[place : place + 2] = ["-x", f"NCCL_DEBUG={words[place + 1]}"]
+        words = split_mpi_options(options.get("custom_mpi_options", ""))
         return cls(
             processes_per_host=options.get("processes_per_host"), custom_options=tuple(words)
         )
