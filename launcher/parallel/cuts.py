@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import torch
 from torch import fx
 
 from launcher.errors import ParallelError
-from launcher.parallel.graph import holds_tensors
+from launcher.parallel.graph import Trace
+from launcher.parallel.tracing.operations import Constant, Rebuild, Same, leaf
 
-_Values = Mapping[fx.Node, Any]
+#: The name of a module, and the number of its call.
+Call = tuple[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,74 +37,112 @@ def is_in(name: str, outer: str) -> bool:
     return name == outer or name.startswith(f"{outer}.")
 
 
-def assign_stages(
-    graph: fx.Graph, cuts: Sequence[str] | Pins, values: _Values
-) -> dict[fx.Node, int]:
-    """Return the stage of each node of a graph, given each node's value. Raises ParallelError."""
+def assign_stages(trace: Trace, cuts: Sequence[str] | Pins) -> dict[fx.Node, int]:
+    """Return the stage of each node of a trace. Raises ParallelError."""
     if isinstance(cuts, Pins):
-        return _assign_by_pins(graph, cuts, values)
-    return _assign_by_starts(graph, cuts, values)
+        _check_pins(trace, cuts)
+        return _assign_by_pins(trace, lambda node: cuts.stage_of(str(node.target)))
+    return _assign_by_starts(trace, cuts)
 
 
-def _assign_by_starts(
-    graph: fx.Graph, starts: Sequence[str], values: _Values
+def assign_again(
+    trace: Trace, cuts: Sequence[str] | Pins, stages: Mapping[Call, int]
 ) -> dict[fx.Node, int]:
+    """Return the stage of each node of a trace with fewer modules opened.
+
+    stages: of each call of a module, as an assignment before gave them.
+    """
+
+    def stage_of(node: fx.Node) -> int:
+        return stages.get(node.meta["calls"][-1], 0)
+
+    if isinstance(cuts, Pins):
+        return _assign_by_pins(trace, stage_of)
+    return _place_followers(trace, _run_through(trace, stage_of))
+
+
+def _assign_by_starts(trace: Trace, starts: Sequence[str]) -> dict[fx.Node, int]:
     """Return the stage of each node: the number of starts at or before it."""
     remaining = list(starts)
-    stage_of: dict[fx.Node, int] = {}
-    for node in graph.nodes:
-        if remaining and node.op == "call_module" and is_in(str(node.target), remaining[0]):
+
+    def stage_of(node: fx.Node) -> int:
+        if remaining and is_in(str(node.target), remaining[0]):
             remaining.pop(0)
-        owner = _owner(node, values)  # a tuple is unpacked in the stage that created it
-        stage = len(starts) - len(remaining) if owner is None else stage_of[owner]
-        stage_of[node] = 0 if node.op == "placeholder" else stage
+        return len(starts) - len(remaining)
+
+    found = _run_through(trace, stage_of)
     if remaining:
         raise ParallelError(
             f"no stage can start at {remaining[0]!r} here: the model calls its modules in this "
-            f"order: {', '.join(_called(graph))}"
+            f"order: {', '.join(_called(trace.graph))}{_why_whole(trace, remaining[0])}"
         )
+    return _place_followers(trace, found)
+
+
+def _why_whole(trace: Trace, name: str) -> str:
+    """Return the reason why the module around a module is a single call, or ""."""
+    around = [path for path in trace.reasons if is_in(name, path) and path != name]
+    return f"; {around[0]} stays whole: {trace.reasons[around[0]]}" if around else ""
+
+
+def _run_through(trace: Trace, stage_of: Callable[[fx.Node], int]) -> dict[fx.Node, int]:
+    """Return the stage of each node: that of the call of a module at or before it."""
+    found: dict[fx.Node, int] = {}
+    current = 0
+    for node in trace.graph.nodes:
+        if node.op == "call_module":
+            current = stage_of(node)
+        owner = _owner(node)  # a tuple is unpacked in the stage that created it
+        found[node] = current if owner is None else found[owner]
+        if node.op == "placeholder":
+            found[node] = 0
+    return found
+
+
+def _place_followers(trace: Trace, stage_of: dict[fx.Node, int]) -> dict[fx.Node, int]:
+    """Put parameters, constants and arguments into the first stage that uses them."""
+    for node in reversed(trace.graph.nodes):
+        follows = node.op == "get_attr" or isinstance(node.target, (Constant, Rebuild))
+        if follows and node.users:
+            stage_of[node] = min(stage_of[user] for user in node.users)
     return stage_of
 
 
-def _assign_by_pins(graph: fx.Graph, pins: Pins, values: _Values) -> dict[fx.Node, int]:
+def _assign_by_pins(trace: Trace, stage_of_call: Callable[[fx.Node], int]) -> dict[fx.Node, int]:
     """Return the stage of each node: that of its module, else of its latest input."""
-    _check_pins(graph, pins)
     stage_of: dict[fx.Node, int] = {}
-    for node in graph.nodes:
-        latest = max((stage_of[each] for each in _tensor_inputs(node, values)), default=0)
+    for node in trace.graph.nodes:
+        latest = max((stage_of[each] for each in _tensor_inputs(node)), default=0)
         if node.op == "call_module":
-            stage_of[node] = pins.stage_of(str(node.target))
-            _check_forward(node, stage_of, values)
+            stage_of[node] = stage_of_call(node)
+            _check_forward(node, stage_of)
         else:
             stage_of[node] = latest
-    for node in graph.find_nodes(op="get_attr"):  # a parameter is in the first stage that uses it
-        stage_of[node] = min((stage_of[user] for user in node.users), default=0)
-    (output,) = graph.find_nodes(op="output")
+    _place_followers(trace, stage_of)
+    (output,) = trace.graph.find_nodes(op="output")
     stage_of[output] = max(stage_of.values())
-    _check_filled(stage_of, pins)
+    _check_filled(stage_of)
     return stage_of
 
 
-def _tensor_inputs(node: fx.Node, values: _Values) -> list[fx.Node]:
-    """Return the inputs of a node that hold tensors, except parameters."""
-    inputs = node.all_input_nodes
-    return [each for each in inputs if each.op != "get_attr" and holds_tensors(values[each])]
+def _tensor_inputs(node: fx.Node) -> list[fx.Node]:
+    """Return the inputs of a node, except parameters."""
+    return [each for each in node.all_input_nodes if each.op != "get_attr"]
 
 
-def _owner(node: fx.Node, values: _Values) -> fx.Node | None:
-    """Return the value that a node takes a part of, if that is not a tensor itself."""
-    if node.target not in (getattr, operator.getitem) or not node.all_input_nodes:
-        return None
-    owner = node.all_input_nodes[0]
-    return None if isinstance(values[owner], torch.Tensor) else owner
+def _owner(node: fx.Node) -> fx.Node | None:
+    """Return the structure that a node takes a part of, or that it checks."""
+    is_part = node.target is leaf or isinstance(node.target, Same)
+    return node.all_input_nodes[0] if is_part else None
 
 
-def _check_pins(graph: fx.Graph, pins: Pins) -> None:
-    called = _called(graph)
+def _check_pins(trace: Trace, pins: Pins) -> None:
+    called = _called(trace.graph)
     for name, stage in pins.stages.items():
         if not any(is_in(each, name) for each in called):
             near = difflib.get_close_matches(name, called, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"it calls {', '.join(called)}"
+            hint += _why_whole(trace, name)
             raise ParallelError(f"{name!r} is pinned, but the model calls no such module: {hint}")
         if type(stage) is not int or stage < 0:
             raise ParallelError(
@@ -113,8 +150,8 @@ def _check_pins(graph: fx.Graph, pins: Pins) -> None:
             )
 
 
-def _check_forward(node: fx.Node, stage_of: Mapping[fx.Node, int], values: _Values) -> None:
-    late = [each for each in _tensor_inputs(node, values) if stage_of[each] > stage_of[node]]
+def _check_forward(node: fx.Node, stage_of: Mapping[fx.Node, int]) -> None:
+    late = [each for each in _tensor_inputs(node) if stage_of[each] > stage_of[node]]
     if late:
         raise ParallelError(
             f"{node.target} in stage {stage_of[node]} needs {late[0].name} of the later stage "
@@ -123,7 +160,7 @@ def _check_forward(node: fx.Node, stage_of: Mapping[fx.Node, int], values: _Valu
         )
 
 
-def _check_filled(stage_of: Mapping[fx.Node, int], pins: Pins) -> None:
+def _check_filled(stage_of: Mapping[fx.Node, int]) -> None:
     modules = {stage for node, stage in stage_of.items() if node.op == "call_module"}
     missing = sorted(set(range(max(stage_of.values()) + 1)) - modules)
     if missing:
@@ -134,17 +171,14 @@ def _called(graph: fx.Graph) -> list[str]:
     return [str(node.target) for node in graph.find_nodes(op="call_module")]
 
 
-InPlace = Callable[[fx.Node], bool]
-
-
-def check_in_place(stage_of: Mapping[fx.Node, int], works_in_place: InPlace) -> None:
+def check_in_place(stage_of: Mapping[fx.Node, int]) -> None:
     """Reject an in-place operation that follows an operation of a later stage in the model's code.
 
     Run stage by stage, they would overwrite tensors that the later stage has not used yet.
     """
     highest = 0
     for node, stage in stage_of.items():
-        if works_in_place(node) and stage < highest:
+        if node.meta.get("writes") and stage < highest:
             raise ParallelError(
                 f"{node.name} modifies a tensor in place in stage {stage}, but the later stage "
                 f"{highest} may need the old value: use an operation that is not in place, or move "

@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map_only
 
 from launcher.errors import ParallelError
 from launcher.parallel.graph import order_arguments, trace
@@ -19,7 +20,7 @@ def compute(model: nn.Module, arguments: Mapping[str, object]) -> Fingerprint:
 
     arguments: the model's arguments for one microbatch, by name.
     """
-    called = trace(model).find_nodes(op="call_module")
+    called = trace(model, arguments).graph.find_nodes(op="call_module")
     return Fingerprint(
         parameters={name: _describe(each) for name, each in model.named_parameters()},
         calls=tuple(str(node.target) for node in called),
@@ -71,7 +72,7 @@ def _near(name: str, names: Mapping[str, str]) -> str:
 
 def _describe(value: object) -> str:
     if not isinstance(value, torch.Tensor):
-        return repr(value)
+        return repr(tree_map_only(torch.Tensor, _describe, value))
     return f"{list(value.shape)} {str(value.dtype).removeprefix('torch.')}"
 
 

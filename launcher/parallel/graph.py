@@ -1,75 +1,313 @@
-"""Tracing a model into a graph of the calls of its modules.
+"""Tracing a model into a graph of the calls of its modules, with the values of an example.
 
-Only the code between modules is traced (torch.fx). Modules stay as they are, so they handle
-train and eval mode, buffers, random numbers and shapes themselves. A module becomes a single call
-if its inside cannot be traced, draws random numbers, or behaves differently in eval mode.
+Only the code between modules is traced (`tracing.recorder`). Modules stay as they are, so they
+handle train and eval mode, buffers, random numbers and their own state themselves. A module becomes
+a single call if its inside cannot be traced, draws random numbers, changes its state, has hooks, or
+behaves differently in eval mode.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import itertools
 import random
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from inspect import signature
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import fx, nn
-from torch.utils._pytree import tree_leaves
+from torch.nn.parameter import is_lazy
+from torch.utils._mode_utils import no_dispatch
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
+from launcher.parallel.tracing.operations import Same, flatten
+from launcher.parallel.tracing.preservation import preserved_tensors
+from launcher.parallel.tracing.python_state import PythonState, hooks
+from launcher.parallel.tracing.recorder import Recorder, Recording
 
-#: Errors that torch.fx raises for code that depends on the values of tensors, and that such code
-#: raises itself when it is given a placeholder for a tensor.
-_UNTRACEABLE = (fx.proxy.TraceError, TypeError, AttributeError, ValueError, RuntimeError)
+_MEND = "move that code into a module of its own, which then stays whole"
 
 
-def trace(model: nn.Module) -> fx.Graph:
-    """Return the calls of a model's forward, in order; their targets are the names of its modules.
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """The calls of a model's forward, in order; their targets are the names of its modules.
+
+    values: of each node, with tensors on the meta device. drawing: the modules that draw random
+    numbers in train mode. changing: the modules whose calls change their state. reasons: why
+    modules that are single calls could not be traced.
+    """
+
+    graph: fx.Graph
+    values: Mapping[fx.Node, Any]
+    drawing: frozenset[str]
+    changing: frozenset[str]
+    reasons: Mapping[str, str]
+
+
+def trace(model: nn.Module, arguments: Mapping[str, object]) -> Trace:
+    """Trace a model. It is called with the arguments, in both modes, and restored.
+
+    arguments: the model's arguments by name, for one microbatch. Those that are not tensors are
+    part of the trace.
 
     Raises ParallelError when the model's own forward depends on the values of tensors or on
-    `training`, or draws random numbers.
+    `training`, draws random numbers, or changes the model.
     """
-    kept: set[str] = set()
+    _check_model(model)
+    with caches_off(model):
+        return _settled(model, arguments, functools.partial(_trace, model, arguments))
+
+
+def _trace(model: nn.Module, arguments: Mapping[str, object], is_settled: bool) -> Trace:
+    whole: dict[str, str] = {}
     while True:
-        graphs = [_trace_in(mode, model, kept) for mode in (True, False)]
-        changing = _first_difference(*graphs)
-        if changing is None:
-            return graphs[0]
+        train, evaluation = (
+            _record(model, arguments, mode, whole, is_settled=is_settled) for mode in (True, False)
+        )
+        if reasons := train.reasons | evaluation.reasons:
+            whole |= reasons
+            continue
+        changing = _differences(train.graph, evaluation.graph)
         if not changing:
+            return _finished(train, whole)
+        if changing == {""}:
             raise ParallelError(
                 f"the forward of {type(model).__name__} behaves differently in eval mode: move "
                 "what depends on `training` into a module of its own (nn.Dropout for F.dropout)"
             )
-        kept.add(changing)
+        whole |= dict.fromkeys(changing - {""}, "behaves differently in eval mode")
 
 
-def _trace_in(training: bool, model: nn.Module, whole: Collection[str]) -> fx.Graph:
-    what = f"the forward of {type(model).__name__}"
-    with in_mode(model, training=training), preserved_random_state() as has_drawn:
+def _settled(
+    model: nn.Module, arguments: Mapping[str, object], record: Callable[[bool], Trace]
+) -> Trace:
+    """Trace a model; call it before if a first call sets up attributes that later ones leave."""
+    state = PythonState([model])
+    try:
         try:
-            graph = _Tracer(whole).trace(model)
-        except _UNTRACEABLE as error:
+            return record(False)
+        except _Changed:
+            _call_once(model, arguments)
+        return record(True)
+    finally:
+        state.restore()
+
+
+def _call_once(model: nn.Module, arguments: Mapping[str, object]) -> None:
+    """Call a model and leave its attributes as they are then, but restore its tensors."""
+    _, call = bind(model, arguments)
+    tensors = PythonState([model]).tensors
+    with in_mode(model, training=True), preserved_random_state(), preserved_tensors(model, tensors):
+        call()
+
+
+class _Changed(Exception):
+    """A model whose code between modules has changed attributes."""
+
+
+def trace_opened(
+    model: nn.Module, arguments: Mapping[str, object], opened: Collection[str], deep: Trace
+) -> Trace:
+    """Trace a model again, with all modules but some as single calls.
+
+    opened: those that are not; `deep` has traced them.
+    """
+
+    def record(is_settled: bool) -> Trace:
+        found = _record(model, arguments, True, (), opened, is_settled=is_settled)
+        return _finished(found, deep.reasons)
+
+    with caches_off(model):
+        found = _settled(model, arguments, record)
+    return replace(found, drawing=deep.drawing, changing=found.changing | deep.changing)
+
+
+def _record(
+    model: nn.Module,
+    arguments: Mapping[str, object],
+    training: bool,
+    whole: Collection[str],
+    opened: Collection[str] | None = None,
+    *,
+    is_settled: bool,
+) -> Recording:
+    """Record a call. Raises _Changed if it changes attributes, unless it was called before."""
+    tensors, call = bind(model, arguments)
+    with in_mode(model, training=training), torch.enable_grad(), preserved_random_state():
+        try:
+            recorder = Recorder(model, whole=whole, opened=opened)
+            reason = recorder.run(list(tensors.items()), call)
+        except (TypeError, ValueError, RuntimeError, NotImplementedError, AssertionError):
+            # The branch for torch.export does not work with this example.
+            recorder = Recorder(model, whole=whole, opened=opened, exporting=False)
+            reason = recorder.run(list(tensors.items()), call)
+    if recorder.has_changed_attributes and not is_settled:
+        raise _Changed
+    if reason:
+        raise ParallelError(
+            f"the forward of {type(model).__name__} cannot be traced from module to module: "
+            f"{reason}; {_MEND}"
+        )
+    _erase_unused(recorder.recording)
+    return recorder.recording
+
+
+def _finished(train: Recording, reasons: Mapping[str, str]) -> Trace:
+    return Trace(
+        graph=train.graph,
+        values={n: tree_map_only(torch.Tensor, on_meta, v) for n, v in train.values.items()},
+        drawing=frozenset(train.drawing),
+        changing=frozenset(train.changing),
+        reasons=reasons,
+    )
+
+
+def _erase_unused(recording: Recording) -> None:
+    """Erase functions that change nothing and whose results nobody uses."""
+    for node in reversed(recording.graph.nodes):
+        is_pure = node.op == "call_function" and not isinstance(node.target, Same)
+        if is_pure and not node.users and not node.meta.get("writes"):
+            recording.values.pop(node, None)
+            recording.graph.erase_node(node)
+
+
+def _check_model(model: nn.Module) -> None:
+    """Raise ParallelError for models that no stage can stand for."""
+    name = type(model).__name__
+    if lazy := [key for key, each in model.named_parameters() if is_lazy(each)]:
+        raise ParallelError(
+            f"{lazy[0]} of {name} has no shape yet: call the model once with an example before it "
+            "is cut (on all ranks, from the same seed)"
+        )
+    if hook := next(hooks(model), None):
+        raise ParallelError(
+            f"{name} has a hook ({getattr(hook, '__qualname__', type(hook).__name__)}), which no "
+            "stage would call, since the model itself is not called: register it on one of its "
+            "modules, or wrap the model in a module"
+        )
+    if hasattr(model, "_orig_mod") or isinstance(model, torch.jit.ScriptModule):
+        raise ParallelError(f"{name} is compiled: cut the model that it was made from")
+
+
+# Arguments ----------------------------------------------------------------------------------
+
+
+def bind(
+    model: nn.Module, arguments: Mapping[str, object]
+) -> tuple[dict[str, torch.Tensor], Callable[[], Any]]:
+    """Return the tensors in a model's arguments, and its call. Raises ParallelError.
+
+    The tensors are in the order of the forward's parameters. They have the names of the arguments;
+    those within a structure have a number, too.
+    """
+    parameters = inspect.signature(model.forward).parameters
+    _check_names(model, parameters, arguments)
+    # An object of its own for each, so that one that is given twice (labels=ids) is two.
+    flatten(dict(arguments))  # dataclasses become structures
+    ordered = tree_map_only(torch.Tensor, _fresh, order_arguments(model, arguments))
+    tensors: dict[str, torch.Tensor] = {}
+    for name, value in ordered.items():
+        leaves = [each for each in flatten(value)[0] if isinstance(each, torch.Tensor)]
+        if isinstance(value, torch.Tensor):
+            tensors[name] = value
+        else:
+            tensors |= {f"{name}_{number}": each for number, each in enumerate(leaves)}
+    first = [
+        value
+        for name, value in ordered.items()
+        if name in parameters and parameters[name].kind is inspect.Parameter.POSITIONAL_ONLY
+    ]
+    rest = dict(itertools.islice(ordered.items(), len(first), None))
+    return tensors, functools.partial(model.forward, *first, **rest)
+
+
+def _fresh(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().requires_grad_(tensor.requires_grad)
+
+
+def _check_names(
+    model: nn.Module,
+    parameters: Mapping[str, inspect.Parameter],
+    arguments: Mapping[str, object],
+) -> None:
+    kinds = {each.kind for each in parameters.values()}
+    for name, each in parameters.items():
+        is_required = each.default is each.empty and "VAR" not in each.kind.name
+        if is_required and name not in arguments:
+            raise ParallelError(f"the example lacks the required argument {name} of the model")
+        if each.kind is each.VAR_POSITIONAL and (name in arguments or len(parameters) == 1):
             raise ParallelError(
-                f"{what} cannot be traced from module to module: {error}; move code that depends "
-                "on the values of tensors, or runs under torch.no_grad or torch.autocast, into a "
-                "module of its own"
-            ) from error
-        if has_drawn():
-            raise ParallelError(
-                f"{what} draws random numbers, which would be the same in each step: move that "
-                "code into a module of its own"
+                f"the forward of {type(model).__name__} takes *{name}: name each argument in its "
+                "signature"
             )
-    return graph
+    unknown = [name for name in arguments if name not in parameters]
+    if unknown and inspect.Parameter.VAR_KEYWORD not in kinds:
+        raise ParallelError(
+            f"the example has {unknown[0]!r}, but the forward of {type(model).__name__} takes "
+            f"{', '.join(parameters)}"
+        )
+
+
+def order_arguments(model: nn.Module, arguments: Mapping[str, object]) -> dict[str, object]:
+    """Return a model's arguments in the order of its forward's parameters, then the others."""
+    named = inspect.signature(model.forward).parameters
+    known = {name: arguments[name] for name in named if name in arguments}
+    return known | {name: value for name, value in arguments.items() if name not in known}
+
+
+# Comparison ---------------------------------------------------------------------------------
+
+
+def _differences(one: fx.Graph, other: fx.Graph) -> set[str]:
+    """Return the modules whose code makes other calls ("" is the model)."""
+    ours, theirs = (_by_module(graph) for graph in (one, other))
+    found = {name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)}
+    if not found and _looks(one) != _looks(other):
+        return {""}  # the same calls of other values
+    return found
+
+
+def _by_module(graph: fx.Graph) -> dict[str, list[tuple[Any, ...]]]:
+    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for node in graph.nodes:
+        found[_calling_module(node)].append(_look(node, defaultdict(int)))
+    return found
+
+
+def _looks(graph: fx.Graph) -> list[tuple[Any, ...]]:
+    numbers = {node: number for number, node in enumerate(graph.nodes)}
+    return [_look(node, numbers) for node in graph.nodes]
+
+
+def _look(node: fx.Node, numbers: Mapping[fx.Node, int]) -> tuple[Any, ...]:
+    arguments = fx.node.map_arg((node.args, node.kwargs), lambda each: f"%{numbers[each]}")
+    return node.op, node.target, repr(arguments)
+
+
+def _calling_module(node: fx.Node) -> str:
+    """Return the module whose code makes a call."""
+    calls = [str(path) for path, _ in node.meta.get("calls", ())]
+    if node.op == "call_module":
+        calls.pop()
+    return calls[-1] if calls else ""
+
+
+# Contexts -----------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def preserved_random_state() -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether random numbers were drawn; restore states at exit."""
-    python, torch_state = random.getstate(), torch.get_rng_state()
-    numpy_state: Any = np.random.get_state()
+    python, numpy_state = random.getstate(), np.random.get_state()
+    with no_dispatch():  # real tensors, not fake ones
+        torch_state = torch.get_rng_state()
+        devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
 
     def has_drawn() -> bool:
         now: Any = np.random.get_state()
@@ -84,7 +322,10 @@ def preserved_random_state() -> Iterator[Callable[[], bool]]:
     finally:
         random.setstate(python)
         np.random.set_state(numpy_state)
-        torch.set_rng_state(torch_state)
+        with no_dispatch():
+            torch.set_rng_state(torch_state)
+            if devices:
+                torch.cuda.set_rng_state_all(devices)
 
 
 @contextlib.contextmanager
@@ -99,78 +340,24 @@ def in_mode(model: nn.Module, *, training: bool) -> Iterator[None]:
             module.training = was
 
 
-def _first_difference(one: fx.Graph, other: fx.Graph) -> str | None:
-    """Return the innermost module of the first difference ("" is the model), or None."""
-    for pair in itertools.zip_longest(one.nodes, other.nodes):
-        nodes = [node for node in pair if node is not None]
-        if len({node.format_node() for node in nodes}) + len(pair) - len(nodes) > 1:
-            return max(map(_calling_module, nodes), key=len)
-    return None
+@contextlib.contextmanager
+def caches_off(model: nn.Module) -> Iterator[None]:
+    """Switch off, within the context, the caches for generation of Hugging Face's models."""
+    switched = turn_caches_off(model)
+    try:
+        yield
+    finally:
+        for config in switched:
+            config.use_cache = True
 
 
-def _calling_module(node: fx.Node) -> str:
-    """Return the module whose code makes a call."""
-    inside = [str(path) for path, _ in node.meta.get("nn_module_stack", {}).values()]
-    if node.op == "call_module" and inside[-1:] == [str(node.target)]:
-        inside.pop()
-    return inside[-1] if inside else ""
-
-
-class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx types it as Any
-    """Traces into containers as far as possible. whole: modules that are not traced into."""
-
-    def __init__(self, whole: Collection[str]) -> None:
-        super().__init__()
-        self._whole = whole
-        self._outside = _mode()
-
-    def create_node(self, *args: object, **kwargs: object) -> fx.Node:
-        """Create a node, unless a context that a graph would lose surrounds it."""
-        if _mode() != self._outside:
-            raise fx.proxy.TraceError("a part of it runs under torch.no_grad or torch.autocast")
-        return super().create_node(*args, **kwargs)
-
-    def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-        """Return whether a module is recorded as one call."""
-        if name in self._whole or not any(True for _ in module.children()):
-            return True
-        if "forward" in vars(module):  # it was replaced, for example to recompute activations
-            return True
-        # torch's own layers (attention, LSTM) are leaves; its containers are not.
-        is_torch_state = type(module).__module__.startswith("torch.nn")
-        return is_torch_state and not isinstance(module, nn.Sequential)
-
-    def call_module(
-        self,
-        m: nn.Module,
-        forward: Callable[..., object],
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
-    ) -> object:
-        """Trace into a module, or record it as one call if that fails or draws random numbers."""
-        before = next(iter(reversed(self.graph.nodes)), None)
-        with contextlib.suppress(*_UNTRACEABLE), preserved_random_state() as has_drawn:
-            called = super().call_module(m, forward, args, kwargs)
-            if not has_drawn():
-                return called
-        self._forget_since(before)
-        return self.create_proxy("call_module", self.path_of_module(m), args, kwargs)
-
-    def _forget_since(self, last: fx.Node | None) -> None:
-        for node in reversed(self.graph.nodes):
-            if node is last:
-                return
-            self.graph.erase_node(node)
-
-
-def _mode() -> tuple[object, ...]:
-    """Return the state that torch.no_grad and torch.autocast change for operations within them."""
-    devices = ("cpu", "cuda")
-    return (
-        torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(),
-        *(torch.is_autocast_enabled(each) and torch.get_autocast_dtype(each) for each in devices),
-    )
+def turn_caches_off(model: nn.Module) -> list[Any]:
+    """Switch off the caches for generation, which no training needs; return the configurations."""
+    configs = {id(each): each for m in model.modules() if (each := vars(m).get("config"))}
+    found = [each for each in configs.values() if getattr(each, "use_cache", False) is True]
+    for config in found:
+        config.use_cache = False
+    return found
 
 
 def holds_tensors(value: object) -> bool:
@@ -178,8 +365,7 @@ def holds_tensors(value: object) -> bool:
     return any(isinstance(part, torch.Tensor) for part in tree_leaves(value))
 
 
-def order_arguments(model: nn.Module, arguments: Mapping[str, object]) -> dict[str, object]:
-    """Return a model's arguments in the order of its forward's parameters."""
-    return {
-        name: arguments[name] for name in signature(model.forward).parameters if name in arguments
-    }
+def on_meta(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of the same shape, dtype and requires_grad on the meta device."""
+    like = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+    return like.requires_grad_(tensor.requires_grad)

@@ -21,15 +21,16 @@ from launcher.parallel.context import ParallelContext
 from launcher.parallel.cuts import Pins
 from launcher.parallel.dims import ParallelDims, parse_choice
 from launcher.parallel.gradients import average, clip
-from launcher.parallel.graph import order_arguments
+from launcher.parallel.graph import turn_caches_off
+from launcher.parallel.inputs import Inputs
 from launcher.parallel.merge_stages import assign_unused, merge_stages
 from launcher.parallel.norms import warn_about_small_batches
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.randomness import Randomness
 from launcher.parallel.resolve_starts import resolve_starts
-from launcher.parallel.schedules import make_schedule
+from launcher.parallel.schedules import PipelineSchedule, make_schedule
 from launcher.parallel.sections import Section
-from launcher.parallel.shapes import Shapes, reshape_stages, shapes
+from launcher.parallel.shapes import Reshaping, Shapes, shapes
 from launcher.parallel.stages import Stage, cut
 from launcher.parallel.ties import Ties, tied_names
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss
@@ -77,44 +78,31 @@ class Pipeline:
         #: Later names of tied parameters in the whole model, each with the first name.
         self.tied = tied_names(model)
         self._autocasting = autocasting(precision or job.precision, world.device)
+        turn_caches_off(model)
         with self._autocasting():
             stages = cut(model, starts, example)
         _check_count(len(stages), starts, degrees)
         assign_unused(model, stages)
         self._ties = Ties(stages, world)
-        own = [
-            Section(
-                stages[number],
-                number,
-                is_split=schedule is Schedule.ZERO_BUBBLE,
-                autocasting=self._autocasting,
-            )
-            for number in degrees.stages_of(world.pp_rank)
-        ]
+        self._kind = schedule
+        self._inputs = Inputs(model, example)
+        self._reshaping = Reshaping(model, starts)
+        own = [stages[number] for number in degrees.stages_of(world.pp_rank)]
         #: This rank's part of the model, under the model's own names.
-        self.module = merge_stages(model, [section.stage for section in own])
+        self.module = merge_stages(model, own)
         _empty_others(model, self.module)
         self.module.to(world.device)
-        self._sections = own
-        self._randomness = Randomness(self.module, {n for s in own for n in s.stage.drawing}, seed)
+        self._randomness = Randomness(self.module, {n for s in own for n in s.drawing}, seed)
         #: Batches so far. They seed the random numbers of modules, so a checkpoint saves them.
         self.steps = 0
         self._sums = _Sums()
         parts = degrees.microbatches * degrees.accumulation
         self._loss = MeanLoss(loss, parts) if valid is None else WeightedLoss(loss, valid)
-        self._schedule = make_schedule(
-            schedule,
-            [section.pipeline_stage(world) for section in own],
-            degrees,
-            self._weighted_loss,
-        )
+        tensors = self._inputs.tensors(self._inputs.named((), example))
+        self._like = shapes(tensors)
+        self._run_of = {self._like: self._arrange(stages)}
         if self._world.rank == 0:
-            warn_about_small_batches(
-                model, next(map(len, filter(torch.is_tensor, example.values())), 0)
-            )
-        self._kind = schedule
-        self._like = shapes(order_arguments(model, example).values())
-        self._schedules = {self._like: self._schedule}
+            warn_about_small_batches(model, next((len(x) for x in tensors if x.ndim), 0))
 
     @property
     def stages(self) -> list[nn.Module]:
@@ -135,43 +123,65 @@ class Pipeline:
         """Set train or eval mode."""
         self.module.train(mode)
 
-    def expect(self, *arguments: torch.Tensor) -> None:
+    def expect(self, *arguments: Any, **named: Any) -> None:
         """Expect microbatches of the shapes of these arguments from now on.
 
-        All ranks of a replica call it, before a batch of another size or length.
+        All ranks of a replica call it, before a batch of another size or length. For new shapes the
+        model is traced again, without computing anything.
+
+        Raises ParallelError for a model whose modules depend on the values of tensors.
         """
-        self._like = shapes(arguments)
-        if self._like not in self._schedules:
-            own = {section.number: section.stage for section in self._sections}
-            with self._autocasting():
-                found = reshape_stages(own, arguments, self._world)
-            placed = [
-                each.pipeline_stage(self._world, found[each.number]) for each in self._sections
-            ]
-            degrees = self._world.degrees
-            self._schedules[self._like] = make_schedule(
-                self._kind, placed, degrees, self._weighted_loss
+        given = self._inputs.named(arguments, named)
+        self._like = shapes(self._inputs.tensors(given))
+        if self._like not in self._run_of:
+            with self._autocasting(), self._randomness.paused():
+                stages = self._reshaping.stages(given, self._world.device)
+            self._run_of[self._like] = self._arrange(stages)
+
+    def _arrange(self, stages: Sequence[Stage]) -> _Arranged:
+        """Return the schedule of this rank's stages."""
+        world = self._world
+        own = [
+            Section(
+                stages[number],
+                number,
+                is_split=self._kind is Schedule.ZERO_BUBBLE,
+                autocasting=self._autocasting,
             )
-        self._schedule = self._schedules[self._like]
+            for number in world.degrees.stages_of(world.pp_rank)
+        ]
+        for section in own:
+            section.stage.move(world.device)
+        placed = [section.pipeline_stage(world) for section in own]
+        schedule = make_schedule(self._kind, placed, world.degrees, self._weighted_loss)
+        return _Arranged(sections=own, schedule=schedule)
+
+    @property
+    def _sections(self) -> list[Section]:
+        return self._run_of[self._like].sections
 
     def step(
         self,
-        *arguments: torch.Tensor,
+        *arguments: Any,
         target: object = None,
         is_last: bool = True,
         scaler: GradScaler | None = None,
+        **named: Any,
     ) -> torch.Tensor:
         """Run the forward and backward pass of a batch, in microbatches; add to the gradients.
 
         Returns the mean loss of this replica's batch, on all ranks of the replica.
 
-        arguments: the model's arguments for the replica's whole batch, on the first stage.
+        arguments, named: the model's arguments for the replica's whole batch, on the first stage,
+            by position or by name as in the example. A tensor whose shape is that of the example is
+            passed to each microbatch whole.
         target: the targets, on the last stage.
         is_last: true for the last of the batches that are accumulated for one optimizer step; the
             gradients are then averaged over all replicas.
         scaler: scales the gradients; see `precision.scaler`.
         """
-        self._run(self._schedule.step, arguments, target, scaler)
+        given = self._split(arguments, named)
+        self._run(self._run_of[self._like].schedule.step, given, target, scaler)
         self.steps += 1
         if is_last:
             self._ties.add_gradients()
@@ -179,30 +189,29 @@ class Pipeline:
             self._loss.divide(self.parameters(), self._world)
         return self._broadcast_loss()
 
-    def evaluate(self, *arguments: torch.Tensor, target: object = None) -> torch.Tensor:
+    def evaluate(self, *arguments: Any, target: object = None, **named: Any) -> torch.Tensor:
         """Return the mean loss of a batch, on all ranks of this replica, without gradients.
 
         Arguments as for `step`. Modules are in the mode that `train` has set.
         """
         with torch.no_grad(), self._loss.without_counting():
-            self._run(self._schedule.eval, arguments, target, None)
+            given = self._split(arguments, named)
+            self._run(self._run_of[self._like].schedule.eval, given, target, None)
             return self._broadcast_loss()
 
     def _run(
         self,
         run: Callable[..., Any],
-        arguments: tuple[torch.Tensor, ...],
+        arguments: Sequence[torch.Tensor],
         target: object,
         scaler: GradScaler | None,
     ) -> None:
         """Send a batch through the pipeline."""
-        if self.is_first:
-            self._check_batch(arguments)
         self._sums = _Sums(scaler=scaler)
         for section in self._sections:
             section.begin(self._on_microbatch)
         run(
-            *(arguments if self.is_first else ()),
+            *arguments,
             target=target if self.is_last else None,
             return_outputs=False,
         )
@@ -236,20 +245,40 @@ class Pipeline:
             earlier=stage.drawing,
         )
 
-    def _check_batch(self, arguments: tuple[torch.Tensor, ...]) -> None:
+    def _split(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> list[torch.Tensor]:
+        """Return the tensors of a batch, which can be split into microbatches; none elsewhere."""
+        if not self.is_first:
+            return []
         count = self._world.degrees.microbatches
-        for each in arguments:
+        tensors = self._inputs.tensors(self._inputs.named(arguments, named))
+        likes = [shape for shape, _ in self._like]
+        if len(tensors) == len(likes) and count > 1:
+            # What every microbatch gets whole: positions, masks.
+            tensors = [
+                torch.cat([each] * count) if each.shape == like and each.ndim else each
+                for each, like in zip(tensors, likes, strict=True)
+            ]
+        self._check_batch(tensors, count)
+        return tensors
+
+    def _check_batch(self, tensors: Sequence[torch.Tensor], count: int) -> None:
+        for each in tensors:
+            if not each.ndim:
+                raise ParallelError(
+                    "an argument of the model is a single number as a tensor, which cannot be "
+                    "split into microbatches: pass one number per sample, or a Python number"
+                )
             if each.shape[0] % count:
                 raise ParallelError(
                     f"a batch of {each.shape[0]} samples cannot be split into {count} microbatches "
                     f"of equal size: use a batch size that is divisible by {count}, and "
                     "drop_last=True"
                 )
-        if (found := shapes(each.chunk(count)[0] for each in arguments)) != self._like:
+        if (found := shapes(each.chunk(count)[0] for each in tensors)) != self._like:
             raise ParallelError(
                 f"the microbatches of this batch have the shapes {_describe(found)}, but the "
-                f"pipeline expects {_describe(self._like)}: call expect() on all ranks of the "
-                "replica first"
+                f"pipeline expects {_describe(self._like)}: pad the batch to these shapes, or call "
+                "expect() on all ranks of the replica first"
             )
 
     def _broadcast_loss(self) -> torch.Tensor:
@@ -260,6 +289,14 @@ class Pipeline:
         last = degrees.holder(degrees.stages - 1)
         dist.broadcast(mean, group=self._world.pp_group, group_src=last)
         return mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Arranged:
+    """This rank's stages and their schedule, for microbatches of one shape."""
+
+    sections: list[Section]
+    schedule: PipelineSchedule
 
 
 @dataclass

@@ -33,6 +33,7 @@ class Randomness:
         self._position: tuple[int, int, int] = (0, 0, 0)
         self._calls: Counter[str] = Counter()
         self._outside: list[_States] = []
+        self._is_paused = False
         for name in drawing:
             module = model.get_submodule(name)
             module.register_forward_pre_hook(self._enter(name, of_all=not _is_torch_module(module)))
@@ -48,8 +49,19 @@ class Randomness:
         self._position = (step, replica, microbatch)
         self._calls = Counter(earlier)
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the generators alone within the context."""
+        self._is_paused = True
+        try:
+            yield
+        finally:
+            self._is_paused = False
+
     def _enter(self, name: str, *, of_all: bool) -> Any:
         def enter(module: nn.Module, arguments: object) -> None:
+            if self._is_paused:
+                return
             self._outside.append(_States(of_all=of_all))
             key = (self._seed, *self._position, name, self._calls[name])
             self._calls[name] += 1
@@ -58,7 +70,8 @@ class Randomness:
         return enter
 
     def _leave(self, module: nn.Module, arguments: object, output: object) -> None:
-        self._outside.pop().restore()
+        if not self._is_paused:
+            self._outside.pop().restore()
 
 
 @contextlib.contextmanager

@@ -14,6 +14,8 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.stages import Stage, Value
 
+_TENSOR = object()
+
 
 class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
     """A stage whose output is a flat tuple of contiguous tensors.
@@ -55,7 +57,8 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
                     each.register_hook(torch.Tensor.contiguous)  # it is sent as it is
         with self._autocasting():
             leaves, spec = tree_flatten(self._module(*arguments))
-        self._output_structure = [None if torch.is_tensor(leaf) else leaf for leaf in leaves], spec
+        places = [_TENSOR if torch.is_tensor(leaf) else leaf for leaf in leaves]
+        self._output_structure = places, spec
         return tuple(self._sendable(leaf) for leaf in leaves if torch.is_tensor(leaf))
 
     def _sendable(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -68,21 +71,18 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
         assert self._output_structure is not None  # schedules call this after a forward pass
         remaining = iter((tensors,) if torch.is_tensor(tensors) else tensors)
         leaves, spec = self._output_structure
-        return tree_unflatten([next(remaining) if leaf is None else leaf for leaf in leaves], spec)
+        filled = [next(remaining) if leaf is _TENSOR else leaf for leaf in leaves]
+        return tree_unflatten(filled, spec)
 
-    def pipeline_stage(self, world: ParallelContext, like: Stage | None = None) -> PipelineStage:
-        """Return a PipelineStage with given shapes; torch would run it once more to infer them.
-
-        like: the stage for other shapes.
-        """
-        stage = like or self.stage
+    def pipeline_stage(self, world: ParallelContext) -> PipelineStage:
+        """Return a PipelineStage with given shapes; torch would run it once more to infer them."""
         return PipelineStage(
             self,
             self.number,
             world.degrees.stages,
             world.device,
-            input_args=_likes(stage.inputs),
-            output_args=_likes(stage.outputs),
+            input_args=_likes(self.stage.inputs),
+            output_args=_likes(self.stage.outputs),
             group=world.pp_group,
         )
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 import torch
-import torch.distributed as dist
 from torch import nn
-from torch.utils._pytree import tree_leaves
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+)
+from torch.utils._pytree import tree_map_only
 
-from launcher.parallel.context import ParallelContext
-from launcher.parallel.graph import preserved_random_state
-from launcher.parallel.stages import Stage, Value, on_meta
+from launcher.errors import ParallelError
+from launcher.parallel.cuts import Pins
+from launcher.parallel.graph import on_meta
+from launcher.parallel.stages import Stage, plan
 
 Shapes = tuple[tuple[torch.Size, torch.dtype], ...]
 
@@ -23,51 +28,68 @@ def shapes(arguments: Iterable[object]) -> Shapes:
     return tuple((each.shape, each.dtype) for each in arguments if isinstance(each, torch.Tensor))
 
 
-def reshape_stages(
-    own: Mapping[int, Stage], arguments: Sequence[torch.Tensor], world: ParallelContext
-) -> dict[int, Stage]:
-    """Return this rank's stages, by number, for such arguments of one microbatch.
+class Reshaping:
+    """A whole model's shapes, from which its stages are made again for other microbatches.
 
-    Each runs once, on zeros; its buffers and the random states are restored. All ranks of a replica
-    call it.
+    Created before the parameters of other stages are emptied.
     """
-    found: dict[int, Stage] = {}
-    outputs: tuple[Value, ...] = ()
-    for number in range(world.degrees.stages):
-        inputs, holder = outputs, world.degrees.holder(number)
-        if number in own:
-            given = [_zeros(value, world) for value in inputs] if number else arguments
-            outputs = _run(own[number], given)
-            found[number] = replace(own[number], inputs=inputs, outputs=outputs)
-        broadcast = [outputs]
-        dist.broadcast_object_list(
-            broadcast, group=world.pp_group, group_src=holder, device=world.device
-        )
-        outputs = broadcast[0]
-    return found
+
+    def __init__(self, model: nn.Module, cuts: Sequence[str] | Pins) -> None:
+        self._model = model
+        self._cuts = cuts
+        self._likes = {id(each): on_meta(each) for each in _state(model)}
+
+    def stages(self, arguments: Mapping[str, object], device: torch.device) -> list[Stage]:
+        """Return all stages for such arguments of one microbatch. No operation is computed.
+
+        Raises ParallelError for a model whose modules depend on the values of tensors.
+        """
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        given = tree_map_only(torch.Tensor, mode.from_tensor, dict(arguments))
+        try:
+            with mode, self._without_storage(mode, device):
+                found = plan(self._model, self._cuts, given)
+        except (
+            DataDependentOutputException,
+            DynamicOutputShapeException,
+            UnsupportedOperatorException,
+        ) as error:
+            raise ParallelError(
+                f"{type(self._model).__name__} cannot be cut for microbatches of other shapes than "
+                f"the example's, because a module depends on the values of tensors ({error}): pad "
+                "all batches to the same shapes"
+            ) from error
+        return found.build(self._model)
+
+    @contextmanager
+    def _without_storage(self, mode: FakeTensorMode, device: torch.device) -> Iterator[None]:
+        """Replace parameters and buffers by fake ones of their shapes within the context."""
+        known: dict[int, torch.Tensor] = {}
+
+        def fake(tensor: torch.Tensor) -> torch.Tensor:
+            like = self._likes.get(id(tensor), tensor)
+            if id(tensor) not in known:
+                made: torch.Tensor = torch.empty(like.shape, dtype=like.dtype, device=device)
+                if isinstance(tensor, nn.Parameter):
+                    made = nn.Parameter(made, requires_grad=tensor.requires_grad)
+                known[id(tensor)] = made
+            return known[id(tensor)]
+
+        held = [
+            each
+            for module in self._model.modules()
+            for each in (module._parameters, module._buffers)
+        ]
+        before = [dict(each) for each in held]
+        for each in held:
+            each.update({name: fake(value) for name, value in each.items() if value is not None})
+        try:
+            yield
+        finally:
+            for each, was in zip(held, before, strict=True):
+                each.update(was)
 
 
-def _zeros(value: Value, world: ParallelContext) -> torch.Tensor:
-    zeros = torch.zeros_like(value.like, device=world.device)
-    return zeros.requires_grad_(value.like.requires_grad)
-
-
-def _run(stage: Stage, arguments: Sequence[torch.Tensor]) -> tuple[Value, ...]:
-    with torch.enable_grad(), preserved_random_state(), _kept_buffers(stage.module):
-        leaves = tree_leaves(stage.module(*arguments))
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    return tuple(
-        replace(value, like=on_meta(tensor))
-        for value, tensor in zip(stage.outputs, tensors, strict=True)
-    )
-
-
-@contextmanager
-def _kept_buffers(module: nn.Module) -> Iterator[None]:
-    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for buffer, was in before:
-                buffer.copy_(was)
+def _state(model: nn.Module) -> Iterator[torch.Tensor]:
+    yield from model.parameters()
+    yield from model.buffers()

@@ -1,28 +1,26 @@
 """Cutting a model into stages, each a module whose outputs are the next one's inputs.
 
 A value that a later stage needs travels through all stages in between. Values that are not tensors
-(a size, a flag) are recomputed where they are needed. Modules and parameters keep their names in
-the model. A parameter that two stages use is in both, and its gradients must be added.
+(a size, a flag) are those of the example. Modules and parameters keep their names in the model. A
+parameter that two stages use is in both, and its gradients must be added.
 """
 
 from __future__ import annotations
 
-import inspect
-import operator
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx, nn
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.fx.node import map_aggregate
+from torch.utils._pytree import tree_leaves
 
 from launcher.errors import ParallelError
-from launcher.parallel.cuts import Pins, assign_stages, check_in_place
-from launcher.parallel.graph import holds_tensors, in_mode, preserved_random_state, trace
-
-#: Operators like x += y.
-_IN_PLACE = tuple(vars(operator)[f"i{name}"] for name in ("add", "sub", "mul", "truediv", "pow"))
+from launcher.parallel.cuts import Call, Pins, assign_again, assign_stages, check_in_place
+from launcher.parallel.graph import Trace, trace, trace_opened
+from launcher.parallel.stage_checks import check_output, check_state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +37,42 @@ class Stage:
 
     The first stage takes the model's arguments (none of them in `inputs`). The last returns the
     model's output tensors, in the order of torch's pytrees. drawing: the modules that draw random
-    numbers, each with the number of its calls in earlier stages.
+    numbers, each with the number of its calls in earlier stages. changing: the modules of the whole
+    model whose calls change their state.
     """
 
     module: fx.GraphModule
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     drawing: Mapping[str, int]
+    changing: frozenset[str] = frozenset()
+
+    def move(self, device: torch.device) -> None:
+        """Move the stage to a device; tensors that its code creates, too."""
+        self.module.to(device)
+        if device.type == "cpu":
+            return
+
+        def moved(value: object) -> object:
+            return device if isinstance(value, torch.device) and value.type == "cpu" else value
+
+        for node in self.module.graph.nodes:
+            node.args = map_aggregate(node.args, moved)
+            node.kwargs = map_aggregate(node.kwargs, moved)
+        self.module.recompile()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A trace whose nodes have stages. drawing: by stage, see Stage."""
+
+    trace: Trace
+    stage_of: dict[fx.Node, int]
+    drawing: Sequence[Mapping[str, int]]
+
+    def build(self, model: nn.Module) -> list[Stage]:
+        """Return the stages."""
+        return list(_Cutter(model, self).stages(len(self.drawing)))
 
 
 def cut(
@@ -54,109 +81,66 @@ def cut(
     """Cut a model into stages.
 
     cuts: the module at which each stage but the first begins, or modules that are pinned.
-    arguments: an example of the model's arguments; it is called with them once, and its buffers and
-        the random states are restored. Raises ParallelError.
+    arguments: an example of the model's arguments; it is called with them a few times, and its
+        state and the random states are restored.
+
+    Raises ParallelError, also if the stages do not compute what the model does.
     """
-    graph = trace(model)
-    inspection = StageInspection(model, graph)
-    values = inspection.run_example(arguments)
-    stage_of = assign_stages(graph, cuts, values)
-    return list(_Cutter(model, graph, stage_of, inspection).stages(max(stage_of.values()) + 1))
+    found = plan(model, cuts, arguments)
+    stages = found.build(model)
+    check_state(model, stages, found.trace.changing)
+    check_output(model, stages, arguments)
+    return stages
 
 
-class StageInspection(fx.Interpreter):  # type: ignore[misc] # torch.fx types it as Any
-    """Runs a model once and records the value of each node, with tensors on the meta device."""
-
-    def __init__(self, model: nn.Module, graph: fx.Graph) -> None:
-        super().__init__(fx.GraphModule(model, graph))
-        self._model = model
-        self.values: dict[fx.Node, Any] = {}
-        #: The modules that draw random numbers in train mode.
-        self.drawing: set[str] = set()
-
-    def run_example(self, arguments: Mapping[str, object]) -> dict[fx.Node, object]:
-        """Return the values of all nodes for these arguments."""
-        given = list(self._in_order(arguments))
-        buffers = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
-        try:
-            with torch.enable_grad(), preserved_random_state(), in_mode(self._model, training=True):
-                self.run(*given)
-        except TypeError as error:
-            raise self._explain(arguments, error) from error
-        finally:
-            with torch.no_grad():
-                for name, buffer in self._model.named_buffers():
-                    buffer.copy_(buffers[name])
-        return self.values
-
-    def run_node(self, n: fx.Node) -> Any:
-        """Run a node and record its value and whether its module drew random numbers."""
-        with preserved_random_state() as has_drawn:
-            value = super().run_node(n)
-            if n.op == "call_module" and has_drawn():
-                self.drawing.add(str(n.target))
-        self.values[n] = tree_map_only(torch.Tensor, on_meta, value)
-        return value
-
-    def _explain(self, arguments: Mapping[str, object], error: TypeError) -> Exception:
-        """Return the error to raise; explain it if the model was called without some arguments."""
-        names = [str(node.target) for node in self.module.graph.find_nodes(op="placeholder")]
-        if not (missing := [name for name in names if name not in arguments]):
-            return error
-        first, *_ = str(error).splitlines()
-        return ParallelError(
-            f"{type(self._model).__name__} fails without {', '.join(missing)}: {first}; a model is "
-            "traced with all its arguments: give them in the example, or move the code that tests "
-            "for them into a module of its own"
-        )
-
-    def _in_order(self, arguments: Mapping[str, object]) -> Iterator[object]:
-        for node in self.module.graph.find_nodes(op="placeholder"):
-            if str(node.target) in arguments:
-                yield arguments[str(node.target)]
-            elif str(node.target).startswith("*"):
-                raise ParallelError(
-                    f"the forward of {type(self._model).__name__} takes {node.target}: name each "
-                    "argument in its signature"
-                )
-            elif node.args:
-                yield node.args[0]
-            else:
-                raise ParallelError(
-                    f"the example lacks the required argument {node.target} of the model"
-                )
+def plan(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, object]) -> Plan:
+    """Assign whatever a model calls to stages. Arguments and errors as for `cut`."""
+    deep = trace(model, arguments)
+    stage_of = assign_stages(deep, cuts)
+    calls = _stages_of_calls(stage_of)
+    opened = {name for (name, _), found in calls.items() if len(found) > 1}
+    # What is within one stage is called as it is.
+    shallow = trace_opened(model, arguments, opened, deep)
+    stage_of = assign_again(shallow, cuts, {call: max(found) for call, found in calls.items()})
+    drawing = _drawing(deep, calls, max(stage_of.values()) + 1)
+    return Plan(trace=shallow, stage_of=stage_of, drawing=drawing)
 
 
-def on_meta(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of the same shape, dtype and requires_grad on the meta device."""
-    like = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
-    return like.requires_grad_(tensor.requires_grad)
+def _stages_of_calls(stage_of: Mapping[fx.Node, int]) -> dict[Call, set[int]]:
+    """Return the stages of each call of a module, or of what it calls."""
+    found: dict[Call, set[int]] = defaultdict(set)
+    for node, stage in stage_of.items():
+        for call in node.meta.get("calls", ()):
+            found[call].add(stage)
+    return found
 
 
-def _default(node: fx.Node, stage: int) -> Any:
-    """Return the default value of an argument of the model; later stages have none."""
-    return node.args[0] if stage == 0 and node.args else inspect.Signature.empty
+def _drawing(deep: Trace, calls: Mapping[Call, set[int]], count: int) -> list[dict[str, int]]:
+    """Return, for each stage, the modules in it that draw, with their calls in earlier stages."""
+    where = [(name, max(found)) for (name, _), found in calls.items() if name in deep.drawing]
+    return [
+        {
+            name: sum(other == name and at < stage for other, at in where)
+            for name in sorted(name for name, at in where if at == stage)
+        }
+        for stage in range(count)
+    ]
 
 
 class _Cutter:
     """Builds the stages of one graph."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        graph: fx.Graph,
-        stage_of: dict[fx.Node, int],
-        inspection: StageInspection,
-    ) -> None:
+    def __init__(self, model: nn.Module, plan: Plan) -> None:
         self._model = model
-        self._graph = graph
-        self._stage_of = stage_of
-        self._values = inspection.values
-        self._drawing = inspection.drawing
+        self._graph = plan.trace.graph
+        self._stage_of = plan.stage_of
+        self._values = plan.trace.values
+        self._drawing = plan.drawing
+        self._changing = plan.trace.changing
 
     def stages(self, count: int) -> Iterator[Stage]:
         """Return all stages, the first one first."""
-        check_in_place(self._stage_of, self._works_in_place)
+        check_in_place(self._stage_of)
         wanted: list[fx.Node] = []  # by later stages
         built = []
         for stage in reversed(range(count)):
@@ -175,7 +159,7 @@ class _Cutter:
         self._check_sendable(stage, inputs)
         graph, copies = fx.Graph(), {}
         for node in inputs:
-            copies[node] = graph.placeholder(node.name, default_value=_default(node, stage))
+            copies[node] = graph.placeholder(node.name)
         for node in inputs if stage else ():
             if self._is_overwritten(node, needed):
                 copies[node] = graph.call_method("clone", (copies[node],))
@@ -189,21 +173,13 @@ class _Cutter:
             module=fx.GraphModule(self._model, graph, class_name=f"Stage{stage}"),
             inputs=self._values_of(inputs if stage else []),
             outputs=self._returned(output) if is_last else self._values_of(wanted),
-            drawing=self._drawing_in(stage),
+            drawing=self._drawing[stage],
+            changing=self._changing,
         )
         return built, inputs
 
     def _values_of(self, nodes: list[fx.Node]) -> tuple[Value, ...]:
         return tuple(Value(name=node.name, like=self._values[node]) for node in nodes)
-
-    def _drawing_in(self, stage: int) -> dict[str, int]:
-        calls = [
-            (str(node.target), self._stage_of[node])
-            for node in self._graph.find_nodes(op="call_module")
-            if str(node.target) in self._drawing
-        ]
-        here = {name for name, where in calls if where == stage}
-        return {name: sum(n == name and w < stage for n, w in calls) for name in sorted(here)}
 
     def _returned(self, output: fx.Node) -> tuple[Value, ...]:
         leaves = tree_leaves(self._values[output])
@@ -212,11 +188,6 @@ class _Cutter:
 
     def _check_sendable(self, stage: int, inputs: list[fx.Node]) -> None:
         for node in inputs if stage else ():
-            if not holds_tensors(self._values[node]):
-                raise ParallelError(
-                    f"the model's argument {node.name} is not a tensor, but stage {stage} needs "
-                    "it: only tensors are sent from stage to stage"
-                )
             if not isinstance(self._values[node], torch.Tensor):
                 raise ParallelError(
                     f"{node.name} is a {type(self._values[node]).__name__} of tensors, which stage "
@@ -225,14 +196,7 @@ class _Cutter:
 
     def _is_overwritten(self, node: fx.Node, needed: list[fx.Node]) -> bool:
         """Return whether a stage modifies an input in place, which autograd forbids."""
-        return any(self._works_in_place(user) for user in node.users if user in needed)
-
-    def _works_in_place(self, node: fx.Node) -> bool:
-        if node.op == "call_module":
-            return bool(getattr(self._model.get_submodule(str(node.target)), "inplace", False))
-        if node.op == "call_method":
-            return str(node.target).endswith("_") and not str(node.target).endswith("__")
-        return bool(node.kwargs.get("inplace")) or node.target in _IN_PLACE
+        return any(user.meta.get("writes") for user in node.users if user in needed)
 
     def _needed(self, stage: int, inside: list[fx.Node], wanted: list[fx.Node]) -> list[fx.Node]:
         """Return all nodes of a stage, in order: own, passed through and recomputed ones."""
@@ -249,10 +213,5 @@ class _Cutter:
         return [node for node in self._graph.nodes if node in needed]
 
     def _is_from_outside(self, node: fx.Node, stage: int) -> bool:
-        """Return whether a node is an input of a stage.
-
-        Values without tensors are recomputed in the stage instead.
-        """
-        if node.op == "placeholder":
-            return True
-        return self._stage_of[node] < stage and holds_tensors(self._values[node])
+        """Return whether a node is an input of a stage."""
+        return node.op == "placeholder" or self._stage_of[node] < stage

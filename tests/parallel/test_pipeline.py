@@ -230,7 +230,7 @@ def test_what_would_not_be_exact_is_refused(tmp_path: Path) -> None:
     words = outcome.notes[0]
     assert "2 starts make 3 stages, but the pipeline has 2: name the first" in words["starts"]
     assert "schedule is '1f1b': use 'simple' or 'interleaved'" in words["schedule"]
-    assert "stages 0 and 1 share the buffer" in words["buffers"]
+    assert "norm changes its own state and is called in the stages 0 and 1" in words["buffers"]
     assert "a batch of 5 samples cannot be split into 2 microbatches" in words["batch"]
     assert outcome.notes[1].keys() == words.keys() - {"batch"}
 

@@ -60,4 +60,4 @@ def test_batches_of_other_shapes_are_announced(tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.output
     (first, words), (last, _) = outcome.notes[0], outcome.notes[1]
     assert max(first, last) <= 1e-10
-    assert "shapes (4, 9) torch.int64, but the pipeline expects (1, 16) torch.int64: call" in words
+    assert "shapes (4, 9) torch.int64, but the pipeline expects (1, 16) torch.int64: pad" in words

@@ -17,13 +17,14 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
 from launcher.parallel.boundaries import boundaries
-from launcher.parallel.graph import in_mode, order_arguments, preserved_random_state
+from launcher.parallel.graph import bind, caches_off, in_mode, preserved_random_state
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.profiling.bytes import AllocationTracker
 from launcher.parallel.profiling.estimate import Rates, StageEstimate, rates
 from launcher.parallel.profiling.passes import Passes, PassRecorder, sum_outputs
 from launcher.parallel.profiling.stage_clock import StageClock, spread
 from launcher.parallel.stages import Stage, cut
+from launcher.parallel.tracing.python_state import PythonState
 from launcher.shared.partitions.stage_costs import Joint, ModuleCost
 
 __all__ = ["ProfileKind", "Sample", "Profile", "profile"]
@@ -94,13 +95,14 @@ def profile(
     """
     is_measured = kind is ProfileKind.MEASURED
     casting = autocasting(precision, device)
-    with _preserved_state(model):
+    with _in_train_mode(model), caches_off(model), ExitStack() as stack:
         if is_measured:
             model.to(device)
             sample = sample.to(device)
         with casting():
             stages = cut(model, boundaries(model, sample.arguments), sample.arguments)
-        given = tuple(order_arguments(model, sample.arguments).values())
+        stack.enter_context(_preserved_state(model, stages[0].changing))
+        given = tuple(bind(model, sample.arguments)[0].values())
         passes = Passes(stages=stages, arguments=given, loss=sample.loss_of, autocasting=casting)
         _warm_up(passes, kind)
         allocations = _count(model, passes, sample)
@@ -129,10 +131,9 @@ def _warm_up(passes: Passes, kind: ProfileKind) -> None:
 
 
 @contextmanager
-def _preserved_state(model: nn.Module) -> Iterator[None]:
-    """Set train mode within the context; restore the device, buffers and gradients afterwards."""
+def _in_train_mode(model: nn.Module) -> Iterator[None]:
+    """Set train mode within the context; restore the device and the gradients afterwards."""
     device = next((each.device for each in model.parameters()), None)
-    buffers = [(each, each.clone()) for each in model.buffers()]
     gradients = [(each, each.grad) for each in model.parameters()]
     for each, _ in gradients:
         each.grad = None
@@ -142,11 +143,27 @@ def _preserved_state(model: nn.Module) -> Iterator[None]:
     finally:
         if any(each.device != device for each in model.parameters()):
             model.to(device)
-        with torch.no_grad():
-            for buffer, (_, before) in zip(model.buffers(), buffers, strict=True):
-                buffer.copy_(before)
         for each, gradient in gradients:
             each.grad = gradient
+
+
+@contextmanager
+def _preserved_state(model: nn.Module, changing: Iterable[str]) -> Iterator[None]:
+    """Restore, at exit, what the calls of a model change; operations are not observed.
+
+    changing: the modules whose calls change their state.
+    """
+    state = PythonState([model])
+    parts = [model.get_submodule(name) for name in changing]
+    written = {id(x): x for x in state.tensors if not isinstance(x, nn.Parameter)}
+    written |= {id(each): each for part in parts for each in part.parameters()}
+    before = [(each, each.detach().clone()) for each in written.values()]
+    try:
+        yield
+    finally:
+        state.restore()
+        for each, was in before:
+            each.data.copy_(was)
 
 
 def _count(model: nn.Module, passes: Passes, sample: Sample) -> AllocationTracker:

@@ -1,0 +1,1 @@
+"""Tracing a model: the calls of its modules, and whatever they change meanwhile."""

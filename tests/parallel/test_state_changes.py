@@ -1,0 +1,302 @@
+"""What a model's calls change is neither lost nor done twice by cutting it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402 - it needs torch
+
+from launcher.errors import ParallelError  # noqa: E402
+from launcher.parallel import fingerprint  # noqa: E402
+from launcher.parallel.boundaries import boundaries  # noqa: E402
+from launcher.parallel.profiling.profile import Sample, profile  # noqa: E402
+from launcher.parallel.stages import cut  # noqa: E402
+
+CALLS: list[int] = []
+
+
+class Stateful(nn.Module):
+    """A block whose `scale` may change something, and depends on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Linear(6, 6)
+        self.n = 0
+        self.log: list[float] = []
+        self.counts = {"calls": np.zeros(2)}
+        self.register_buffer("mean", torch.ones(()))
+        self.register_buffer("seen", torch.zeros((), dtype=torch.long))
+        self.target = nn.Parameter(torch.ones(6), requires_grad=False)
+        self.generator = torch.Generator().manual_seed(3)
+
+    def scale(self, x: torch.Tensor) -> Any:
+        return 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.one(x).tanh() * self.scale(x)
+
+
+class Attribute(Stateful):
+    def scale(self, x: torch.Tensor) -> Any:
+        self.n += 1
+        return self.n
+
+
+class Average(Stateful):
+    def scale(self, x: torch.Tensor) -> Any:
+        with torch.no_grad():
+            self.mean.mul_(0.5).add_(x.mean(), alpha=0.5)
+        return self.mean.clone()
+
+
+class Assigned(Stateful):
+    def scale(self, x: torch.Tensor) -> Any:
+        self.mean = 0.5 * self.mean + 0.5 * x.detach().mean()
+        return self.mean
+
+
+class InPlace(Stateful):
+    def scale(self, x: torch.Tensor) -> Any:
+        self.seen += 1
+        return self.seen.clone()
+
+
+class Containers(Stateful):
+    def scale(self, x: torch.Tensor) -> Any:
+        self.log.append(1.0)
+        self.counts["calls"][0] += 1
+        return len(self.log) + self.counts["calls"][0]
+
+
+class ByData(Stateful):
+    """Its parameter follows another one, as a target network does."""
+
+    def scale(self, x: torch.Tensor) -> Any:
+        self.target.data.mul_(0.5).add_(self.one.bias.data)
+        return self.target.clone()
+
+
+class OwnGenerator(Stateful):
+    def scale(self, x: torch.Tensor) -> Any:
+        return torch.rand(6, generator=self.generator, dtype=x.dtype)
+
+
+class Global(Stateful):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        CALLS.append(1)
+        return self.one(x).tanh() * len(CALLS)
+
+
+def hooked(register: str) -> Callable[[], nn.Module]:
+    """A block with a hook that counts its calls and scales by their number."""
+
+    def make() -> nn.Module:
+        block = nn.Sequential(nn.Linear(6, 6), nn.Tanh())
+        count = {"calls": 0}
+
+        def forward_pre(module: nn.Module, args: Any) -> Any:
+            count["calls"] += 1
+            return (args[0] * count["calls"],)
+
+        def forward(module: nn.Module, args: Any, output: Any) -> Any:
+            count["calls"] += 1
+            return output * count["calls"]
+
+        def full_backward(module: nn.Module, entering: Any, leaving: Any) -> Any:
+            count["calls"] += 1
+            return tuple(each * count["calls"] for each in entering)
+
+        hook = {"forward_pre": forward_pre, "forward": forward, "full_backward": full_backward}
+        getattr(block, f"register_{register}_hook")(hook[register])
+        block.counted = count
+        return block
+
+    return make
+
+
+def normed(norm: Callable[..., nn.Module]) -> Callable[[], nn.Module]:
+    def make() -> nn.Module:
+        return nn.Sequential(norm(nn.Linear(6, 6)), nn.Tanh())
+
+    return make
+
+
+class Blocks(nn.Module):
+    def __init__(self, make: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6), make(), make(), nn.Linear(6, 6)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+BLOCKS: dict[str, Callable[[], nn.Module]] = {
+    "a counter": Attribute,
+    "a running average": Average,
+    "an assigned buffer": Assigned,
+    "a counter that is a buffer": InPlace,
+    "a list and an array": Containers,
+    "a parameter, by its data": ByData,
+    "a generator": OwnGenerator,
+    "a global list": Global,
+    "a hook before": hooked("forward_pre"),
+    "a hook after": hooked("forward"),
+    "a hook backward": hooked("full_backward"),
+    "weight norm": normed(nn.utils.parametrizations.weight_norm),
+    "spectral norm": normed(nn.utils.parametrizations.spectral_norm),
+    "spectral norm of old": normed(nn.utils.spectral_norm),
+}
+
+
+def trained(model: nn.Module, forward: Callable[[torch.Tensor], torch.Tensor]) -> list[float]:
+    """The losses of three steps of two microbatches."""
+    generator = torch.Generator().manual_seed(5)
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        for _ in range(2):
+            x = torch.randn(4, 6, generator=generator, dtype=torch.float64)
+            loss = forward(x).square().mean()
+            loss.backward()
+            losses.append(loss.item())
+        optimizer.step()
+    return losses
+
+
+def made(make: Callable[[], nn.Module]) -> nn.Module:
+    CALLS.clear()
+    torch.manual_seed(0)
+    return Blocks(make).double()
+
+
+def state_of(model: nn.Module) -> list[Any]:
+    """Whatever the blocks may change, as text."""
+    names = ("n", "log", "counts", "counted")
+    found: list[Any] = [repr(getattr(m, n)) for m in model.modules() for n in names if n in vars(m)]
+    found += [
+        m.generator.get_state().sum().item() for m in model.modules() if "generator" in vars(m)
+    ]
+    return [*found, len(CALLS), {k: v.tolist() for k, v in model.state_dict().items()}]
+
+
+@pytest.mark.filterwarnings("ignore:.*spectral_norm.*:FutureWarning")
+@pytest.mark.parametrize("make", BLOCKS.values(), ids=BLOCKS)
+@pytest.mark.parametrize("start", ["layers.1", "layers.2"])
+def test_what_a_block_changes_is_changed_once_per_microbatch(
+    make: Callable[[], nn.Module], start: str
+) -> None:
+    alone = made(make)
+    expected, state = trained(alone, alone), state_of(alone)
+    model = made(make)
+    stages = cut(model, (start,), {"x": torch.ones(4, 6, dtype=torch.float64)})
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        for stage in stages:
+            (x,) = found if isinstance(found := stage.module(x), tuple) else (found,)
+        return x
+
+    assert trained(model, forward) == expected
+    assert state_of(model) == state
+    assert len(set(expected)) == len(expected)
+
+
+@pytest.mark.filterwarnings("ignore:.*spectral_norm.*:FutureWarning")
+@pytest.mark.parametrize("make", BLOCKS.values(), ids=BLOCKS)
+def test_a_model_is_left_as_it_was(make: Callable[[], nn.Module]) -> None:
+    model = made(make)
+    before = state_of(model)
+    example = {"x": torch.ones(4, 6, dtype=torch.float64)}
+    cut(model, ("layers.2",), example)
+    assert state_of(model) == before
+    assert any(name.startswith("layers.2") for name in boundaries(model, example))
+    assert state_of(model) == before
+    fingerprint.compute(model, example)
+    assert state_of(model) == before
+    profile(model, Sample(arguments=example), device=torch.device("cpu"))
+    assert state_of(model) == before
+
+
+class OwnCounter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 6)])
+        self.n = 0
+        self.register_buffer("mean", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.n += 1
+        return self.layers[1](self.layers[0](x))
+
+
+class OwnAverage(OwnCounter):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.mean.add_(1)
+        return self.layers[1](self.layers[0](x))
+
+
+class Twice(nn.Module):
+    """Calls a block that counts before and after another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Attribute(), nn.Linear(6, 6)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers[0](self.layers[1](self.layers[0](x)))
+
+
+def with_hook() -> nn.Module:
+    model = Blocks(lambda: nn.Linear(6, 6))
+    model.register_forward_hook(lambda *_: None)
+    return model
+
+
+def lazy() -> nn.Module:
+    return Blocks(lambda: nn.LazyLinear(6))
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules are a new feature:UserWarning")
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (OwnCounter, "the forward of OwnCounter cannot be traced.*changes 'n' of OwnCounter; move"),
+        (OwnAverage, r"self.mean.add_\(1\)` changes mean; move that code into a module of its own"),
+        (Twice, "layers.0 changes its own state and is called in the stages 0 and 1"),
+        (with_hook, "Blocks has a hook .*: register it on one of its modules"),
+        (lazy, "layers.1.weight of Blocks has no shape yet: call the model once with an example"),
+    ],
+    ids=["its counter", "its buffer", "a block in two stages", "its hook", "lazy modules"],
+)
+def test_what_would_be_lost_is_refused(make: Callable[[], nn.Module], words: str) -> None:
+    with pytest.raises(ParallelError, match=words):
+        cut(make(), ("layers.1",), {"x": torch.ones(4, 6)})
+
+
+class SetsUp(nn.Module):
+    """Its first call sets up what later ones use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 6)])
+        self.kind: str | None = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.kind is None:
+            self.kind = "tanh" if x.ndim == 2 else "sigmoid"
+        return getattr(self.layers[1](self.layers[0](x)), self.kind)()
+
+
+def test_what_a_first_call_sets_up_is_no_change() -> None:
+    model, x = SetsUp(), torch.ones(4, 6)
+    stages = cut(model, ("layers.1",), {"x": x})
+    assert model.kind is None
+    assert torch.equal(stages[1].module(*stages[0].module(x)), model(x))
