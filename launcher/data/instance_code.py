@@ -11,6 +11,7 @@ from launcher.data.order.dataset_arguments import ChannelPath, channel_of, wrong
 #: Characters of one argument; longer ones are data rather than settings.
 _VALUE_LIMIT = 100
 _UNKNOWN = "..."
+_SCALARS = (bool, int, float, str, type(None))
 
 
 def constructor_code(instance: object) -> dict[str, str] | None:
@@ -73,7 +74,11 @@ def _constructor_values(instance: object) -> dict[str, object] | None:
 
 
 def _is_same(value: object, default: object) -> bool:
-    return value is default or (type(value) is type(default) and repr(value) == repr(default))
+    if value is default or type(value) is not type(default):
+        return value is default
+    if isinstance(value, list | tuple | dict | set) and len(value) != len(default):  # type: ignore[arg-type] # of the same type
+        return False  # values may be large: a list of images
+    return repr(value) == repr(default)
 
 
 def _code(value: object) -> str:
@@ -89,11 +94,18 @@ def _code(value: object) -> str:
 
 
 def _described(value: object) -> str:
-    """Return the code of a value; of a long one, the digest."""
-    code = _code(value)
-    if code != _UNKNOWN or not isinstance(value, str | list | tuple | dict):
-        return code
-    return f"...{hashlib.blake2b(repr(value).encode(), digest_size=4).hexdigest()}"
+    """Return the code of a value; of long text and of many numbers, a digest of both ends.
+
+    Containers of other objects may be large, and are left out.
+    """
+    if not isinstance(value, str | list | tuple):
+        return _UNKNOWN if isinstance(value, dict) else _code(value)
+    ends = (value[:_VALUE_LIMIT], value[-_VALUE_LIMIT:])
+    if not all(isinstance(each, _SCALARS) for end in ends for each in end):
+        return _UNKNOWN
+    if len(value) <= _VALUE_LIMIT:
+        return _code(value)
+    return f"...{hashlib.blake2b(repr((len(value), ends)).encode(), digest_size=4).hexdigest()}"
 
 
 def _length(instance: object) -> object:

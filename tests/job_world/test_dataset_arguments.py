@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from launcher.data import DataLoader, channel
+from launcher.data.instance_code import describe_instance
 from launcher.data.order import dataset_arguments, user_code
 from launcher.errors import DataError
 from launcher.shared import JobDocument, Launch, Role, TrainerPart, parse_event
@@ -487,6 +488,24 @@ def test_instances_of_one_class_have_streams_of_their_own(
     digits = f"{pipeline.__name__}:Digits"
     assert streams[:2] == [f"{digits}(size=3, len=3)", f"{digits}(size=9, len=9)"]
     assert len(set(streams)) == 4
+
+
+class Silent:
+    """An object whose text would take long to make."""
+
+    def __repr__(self) -> str:
+        raise AssertionError("its text was made")
+
+
+def test_large_arguments_of_an_object_are_not_written_out() -> None:
+    class Images(Indices):
+        def __init__(self, images: object, labels: object = ()) -> None:
+            self.images, self.labels = images, labels
+
+    described = describe_instance(Images([Silent()] * 9, tuple(range(10**6))))
+    assert described.startswith("images=..., labels=...")
+    assert len(described) < 60
+    assert described != describe_instance(Images([Silent()] * 9, tuple(range(1, 10**6))))
 
 
 def test_a_distributed_sampler_shares_among_ranks_and_sets_the_epoch(pipeline: ModuleType) -> None:
