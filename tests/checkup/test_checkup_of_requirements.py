@@ -72,6 +72,8 @@ def test_a_missing_requirement_is_reported_with_the_installed_version(spec: JobS
         ("# only words\n", False, False),
         ("-r other.txt", True, False),
         ("-c other.txt", False, False),
+        ("-r https://example.com/more.txt", True, False),
+        ("--no-index\n-f wheels\n-c https://example.com/old.txt\na", True, True),
     ],
 )
 def test_lines_that_need_a_network_or_the_source(
@@ -81,3 +83,13 @@ def test_lines_that_need_a_network_or_the_source(
     found = read_requirements("requirements.txt", files.get)
     assert found is not None
     assert (found.needs_network, found.reads_source) == (needs_network, reads_source)
+
+
+def test_a_file_of_powershell_is_read_as_pip_reads_it() -> None:
+    """`pip freeze > requirements.txt` in PowerShell 5 writes UTF-16 with a byte order mark."""
+    text = "torch==2.13.0\r\n# a comment\r\n-r other.txt\r\n".encode("utf-16")
+    files = {"requirements.txt": text.decode("utf-8", "replace"), "other.txt": "b\n"}
+    found = read_requirements("requirements.txt", files.get)
+    assert found is not None
+    assert found.lines == ("torch==2.13.0", "b")
+    assert found.names("torch")

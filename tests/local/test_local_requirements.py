@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -25,6 +26,7 @@ from launcher import (
     JobStopped,
     LocalSession,
 )
+from launcher.client.sessions.local.overlay import UNUSED_SECONDS, Overlay, remove_unused
 from launcher.shared import parse_event
 
 HAS = "from importlib.util import find_spec\nhas = lambda name: bool(find_spec(name))\n"
@@ -239,12 +241,19 @@ def test_torch_is_replaced_only_for_those_who_ask_for_it(source: Path, index: In
         ("./wheels/small_b-1.0-py3-none-any.whl", "a False b True"),
         ("small-a \\\n  --hash=sha256:{hash}", "a True b False"),
         ("small-a @ {url}small-a/small_a-1.0-py3-none-any.whl", "a True b False"),
+        ("--index-url {url}\nsmall-b", "a False b True"),
+        ("\ufeff# a comment\r\nsmall-a  # another\r\n\r\n# small-b\r\n", "a True b False"),
+        ("small-a[more]==3.0", "a True b True"),
     ],
-    ids=["nested", "constraint", "markers", "find-links", "path", "hash", "url"],
+    ids=[
+        *("nested", "constraint", "markers", "find-links", "path", "hash", "url", "index-url"),
+        *("comments", "extras"),
+    ],
 )
 def test_lines_mean_what_they_mean_to_pip(source: Path, index: Index, lines: str, has: str) -> None:
     index.add("small_a")
     index.add("small_a", "2.0")
+    index.add("small_a", "3.0", requires="small-b; extra == 'more'\nProvides-Extra: more")
     index.add("small_b")
     wheel = index.folder / "simple" / "small-a" / "small_a-1.0-py3-none-any.whl"
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
@@ -253,14 +262,15 @@ def test_lines_mean_what_they_mean_to_pip(source: Path, index: Index, lines: str
     (source / "more" / "nested.txt").write_text("small-a\n-r ../last.txt\n")
     (source / "more" / "old.txt").write_text("small-a<2\nsmall-b<2\n")
     if "hash" in lines:
-        (wheel.parent / "small_a-2.0-py3-none-any.whl").unlink()
         lines = lines.replace("small-a", "small-a==1.0")
     text = lines.format(hash=digest, url=index.url)
-    write(source, train_py=TELLS, requirements_txt=text, last_txt="small-b\n")
+    write(source, train_py=TELLS, last_txt="small-b\n")
+    (source / "requirements.txt").write_bytes(text.encode())
     is_old = ORDER if "old" in lines else ""
     (source / "train.py").write_text(TELLS + is_old)
 
-    printed_lines = lines_of(run(source, "lines", index))["algo-1"]
+    job = run(source, "lines", None if "--index" in lines else index)
+    printed_lines = lines_of(job)["algo-1"]
     assert printed_lines == [has, *(["1.0"] if is_old else [])]
 
 
@@ -344,6 +354,64 @@ def test_a_killed_installation_is_never_used(source: Path, index: Index) -> None
         end(job)
 
     assert lines_of(run(source, "next", index)) == {"algo-1": ["a True b False"]}
+
+
+def test_a_killed_pip_fails_the_job_and_leaves_nothing(source: Path, index: Index) -> None:
+    index.add("small_a")
+    write(source, train_py=TELLS, requirements_txt="small-a\n")
+    with index.blocked():
+        job = run(source, "killed", index)
+        wait_until(lambda: index.asked)
+        overlay = str(source.parent / "home" / "overlays")
+        (pip,) = [pid for pid in all_processes() if overlay in command_line(pid)]
+        os.kill(pip, signal.SIGKILL)
+    with pytest.raises(JobFailed, match=r"could not install requirements\.txt: killed by SIGKILL"):
+        end(job)
+    assert not list((source.parent / "home" / "overlays").glob("*/env"))
+
+    assert lines_of(run(source, "next", index)) == {"algo-1": ["a True b False"]}
+
+
+def all_processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:  # it has ended
+        return ""
+
+
+def test_where_else_pip_would_install_for_the_user_does_not_apply(
+    source: Path, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.add("small_a")
+    monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("PIP_USER", "1")
+    write(source, train_py=TELLS, requirements_txt="small-a\n")
+    assert lines_of(run(source, "here", index)) == {"algo-1": ["a True b False"]}
+
+
+def test_what_was_not_used_for_30_days_is_removed_unless_a_job_uses_it(tmp_path: Path) -> None:
+    old, used, fresh = (Overlay(tmp_path / name) for name in ("old", "used", "fresh"))
+    for overlay in (old, used, fresh):
+        with overlay.try_lock():
+            overlay.mark_complete()
+    killed = Overlay(tmp_path / "killed")
+    killed.environment.mkdir(parents=True)
+    for overlay in (old, used, killed):
+        for path in (overlay.path / "complete", overlay.path):
+            if path.exists():
+                os.utime(path, (0, 0))
+    assert used.use()
+    os.utime(used.path / "complete", (0, 0))  # for longer than 30 days
+    (tmp_path / "a file").touch()
+
+    assert remove_unused(tmp_path, time.time() - UNUSED_SECONDS) == 2
+
+    assert [each.path.exists() for each in (old, used, fresh, killed)] == [False, True, True, False]
+    assert not old.use()
 
 
 def test_a_job_can_be_stopped_while_it_installs(source: Path, index: Index) -> None:

@@ -85,6 +85,17 @@ open(os.path.join(os.environ["SM_MODEL_DIR"], "weights"), "w").write("w")
 """
 
 
+def test_pip_that_fails_is_told_as_awss_toolkit_tells_it(s3_bench: Bench, cloud: Cloud) -> None:
+    request = asked(s3_bench) | {"Environment": {"PIP_NO_INDEX": "1"}}
+    description = run(
+        s3_bench, cloud, request, train_py="", requirements_txt="no-such-package==1\n"
+    )
+    reason = description["FailureReason"]
+    assert reason.startswith("InstallRequirementsError:\nExitCode 1\nErrorMessage ")
+    assert 'No matching distribution found for no-such-package==1"\nCommand' in reason
+    assert reason.endswith('-m pip install -r requirements.txt"')
+
+
 def test_a_script(s3_bench: Bench, cloud: Cloud) -> None:
     cloud.put(**{"digits/a": "A"})
     request = asked(s3_bench, channels=[channel("digits", "s3://bucket/digits")])

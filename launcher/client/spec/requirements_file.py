@@ -50,6 +50,8 @@ class RequirementsFile:
     @property
     def needs_network(self) -> bool:
         """True if pip looks at an index, or downloads a file."""
+        if any(name in _INCLUDES and _URL.match(value) for name, value in self.options):
+            return True
         names = {name for name, _ in self.options}
         has_wheels = "--no-index" in names and not names.isdisjoint(_LINKS)
         return not has_wheels and not all(map(_is_local, self._targets))
@@ -108,6 +110,8 @@ def read_requirements(path: str, read: ReadText) -> RequirementsFile | None:
 
 def _logical_lines(text: str) -> Iterator[str]:
     """Yield the lines, joined where they end with a backslash, without comments and empty lines."""
+    if "\0" in text:  # UTF-16, as PowerShell writes it, was read as UTF-8; pip reads it, too
+        text = text.replace("\0", "").replace("\ufffd", "")
     for line in _CONTINUED.sub("", text.removeprefix("\ufeff")).splitlines():
         if stripped := _COMMENT.sub("", line).strip():
             yield stripped

@@ -19,14 +19,20 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.local_hosts import groups_of
-from launcher.client.sessions.local.overlay import Overlay, installed_names
-from launcher.client.sessions.local.process_tree import describe_exit, die_with_parent
+from launcher.client.sessions.local.overlay import (
+    UNUSED_SECONDS,
+    Overlay,
+    installed_names,
+    remove_unused,
+)
+from launcher.client.sessions.local.pip_failure import describe_failure, describe_toolkit_failure
+from launcher.client.sessions.local.process_tree import die_with_parent
 from launcher.client.sessions.local.s3_process import TransferStopped
 from launcher.client.sessions.local.sent_code import SentCode, code_of
+from launcher.client.sessions.local.toolkit_mode import is_script_mode
 from launcher.client.spec.requirements_file import RequirementsFile, read_requirements
 from launcher.shared import (
     DEFAULT_INSTALL_TIMEOUT,
-    FAILURE_REASON_LIMIT,
     INSTALL_TIMEOUT_VARIABLE,
     REQUIREMENTS_FILE,
 )
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.05
 #: Never replaced by a newer one that another package would like, unless the user asks for it.
 _KEPT = "torch"
+_LEFT_OUT = {"PYTHONPATH", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER"}
 
 
 class InstallFailed(Exception):
@@ -69,7 +76,7 @@ def install_overlays(
     if not settings.install:
         return {}
     try:
-        code = code_of(request, folder, s3_process)
+        code = code_of(request, folder, s3_process, note=on_note, progress=on_message)
     except TransferStopped:
         raise InstallStopped(JobState.STOPPED) from None
     except tarfile.TarError:
@@ -79,6 +86,7 @@ def install_overlays(
     build = _Build(
         code=code,
         folder=folder,
+        has_toolkit=is_script_mode(request),
         variables=request.get("Environment", {}),
         requested_end=requested_end,
         on_message=on_message,
@@ -108,6 +116,7 @@ class _Build:
 
     code: SentCode
     folder: JobFolder
+    has_toolkit: bool
     variables: Mapping[str, str]
     requested_end: Callable[[], JobState | None]
     on_message: Callable[[str], None]
@@ -118,11 +127,11 @@ class _Build:
         overlay = Overlay(self.folder.overlays / self._key(file))
         if not overlay.is_complete:
             self.on_message(f"Installing {file.path}")
-        while not overlay.is_complete:
+        while not overlay.use():
             with overlay.try_lock() as lock:
                 if lock is not None and not overlay.is_complete:
                     self._build(overlay, file, lock)
-            if not overlay.is_complete:
+            if lock is None:
                 self._check_end()
                 time.sleep(_POLL_SECONDS)
         return overlay
@@ -145,10 +154,16 @@ class _Build:
 
     def _build(self, overlay: Overlay, file: RequirementsFile, lock: int) -> None:
         start = time.monotonic()
+        if removed := remove_unused(self.folder.overlays, time.time() - UNUSED_SECONDS):
+            self.on_note(f"{removed} folders of requirements, unused for long, were removed")
         overlay.clear()
-        overlay.create()
-        self.code.unpack(overlay.source)
-        self._run_pip(overlay, file, lock)
+        try:
+            overlay.create()
+            self.code.unpack(overlay.source)
+            self._run_pip(overlay, file, lock)
+        except BaseException:
+            overlay.clear()  # it may have filled the disk
+            raise
         overlay.mark_complete()
         self.on_note(
             f"{file.path} was installed in {time.monotonic() - start:.1f} s, for this and later "
@@ -156,18 +171,11 @@ class _Build:
         )
 
     def _run_pip(self, overlay: Overlay, file: RequirementsFile, lock: int) -> None:
+        command = [str(overlay.python), "-m", "pip", "install", "-r", file.path]
         with self.folder.requirements_log.open("ab") as log:
             begin = log.tell()
             child = subprocess.Popen(
-                [
-                    str(overlay.python),
-                    "-m",
-                    "pip",
-                    "install",
-                    "-r",
-                    file.path,
-                    *_kept(overlay, file),
-                ],
+                [*command, *_kept(overlay, file)],
                 cwd=overlay.source,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
@@ -179,15 +187,22 @@ class _Build:
         self._wait(child, file)
         if child.returncode != 0:
             output = self.folder.requirements_log.read_bytes()[begin:].decode(errors="replace")
-            how = describe_exit(child.returncode)
-            if f"(constraint) {_KEPT}" in output:
-                how += f"; the installed {_KEPT} is kept, unless {file.path} names {_KEPT} itself"
-            cause = f"pip could not install {file.path}: {how} ({self.folder.requirements_log})"
-            raise InstallFailed(_reason(cause, output))
+            raise InstallFailed(self._reason(command, file, child.returncode, output))
+
+    def _reason(self, command: list[str], file: RequirementsFile, code: int, output: str) -> str:
+        if self.has_toolkit:
+            return describe_toolkit_failure(command, code, output)
+        is_kept = f"(constraint) {_KEPT}" in output
+        kept = f"; the installed {_KEPT} is kept, unless {file.path} names {_KEPT} itself"
+        log = str(self.folder.requirements_log)
+        return describe_failure(file.path, code, output, log=log, hint=kept if is_kept else "")
 
     def _environment(self) -> dict[str, str]:
-        """Return pip's variables: the caller's, without its Python path, and the job's own."""
-        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        """Return pip's variables: the caller's and the job's own.
+
+        Without the caller's Python path, and without what would install elsewhere.
+        """
+        inherited = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
         own = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
         return {**own, **inherited, **self.variables}
 
@@ -227,12 +242,3 @@ def _kept(overlay: Overlay, file: RequirementsFile) -> list[str]:
     constraint = overlay.path / "constraints.txt"
     constraint.write_text(f"{_KEPT}=={installed}\n", encoding="utf-8")
     return ["-c", str(constraint)]
-
-
-def _reason(cause: str, output: str) -> str:
-    """Return the cause, and as many of pip's last lines as a reason has room for."""
-    lines = [line for line in output.splitlines() if line.strip()]
-    room = FAILURE_REASON_LIMIT - len(cause) - 1
-    while lines and len("\n".join(lines)) > room:
-        lines.pop(0)
-    return "\n".join([cause, *lines])

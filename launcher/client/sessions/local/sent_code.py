@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import tarfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.channel_download import DownloadFailed
+from launcher.client.sessions.local.channel_download import fetch_channels
 from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.input_channels import channels_of, objects
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.object_store import S3Failed
-from launcher.client.sessions.local.toolkit_mode import is_script_mode, source_of
-from launcher.client.sessions.s3_uris import is_s3
+from launcher.client.sessions.local.toolkit_mode import (
+    fetch_source,
+    is_script_mode,
+    source_of,
+)
 from launcher.errors import ContractError
 from launcher.shared import (
     BUNDLE_CODE,
@@ -73,19 +76,20 @@ class SentCode:
 
 
 def code_of(
-    request: TrainingJobRequest, folder: JobFolder, s3_process: S3Process | None
+    request: TrainingJobRequest,
+    folder: JobFolder,
+    s3_process: S3Process | None,
+    *,
+    note: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> SentCode | None:
     """Return the code that Launcher or AWS's toolkit would start; None for other programs.
 
+    What is in S3 is downloaded to where the hosts' channels are taken from.
+    note, progress: as for `fetch_channels`.
     Raises DownloadFailed, OSError or TransferStopped.
     """
-    try:
-        return _code_of(request, _Files(request, folder, s3_process))
-    except S3Failed as error:
-        raise DownloadFailed(f"ClientError: cannot download the script: {error}") from error
-
-
-def _code_of(request: TrainingJobRequest, files: _Files) -> SentCode | None:
+    files = _Files(request, folder, s3_process, note, progress)
     if is_script_mode(request):
         archive = files.at(str(source_of(request)))
         return None if archive is None else SentCode(archive=archive, top="", requirements={})
@@ -102,11 +106,13 @@ def _code_of(request: TrainingJobRequest, files: _Files) -> SentCode | None:
 
 @dataclass(frozen=True)
 class _Files:
-    """The files that a request refers to, downloaded if they are in S3."""
+    """The files that a request refers to."""
 
     request: TrainingJobRequest
     folder: JobFolder
     s3_process: S3Process | None
+    note: Callable[[str], None]
+    progress: Callable[[str], None]
 
     def at(self, place: str) -> Path | None:
         """Return the file of a URI, or of a path below /opt/ml/input/data in a host."""
@@ -114,24 +120,26 @@ class _Files:
         if PurePosixPath(place).is_relative_to(channels):
             name, _, rest = str(PurePosixPath(place).relative_to(channels)).partition("/")
             return self.in_channel(name, rest)
-        return self._file(place)
+        return _if_file(fetch_source(place, self.s3_process, self.folder))
 
     def in_channel(self, name: str, file: str) -> Path | None:
-        """Return one file of a channel."""
+        """Return one file of a channel; a channel in S3 is downloaded as a whole."""
         channel = next((each for each in channels_of(self.request) if each.name == name), None)
         if channel is None:
             return None
         if not channel.is_fetched:
             return objects(path_of(channel.uri)).get(file)
-        return self._file(f"{channel.uri.rstrip('/')}/{file}")
-
-    def _file(self, uri: str) -> Path | None:
-        if not is_s3(uri):
-            path = path_of(uri)
-            return path if path.is_file() else None
-        if self.s3_process is None or uri not in dict(self.s3_process.list(uri)):
+        if self.s3_process is None:
             return None
-        copy = self.folder.fetched / "code-for-requirements" / PurePosixPath(uri).name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        self.s3_process.fetch({uri: copy})
-        return copy
+        folders = fetch_channels(
+            (channel,),
+            self.s3_process,
+            self.folder.fetched,
+            note=self.note,
+            progress=self.progress,
+        )
+        return _if_file(folders[name] / file)
+
+
+def _if_file(path: Path) -> Path | None:
+    return path if path.is_file() else None

@@ -118,7 +118,9 @@ def copy_script(
 
     source = str(source_of(request))
     archive = (
-        None if source.startswith(f"{DEFAULT_ML_ROOT}/") else _fetched(source, s3_process, folder)
+        None
+        if source.startswith(f"{DEFAULT_ML_ROOT}/")
+        else fetch_source(source, s3_process, folder)
     )
     for tree in trees:
         for file in job_world():
@@ -127,15 +129,19 @@ def copy_script(
             shutil.copyfile(archive, tree.ml.input / _ARCHIVE)
 
 
-def _fetched(uri: str, s3_process: S3Process | None, folder: JobFolder) -> Path:
+def fetch_source(uri: str, s3_process: S3Process | None, folder: JobFolder) -> Path:
+    """Return the script's archive, downloaded once if it is in S3. Raises DownloadFailed."""
     if s3_process is None or not is_s3(uri):
         return path_of(uri)
     archive = folder.fetched / _ARCHIVE
+    if archive.exists():
+        return archive
+    draft = archive.with_suffix(".draft")
     try:
-        s3_process.fetch({uri: archive})
+        s3_process.fetch({uri: draft})
     except S3Failed as error:
         raise DownloadFailed(f"ClientError: cannot download the script: {error}") from error
-    return archive
+    return draft.rename(archive)
 
 
 def _decoded(text: str | None) -> Any:
