@@ -21,6 +21,7 @@ from launcher import (
     JobSpec,
     LauncherError,
     LocalSession,
+    MemorySession,
     ModelParallel,
     PyTorch,
     SpecError,
@@ -322,6 +323,21 @@ def test_an_attached_estimator_is_made_of_what_the_job_was(folder):
     assert attached.spec.hyperparameters == {"epochs": 3, "name": "a b"}
     assert attached.spec.environment == {"COLOUR": "blue"}
     assert attached.spec.entry_point == "train.py"
+
+
+def test_an_attached_estimator_has_the_requirements_of_its_groups(folder):
+    (folder / "needs.txt").touch()
+    session = MemorySession()
+    made = PyTorch(
+        "train.py",
+        source_dir=folder,
+        role="arn:aws:iam::111122223333:role/Training",
+        image_uri="image:1",
+        instance_groups=[InstanceGroup("train", "ml.m5.xlarge", requirements="needs.txt")],
+        sagemaker_session=session,
+    )
+    made.fit(job_name="job-1", logs=False)
+    assert PyTorch.attach("job-1", session).spec.groups == made.spec.groups
 
 
 def test_attaching_to_nothing(folder):

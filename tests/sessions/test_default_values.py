@@ -11,6 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from launcher import Estimator
 from launcher.client.cli.config import config
 from launcher.client.doctor.checkup import run_checks
 from launcher.client.sessions.aws import AwsSession
@@ -164,6 +165,23 @@ def test_values_of_a_job_are_kept_and_tags_are_merged(write: Write) -> None:
     made = with_defaults(own, read_defaults())
     assert (made.role, made.environment) == (ROLE, {"B": "2"})
     assert made.tags == {"team": "own", "cost": "7"}
+
+
+def test_false_takes_the_place_of_true(write: Write, tmp_path: Path) -> None:
+    write("user", V2)
+    write("own", {"disable_profiler": True})
+    fields = ("enable_network_isolation", "encrypt_inter_container_traffic", "disable_profiler")
+    made = with_defaults(job(**dict.fromkeys(fields, False)), read_defaults())
+    assert [getattr(made, field) for field in fields] == [False] * 3
+    estimator = Estimator("train.py", enable_network_isolation=False, disable_profiler=False)
+    made = with_defaults(estimator.spec, read_defaults())
+    assert [getattr(made, field) for field in fields] == [False, True, False]
+
+    job_file = tmp_path / "job.yaml"
+    job_file.write_text("entry_point: train.py\nenable_network_isolation: false\n")
+    answer = json.loads(CliRunner().invoke(config, [str(job_file), "-o", "json"]).stdout)
+    (row,) = [each for each in answer["values"] if each["field"] == "enable_network_isolation"]
+    assert row == {"field": row["field"], "value": False, "source": str(job_file)}
 
 
 @pytest.mark.parametrize(

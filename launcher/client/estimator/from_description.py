@@ -86,6 +86,7 @@ def _described_group(described: Mapping[str, Any], document: JobDocument | None)
     group = InstanceGroup(name, described["InstanceType"], described["InstanceCount"])
     if document is None:
         return group
+    group = dataclasses.replace(group, requirements=document.requirements.get(name))
     if script := document.scripts.get(name):
         lifetime = Lifetime.TRAIN if script.lifetime is Lifetime.TRAIN else None
         return dataclasses.replace(group, role=Role.SCRIPT, ready=script.ready, lifetime=lifetime)

@@ -174,7 +174,7 @@ class SpecAttributes:
 
     def enable_network_isolation(self) -> bool:
         """Return whether the containers are cut off from the network outside the job."""
-        return self.spec.enable_network_isolation
+        return bool(self.spec.enable_network_isolation)
 
     def get_remote_debug_config(self) -> dict[str, bool] | None:
         """Return the request's RemoteDebugConfig; None if nothing is sent."""

@@ -22,6 +22,8 @@ def options_of_request(
         "checkpoint_local_path": None if checkpoint_uri is None else local,
         "tags": [{"Key": key, "Value": value} for key, value in spec.tags.items()],
         "experiment_config": dict(spec.experiment_config) if spec.experiment_config else None,
+        "encrypt_inter_container_traffic": spec.encrypt_inter_container_traffic or None,
+        "enable_network_isolation": spec.enable_network_isolation or None,
         "enable_sagemaker_metrics": _metrics_over_time(spec),
         **_observation(spec, {"S3OutputPath": output_uri}),
     }

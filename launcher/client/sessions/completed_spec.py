@@ -54,7 +54,12 @@ def _is_open(spec: JobSpec, name: str) -> bool:
     if name == "volume_kms_key" and _has_local_storage(spec):
         return False
     fields: tuple[Any, ...] = (name, *_INSTEAD.get(name, ()))
-    return not any(getattr(spec, field) for field in fields)
+    return not any(is_given(getattr(spec, field)) for field in fields)
+
+
+def is_given(value: object) -> bool:
+    """Return whether a job says something: False is an answer, an empty text or list is none."""
+    return value is False or bool(value)
 
 
 def _has_local_storage(spec: JobSpec) -> bool:

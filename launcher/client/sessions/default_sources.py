@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from launcher.client.sessions.completed_spec import applied_defaults, with_defaults
+from launcher.client.sessions.completed_spec import applied_defaults, is_given, with_defaults
 from launcher.client.sessions.default_values import DEFAULT_FIELDS, DefaultValue
 from launcher.client.spec import JobSpec
 
@@ -35,10 +35,10 @@ def value_sources(
             yield _default_source(field, defaults.get(field))
             continue
         places = [_place(defaults[field])] if field in applied else []
-        if getattr(spec, field):
+        if is_given(getattr(spec, field)):
             places.insert(0, job_file)
         source = ", ".join(places) or "the job leaves it open"
-        value = getattr(sent, field) or None
+        value = getattr(sent, field) if is_given(getattr(sent, field)) else None
         value = list(value) if isinstance(value, tuple) else value
         yield ValueSource(field=field, value=value, source=source)
 

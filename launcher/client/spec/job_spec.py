@@ -111,8 +111,9 @@ class JobSpec:
     tags: Mapping[str, str] = field(default_factory=dict)
     subnets: Sequence[str] = ()
     security_group_ids: Sequence[str] = ()
-    encrypt_inter_container_traffic: bool = False
-    enable_network_isolation: bool = False
+    #: None: as a file of defaults says, else False.
+    encrypt_inter_container_traffic: bool | None = None
+    enable_network_isolation: bool | None = None
     enable_session_tag_chaining: bool | None = None
 
     # Monitoring; sent only if set.
@@ -125,7 +126,7 @@ class JobSpec:
     rules: Sequence[Mapping[str, Any]] = ()
     profiler_config: Mapping[str, Any] | None = None
     profiler_rules: Sequence[Mapping[str, Any]] = ()
-    disable_profiler: bool = False
+    disable_profiler: bool | None = None  # as encrypt_inter_container_traffic
     enable_remote_debug: bool | None = None
     enable_infra_check: bool | None = None
 
