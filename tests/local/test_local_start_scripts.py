@@ -1,0 +1,41 @@
+"""Start scripts of other kinds, run as they are, in the isolation that a session chooses."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from launcher import Job, JobSpec, LocalSession
+from launcher.client.request.prepared import prepare
+from launcher.client.sessions.job_location import place
+from launcher.client.submit import send
+
+SCRIPTS = Path(__file__).parent / "start_scripts"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "says", "count", "needs"),
+    [
+        ("task_queue", "sum of squares 2470", 1, "json"),
+        ("parameter_server", "weights [1. 2. 3.]", 1, "numpy"),
+        ("elastic", "sum 14.0", 2, "torch"),
+        ("mpirun", "sum of 2 ranks 1", 2, "mpi4py"),
+        ("shell", "the data host leaves", 1, "json"),
+    ],
+)
+def test_a_script_of_every_host_completes(
+    tmp_path: Path, name: str, says: str, count: int, needs: str
+) -> None:
+    pytest.importorskip(needs)
+    if shutil.which(name) is None and name == "mpirun":
+        pytest.skip("Open MPI is not installed")
+    session = LocalSession(tmp_path / "home")
+    spec = JobSpec.from_yaml(SCRIPTS / name / "job.yaml")
+    send(prepare(spec, place(spec, session, "job")), session)
+    job = Job("job", session).wait()
+    lines = [line.text for line in job.logs()]
+    assert job.status == "Completed", lines
+    assert "\n".join(lines).count(says) == count
