@@ -31,15 +31,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from launcher.data.loader import DataLoader
     from launcher.data.order.current_shard import shard
-    from launcher.data.order.dataset_arguments import channel
+    from launcher.data.order.dataset_arguments import EPOCH, channel
 
 _HOMES = {
+    "EPOCH": "order.dataset_arguments",
     "DataLoader": "loader",
     "channel": "order.dataset_arguments",
     "shard": "order.current_shard",
 }
 
-__all__ = ["DataLoader", "channel", "shard"]
+__all__ = ["EPOCH", "DataLoader", "channel", "shard"]
 
 
 def __getattr__(name: str) -> object:

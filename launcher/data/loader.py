@@ -29,7 +29,7 @@ from launcher.data.order.batch_plan import (
 )
 from launcher.data.order.samples import Description, GivenObjects
 from launcher.data.order.shards import ShardPlan, plan_shards
-from launcher.data.order.streams import OnError, StreamSpec, Uneven
+from launcher.data.order.streams import OnError, OnNondeterminism, StreamSpec, Uneven
 from launcher.data.sources import open_source
 from launcher.data.torch_arguments import TorchArguments
 from launcher.errors import DataError
@@ -71,6 +71,11 @@ class DataLoader(LoaderAttributes):
     in_order: False returns batches as they become ready, so that a slow sample delays only its
         own batch.
     on_error: "raise" (default) when a sample raises, or "skip": leave it out of its batch.
+    on_nondeterminism: "error" or "warn" when samples that are prepared again differ, as after the
+        loss of a worker; by default, an error of an iterable dataset and a warning of a map-style
+        one.
+    verify: share of the batches of a map-style dataset, from 0 to 1, that are prepared a second
+        time, by another worker if there is one, and compared.
     name: of the stream; needed when two loaders read one dataset in different ways.
     rank, world_size: this reader's share; by default RANK and WORLD_SIZE as torchrun sets them.
         world_size=1 reads everything, on one rank or on each.
@@ -111,6 +116,8 @@ class DataLoader(LoaderAttributes):
         shards: int = 1,
         in_order: bool = True,
         on_error: OnError = "raise",
+        on_nondeterminism: OnNondeterminism | None = None,
+        verify: float = 0.001,
         name: str | None = None,
         rank: int | None = None,
         world_size: int | None = None,
@@ -157,6 +164,8 @@ class DataLoader(LoaderAttributes):
             drop_last=drop_last,
             in_order=in_order,
             on_error=on_error,
+            on_nondeterminism=on_nondeterminism,
+            verify=verify,
             shards=shards,
             steps=steps,
             allow_empty=allow_empty,

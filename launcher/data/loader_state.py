@@ -80,6 +80,8 @@ def write_state(spec: StreamSpec, resume_point: ResumePoint, *, rank: int, world
     }
     if resume_point.taken:
         state |= {"taken": resume_point.taken, "world": world}
+        if resume_point.prefix:
+            state |= {"prefix": resume_point.prefix, "rank": rank}
         state |= {name: getattr(spec, name) for name in _SHARDS}
     if resume_point.length is not None:
         state |= {"length": resume_point.length, "digest": resume_point.digest}
@@ -112,7 +114,9 @@ def read_state(
     if all(
         resume_point == resume_points[0] and not resume_point.done for resume_point in resume_points
     ):
-        return resume_points[0]  # read in order: one state holds for all ranks
+        # Read in order: one state holds for all ranks, and its prefix for its own.
+        own = [p for s, p in zip(given, resume_points, strict=True) if s.get("rank") == rank]
+        return own[0] if own else replace(resume_points[0], prefix="")
     mine = {"rank": rank, "world": world, **{name: getattr(spec, name) for name in _STEPS}}
     for state, resume_point in zip(given, resume_points, strict=True):
         if {name: state.get(name) for name in mine} == mine:
@@ -142,6 +146,7 @@ def _read_one(state: Mapping[str, Any], spec: StreamSpec) -> ResumePoint:
             done=_ranges(state.get("done", ())),
             length=state.get("length"),
             digest=state.get("digest", ""),
+            prefix=state.get("prefix", ""),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"not a state of this loader, or a damaged one: {error!r}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Generator, Mapping
 
@@ -18,6 +19,7 @@ from launcher.data.order.shard_passes import Parts, Step
 from launcher.data.order.shard_reader import LocalShardReader
 from launcher.data.order.shards import ShardPlan
 from launcher.data.order.streams import StreamSpec
+from launcher.data.order.verification import LocalVerifier
 from launcher.data.torch_arguments import TorchArguments
 from launcher.runtime.environment import ENGINE_VARIABLE, paths_here
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
@@ -71,6 +73,7 @@ class LocalSource:
         self._given = given
         self._datasets = samples.Datasets(given)
         self._has_checked = False
+        self._verifier = LocalVerifier()
 
     def describe(self, dataset: str) -> Description:
         """Build the dataset, if need be, and describe it."""
@@ -87,13 +90,22 @@ class LocalSource:
         if not self._has_checked:  # there is no other host to compare with
             plan.check_sampler()
             self._has_checked = True
-        dataset = self._datasets.initialised(plan.spec)
+        dataset = self._datasets.ready(plan.spec, plan.epoch)
         for step in range(plan.steps):
             with seeding.preserve_random_states():
                 batch = samples.load_batch(dataset, plan, step, self._given)
             tree, arrays = structure.disassemble(batch)
             del batch
+            self._verifier.check(
+                plan, step, (tree, arrays), functools.partial(self._prepare_again, plan, step)
+            )
             yield step, (tree, self._copy_if_shared(plan.spec, arrays))
+
+    def _prepare_again(self, plan: BatchPlan, step: int) -> Parts:
+        dataset = self._datasets.ready(plan.spec, plan.epoch)
+        with seeding.preserve_random_states():
+            batch = samples.load_batch(dataset, plan, step, self._given)
+        return structure.disassemble(batch)
 
     def _copy_if_shared(self, spec: StreamSpec, arrays: list[Array]) -> list[Array]:
         """Copy arrays that may be the dataset's own, so that the script may modify them."""

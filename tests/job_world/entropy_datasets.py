@@ -7,6 +7,7 @@ import random
 import secrets
 import threading
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from random import SystemRandom
 from random import seed as seed_python
@@ -15,6 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.random import RandomState, SeedSequence, default_rng
+
+from launcher.data import shard
 
 #: A module's own generators, made when it is imported.
 NUMPY, PYTHON = default_rng(), random.Random()
@@ -193,3 +196,11 @@ ALL: list[Any] = [
 
 def keys_of_a_function() -> object:
     return Numpy()
+
+
+def steady_lines() -> Iterator[float]:
+    """An iterable dataset that draws, and repeats itself."""
+    index, _ = shard()
+    generator = default_rng()
+    for number in range(8):
+        yield 100.0 * index + number + float(generator.random()) + random.Random().random()

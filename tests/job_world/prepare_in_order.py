@@ -17,7 +17,7 @@ def prepare(steps: list[int], names: list[str]) -> dict[str, dict[int, list[floa
     datasets, prepared = samples.Datasets(), {}
     for name in names:
         spec = StreamSpec(name=name, dataset=f"entropy_datasets:{name}", batch_size=2)
-        dataset = datasets.initialised(spec)
+        dataset = datasets.ready(spec, epoch=0)
         plan = BatchPlan(spec=spec, length=len(dataset), epoch=0, rank=0, world=1)
         prepared[name] = {step: samples.load_batch(dataset, plan, step).tolist() for step in steps}
     return prepared

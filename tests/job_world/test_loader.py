@@ -252,3 +252,16 @@ def test_samples_that_cannot_be_collated_are_reported(
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(DataError, match=message):
         list(DataLoader(f"{name}:train_set", batch_size=4, tensors=False))
+
+
+def test_an_iterator_that_waits_for_workers_of_its_machine_is_refused() -> None:
+    """By the name of its class, as mosaicml-streaming has it."""
+
+    class StreamingDataset:
+        __module__ = "streaming.base.dataset"
+
+        def __iter__(self) -> object:
+            raise AssertionError("it would hang")
+
+    with pytest.raises(DataError, match=r"whose iterator waits at barriers.*reads it by index"):
+        DataLoader(StreamingDataset())

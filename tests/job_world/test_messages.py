@@ -46,6 +46,16 @@ WIRE: list[dict[str, Any]] = [
         "prepared": {"algo-1": 3},
         "received": {"0": 3},
     },
+    {"type": "Verify", "run": "r", "step": 3},
+    {
+        "type": "Prepared",
+        "run": "r",
+        "step": 3,
+        "again": True,
+        "structure": "ab12",
+        "arrays": ["int64 of shape (2,)"],
+        "rows": [["0a", "0b"]],
+    },
     {"type": "Describe", "dataset": "m:f"},
     {
         "type": "Length",

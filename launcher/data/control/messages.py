@@ -1,10 +1,10 @@
 """The control protocol of the data service: typed messages, one JSON line each except Batch.
 
 worker     -> dispatcher   RegisterWorker, Length, Heartbeat, BatchFailed, PeerUnreachable, Leaving,
-                           Report
+                           Prepared, Report
 receiver   -> dispatcher   RegisterReceiver, Describe, OpenRun, ProgressUpdate, Damaged, CloseRun,
                            Confirmed, Goodbye, Report
-dispatcher -> worker       Describe, DefineRun, Lease, Revoke, CloseRun, Close, Alive
+dispatcher -> worker       Describe, DefineRun, Lease, Verify, Revoke, CloseRun, Close, Alive
 dispatcher -> receiver     Length, RunFailed, Confirm, Alive, Close
 rank      <-> receiver     Describe, OpenRun, Consumed, CloseRun, Report
                            /  Length, Batch, Forget, RunFailed
@@ -138,6 +138,29 @@ class Lease(Message):
 
     run: str
     steps: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verify(Message):
+    """A batch that a worker prepares and does not send: it only reports what it holds."""
+
+    run: str
+    step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Message):
+    """Report of what a batch holds, by fingerprints. again: in answer to Verify.
+
+    structure, arrays, rows: see `verification.BatchContent`.
+    """
+
+    run: str
+    step: int
+    again: bool
+    structure: str
+    arrays: list[str]
+    rows: list[list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)

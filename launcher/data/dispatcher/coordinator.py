@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from launcher.data.control import messages as m
 from launcher.data.control.message_fields import host_of
+from launcher.data.dispatcher.batch_verifier import BatchVerifier
 from launcher.data.dispatcher.dataset_info import DatasetInfo
 from launcher.data.dispatcher.epoch_reads import ConsumedCounts
 from launcher.data.dispatcher.health_monitor import IDLE_AFTER, OVERDUE_AFTER, HealthMonitor
@@ -15,6 +16,8 @@ from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.dispatcher.open_reads import OpenReads
 from launcher.data.dispatcher.peer import Peer, Peers
 from launcher.data.metrics.metrics_file import Metrics, Snapshot
+from launcher.data.order.batch_plan import BatchPlan
+from launcher.data.order.verification import BatchContent, describe_difference
 from launcher.runtime.event_log import emit
 from launcher.shared import DataPart
 
@@ -48,6 +51,8 @@ class Coordinator:
         self._scheduler = LeaseScheduler(part.prefetch_bytes)
         self._dataset_info = DatasetInfo(part.datasets)
         self._health = HealthMonitor(self._data_hosts, start_timeout, now())
+        self._verifier = BatchVerifier()
+        self._differing: set[str] = set()  # datasets of which the log says so
         self._workers = Peers()
         self._receivers = Peers()
         self._reads = OpenReads(
@@ -251,6 +256,8 @@ class Coordinator:
                 message = replace(message, error=_with_host(message.error, host_of(peer.name)))
             for asker in self._dataset_info.answer(message):
                 self._receivers.send(asker, message)
+        elif isinstance(message, m.Prepared):
+            self._verify(message, peer.name)
         elif isinstance(message, m.BatchFailed):
             self._fail_batch(message, host_of(peer.name))
         elif isinstance(message, m.PeerUnreachable):
@@ -259,6 +266,48 @@ class Coordinator:
         elif isinstance(message, m.Leaving):
             peer.leaving = True
             self._scheduler.drain_worker(peer.name, message.keeps)
+
+    def _verify(self, prepared: m.Prepared, worker: str) -> None:
+        """Have another worker prepare a batch again, or compare what it has prepared."""
+        batch, run = (prepared.run, prepared.step), prepared.run
+        if run not in self._reads:
+            self._verifier.close(run)
+            return
+        content = BatchContent(
+            structure=prepared.structure, arrays=prepared.arrays, rows=prepared.rows
+        )
+        if not prepared.again:
+            others = [name for name, peer in self._workers.items() if not peer.leaving]
+            if (other := self._verifier.begin(batch, worker, content, others)) is not None:
+                self._workers[other].send(
+                    *self._definition(run, self._workers[other]),
+                    m.Verify(run=run, step=prepared.step),
+                )
+        elif (first := self._verifier.end(batch)) is not None:
+            self._compare(prepared, first[1], content, (first[0], worker))
+
+    def _compare(
+        self, prepared: m.Prepared, one: BatchContent, other: BatchContent, workers: Sequence[str]
+    ) -> None:
+        plan = self._reads.plan(prepared.run)
+        if not isinstance(plan, BatchPlan):
+            return
+        ids = [] if plan.spec.is_sampled else plan.sample_ids(prepared.step)
+        if not (difference := one.difference(other, ids)):
+            return
+        text = describe_difference(plan, prepared.step, difference)
+        if plan.spec.on_nondeterminism == "error":
+            self._reads.fail(m.RunFailed(run=prepared.run, kind="dataset", message=text))
+        elif plan.spec.dataset not in self._differing:
+            self._differing.add(plan.spec.dataset)
+            emit("dataset_differs", dataset=plan.spec.dataset, why=text, workers=list(workers))
+
+    def _definition(self, run: str, worker: Peer) -> list[m.Message]:
+        """Return the definition of an epoch read if a worker does not know it yet."""
+        if run in worker.known_runs:
+            return []
+        worker.known_runs.add(run)
+        return [self._reads.definition(run, self._addresses[self._reads.receiver_of(run)])]
 
     def _fail_batch(self, failed: m.BatchFailed, host: str) -> None:
         self._reads.fail(
@@ -321,11 +370,7 @@ class Coordinator:
                 messages.append(m.Revoke(run=revoked.run, steps=list(revoked.steps)))
         for assignment in self._scheduler.assign(self._now()):
             messages = outgoing.setdefault(assignment.worker, [])
-            known = self._workers[assignment.worker].known_runs
-            if assignment.run not in known:
-                known.add(assignment.run)
-                receiver = self._reads.receiver_of(assignment.run)
-                messages.append(self._reads.definition(assignment.run, self._addresses[receiver]))
+            messages += self._definition(assignment.run, self._workers[assignment.worker])
             self._metrics.count("leases", len(assignment.steps))
             messages.append(m.Lease(run=assignment.run, steps=list(assignment.steps)))
         for name, messages in outgoing.items():

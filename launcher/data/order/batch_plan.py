@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from launcher.data.order import sample_order
 from launcher.data.order.steps import Range, StepSet
@@ -27,6 +27,7 @@ class ResumePoint:
     done: steps, counted from here, that this rank alone has already taken (in_order=False).
     length, digest: of the order, when the resume point is within an epoch.
     taken: steps of each rank of an iterable dataset; replaces all the fields above.
+    prefix: fingerprint of what this rank has taken of it, "" if unknown.
     """
 
     epoch: int
@@ -36,6 +37,7 @@ class ResumePoint:
     done: tuple[Range, ...] = ()
     length: int | None = None
     digest: str = ""
+    prefix: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

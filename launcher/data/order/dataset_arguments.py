@@ -57,6 +57,21 @@ class ChannelPath(os.PathLike[str]):
         return str(channels / self.name / self.path)
 
 
+@dataclass(frozen=True)
+class Epoch:
+    """Stands for the number of the epoch among the arguments of a dataset.
+
+    The dataset is then made anew for each epoch.
+    """
+
+    def __repr__(self) -> str:
+        return "EPOCH"
+
+
+#: The number of the epoch as an argument: dataset_args={"epoch": EPOCH}.
+EPOCH = Epoch()
+
+
 def channel(name: str, path: str = "") -> ChannelPath:
     """Return a path in a channel, to be resolved on the host that prepares the data.
 
@@ -114,16 +129,36 @@ def arguments_of(reference: str) -> dict[str, object]:
         raise DataError(f"damaged arguments of the dataset {function}: {error}") from error
 
 
-def resolve_channels(value: object) -> object:
-    """Return a value in which each channel's path is that of this host, as a str."""
+def resolve(value: object, epoch: int) -> object:
+    """Return a value with the paths of channels on this host, as str, and the epoch's number."""
     match value:
         case ChannelPath():
             return os.fspath(value)
+        case Epoch():
+            return epoch
         case dict():
-            return {name: resolve_channels(each) for name, each in value.items()}
+            return {name: resolve(each, epoch) for name, each in value.items()}
         case list() | tuple():
-            return type(value)(map(resolve_channels, value))
+            return type(value)(resolve(each, epoch) for each in value)
     return value
+
+
+def follows_epoch(reference: str) -> bool:
+    """Return whether a dataset is made anew for each epoch.
+
+    >>> follows_epoch("pipeline:train_set(epoch=EPOCH)")
+    True
+    """
+    return "EPOCH" in reference and _has_epoch(list(arguments_of(reference).values()))
+
+
+def _has_epoch(value: object) -> bool:
+    match value:
+        case dict():
+            return any(map(_has_epoch, value.values()))
+        case list() | tuple():
+            return any(map(_has_epoch, value))
+    return isinstance(value, Epoch)
 
 
 def _name_of(argument: ast.keyword) -> str:
@@ -134,6 +169,8 @@ def _name_of(argument: ast.keyword) -> str:
 
 def _read(node: ast.expr) -> object:
     match node:
+        case ast.Name(id="EPOCH"):
+            return EPOCH
         case ast.Call(func=ast.Name(id="channel"), args=parts, keywords=[]):
             return ChannelPath(*map(ast.literal_eval, parts))
         case ast.List(elts=parts):
@@ -182,7 +219,7 @@ def _wrong_arguments(arguments: Arguments) -> Iterator[str]:
 def _wrong_value(where: str, value: object, paths: MlPaths) -> Iterator[str]:
     """Yield a message for each part of a value that cannot be sent to data hosts."""
     match value:
-        case None | ChannelPath():
+        case None | ChannelPath() | Epoch():
             return
         case str() if type(value) is str:
             yield from _path_of_this_host(where, value, paths)

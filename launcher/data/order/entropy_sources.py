@@ -51,7 +51,7 @@ def _connect_random() -> None:
     tempfile._Random = _RandomOfNames  # type: ignore[attr-defined] # not public
     original = _random.Random.seed
 
-    def seed(generator: Any, value: Any = None, /) -> None:
+    def seed(generator: _random.Random, value: object = None, /) -> None:
         stream = active_stream()
         if stream is not None and type(generator) is not _RandomOfNames:
             label = repr(value).encode()
@@ -150,7 +150,7 @@ def connect_torch() -> None:
     methods = gc.get_referents(kind.__dict__)[0]  # a type of C's takes no new attributes
     system_seed, manual_seed = kind.seed, kind.manual_seed
 
-    def seed(generator: Any) -> int:
+    def seed(generator: object) -> int:
         if (stream := active_stream()) is None:
             return int(system_seed(generator))
         label = stream.next_label()
@@ -160,7 +160,7 @@ def connect_torch() -> None:
             kept_generators.record_torch(generator, label)
         return number
 
-    def seed_manually(generator: Any, number: int) -> Any:
+    def seed_manually(generator: object, number: int) -> object:
         stream = active_stream()
         if stream is not None and stream.keeps and generator is not torch.default_generator:
             kept_generators.record_torch(generator, repr(number).encode())
@@ -185,7 +185,13 @@ def _connect_threads() -> None:
             thread.run = run  # type: ignore[method-assign]
         start_thread(thread)
 
-    def submit(pool: ThreadPoolExecutor, task: Any, /, *arguments: Any, **named: Any) -> Any:
+    def submit(
+        pool: ThreadPoolExecutor,
+        task: Callable[..., object],
+        /,
+        *arguments: object,
+        **named: object,
+    ) -> object:
         if (stream := active_stream()) is not None:
             task = functools.partial(call_with, stream.start(b"task"), task)
         return submit_task(pool, task, *arguments, **named)

@@ -49,11 +49,11 @@ class KeptGenerator(ABC):
         """Seed it as if it had been made with this entropy."""
 
     @abstractmethod
-    def state(self) -> Any:
+    def state(self) -> object:
         """Return its state; None if it does not exist any more."""
 
     @abstractmethod
-    def restore(self, state: Any) -> None:
+    def restore(self, state: object) -> None:
         """Set its state."""
 
     @property
@@ -65,9 +65,9 @@ class KeptGenerator(ABC):
 class _WeaklyKept(KeptGenerator):
     """A generator of Python's or torch's, which a weak reference follows."""
 
-    def __init__(self, generator: Any, label: bytes) -> None:
+    def __init__(self, generator: object, label: bytes) -> None:
         super().__init__(label)
-        self._generator = weakref.ref(generator)
+        self._generator: weakref.ref[Any] = weakref.ref(generator)
 
     @property
     def is_gone(self) -> bool:
@@ -80,10 +80,10 @@ class _OfPython(_WeaklyKept):
         if (generator := self._generator()) is not None:
             generator.seed(int.from_bytes(entropy[:8], "little"))
 
-    def state(self) -> Any:
+    def state(self) -> object:
         return (generator := self._generator()) and generator.getstate()
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: object) -> None:
         if state is not None and (generator := self._generator()) is not None:
             generator.setstate(state)
 
@@ -93,11 +93,11 @@ class _OfTorch(_WeaklyKept):
         if (generator := self._generator()) is not None:
             generator.manual_seed(int.from_bytes(entropy[:8], "little"))
 
-    def state(self) -> Any:
+    def state(self) -> object:
         generator = self._generator()
         return None if generator is None else generator.get_state()
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: object) -> None:
         if state is not None and (generator := self._generator()) is not None:
             generator.set_state(state)
 
@@ -128,16 +128,22 @@ class _OfNumpy(KeptGenerator):
         if (legacy := self._legacy) is not None:
             legacy.set_state({**legacy.get_state(legacy=False), "has_gauss": 0, "gauss": 0.0})
 
-    def state(self) -> Any:
+    def state(self) -> object:
+        sequence = getattr(self._generator, "seed_seq", None)
+        seeds = sequence.state if isinstance(sequence, SeedSequence) else None
         if self._legacy is None:
-            return self._generator.state
-        return self._legacy.get_state(legacy=False)
+            return self._generator.state, seeds
+        return self._legacy.get_state(legacy=False), seeds
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: object) -> None:
+        saved: Any = state
+        own, seeds = saved
+        if seeds is not None:
+            self._generator.seed_seq.__init__(**seeds)  # type: ignore[misc]
         if self._legacy is None:
-            self._generator.state = state
+            self._generator.state = own
         else:
-            self._legacy.set_state(state)
+            self._legacy.set_state(own)
 
 
 class KeptGenerators:
@@ -234,11 +240,11 @@ class KeptGenerators:
                 for kept in self._kept:
                     kept.seed(stream.draw_labelled(kept.label, _SIZE))
 
-    def states(self) -> list[tuple[KeptGenerator, Any]]:
+    def states(self) -> list[tuple[KeptGenerator, object]]:
         """Return the states of all, for `restore`."""
         return [(kept, kept.state()) for kept in self._kept]
 
-    def restore(self, states: list[tuple[KeptGenerator, Any]]) -> None:
+    def restore(self, states: list[tuple[KeptGenerator, object]]) -> None:
         """Set the states that `states` returned."""
         for kept, state in states:
             kept.restore(state)
@@ -280,7 +286,7 @@ def _first_numbers(generator: BitGenerator) -> list[int]:
     return numbers
 
 
-def _held_by(dataset: object) -> Iterator[Any]:
+def _held_by(dataset: object) -> Iterator[object]:
     """Yield the generators that are reachable from an object, nearest first."""
     kinds = _kinds()
     seen, layer = {id(dataset)}, [dataset]
@@ -300,7 +306,7 @@ def _kinds() -> tuple[type, ...]:
     return (BitGenerator, RandomState, random.Random, *([torch.Generator] if torch else []))
 
 
-def _kept(generator: Any, label: bytes) -> KeptGenerator:
+def _kept(generator: object, label: bytes) -> KeptGenerator:
     if isinstance(generator, BitGenerator):
         return _OfNumpy(generator, None, label)
     if isinstance(generator, RandomState):

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from launcher.data.order import seeding, user_code
 from launcher.data.order.entropy import EntropyStream
+from launcher.data.order.epochs import tell_epoch
 from launcher.data.order.user_code import error_repr, latest_traceback
 from launcher.errors import DataError
 
@@ -102,6 +103,7 @@ class SamplerCall:
         seeding.seed_everything(order_seed, EntropyStream(keeps=False))
         try:
             given = draw()
+            tell_epoch(given, self.epoch)
             drawn = np.asarray(given) if hasattr(given, "__array__") else list(given)
         except (Exception, SystemExit) as error:  # the user's code may raise anything
             raise DataError(

@@ -15,9 +15,11 @@ from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.current_shard import CurrentShard, as_current
 from launcher.data.order.dataset_arguments import (
     arguments_of,
-    resolve_channels,
+    follows_epoch,
+    resolve,
     without_arguments,
 )
+from launcher.data.order.epochs import tell_epoch
 from launcher.data.order.streams import StreamSpec
 from launcher.data.order.user_code import error_repr, error_text, latest_traceback
 from launcher.errors import DataError, SampleError
@@ -59,10 +61,10 @@ class GivenObjects:
                 f"called with the shard's number, {shard.index}\n{latest_traceback()}"
             ) from error
 
-    def build(self, spec: StreamSpec) -> Any:
+    def build(self, spec: StreamSpec, epoch: int) -> Any:
         """Return the dataset for one shard: a copy of the instance if there are more."""
         if self.dataset is None:
-            return build_dataset(spec.dataset)
+            return build_dataset(spec.dataset, epoch)
         if spec.shards == 1:
             return self.dataset
         try:
@@ -88,35 +90,58 @@ class Datasets(dict[str, Any]):
     def __init__(self, given: GivenObjects = NO_OBJECTS) -> None:
         super().__init__()
         self.given = given
-        self._initialised: set[tuple[str, str]] = set()
+        self._initialised: dict[tuple[str, str | None], Any] = {}  # for which dataset
+        self._told: dict[str, tuple[Any, int]] = {}  # the latest dataset, and its epoch
 
-    def initialised(self, spec: StreamSpec) -> Any:
-        """Return a stream's dataset after its worker_init_fn, which is called once."""
-        dataset = self[spec.dataset]
-        if spec.worker_init_fn and (key := (spec.dataset, spec.worker_init_fn)) not in (
-            self._initialised
-        ):
+    def ready(self, spec: StreamSpec, epoch: int) -> Any:
+        """Return a stream's dataset for samples of an epoch.
+
+        Its worker_init_fn has been called, once, and it has been told the epoch.
+        """
+        dataset = self._of_epoch(spec.dataset, epoch)
+        key = (spec.dataset, spec.worker_init_fn)
+        if spec.worker_init_fn and self._initialised.get(key) is not dataset:
             with seeding.preserve_random_states():
                 seeding.seed_everything(_BUILD_SEED)
                 self.given.initialise(dataset, spec, CurrentShard(0, 1), _BUILD_SEED)
-            self._initialised.add(key)
+            self._initialised[key] = dataset
+        told, in_epoch = self._told.get(spec.dataset, (None, -1))
+        if told is not dataset or in_epoch != epoch:
+            with seeding.preserve_random_states():
+                seeding.seed_everything(_BUILD_SEED)
+                tell_epoch(dataset, epoch)
+            self._told[spec.dataset] = dataset, epoch
         return dataset
 
+    def _of_epoch(self, reference: str, epoch: int) -> object:
+        if not follows_epoch(reference):
+            return self[reference]
+        name = f"{reference} in epoch {epoch}"
+        if name not in self:
+            self.pop(f"{reference} in epoch {epoch - 2}", None)  # the one before may be read still
+            self[name] = self._built(reference, epoch)
+        return self[name]
+
     def __missing__(self, reference: str) -> Any:
+        self[reference] = self._built(reference, epoch=0)
+        return self[reference]
+
+    def _built(self, reference: str, epoch: int) -> object:
         if self.given.dataset is not None:
             seeding.keep_generators_of(self.given.dataset)
-            self[reference] = self.given.dataset
             return self.given.dataset
         with seeding.preserve_random_states():
             seeding.seed_everything(_BUILD_SEED)
             _function(reference)  # before seeding: it may import torch
-            self[reference] = seeding.seeded(lambda: build_dataset(reference), _BUILD_SEED)
+            dataset = seeding.seeded(lambda: build_dataset(reference, epoch), _BUILD_SEED)
             seeding.keep_generators()
-        return self[reference]
+        return dataset
 
 
-def build_dataset(reference: str) -> Any:
+def build_dataset(reference: str, epoch: int = 0) -> Any:
     """Call the function that a reference names, with its arguments, and check what it returns.
+
+    epoch: for which it is built, if the arguments hold it.
 
     The caller checks that the job serves the reference. Raises DataError with the traceback when
     the user's code raises.
@@ -126,7 +151,7 @@ def build_dataset(reference: str) -> Any:
     seeds_system = seeding.seed_system_entropy(function)
     seeding.keep_generators_of_module(function)
     try:
-        dataset = function(**{name: resolve_channels(each) for name, each in given.items()})
+        dataset = function(**{name: resolve(each, epoch) for name, each in given.items()})
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
             f"the dataset {reference} could not be built: {error_repr(error)}\n{latest_traceback()}"
@@ -138,13 +163,25 @@ def build_dataset(reference: str) -> Any:
 
 
 def check_dataset(dataset: object, which: str) -> None:
-    """Raise DataError for an object that is not a dataset."""
+    """Raise DataError for an object that is not a dataset, or one that would hang."""
+    _check_no_barrier(dataset, which)
     if not is_iterable(dataset) and not (
         hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
     ):
         raise DataError(
             f"{which} a {type(dataset).__name__}; a dataset has __getitem__ and "
             "__len__, or, if it can only be read from its start, __iter__: return or define one"
+        )
+
+
+def _check_no_barrier(dataset: object, which: str) -> None:
+    """Raise DataError for an iterator that would wait for workers which are on other hosts."""
+    kinds = (f"{kind.__module__}.{kind.__name__}" for kind in type(dataset).__mro__)
+    if "streaming.base.dataset.StreamingDataset" in kinds:
+        raise DataError(
+            f"{which} a StreamingDataset of mosaicml-streaming, whose iterator waits at barriers "
+            "for the workers of one machine; data workers are processes of several hosts: return "
+            "an object with a __len__ and a __getitem__ that reads it by index (docs/datasets.md)"
         )
 
 

@@ -117,7 +117,7 @@ class RandomStates:
     numpy: Any
     torch: Any
     stream: EntropyStream | None
-    kept: list[tuple[KeptGenerator, Any]]
+    kept: list[tuple[KeptGenerator, object]]
 
     @classmethod
     def now(cls) -> RandomStates:

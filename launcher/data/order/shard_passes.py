@@ -1,4 +1,4 @@
-"""Interleaving of shard readers: one batch of each in turn gives the steps of a rank. Pure."""
+"""Interleaving of shard readers: one batch of each in turn gives the steps of a rank."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from launcher.data.batches.structure import Array
+from launcher.data.order.batch_fingerprint import combined
 from launcher.data.order.batch_plan import ResumePoint
 from launcher.data.order.shards import ShardPlan, ShardReaderPlan
 from launcher.errors import DataError, WireError
+from launcher.runtime.event_log import emit
 
 #: A batch as its tree and its arrays.
 Parts = tuple[Any, list[Array]]
@@ -23,11 +25,15 @@ class ShardBatch:
     """A batch of one shard.
 
     samples: how many it has. parts: its tree and arrays. pad: it repeats samples of this epoch.
+    follows, fingerprint: that of the shard's batches before it, and with it.
     """
 
     samples: int
     parts: Parts | None = None
     pad: bool = False
+    shard: int = 0
+    follows: str = ""
+    fingerprint: str = ""
 
     def take(self) -> Parts:
         """Return the parts and drop the reference to them, so that the caller owns their memory."""
@@ -42,26 +48,30 @@ Step = int | ShardBatch
 
 @dataclass(frozen=True, kw_only=True)
 class ShardEnd:
-    """The end of a shard. batches: how many it had."""
+    """The end of a shard. batches: how many it had. follows: their fingerprint."""
 
     batches: int
+    follows: str = field(default="", compare=False)
 
 
 def pack(item: ShardBatch | ShardEnd) -> Parts:
     """Convert a shard batch or an end to a tree and arrays, the form in which batches are sent."""
     if isinstance(item, ShardEnd):
-        return [0, item.batches], []
+        return [0, item.batches, item.follows], []
     tree, arrays = item.take()
-    return [item.samples, tree], arrays
+    return [item.samples, item.follows, item.fingerprint, tree], arrays
 
 
 def unpack(tree: Any, arrays: list[Any]) -> ShardBatch | ShardEnd:
     """Invert `pack`; raises WireError for anything else."""
     match tree:
-        case [0, int(batches)]:
-            return ShardEnd(batches=batches)
-        case [int(samples), content]:
-            return ShardBatch(samples=samples, parts=(content, arrays))
+        case [0, int(batches), str(follows)]:
+            return ShardEnd(batches=batches, follows=follows)
+        case [int(samples), str(follows), str(fingerprint), content]:
+            parts = content, arrays
+            return ShardBatch(
+                samples=samples, parts=parts, follows=follows, fingerprint=fingerprint
+            )
     raise WireError("a batch of a shard without its number of samples")
 
 
@@ -98,9 +108,9 @@ def read_epoch(plan: ShardPlan, open_reader: OpenShardReader) -> Generator[Shard
     taken = 0
     for pass_index in itertools.count():
         before = taken
-        with closing(
-            _read_pass(plan.reader_plans(pass_index, max(0, plan.first - taken)), open_reader)
-        ) as steps:
+        plans = plan.reader_plans(pass_index, max(0, plan.first - taken))
+        check = PrefixCheck(plan, plans, plan.prefix if pass_index == 0 else "")
+        with closing(_read_pass(plans, open_reader, check)) as steps:
             for shard_batch in steps:
                 taken += 1
                 if taken > plan.first:
@@ -117,13 +127,13 @@ def read_epoch(plan: ShardPlan, open_reader: OpenShardReader) -> Generator[Shard
 
 
 def _read_pass(
-    plans: list[ShardReaderPlan], open_reader: OpenShardReader
+    plans: list[ShardReaderPlan], open_reader: OpenShardReader, check: PrefixCheck
 ) -> Generator[ShardBatch, None, None]:
     """Take one batch of each shard in turn, until all shards have ended."""
     with ExitStack() as stack:
         # Open all at once, so that they are prepared in parallel.
         opened = [stack.enter_context(closing(open_reader(plan))) for plan in plans]
-        turns = deque(_with_skipped(*reader) for reader in zip(plans, opened, strict=True))
+        turns = deque(_with_skipped(*reader, check) for reader in zip(plans, opened, strict=True))
         while turns:
             reader = turns.popleft()
             if (shard_batch := next(reader, None)) is not None:
@@ -131,15 +141,20 @@ def _read_pass(
                 turns.append(reader)
 
 
-def _with_skipped(plan: ShardReaderPlan, reader: ShardSampleReader) -> Iterator[ShardBatch]:
+def _with_skipped(
+    plan: ShardReaderPlan, reader: ShardSampleReader, check: PrefixCheck
+) -> Iterator[ShardBatch]:
     """Yield all batches of a shard, with empty ones in place of those before the plan's first."""
     first_item = next(reader)
+    check.begin(plan, first_item)
     behind = min(plan.first, first_item.batches) if isinstance(first_item, ShardEnd) else plan.first
     yield from itertools.repeat(ShardBatch(samples=0), behind)
     for shard_batch in itertools.chain([first_item], reader):
+        check.follow(plan, shard_batch)
         if isinstance(shard_batch, ShardEnd):
             reader.close()  # frees its share of the memory for the others
             return
+        shard_batch.shard = plan.shard
         yield shard_batch
 
 
@@ -175,6 +190,56 @@ def _no_batch(plan: ShardPlan) -> str:
     )
 
 
+class PrefixCheck:
+    """Compares what is delivered of each shard with what was before it was read again.
+
+    A shard is read again from its start by another worker, and by a rank that resumes. prefix: the
+    fingerprint of what the plans skip, "" if it is unknown.
+    """
+
+    def __init__(self, plan: ShardPlan, plans: list[ShardReaderPlan], prefix: str) -> None:
+        self._spec = plan.spec
+        self._prefix = prefix
+        self._skipped = {each.shard: "" for each in plans if each.first}
+        self._latest: dict[int, str] = {}
+        self._has_warned = False
+
+    def begin(self, plan: ShardReaderPlan, item: ShardBatch | ShardEnd) -> None:
+        """Record the first item of a shard, and check what was skipped once all have begun."""
+        if plan.shard not in self._skipped:
+            return
+        if isinstance(item, ShardEnd) and item.batches < plan.first:
+            self._skipped.clear()  # the shard had ended before, so the others have gone further
+            return
+        self._skipped[plan.shard] = item.follows
+        if self._prefix and all(self._skipped.values()):
+            if combined(list(self._skipped.values())) != self._prefix:
+                shards = ", ".join(map(str, self._skipped))
+                self._differs(f"the shards {shards} gave", "where the state was saved")
+            self._skipped.clear()
+
+    def follow(self, plan: ShardReaderPlan, item: ShardBatch | ShardEnd) -> None:
+        """Check that an item follows those that were delivered before it."""
+        if item.follows != self._latest.get(plan.shard, item.follows):
+            self._differs(f"shard {plan.shard} gave", "to a worker that was lost or late")
+        if isinstance(item, ShardBatch):
+            self._latest[plan.shard] = item.fingerprint
+
+    def _differs(self, what: str, when: str) -> None:
+        """Raise, or warn once, that samples would be lost or repeated."""
+        text = (
+            f"{self._spec.dataset} is not reproducible: read again from its start, {what} other "
+            f"batches than before, {when}, so samples would be lost or repeated; let its order and "
+            "content follow from its files and seeded generators alone, not from the clock, the "
+            "process or the order in which threads run"
+        )
+        if self._spec.on_nondeterminism != "warn":
+            raise DataError(f"{text} (on_nondeterminism='warn' reads on nevertheless)")
+        if not self._has_warned:
+            emit("dataset_differs", dataset=self._spec.dataset, why=text)
+        self._has_warned = True
+
+
 class ShardProgress:
     """The steps that a rank has taken, with their samples and pads."""
 
@@ -182,12 +247,18 @@ class ShardProgress:
         self._plan = plan
         self._taken = plan.first
         self._is_over = False
+        # By shard, in the first pass: batches taken, and their fingerprint if it is known.
+        self._batches = {each.shard: each.first for each in plan.reader_plans(0, plan.first)}
+        self._fingerprints: dict[int, str] = {}
         self.samples = self.pads = 0
         self.drops = 0  # always: dropped samples of an iterable dataset cannot be counted
 
     def record(self, shard_batch: ShardBatch) -> None:
         """Count a step that was taken."""
         self._taken += 1
+        if not shard_batch.pad:
+            self._batches[shard_batch.shard] += 1
+            self._fingerprints[shard_batch.shard] = shard_batch.fingerprint
         self.samples += shard_batch.samples
         self.pads += shard_batch.samples if shard_batch.pad else 0
 
@@ -200,4 +271,13 @@ class ShardProgress:
         """The point to resume from; None when the epoch is over."""
         if self._is_over or self._taken == self._plan.steps:
             return None
-        return ResumePoint(epoch=self._plan.epoch, taken=self._taken)
+        return ResumePoint(epoch=self._plan.epoch, taken=self._taken, prefix=self._prefix)
+
+    @property
+    def _prefix(self) -> str:
+        """Fingerprint of what was taken; "" if that is unknown, or a shard has ended."""
+        begun = [each for each in self._plan.reader_plans(0, self._taken) if each.first]
+        if any(self._batches[each.shard] != each.first for each in begun):
+            return ""
+        found = [self._fingerprints.get(each.shard, "") for each in begun]
+        return combined(found) if all(found) else ""

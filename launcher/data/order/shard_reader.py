@@ -17,11 +17,14 @@ from typing import Any, TypeVar
 
 from launcher.data.batches import structure
 from launcher.data.order import samples, seeding
+from launcher.data.order.batch_fingerprint import fingerprint
 from launcher.data.order.current_shard import CurrentShard, as_current
 from launcher.data.order.entropy import EntropyStream
+from launcher.data.order.epochs import tell_epoch
 from launcher.data.order.shard_passes import ShardBatch, ShardEnd
 from launcher.data.order.shards import ShardReaderPlan
 from launcher.data.order.user_code import error_text, latest_traceback
+from launcher.data.order.webdataset_entropy import connect_webdataset
 from launcher.errors import DataError, SampleError
 from launcher.runtime.event_log import emit
 
@@ -39,10 +42,13 @@ class ShardReader:
         self._given = given
         self._shard = CurrentShard(plan.shard, plan.spec.shards)
         self._seed = seeding.sample_seed(plan.spec.seed, plan.epoch, plan.number, purpose=b"shard")
+        base = seeding.sample_seed(plan.spec.seed, plan.epoch, plan.pass_index, purpose=b"base")
+        self._worker_seed = (base >> 2) + plan.shard  # as torch's workers, which share the base
         self._dataset: Any = None
         self._iterator: Iterator[Any] | None = None
         self._states: seeding.RandomStates | None = None  # random states to resume with
         self._next = self._taken = 0  # batches and samples read so far
+        self._fingerprint = ""  # of the batches read so far
 
     def read(self, step: int) -> ShardBatch | ShardEnd:
         """Return the batch of a step, or `ShardEnd` if the shard ends before it.
@@ -52,11 +58,15 @@ class ShardReader:
         """
         index = self._plan.first + step
         with seeding.preserve_random_states():
-            self._advance(index)
+            self._skip(index)
+            follows = self._fingerprint
             found = self._advance(index + 1)
             if not found:
-                return ShardEnd(batches=self._next)
-            shard_batch = ShardBatch(samples=len(found), parts=self._batch(found, step))
+                return ShardEnd(batches=self._next, follows=follows)
+            parts = self._batch(found, index)
+            shard_batch = ShardBatch(
+                samples=len(found), parts=parts, follows=follows, fingerprint=self._fingerprint
+            )
         if index == 0 and not self._shard.asked and self._shard.count > 1:
             self._check_sharding(shard_batch)
         return shard_batch
@@ -64,7 +74,7 @@ class ShardReader:
     def find(self, step: int) -> None:
         """Advance until the batch of `step` is the next one, as `read` would."""
         with seeding.preserve_random_states():
-            self._advance(self._plan.first + step)
+            self._skip(self._plan.first + step)
 
     def close(self) -> None:
         """Close the iterator and release the dataset."""
@@ -80,7 +90,14 @@ class ShardReader:
     # ---------------------------------------------------------------------------------------
 
     def _as_current(self) -> contextlib.AbstractContextManager[None]:
-        return as_current(self._shard, seed=self._seed, dataset=self._dataset)
+        return as_current(self._shard, seed=self._worker_seed, dataset=self._dataset)
+
+    def _skip(self, end: int) -> None:
+        """Advance to batch `end` or the end of the shard; what is skipped has a fingerprint too."""
+        if end < self._next:
+            self._begin()
+        while self._next < end and (found := self._advance(self._next + 1)):
+            self._batch(found, self._next - 1)
 
     def _advance(self, end: int) -> list[Any]:
         """Advance to batch `end` or the end of the shard.
@@ -100,6 +117,7 @@ class ShardReader:
             return found
         # The dataset's own code just imported torch, which had no shard and no seed set yet.
         self.close()
+        self._skip(end - 1)
         return self._advance(end)
 
     @contextlib.contextmanager
@@ -112,6 +130,7 @@ class ShardReader:
     def _begin(self) -> None:
         self.close()
         self._next = self._taken = 0
+        self._fingerprint = ""
         # Random numbers drawn while the dataset is created are the same for all shards, so that a
         # list of files can be shuffled here and split into shards later.
         stream = EntropyStream(keeps=False)
@@ -119,8 +138,10 @@ class ShardReader:
             seeding.sample_seed(self._plan.spec.seed, self._plan.epoch, 0, purpose=b"dataset"),
             stream,
         )
-        self._dataset = self._given.build(self._plan.spec)
-        self._given.initialise(self._dataset, self._plan.spec, self._shard, self._seed)
+        self._dataset = self._given.build(self._plan.spec, self._plan.epoch)
+        tell_epoch(self._dataset, self._plan.epoch)
+        self._given.initialise(self._dataset, self._plan.spec, self._shard, self._worker_seed)
+        connect_webdataset()
         seeding.seed_everything(self._seed, stream)
         with self._as_current():
             self._iterator = self._called(lambda: iter(self._dataset))
@@ -156,15 +177,20 @@ class ShardReader:
                 remote_traceback=latest_traceback(),
             ) from error
 
-    def _batch(self, found: Sequence[object], step: int) -> tuple[Any, list[structure.Array]]:
-        # The random numbers of a collate_fn depend on the batch alone: it is not called for
-        # batches that are only read to reach a resume point.
+    def _batch(self, found: Sequence[object], index: int) -> tuple[Any, list[structure.Array]]:
+        """Collate the batch of this index, with random numbers that depend on it alone."""
         plan = self._plan
-        position = (plan.number << 32) + plan.first + step
         batch = samples.make_batch(
-            found, plan.spec, plan.epoch, position, lambda: plan.describe_batch(step), self._given
+            found,
+            plan.spec,
+            plan.epoch,
+            (plan.number << 32) + index,
+            lambda: plan.describe_batch(index - plan.first),
+            self._given,
         )
-        return structure.disassemble(batch)
+        tree, arrays = structure.disassemble(batch)
+        self._fingerprint = fingerprint(tree, arrays, self._fingerprint)
+        return tree, arrays
 
     def _check_sharding(self, first: ShardBatch) -> None:
         """Raise when the dataset gives the same samples in another shard."""

@@ -54,7 +54,7 @@ class ShardPlan:
     """The batches of one rank in one epoch of an iterable dataset, from a step on.
 
     length: samples in the dataset, when it has a `__len__`. first: steps of the epoch that this
-    rank has already taken.
+    rank has already taken. prefix: their fingerprint, if it is known.
     """
 
     spec: StreamSpec
@@ -63,6 +63,7 @@ class ShardPlan:
     rank: int = 0
     world: int = 1
     first: int = 0
+    prefix: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world:
@@ -162,6 +163,7 @@ def plan_shards(
         rank=rank,
         world=world,
         first=resume_point.taken,
+        prefix=resume_point.prefix,
     )
 
 

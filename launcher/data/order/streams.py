@@ -11,6 +11,7 @@ from launcher.errors import DataError
 
 Uneven = Literal["pad", "drop", "error"]
 OnError = Literal["raise", "skip"]
+OnNondeterminism = Literal["error", "warn"]
 #: The fields that name functions of the user's, besides the dataset.
 FUNCTIONS = ("sampler", "batch_sampler", "collate_fn", "worker_init_fn")
 
@@ -32,6 +33,9 @@ class StreamSpec:
         of each rank in an epoch.
     allow_empty: an epoch without a batch is no error.
     worker_init_fn: reference to a function of the shard's number, called before a dataset is read.
+    on_nondeterminism: "error" or "warn" when a dataset gives other samples when it is read again;
+        None: an error of an iterable dataset, a warning of a map-style one.
+    verify: share of the batches of a map-style dataset that are prepared twice and compared.
 
     Raises one DataError that names all problems.
     """
@@ -52,6 +56,8 @@ class StreamSpec:
     steps: int | None = None
     allow_empty: bool = False
     worker_init_fn: str | None = None
+    on_nondeterminism: OnNondeterminism | None = None
+    verify: float = 0.001
 
     def __post_init__(self) -> None:
         problems = [*_wrong_values(self), *_wrong_functions(self), *_contradictions(self)]
@@ -91,9 +97,15 @@ def _wrong_values(spec: StreamSpec) -> Iterator[str]:
     for name, number in (("shards", spec.shards), ("steps", spec.steps)):
         if number is not None and (not isinstance(number, int) or number < 1):
             yield f"{name} is {number!r}; it must be at least 1"
-    for name, kind in (("uneven", Uneven), ("on_error", OnError)):
-        if getattr(spec, name) not in get_args(kind):
-            yield f"{name} is {getattr(spec, name)!r}; it must be one of {get_args(kind)}"
+    if isinstance(spec.verify, bool) or not isinstance(spec.verify, (int, float)):
+        yield f"verify is {spec.verify!r}; it must be a number from 0 to 1"
+    elif not 0 <= spec.verify <= 1:
+        yield f"verify is {spec.verify}; it must be from 0, for no batch, to 1, for all"
+    words = {"uneven": Uneven, "on_error": OnError, "on_nondeterminism": OnNondeterminism}
+    for name, kind in words.items():
+        word, can_be_none = getattr(spec, name), name == "on_nondeterminism"
+        if word not in get_args(kind) and not (word is None and can_be_none):
+            yield f"{name} is {word!r}; it must be one of {get_args(kind)}"
 
 
 def _wrong_functions(spec: StreamSpec) -> Iterator[str]:

@@ -19,16 +19,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from launcher.data.batches import structure, wire
+from launcher.data.batches.structure import Array
 from launcher.data.control import messages as m
 from launcher.data.control.connection import Control
 from launcher.data.metrics.counters import WorkerCounters, report_regularly
-from launcher.data.order import samples, shard_passes
+from launcher.data.order import samples, shard_passes, verification
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.served_code import ServedCode
 from launcher.data.order.shard_passes import Parts
 from launcher.data.order.shard_reader import ShardReaders
 from launcher.data.order.shards import ShardReaderPlan
 from launcher.data.order.user_code import error_repr, latest_traceback
+from launcher.data.order.verification import BatchContent
 from launcher.data.worker.lease_state import LeaseState
 from launcher.data.worker.shared_memory_sender import SharedMemorySender
 from launcher.data.worker.striped_sender import StripedSender
@@ -95,6 +97,8 @@ class DataWorker:
             elif isinstance(order, m.Lease):
                 for step in order.steps:
                     self._prepare(order.run, step)
+            elif isinstance(order, m.Verify):
+                self._verify(order.run, order.step)
             elif isinstance(order, m.CloseRun):
                 self._shard_readers.end(order.run)
         return 1
@@ -141,6 +145,7 @@ class DataWorker:
             prepare = self._batch_function(run, plan, step)
             self._counters.begin()
             tree, arrays = prepare()
+            self._report_content(run, plan, step, tree, arrays, again=False)
             frame = wire.WireFrame.pack(
                 run, step, self.name, tree, arrays, checksums=self._checksums
             )
@@ -164,8 +169,36 @@ class DataWorker:
             reader = self._shard_readers.reader(run, plan)
             reader.find(step)
             return lambda: shard_passes.pack(reader.read(step))
-        dataset = self._datasets.initialised(plan.spec)
+        dataset = self._datasets.ready(plan.spec, plan.epoch)
         return lambda: structure.disassemble(samples.load_batch(dataset, plan, step))
+
+    def _verify(self, run: str, step: int) -> None:
+        """Prepare a batch as another worker has, and report what it holds."""
+        plan, _ = self._runs.get(run, (None, None))
+        if not isinstance(plan, BatchPlan) or self._leaving:
+            return
+        try:
+            self._served.check(plan.spec)
+            tree, arrays = self._batch_function(run, plan, step)()
+        except DataError as error:
+            self._report(run, step, error)
+            return
+        self._report_content(run, plan, step, tree, arrays, again=True)
+
+    def _report_content(
+        self,
+        run: str,
+        plan: BatchPlan | ShardReaderPlan,
+        step: int,
+        tree: object,
+        arrays: list[Array],
+        *,
+        again: bool,
+    ) -> None:
+        """Report what a batch holds if it is one of those that are prepared twice."""
+        if isinstance(plan, BatchPlan) and verification.is_chosen(plan, step):
+            content = BatchContent.take(tree, arrays, plan.samples_in(step))
+            self._control.send(m.Prepared(run=run, step=step, again=again, **vars(content)))
 
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")

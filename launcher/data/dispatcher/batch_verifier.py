@@ -1,0 +1,47 @@
+"""Batch verifier: compare a share of the batches with what another worker prepares. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from launcher.data.control.message_fields import host_of
+from launcher.data.order.verification import BatchContent
+
+#: Batches that may wait for their second preparation; no more are taken until some have it.
+_MAX_PENDING = 256
+
+Batch = tuple[str, int]
+
+
+class BatchVerifier:
+    """The batches that were prepared once and are compared with a second preparation."""
+
+    def __init__(self) -> None:
+        self._first: dict[Batch, tuple[str, BatchContent]] = {}
+        self._asked: Counter[str] = Counter()
+
+    def begin(
+        self, batch: Batch, worker: str, content: BatchContent, workers: Collection[str]
+    ) -> str | None:
+        """Record a first preparation; return the worker to prepare it again, None for none.
+
+        That is another one, on another host if there is one.
+        """
+        others = [name for name in workers if name != worker]
+        if batch in self._first or not others or len(self._first) >= _MAX_PENDING:
+            return None
+        host = host_of(worker)
+        chosen = min(others, key=lambda name: (host_of(name) == host, self._asked[name]))
+        self._first[batch] = worker, content
+        self._asked[chosen] += 1
+        return chosen
+
+    def end(self, batch: Batch) -> tuple[str, BatchContent] | None:
+        """Return who prepared a batch first, and what it was; None if that is not known."""
+        return self._first.pop(batch, None)
+
+    def close(self, run: str) -> None:
+        """Forget the batches of an epoch read."""
+        for batch in [batch for batch in self._first if batch[0] == run]:
+            del self._first[batch]

@@ -1,0 +1,53 @@
+"""The number of the epoch, which a dataset with `set_epoch` is told before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol, runtime_checkable
+
+from launcher.data.order.user_code import error_repr, latest_traceback
+from launcher.errors import DataError
+
+#: Wrappers around a dataset that are looked into.
+_LEVELS = 8
+#: Attributes in which wrappers hold what they wrap: those of torch's Subset and ConcatDataset.
+_INNER = ("dataset", "datasets", "sampler")
+
+
+@runtime_checkable
+class FollowsEpochs(Protocol):
+    """A dataset or sampler that is told which epoch comes next."""
+
+    def set_epoch(self, epoch: int, /) -> object:
+        """Make the next iteration that of an epoch."""
+
+
+def tell_epoch(dataset: object, epoch: int) -> None:
+    """Call `set_epoch` of a dataset, or else of what it wraps; raises DataError when that raises.
+
+    What has none is left as it is.
+    """
+    for each in _with_epochs(dataset, _LEVELS):
+        try:
+            each.set_epoch(epoch)
+        except (Exception, SystemExit) as error:  # noqa: PERF203 - the user's code, of each
+            raise DataError(
+                f"set_epoch({epoch}) of a {type(each).__name__} raised {error_repr(error)}\n"
+                f"{latest_traceback()}"
+            ) from error
+
+
+def _with_epochs(value: object, levels: int) -> Iterator[FollowsEpochs]:
+    """Yield the outermost objects that have a `set_epoch`."""
+    if isinstance(value, FollowsEpochs):
+        yield value
+    elif levels:
+        for name in _INNER:
+            for inner in _parts(getattr(value, "__dict__", {}).get(name)):
+                yield from _with_epochs(inner, levels - 1)
+
+
+def _parts(inner: object) -> list[object]:
+    if isinstance(inner, Mapping):
+        return list(inner.values())
+    return list(inner) if isinstance(inner, (list, tuple)) else [inner]

@@ -1,0 +1,121 @@
+"""A share of the batches is prepared twice, to find datasets that do not repeat themselves.
+
+All processes choose the same batches. What both preparations gave
+is compared by fingerprints: of the batch's structure, and of each row of each array.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from launcher.data.batches.structure import Array
+from launcher.data.order import seeding
+from launcher.data.order.batch_fingerprint import fingerprint
+from launcher.data.order.batch_plan import BatchPlan
+from launcher.errors import DataError
+from launcher.runtime.event_log import emit
+
+#: Rows of a batch that have fingerprints of their own; longer batches have one for each array.
+_MAX_ROWS = 1024
+#: 2 to the 64th, and its golden section, whose multiples are spread evenly modulo it.
+_WHOLE = 1 << 64
+_GOLDEN = 0x9E3779B97F4A7C15
+
+Parts = tuple[object, Sequence[Array]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchContent:
+    """What a batch holds, by fingerprints.
+
+    structure: of all but arrays. arrays: their types and shapes. rows: for each array, those of its
+    rows where it has one for each sample, else its own.
+    """
+
+    structure: str
+    arrays: list[str]
+    rows: list[list[str]]
+
+    @classmethod
+    def take(cls, tree: object, arrays: Sequence[Array], samples: int) -> BatchContent:
+        """Take the fingerprints of a batch of so many samples."""
+        structure = hashlib.blake2b(json.dumps(tree).encode(), digest_size=8).hexdigest()
+        return cls(
+            structure=structure,
+            arrays=[f"{array.dtype} of shape {array.shape}" for array in arrays],
+            rows=[_rows(array, samples) for array in arrays],
+        )
+
+    def difference(self, other: BatchContent, ids: Sequence[int]) -> str:
+        """Return how another preparation differs, "" if it does not. ids: of the samples."""
+        if self.arrays != other.arrays:
+            return f"its arrays: {', '.join(self.arrays)}, and {', '.join(other.arrays)}"
+        for number, (mine, others) in enumerate(zip(self.rows, other.rows, strict=True)):
+            rows = [
+                row for row, pair in enumerate(zip(mine, others, strict=True)) if len({*pair}) > 1
+            ]
+            if rows:
+                which = f"sample {ids[rows[0]]}" if len(mine) == len(ids) > 0 else "its samples"
+                return f"{which}, in array {number} ({self.arrays[number]})"
+        return "what it holds beside arrays" if self.structure != other.structure else ""
+
+
+def is_chosen(plan: BatchPlan, step: int) -> bool:
+    """Return whether the batch of a step is prepared twice; those that are lie evenly spread."""
+    if plan.spec.verify <= 0:
+        return False
+    offset = _offset(plan.spec.seed, plan.epoch, plan.rank)
+    return (offset + step * _GOLDEN) % _WHOLE < plan.spec.verify * _WHOLE
+
+
+@functools.lru_cache(maxsize=64)
+def _offset(seed: int, epoch: int, rank: int) -> int:
+    return seeding.sample_seed(seed, epoch, rank, purpose=b"verify")
+
+
+class LocalVerifier:
+    """Compares batches that this process has prepared with a second preparation of its own.
+
+    It finds what differs from one time to the next, not from one process to the next.
+    """
+
+    def __init__(self) -> None:
+        self._has_warned = False
+
+    def check(self, plan: BatchPlan, step: int, one: Parts, prepare: Callable[[], Parts]) -> None:
+        """Prepare a batch again if it is chosen.
+
+        Raises DataError where a difference is an error; otherwise logs the first one.
+        """
+        if not is_chosen(plan, step):
+            return
+        samples = plan.samples_in(step)
+        contents = [BatchContent.take(*parts, samples) for parts in (one, prepare())]
+        ids = [] if plan.spec.is_sampled else plan.sample_ids(step)
+        if not (difference := contents[0].difference(contents[1], ids)):
+            return
+        text = describe_difference(plan, step, difference)
+        if plan.spec.on_nondeterminism == "error":
+            raise DataError(text)
+        if not self._has_warned:
+            emit("dataset_differs", dataset=plan.spec.dataset, why=text)
+        self._has_warned = True
+
+
+def describe_difference(plan: BatchPlan, step: int, difference: str) -> str:
+    """Describe a batch that was not the same when it was prepared again, and how to mend it."""
+    return (
+        f"{plan.spec.dataset} is not reproducible: the batch of {plan.describe_batch(step)} was "
+        f"prepared twice and differs in {difference}; let samples follow from their index and "
+        "seeded generators alone, not from the clock, the process, threads or samples before"
+    )
+
+
+def _rows(array: Array, samples: int) -> list[str]:
+    if array.ndim and array.shape[0] == samples <= _MAX_ROWS:
+        return [fingerprint(None, [row])[:8] for row in array]
+    return [fingerprint(None, [array])]
