@@ -6,7 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.data.metrics.bottleneck import Bound, find_bottleneck, find_bottleneck_in_process
+from launcher.data.metrics.bottleneck import (
+    Bottleneck,
+    Bound,
+    find_bottleneck,
+    find_bottleneck_in_process,
+)
 from launcher.data.metrics.metrics_file import Snapshot
 from launcher.data.metrics.observed import ObservedRates, observe
 
@@ -30,12 +35,18 @@ BOUND = ObservedRates(
 IDLE = replace(BOUND, wait=1.0, batches=300)
 
 
+def find(seen: ObservedRates) -> Bottleneck:
+    found = find_bottleneck(seen, "data_group")
+    assert found is not None
+    return found
+
+
 def words(seen: ObservedRates) -> str:
-    return find_bottleneck(seen, "data_group").text
+    return find(seen).text
 
 
 def test_busy_workers_are_what_is_short() -> None:
-    found = find_bottleneck(BOUND, "data_group")
+    found = find(BOUND)
     assert (found.bound, found.wait_share, found.busy, found.more) == (Bound.WORKERS, 0.37, 1.0, 6)
     assert found.text == (
         "input-bound 37% of the time: about 6 more vCPU in data_group would remove it"
@@ -48,7 +59,7 @@ def test_with_the_workers_that_are_asked_for_the_work_fits_into_the_computing(
     share: float, workers: int
 ) -> None:
     seen = replace(BOUND, wait=100 * share, workers=workers, vcpus=workers, batches=100 * workers)
-    more = find_bottleneck(seen, "g").more
+    more = find(seen).more
     assert more is not None
     assert (workers + more) * (1 - share) >= workers - 1e-9
     assert (workers + more - 1) * (1 - share) < workers + 1e-9 or more == 1
@@ -62,7 +73,7 @@ def test_for_waiting_workers_the_advice_is_more_workers_not_cpus() -> None:
 
 def test_workers_that_want_a_cpu_are_not_taken_for_waiting_ones() -> None:
     """What runs of ten workers is four, and of each second of theirs 0.4 s are work."""
-    crowded = find_bottleneck(replace(BOUND, cpu=0.38, starved=0.6), "data_group")
+    crowded = find(replace(BOUND, cpu=0.38, starved=0.6))
     assert crowded.more == 3  # 1000 batches of 0.4 s within 63 s take 6.3 CPUs
     assert crowded.text.endswith(
         "about 3 more vCPU in data_group would remove it; its workers wanted a CPU and had none "
@@ -118,14 +129,14 @@ def test_cpus_without_a_worker_are_used_first() -> None:
 def test_where_workers_are_not_what_is_short_no_number_of_them_is_advised(
     changes: dict[str, object], bound: Bound, part: str
 ) -> None:
-    found = find_bottleneck(replace(BOUND, **changes), "data_group")  # type: ignore[arg-type]  # of any type
+    found = find(replace(BOUND, **changes))  # type: ignore[arg-type]  # of any type
     assert (found.bound, found.more) == (bound, None)
     assert found.text.startswith("input-bound 37% of the time: ")
     assert part in found.text
 
 
 def test_for_a_job_without_waits_the_advice_is_fewer_workers() -> None:
-    found = find_bottleneck(IDLE, "data_group")
+    found = find(IDLE)
     assert (found.bound, found.more) == (Bound.NOTHING, -6)  # 300 / 99 workers, and a tenth more
     assert found.text == (
         "not input-bound (1.0% waiting for data): data_group was 30% busy; 6 fewer vCPU would do"
@@ -191,3 +202,10 @@ def test_the_first_batch_of_all_and_the_other_ranks_waits_are_left_out() -> None
 )
 def test_too_little_to_judge_by(ranks: dict[str, dict[str, float]]) -> None:
     assert observe(snapshot(**ranks)) is None
+
+
+def test_nothing_is_advised_where_next_to_nothing_is_computed() -> None:
+    """A loop that only reads would be told of thousands of workers."""
+    assert find_bottleneck(replace(BOUND, wait=99.95), "data_group") is None
+    assert find_bottleneck_in_process(total=100.0, wait=99.95, steps=50, ranks=2) is None
+    assert find(replace(BOUND, wait=94.0)).more is not None

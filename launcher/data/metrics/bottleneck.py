@@ -33,6 +33,9 @@ from launcher.data.metrics.observed import FEWEST_STEPS, SHORTEST, ObservedRates
 
 #: A job that waits for less than this share of the time is not input-bound.
 NEGLIGIBLE = 0.03
+#: A script that waits for more than this share of the time computes next to nothing: it measures
+#: its loader, and no number of workers is advised.
+_NOTHING_COMPUTED = 0.95
 #: Workers that are busy for this share of the time are saturated.
 _SATURATED = 0.75
 #: Workers that are blocked for this share of the time are limited by sending.
@@ -90,6 +93,8 @@ def find_bottleneck_in_process(
     if steps < FEWEST_STEPS or total < SHORTEST:
         return None
     share = round(wait / total, 4)
+    if share > _NOTHING_COMPUTED:
+        return None
     if share < NEGLIGIBLE:
         text = f"not input-bound ({share:.1%} waiting for data): a data group would not help"
         return Bottleneck(bound=Bound.NOTHING, wait_share=share, busy=share, more=0, text=text)
@@ -101,8 +106,13 @@ def find_bottleneck_in_process(
     return Bottleneck(bound=Bound.LOADING, wait_share=share, busy=share, more=more, text=text)
 
 
-def find_bottleneck(rates: ObservedRates, group: str) -> Bottleneck:
-    """Find the bottleneck. group: the name of the group that prepares data, for the text."""
+def find_bottleneck(rates: ObservedRates, group: str) -> Bottleneck | None:
+    """Find the bottleneck; None when the script computes next to nothing.
+
+    group: the name of the group that prepares data, for the text.
+    """
+    if rates.wait_share > _NOTHING_COMPUTED:
+        return None
     if rates.wait_share < NEGLIGIBLE:
         spare = rates.workers - max(1, math.ceil(rates.needed * _SPARE))
         cause = f"; {spare} fewer {_resource(rates, spare)} would do" if spare > 0 else ""

@@ -51,8 +51,10 @@ class Publisher:
         """Log the totals, and the bottleneck where there was enough to judge by."""
         snapshot = self._snapshot()
         self._log(snapshot, final=True)
-        if (rates := observe(snapshot)) is not None:
-            emit("data_verdict", **bottleneck.find_bottleneck(rates, self._group).fields())
+        rates = observe(snapshot)
+        found = bottleneck.find_bottleneck(rates, self._group) if rates is not None else None
+        if found is not None:
+            emit("data_verdict", **found.fields())
 
     @staticmethod
     def _log(snapshot: Snapshot, *, final: bool) -> None:
