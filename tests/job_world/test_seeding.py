@@ -8,7 +8,13 @@ import sys
 import numpy as np
 import pytest
 
-from launcher.data.order.seeding import preserve_random_states, sample_seed, seed_everything
+from launcher.data.order import generator_memory
+from launcher.data.order.seeding import (
+    RandomStates,
+    preserve_random_states,
+    sample_seed,
+    seed_everything,
+)
 
 
 def draws() -> tuple[object, ...]:
@@ -77,3 +83,66 @@ def test_states_are_as_they_were_found(fails: bool) -> None:
         except KeyError:
             assert fails
         assert draws() == expected
+
+
+# Copies of the generators' memory ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by_memory", [True, False], ids=["as memory", "as objects"])
+def test_states_come_back_with_all_that_they_hold(
+    by_memory: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words, places in them, and the normal deviates that both generators keep for later."""
+    if not by_memory:
+        monkeypatch.setattr(generator_memory, "_python_place", lambda: None)
+        monkeypatch.setattr(generator_memory, "_numpy_place", lambda: None)
+
+    def drawn() -> list[float]:
+        numbers = [random.gauss(0, 1), *np.random.standard_normal(3), random.random()]
+        return [*map(float, numbers), random.getrandbits(700), *np.random.bytes(3000)]
+
+    with preserve_random_states():
+        for before in range(5):
+            seed_everything(before)
+            random.gauss(0, 1)
+            np.random.standard_normal(2 * before + 1)
+            states = RandomStates.now()
+            expected = drawn()
+            seed_everything(99)
+            drawn()
+            states.restore()
+            assert drawn() == expected
+            assert RandomStates.now() != states
+
+
+def test_another_generator_that_a_dataset_sets_does_not_stay() -> None:
+    with preserve_random_states():
+        np.random.seed(3)
+        states = RandomStates.now()
+        expected = np.random.random(4).tolist()
+        states.restore()
+        with preserve_random_states():
+            np.random.set_bit_generator(np.random.PCG64(1))
+            np.random.random(5)
+        assert np.random.random(4).tolist() == expected
+    assert type(np.random.get_bit_generator()) is np.random.MT19937
+
+
+def test_a_scripts_own_kind_of_generator_is_kept() -> None:
+    with preserve_random_states():
+        before = np.random.get_bit_generator()
+        try:
+            np.random.set_bit_generator(np.random.PCG64(1))
+            states = RandomStates.now()
+            expected = np.random.random(4).tolist()
+            states.restore()
+            assert np.random.random(4).tolist() == expected
+        finally:
+            np.random.set_bit_generator(before)
+
+
+def test_the_memory_is_found_in_this_interpreter() -> None:
+    if sys.implementation.name != "cpython":
+        pytest.skip("the generators of other interpreters are asked")
+    assert generator_memory._python_offset() is not None
+    assert generator_memory._deviate_offset() is not None

@@ -158,6 +158,8 @@ class BatchPlan:
 
     def _positions(self, indices: range) -> list[int]:
         """Return the positions of the remaining samples with these indices."""
+        if not self.holes:
+            return list(range(self.position + indices.start, self.position + indices.stop))
         found, before = [], 0
         for start, stop in self.holes:
             inside = range(max(indices.start, before), min(indices.stop, before + stop - start))
@@ -166,7 +168,7 @@ class BatchPlan:
         beyond = range(max(indices.start, before), indices.stop)
         return found + [self.position + index - before for index in beyond]
 
-    @property
+    @functools.cached_property
     def order(self) -> sample_order.SampleOrder:
         """The epoch's order; raises DataError when the sampler gives a different one here."""
         spec = self.spec
