@@ -24,7 +24,7 @@ image_uri: 111122223333.dkr.ecr.eu-west-1.amazonaws.com/image:1
 role: arn:aws:iam::111122223333:role/Training
 output_path: s3://my-bucket/output
 """
-SCRIPT = "def train_set(): ...\n"
+SCRIPT = 'def train_set(): ...\nif __name__ == "__main__":\n    ...\n'
 UNPRICED = ("--set", "instance_groups.train_group.instance_type=ml.p4d.24xlarge")
 
 
