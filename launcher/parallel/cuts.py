@@ -10,7 +10,7 @@ from torch import fx
 
 from launcher.errors import ParallelError
 from launcher.parallel.graph import Trace
-from launcher.parallel.tracing.operations import Constant, Rebuild, Same, leaf
+from launcher.parallel.tracing.recorded_operations import Constant, Rebuild, Same, leaf
 
 #: The name of a module, and the number of its call.
 Call = tuple[str, int]

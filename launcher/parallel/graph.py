@@ -26,9 +26,9 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
-from launcher.parallel.tracing.operations import Same, flatten
 from launcher.parallel.tracing.preservation import preserved_tensors
 from launcher.parallel.tracing.python_state import PythonState, hooks
+from launcher.parallel.tracing.recorded_operations import Same, flatten
 from launcher.parallel.tracing.recorder import Recorder, Recording
 
 _MEND = "move that code into a module of its own, which then stays whole"
@@ -92,7 +92,7 @@ def _settled(
     try:
         try:
             return record(False)
-        except _Changed:
+        except _AttributesChanged:
             _call_once(model, arguments)
         return record(True)
     finally:
@@ -107,7 +107,7 @@ def _call_once(model: nn.Module, arguments: Mapping[str, object]) -> None:
         call()
 
 
-class _Changed(Exception):
+class _AttributesChanged(Exception):
     """A model whose code between modules has changed attributes."""
 
 
@@ -137,7 +137,7 @@ def _record(
     *,
     is_settled: bool,
 ) -> Recording:
-    """Record a call. Raises _Changed if it changes attributes, unless it was called before."""
+    """Record a call. Raises _AttributesChanged for a change of attributes, unless is_settled."""
     tensors, call = bind(model, arguments)
     with in_mode(model, training=training), torch.enable_grad(), preserved_random_state():
         try:
@@ -148,7 +148,7 @@ def _record(
             recorder = Recorder(model, whole=whole, opened=opened, exporting=False)
             reason = recorder.run(list(tensors.items()), call)
     if recorder.has_changed_attributes and not is_settled:
-        raise _Changed
+        raise _AttributesChanged
     if reason:
         raise ParallelError(
             f"the forward of {type(model).__name__} cannot be traced from module to module: "
@@ -200,7 +200,7 @@ def _check_model(model: nn.Module) -> None:
 
 def bind(
     model: nn.Module, arguments: Mapping[str, object]
-) -> tuple[dict[str, torch.Tensor], Callable[[], Any]]:
+) -> tuple[dict[str, torch.Tensor], Callable[[], object]]:
     """Return the tensors in a model's arguments, and its call. Raises ParallelError.
 
     The tensors are in the order of the forward's parameters. They have the names of the arguments;
@@ -273,19 +273,19 @@ def _differences(one: fx.Graph, other: fx.Graph) -> set[str]:
     return found
 
 
-def _by_module(graph: fx.Graph) -> dict[str, list[tuple[Any, ...]]]:
-    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+def _by_module(graph: fx.Graph) -> dict[str, list[tuple[object, ...]]]:
+    found: dict[str, list[tuple[object, ...]]] = defaultdict(list)
     for node in graph.nodes:
         found[_calling_module(node)].append(_look(node, defaultdict(int)))
     return found
 
 
-def _looks(graph: fx.Graph) -> list[tuple[Any, ...]]:
+def _looks(graph: fx.Graph) -> list[tuple[object, ...]]:
     numbers = {node: number for number, node in enumerate(graph.nodes)}
     return [_look(node, numbers) for node in graph.nodes]
 
 
-def _look(node: fx.Node, numbers: Mapping[fx.Node, int]) -> tuple[Any, ...]:
+def _look(node: fx.Node, numbers: Mapping[fx.Node, int]) -> tuple[object, ...]:
     arguments = fx.node.map_arg((node.args, node.kwargs), lambda each: f"%{numbers[each]}")
     return node.op, node.target, repr(arguments)
 
@@ -348,15 +348,15 @@ def caches_off(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         for config in switched:
-            config.use_cache = True
+            vars(config)["use_cache"] = True
 
 
-def turn_caches_off(model: nn.Module) -> list[Any]:
+def turn_caches_off(model: nn.Module) -> list[object]:
     """Switch off the caches for generation, which no training needs; return the configurations."""
     configs = {id(each): each for m in model.modules() if (each := vars(m).get("config"))}
     found = [each for each in configs.values() if getattr(each, "use_cache", False) is True]
     for config in found:
-        config.use_cache = False
+        vars(config)["use_cache"] = False
     return found
 
 

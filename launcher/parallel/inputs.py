@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import nn
@@ -12,7 +11,7 @@ from torch.utils._pytree import tree_map_only
 
 from launcher.errors import ParallelError
 from launcher.parallel.graph import order_arguments
-from launcher.parallel.tracing.operations import flatten
+from launcher.parallel.tracing.recorded_operations import flatten
 
 
 class Inputs:
@@ -22,7 +21,9 @@ class Inputs:
         self._example = order_arguments(model, example)
         self.names = list(self._example)
 
-    def named(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    def named(
+        self, arguments: tuple[object, ...], named: Mapping[str, object]
+    ) -> dict[str, object]:
         """Return the arguments of a batch by name; those without tensors may be left out.
 
         Raises ParallelError for unknown or missing ones, and for values that are not tensors and
@@ -44,11 +45,11 @@ class Inputs:
         given |= named
         return {name: self._checked(name, like, given) for name, like in self._example.items()}
 
-    def tensors(self, named: Mapping[str, Any]) -> list[torch.Tensor]:
+    def tensors(self, named: Mapping[str, object]) -> list[torch.Tensor]:
         """Return the tensors in such arguments, in the order of the first stage."""
         return [leaf for leaf in flatten(dict(named))[0] if isinstance(leaf, torch.Tensor)]
 
-    def _checked(self, name: str, like: object, given: Mapping[str, Any]) -> Any:
+    def _checked(self, name: str, like: object, given: Mapping[str, object]) -> object:
         constants = _constants(like)
         if name not in given:
             if any(isinstance(leaf, torch.Tensor) for leaf in flatten(like)[0]):

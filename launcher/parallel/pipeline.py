@@ -123,7 +123,7 @@ class Pipeline:
         """Set train or eval mode."""
         self.module.train(mode)
 
-    def expect(self, *arguments: Any, **named: Any) -> None:
+    def expect(self, *arguments: object, **named: object) -> None:
         """Expect microbatches of the shapes of these arguments from now on.
 
         All ranks of a replica call it, before a batch of another size or length. For new shapes the
@@ -162,11 +162,11 @@ class Pipeline:
 
     def step(
         self,
-        *arguments: Any,
+        *arguments: object,
         target: object = None,
         is_last: bool = True,
         scaler: GradScaler | None = None,
-        **named: Any,
+        **named: object,
     ) -> torch.Tensor:
         """Run the forward and backward pass of a batch, in microbatches; add to the gradients.
 
@@ -189,7 +189,7 @@ class Pipeline:
             self._loss.divide(self.parameters(), self._world)
         return self._broadcast_loss()
 
-    def evaluate(self, *arguments: Any, target: object = None, **named: Any) -> torch.Tensor:
+    def evaluate(self, *arguments: object, target: object = None, **named: object) -> torch.Tensor:
         """Return the mean loss of a batch, on all ranks of this replica, without gradients.
 
         Arguments as for `step`. Modules are in the mode that `train` has set.
@@ -245,7 +245,9 @@ class Pipeline:
             earlier=stage.drawing,
         )
 
-    def _split(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> list[torch.Tensor]:
+    def _split(
+        self, arguments: tuple[object, ...], named: Mapping[str, object]
+    ) -> list[torch.Tensor]:
         """Return the tensors of a batch, which can be split into microbatches; none elsewhere."""
         if not self.is_first:
             return []

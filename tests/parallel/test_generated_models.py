@@ -259,7 +259,7 @@ REASONS: list[str] = []
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_two_hundred_models_are_exact_or_refused() -> None:
     @settings(_ANY, max_examples=200)
     @given(models(), st.integers(0, 1000))

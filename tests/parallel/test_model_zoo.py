@@ -26,10 +26,11 @@ from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.randomness import Randomness
 from launcher.parallel.stages import cut
 
-STEPS, MANY = 5, 2
+STEPS = 5
 """
 _LEARNING = """
-world = parallel.init(pipeline={stages}, microbatches=MANY)
+MANY = {stages}
+world = parallel.init(pipeline=MANY, microbatches=MANY)
 
 def loss(output, target):
     found = getattr(output, "loss", None)

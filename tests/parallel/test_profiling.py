@@ -277,14 +277,12 @@ class Split(nn.Module):
         return [x[:, :3], x[:, 3:]]
 
 
-def test_there_is_no_cut_that_would_send_what_is_no_tensor() -> None:
+def test_a_list_of_tensors_is_taken_apart_before_a_cut() -> None:
     example = {"x": torch.ones(2, 6), "scale": 3}
-    # Before split: what it takes is a tensor. After it, its list is needed until layers.2 is done.
-    assert boundaries(Sized(), example) == ["split", "layers.3"]
-    for name in ("split", "layers.3"):
-        assert len(cut(Sized(), [name], example)) == 2
-    with pytest.raises(ParallelError, match="only single tensors are sent from stage to stage"):
-        cut(Sized(), ["layers.1"], example)
+    assert boundaries(Sized(), example) == ["split", "layers.1", "layers.2", "layers.3"]
+    for name in ("split", "layers.1", "layers.2", "layers.3"):
+        first, last = cut(Sized(), [name], example)
+        assert all(each.like.ndim == 2 for each in (*first.outputs, *last.inputs))
 
 
 def test_no_stage_begins_in_a_module_that_is_called_twice() -> None:

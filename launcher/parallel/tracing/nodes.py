@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import fx, nn
 
-from launcher.parallel.tracing.operations import CONSTANTS, Constant, Rebuild, flatten, leaf
 from launcher.parallel.tracing.python_state import PythonState
+from launcher.parallel.tracing.recorded_operations import (
+    CONSTANTS,
+    Constant,
+    Rebuild,
+    flatten,
+    leaf,
+)
 from launcher.parallel.tracing.writes import place
 
 #: Types of arguments, beside constants, that a graph holds as they are.
@@ -27,6 +33,13 @@ class Mark(NamedTuple):
 
     nodes: int
     bindings: int
+
+
+class Taken(NamedTuple):
+    """The arguments of a call, with nodes in place of tensors."""
+
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
 
 
 class NodeTable:
@@ -55,9 +68,13 @@ class NodeTable:
         self._journal: list[tuple[int, fx.Node | None]] = []
         self._uniform: set[int] = set()
 
-    def add(self, node: fx.Node, value: Any, call: int | None = None) -> None:
+    def add(self, node: fx.Node, value: object, call: int | None = None) -> None:
         """Make a node the source of a value and of the tensors in it. call: of a module."""
-        self._keep(node, value, call)
+        self.keep(node, value, call)
+        self.bind_parts(node, value)
+
+    def bind_parts(self, node: fx.Node, value: object) -> None:
+        """Make a node the source of the tensors in its value."""
         if isinstance(value, torch.Tensor):
             self.bind(value, node)
             return
@@ -65,7 +82,7 @@ class NodeTable:
         for number, each in enumerate(leaves):
             if isinstance(each, torch.Tensor):
                 part = self.graph.call_function(leaf, (node, number))
-                self._keep(part, each)
+                self.keep(part, each)
                 self.bind(each, part)
 
     def bind(self, tensor: torch.Tensor, node: fx.Node) -> None:
@@ -100,7 +117,12 @@ class NodeTable:
             self.graph.erase_node(node)
         del self._order[mark.nodes :]
 
-    def argument(self, value: Any, *, is_output: bool = False) -> Any:
+    def taken(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Taken:
+        """Return the arguments of a call with nodes in place of tensors. Raises Unknown."""
+        named = {name: self.argument(each) for name, each in kwargs.items()}
+        return Taken(tuple(map(self.argument, args)), named)
+
+    def argument(self, value: Any, *, is_output: bool = False) -> object:
         """Return an argument with nodes in place of tensors. Raises Unknown."""
         if isinstance(value, torch.Tensor):
             return self._source(value)
@@ -117,7 +139,7 @@ class NodeTable:
             return value.item()
         return value if isinstance(value, _FIXED) else self._structure(value, is_output)
 
-    def _structure(self, value: Any, is_output: bool) -> fx.Node:
+    def _structure(self, value: object, is_output: bool) -> fx.Node:
         """Return a node that makes a structure of a class of its own."""
         leaves, spec = flatten(value)
         is_data = isinstance(value, (tuple, list, dict)) or dataclasses.is_dataclass(value)
@@ -125,7 +147,7 @@ class NodeTable:
             raise Unknown(f"a {type(value).__name__}")
         nodes = tuple(self.argument(each) for each in leaves)
         node = self.graph.call_function(Rebuild(spec), nodes)
-        self._keep(node, value)
+        self.keep(node, value)
         return node
 
     def _source(self, tensor: torch.Tensor) -> fx.Node:
@@ -144,12 +166,13 @@ class NodeTable:
                 "a tensor that cannot be followed (made by code that is not torch's, or kept from "
                 "another call)"
             )
-        self._keep(node, tensor)
+        self.keep(node, tensor)
         if not isinstance(tensor, nn.Parameter):  # stages have copies of parameters, not of buffers
             self.bind(tensor, node)
         return node
 
-    def _keep(self, node: fx.Node, value: Any, call: int | None = None) -> None:
+    def keep(self, node: fx.Node, value: object, call: int | None = None) -> None:
+        """Add a node with its value. call: of a module."""
         stack = self._stack()
         node.meta["calls"] = stack if call is None else (*stack, (str(node.target), call))
         self._order.append(node)

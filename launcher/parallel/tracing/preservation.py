@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -50,7 +49,7 @@ def preserved_tensors(
             buffer.data.copy_(was)
 
 
-def random_state() -> tuple[Any, ...]:
+def random_state() -> tuple[object, ...]:
     """Return the states of Python's, numpy's and torch's generators."""
     name, words, *rest = np.random.get_state()
     with no_dispatch():  # a real tensor, not a fake one

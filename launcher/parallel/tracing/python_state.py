@@ -6,7 +6,7 @@ import functools
 import random
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +59,7 @@ class PythonState:
             if name != "_modules" or self._with_children:
                 self._value(value, 0)
 
-    def _value(self, value: Any, depth: int) -> None:
+    def _value(self, value: object, depth: int) -> None:
         if isinstance(value, (*_ATOMS, type, types.ModuleType)) or depth > 4 * _DEPTH:
             return
         if isinstance(value, torch.Tensor):
@@ -68,8 +68,8 @@ class PythonState:
         elif isinstance(value, nn.Module):
             if self._with_children:
                 self._module(value)
-        elif type(value) in _CONTAINERS:  # others may do more than hold what they are given
-            self._container(value, depth)
+        elif isinstance(value, Collection) and type(value) in _CONTAINERS:
+            self._container(value, depth)  # others may do more than hold what they are given
         elif isinstance(value, tuple):
             self._container(tuple(value), depth)
         elif not self._is_new(value):
@@ -89,19 +89,20 @@ class PythonState:
         elif isinstance(getattr(value, "__dict__", None), dict) and not _is_foreign(value):
             self._value(vars(value), depth + 4)
 
-    def _container(self, value: Any, depth: int) -> None:
+    def _container(self, value: Collection[object], depth: int) -> None:
         if not self._is_new(value):
             return
+        entries: Iterable[object] = value.values() if isinstance(value, dict) else value
         if isinstance(value, dict):
             self._add(value, dict, functools.partial(_refill_dict, value))
         elif isinstance(value, (list, deque)):
             self._add(value, list, functools.partial(_refill, value, value.extend))
         elif isinstance(value, set):
             self._add(value, set, functools.partial(_refill, value, value.update))
-        for each in list(value.values() if isinstance(value, dict) else value):
+        for each in list(entries):
             self._value(each, depth + 1)
 
-    def _function(self, function: Any, depth: int) -> None:
+    def _function(self, function: object, depth: int) -> None:
         """Add the closure of a function, and the globals that are numbers or containers."""
         function = getattr(function, "__func__", function)
         if not isinstance(function, types.FunctionType) or _is_foreign(function):
@@ -153,16 +154,16 @@ class _Cell:
         )
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(one: object, other: object) -> bool:
     if one is other:
         return True
     if type(one) is not type(other):
         return False
-    if isinstance(one, dict):
+    if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_is_same_item(one[k], other[k]) for k in one)
-    if isinstance(one, (list, tuple)):
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(_is_same_item, one, other))
-    if isinstance(one, np.ndarray):
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return np.array_equal(one, other)
     if isinstance(one, torch.Tensor):
         return bool(torch.equal(one, other))
@@ -186,7 +187,7 @@ def _is_same_item(one: object, other: object) -> bool:
     return isinstance(one, _ATOMS) and one == other
 
 
-def _refill_dict(value: dict[Any, Any], before: dict[Any, Any]) -> None:
+def _refill_dict(value: dict[object, object], before: dict[object, object]) -> None:
     value.clear()
     value.update(before)
 
@@ -218,7 +219,7 @@ def _closure(cell: types.CellType) -> _Cell:
     )
 
 
-def _variable(namespace: dict[str, Any], name: str) -> _Cell:
+def _variable(namespace: dict[str, object], name: str) -> _Cell:
     return _Cell(
         before=namespace[name],
         read=functools.partial(namespace.get, name),
@@ -241,7 +242,7 @@ def _is_foreign(value: object) -> bool:
     return room in {"torch", "threading", "logging", "queue", "concurrent", "multiprocessing"}
 
 
-def hooks(module: nn.Module) -> Iterator[Any]:
+def hooks(module: nn.Module) -> Iterator[object]:
     """Yield the hooks of a module that run in training, or when it is saved."""
     for name in _HOOKS:
         yield from (getattr(module, name, None) or {}).values()

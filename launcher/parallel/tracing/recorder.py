@@ -20,8 +20,10 @@ import torch
 from torch import fx, nn
 from torch.overrides import TorchFunctionMode
 
-from launcher.parallel.tracing.nodes import Mark, NodeTable, Unknown
-from launcher.parallel.tracing.operations import (
+from launcher.parallel.tracing.nodes import Mark, NodeTable, Taken, Unknown
+from launcher.parallel.tracing.preservation import preserved_state, random_state
+from launcher.parallel.tracing.python_state import PythonState, hooks
+from launcher.parallel.tracing.recorded_operations import (
     CONSTANTS,
     Applied,
     Attribute,
@@ -30,8 +32,6 @@ from launcher.parallel.tracing.operations import (
     Same,
     flatten,
 )
-from launcher.parallel.tracing.preservation import preserved_state, random_state
-from launcher.parallel.tracing.python_state import PythonState, hooks
 from launcher.parallel.tracing.writes import Observation, Seen
 
 #: Methods that give Python the values of a tensor without an operation that says so.
@@ -40,6 +40,7 @@ _ESCAPES = {
     *("__contains__", "__set__", "register_hook", "register_post_accumulate_grad_hook", "set_"),
     *("backward", "retain_grad", "__setstate__", "__reduce_ex__", "__deepcopy__"),
 }
+_NOTHING = Taken((), {})
 _BY_VALUE = "depends on the values of tensors"
 _DRAWS = "draws random numbers"
 _TORCH = Path(torch.__file__).parent
@@ -58,7 +59,7 @@ class _Frame:
     module: nn.Module
     path: str
     call: int
-    taken: tuple[Any, Any]
+    taken: Taken
     is_whole: bool
     before: PythonState
     seen: Seen
@@ -116,7 +117,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
 
     # The whole call -------------------------------------------------------------------------
 
-    def run(self, arguments: Sequence[tuple[str, torch.Tensor]], call: Callable[[], Any]) -> str:
+    def run(self, arguments: Sequence[tuple[str, torch.Tensor]], call: Callable[[], object]) -> str:
         """Record a call; return why it cannot be recorded, or "". The model's state is restored.
 
         arguments: the tensors that the call passes to the model, with a name for each.
@@ -152,8 +153,12 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
     # Functions of torch ---------------------------------------------------------------------
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
         """Run a function, and record it unless it runs inside a module that is whole."""
         given = kwargs or {}
         if self._is_off:
@@ -165,9 +170,9 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
             self._fail(_BY_VALUE if name[:2] in ("to", "nu", "__") else f"calls Tensor.{name}")
             return func(*args, **given)
         if func is torch.rand and not any(args) and not given.get("out"):
-            return self._draw_uniform(func, args, given)
+            return self._draw_uniform(args, given)
         try:
-            taken = self._nodes.argument(tuple(args)), self._nodes.argument(dict(given))
+            taken = self._nodes.taken(args, given)
         except Unknown as unknown:
             if self._is_decided(name, args):
                 return self._decide(func, args)
@@ -178,7 +183,9 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         self._keep_function(func, taken, result, seen)
         return result
 
-    def _keep_function(self, func: Any, taken: tuple[Any, Any], result: Any, seen: Seen) -> None:
+    def _keep_function(
+        self, func: Callable[..., object], taken: Taken, result: object, seen: Seen
+    ) -> None:
         """Record a function that has run. seen: what was seen before."""
         now = self._observation.now()
         if now.draws > seen.draws:
@@ -206,15 +213,15 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
             node.meta["writes"] = now.writes > seen.writes
             self._nodes.add(node, result)
 
-    def _draw_uniform(self, func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    def _draw_uniform(self, args: tuple[object, ...], kwargs: dict[str, object]) -> torch.Tensor:
         """Draw a number from [0, 1) that may only be compared with its bounds (no layer drop)."""
         self._look_for_draws()
-        drawn: torch.Tensor = func(*args, **kwargs)
+        drawn: torch.Tensor = torch.rand(*args, **kwargs)
         self._random = random_state()
         self._nodes.add_uniform(drawn)
         return drawn
 
-    def _is_decided(self, name: str, args: Sequence[Any]) -> bool:
+    def _is_decided(self, name: str, args: Sequence[object]) -> bool:
         """Return whether a comparison of a drawn number has the same outcome for all of them."""
         if name == "__bool__":
             return id(args[0]) in self._decided
@@ -224,7 +231,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         low, high = bounds
         return isinstance(args[1], (int, float)) and not low < args[1] < high
 
-    def _decide(self, func: Any, args: Any) -> Any:
+    def _decide(self, func: Callable[..., object], args: tuple[object, ...]) -> object:
         result = func(*args)
         if isinstance(result, torch.Tensor):
             self._decided[id(result)] = result
@@ -232,7 +239,13 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
 
     # Calls of modules -----------------------------------------------------------------------
 
-    def call(self, original: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def call(
+        self,
+        original: Callable[..., object],
+        module: nn.Module,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:
         """Run a module and record it, or whatever it does."""
         path = self._paths.get(id(module))
         if self._is_off or not path or self._frames[-1].module is module:
@@ -257,10 +270,12 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
                 self._keep_call(frame, output)
         return output
 
-    def _enter(self, module: nn.Module, path: str, args: Any, kwargs: Any) -> _Frame | None:
+    def _enter(
+        self, module: nn.Module, path: str, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> _Frame | None:
         """Return the frame of a call that begins, or None if it cannot be recorded."""
         try:
-            taken = self._nodes.argument(tuple(args)), self._nodes.argument(dict(kwargs))
+            taken = self._nodes.taken(args, kwargs)
         except Unknown as unknown:
             self._fail(f"passes {unknown} to {path}")
             return None
@@ -282,7 +297,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
             self._is_busy = False
 
     def _frame(
-        self, module: nn.Module, path: str, taken: Any = ((), {}), *, is_whole: bool = False
+        self, module: nn.Module, path: str, taken: Taken = _NOTHING, *, is_whole: bool = False
     ) -> _Frame:
         call = self._calls[path]
         self._calls[path] += 1
@@ -302,7 +317,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         while self._frames[-1] is not frame:
             self._frames.pop()
 
-    def _keep_call(self, frame: _Frame, output: Any) -> None:
+    def _keep_call(self, frame: _Frame, output: object) -> None:
         """Record a module as one call, instead of whatever was recorded inside."""
         if frame.reason is not None:
             self.recording.reasons[frame.path] = frame.reason
@@ -310,17 +325,18 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         node = self._graph.call_module(frame.path, *frame.taken)
         leaves, _ = flatten(output)
         node.meta["writes"] = self._has_written(frame)
-        self._nodes.add(node, output, frame.call)
-        others = [each for each in leaves if not isinstance(each, torch.Tensor)]
-        if strange := [each for each in others if not isinstance(each, CONSTANTS)]:
+        self._nodes.keep(node, output, frame.call)
+        is_dynamic = self._observation.dynamic > frame.seen.dynamic
+        if is_dynamic or not isinstance(output, torch.Tensor):
+            same = Same(frame.path, leaves, with_shapes=is_dynamic)
+            self._nodes.keep(self._graph.call_function(same, (node,)), None)
+        self._nodes.bind_parts(node, output)
+        strange = [x for x in leaves if not isinstance(x, (torch.Tensor, *CONSTANTS))]
+        if strange:
             self._fail(
                 f"calls {frame.path}, which returns a {type(strange[0]).__name__}: return tensors, "
                 "or set use_cache=False if it is a cache"
             )
-        is_dynamic = self._observation.dynamic > frame.seen.dynamic
-        if is_dynamic or any(each is not None for each in others):
-            same = Same(frame.path, leaves, with_shapes=is_dynamic)
-            self._nodes.add(self._graph.call_function(same, (node,)), None)
 
     def _has_written(self, frame: _Frame) -> bool:
         """Return whether the call that has just run wrote to a tensor that was passed to it."""
@@ -395,18 +411,20 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
                 type.__setattr__(each, "__call__", original)
             torch.autograd.Function.apply = apply
 
-    def _intercepted(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def _intercepted(self, original: Callable[..., object]) -> Callable[..., object]:
+        def call(module: nn.Module, *args: object, **kwargs: object) -> object:
             return self.call(original, module, args, kwargs)
 
         return call
 
-    def _applied(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def apply(function: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
+    def _applied(self, original: Callable[..., object]) -> Callable[..., object]:
+        def apply(
+            function: type[torch.autograd.Function], *args: object, **kwargs: object
+        ) -> object:
             if self._is_off:
                 return original(function, *args, **kwargs)
             try:
-                taken = self._nodes.argument(tuple(args)), self._nodes.argument(dict(kwargs))
+                taken = self._nodes.taken(args, kwargs)
             except Unknown as unknown:
                 self._fail(f"passes {unknown} to {function.__name__}.apply")
                 return original(function, *args, **kwargs)
@@ -429,12 +447,13 @@ def _is_closed(frame: _Frame) -> bool:
     return frame.is_whole or frame.reason is not None
 
 
-def _target(func: Any, modes: Modes | None) -> Callable[..., Any]:
+def _target(func: Callable[..., object], modes: Modes | None) -> Callable[..., object]:
     """Return what a node calls for a function of torch."""
+    owner = getattr(func, "__self__", None)
     if func.__name__ == "__get__":
-        return Attribute(func.__self__.__name__)
-    if func.__name__ == "apply" and isinstance(func.__self__, type):
-        return Applied(func.__self__)
+        return Attribute(str(getattr(owner, "__name__", "")))
+    if func.__name__ == "apply" and isinstance(owner, type):
+        return Applied(owner)
     return Operation(func, modes)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -40,7 +41,13 @@ class Observation(TorchDispatchMode):  # type: ignore[misc] # torch types it as 
         #: The storages that were written to, in order.
         self.written: list[int] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
         given = kwargs or {}
         self.reads += torch.Tag.data_dependent_output in func.tags
         self.dynamic += _is_dynamic(func, args)
@@ -77,7 +84,9 @@ def place(tensor: torch.Tensor) -> int:
         return -id(tensor)
 
 
-def _written(func: Any, args: Any, kwargs: Any) -> Iterable[torch.Tensor]:
+def _written(
+    func: OpOverload, args: tuple[object, ...], kwargs: dict[str, object]
+) -> Iterable[torch.Tensor]:
     arguments = func._schema.arguments
     if func._schema.is_mutable:
         for number, argument in enumerate(arguments):
@@ -92,13 +101,14 @@ def _written(func: Any, args: Any, kwargs: Any) -> Iterable[torch.Tensor]:
             )
 
 
-def _is_batch_norm(func: Any) -> bool:
+def _is_batch_norm(func: OpOverload) -> bool:
     name = str(func._schema.name)
     return "batch_norm" in name and "backward" not in name
 
 
-def _is_dynamic(func: Any, args: Any) -> bool:
+def _is_dynamic(func: OpOverload, args: tuple[object, ...]) -> bool:
     """Return whether the shape of an operation's output depends on the values of tensors."""
     if func.overloadpacket is torch.ops.aten.index:  # by whole numbers it does not
-        return any(each.dtype in (torch.bool, torch.uint8) for each in args[1] if each is not None)
+        indices = [each for each in tree_leaves(args[1]) if isinstance(each, torch.Tensor)]
+        return any(each.dtype in (torch.bool, torch.uint8) for each in indices)
     return torch.Tag.dynamic_output_shape in func.tags

@@ -1,11 +1,10 @@
-"""What the nodes of a traced graph call, besides modules."""
+"""The callables that the nodes of a traced graph call, besides modules."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -64,12 +63,12 @@ _DEVICES = ("cpu", "cuda")
 class Operation(Target):
     """A function of torch or method of a tensor. modes: set for it, if not those around it."""
 
-    def __init__(self, function: Callable[..., Any], modes: Modes | None = None) -> None:
+    def __init__(self, function: Callable[..., object], modes: Modes | None = None) -> None:
         super().__init__(getattr(function, "__name__", type(function).__name__))
         self.function = function
         self.modes = modes
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         """Call the function."""
         if self.modes is None:
             return self.function(*args, **kwargs)
@@ -94,7 +93,7 @@ class Applied(Target):
         super().__init__(function.__name__)
         self._function = function
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         """Apply the function."""
         return self._function.apply(*args, **kwargs)
 
@@ -112,7 +111,7 @@ class Attribute(Target):
         super().__init__(name)
         self.attribute = name
 
-    def __call__(self, tensor: torch.Tensor) -> Any:
+    def __call__(self, tensor: torch.Tensor) -> object:
         """Return the attribute."""
         return getattr(tensor, self.attribute)
 
@@ -141,7 +140,7 @@ class Constant(Target):
         return id(self.tensor)
 
 
-def leaf(value: object, number: int) -> Any:
+def leaf(value: object, number: int) -> object:
     """Return a leaf of a structure, in the order of torch's pytrees."""
     return tree_leaves(value)[number]
 
@@ -188,7 +187,7 @@ class Rebuild(Target):
         super().__init__("rebuild")
         self._spec = spec
 
-    def __call__(self, *leaves: Any) -> Any:
+    def __call__(self, *leaves: object) -> object:
         """Return the structure."""
         return tree_unflatten(list(leaves), self._spec)
 
@@ -199,7 +198,7 @@ class Rebuild(Target):
         return hash(self._spec.num_leaves)
 
 
-def flatten(value: object) -> tuple[list[Any], TreeSpec]:
+def flatten(value: object) -> tuple[list[object], TreeSpec]:
     """Return the leaves of a structure; dataclasses are structures too."""
     leaves, spec = tree_flatten(value)
     new = {type(each) for each in leaves if dataclasses.is_dataclass(each) and _holds(each)}
