@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hosts import Hosts
+from hosts import Host, Hosts
 from waiting import wait_until
 
-from launcher.shared import JobDocument, Launch, Lifetime, Role, ScriptPart, TrainerPart
+from launcher.shared import JobDocument, Launch, Lifetime, Ready, Role, ScriptPart, TrainerPart
 
 MakeJob = Callable[..., Hosts]
+SLOW = pytest.mark.slow
 
 #: Prints what AWS's scripts look at.
 SHOW = """
@@ -49,6 +53,7 @@ def make_job(tmp_path: Path) -> Iterator[MakeJob]:
         leading: str = "dnn_group",
         processes: int = 1,
         lifetime: Lifetime = Lifetime.OWN,
+        ready: Ready | None = None,
         **options: object,
     ) -> Hosts:
         document = JobDocument(
@@ -60,7 +65,7 @@ def make_job(tmp_path: Path) -> Iterator[MakeJob]:
                 group=leading,
             ),
             scripts={
-                "data_group": ScriptPart(lifetime=lifetime, dollars_per_hour=0.25),
+                "data_group": ScriptPart(lifetime=lifetime, ready=ready, dollars_per_hour=0.25),
                 "dnn_group": ScriptPart(),
             },
             start_timeout=60.0,
@@ -99,6 +104,34 @@ def test_the_script_runs_once_on_every_host_with_its_arguments(make_job: MakeJob
         assert each["distribution_hosts"] == []
         assert each["master_hostname"] == "algo-1"
         assert each["is_master"] == (each["SM_CURRENT_HOST"] == "algo-1")
+
+
+def test_a_script_reads_the_toolkits_environment(make_job: MakeJob) -> None:
+    """The toolkit itself where it is installed, else what stands in for it; in its children too."""
+    show = """
+import json, os, subprocess, sys
+import sagemaker_training.environment
+from sagemaker_training import environment
+from sagemaker_training.environment import Environment
+env = Environment()
+assert isinstance(env, environment.Environment)
+if "child" not in sys.argv:
+    sys.exit(subprocess.run(["python", __file__, "child"]).returncode)
+told = json.loads(os.environ["SM_TRAINING_ENV"])
+names = ("hosts", "is_hetero", "current_instance_group", "instance_groups_dict", "is_master")
+print("FOUND", json.dumps({name: [getattr(env, name), env[name], told[name]] for name in names}))
+try:
+    print(env.is_the_best)
+except AttributeError:
+    print("no such property", env.to_cmd_args(), env.to_env_vars()["SM_CURRENT_HOST"])
+"""
+    hosts = make_job(show, hyperparameters={"epochs": 3})
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    for values in (value for report in found(hosts) for value in report.values()):
+        assert values == [values[0]] * 3
+    for host in ("algo-1", "algo-2"):
+        assert f"no such property ['--epochs', '3'] {host}" in hosts[host].output
 
 
 def test_torchrun_starts_ranks_on_its_group_and_plain_python_elsewhere(make_job: MakeJob) -> None:
@@ -189,14 +222,109 @@ def test_a_helper_group_may_end_itself_before_training(
     assert set(hosts.wait().values()) == {0}, hosts.output()
 
 
-def test_a_killed_host_fails_the_job(make_job: MakeJob) -> None:
-    hosts = make_job(PATIENT.format(group="dnn_group", ending="pass") + "time.sleep(1000)")
+RUN_ON = "import time\nprint('running', flush=True)\ntime.sleep(1000)"
+
+
+def start_all(hosts: Hosts) -> Hosts:
+    """Start a job, and wait until its leader knows of every running host."""
     hosts.start()
     wait_until(lambda: all("running" in host.output for host in hosts.hosts.values()))
-    wait_until(lambda: len(hosts["algo-2"].events("host_joined")) == 2)
-    hosts.kill("algo-1")
-    assert hosts["algo-2"].wait(30) == 1
-    assert 'origin="host algo-1 (data_group): the host died"' in hosts["algo-2"].output
+    leader = next(host for host in hosts.hosts.values() if host.events("host_joined"))
+    wait_until(lambda: len(leader.events("host_joined")) == len(hosts.hosts))
+    return hosts
+
+
+def script_of(host: Host) -> int:
+    """The process of a host's script."""
+    (event,) = host.events("script_started")
+    return int(str(event["pid"]))
+
+
+@pytest.mark.parametrize(
+    ("victim", "lifetime"),
+    [
+        pytest.param("algo-1", Lifetime.OWN, id="data host"),
+        pytest.param("algo-1", Lifetime.TRAIN, id="helper"),
+        pytest.param("algo-2", Lifetime.TRAIN, id="trainer beside a helper"),
+        pytest.param("algo-2", Lifetime.OWN, id="trainer", marks=SLOW),
+    ],
+)
+def test_a_killed_script_fails_the_job(make_job: MakeJob, victim: str, lifetime: Lifetime) -> None:
+    hosts = start_all(make_job(RUN_ON, lifetime=lifetime))
+    os.kill(script_of(hosts[victim]), signal.SIGKILL)
+    (other,) = hosts.hosts.keys() - {victim}
+    # a helper that is ended with training has not failed
+    is_helper = other == "algo-1" and lifetime is Lifetime.TRAIN
+    assert hosts.wait(60) == {victim: 1, other: 0 if is_helper else 1}, hosts.output()
+    group = {"algo-1": "data_group", "algo-2": "dnn_group"}[victim]
+    reason = f"host {victim} ({group}): the script ended before training did: killed by SIGKILL"
+    assert (hosts[victim].failure or "").startswith(reason)
+    assert hosts[other].failure is None
+    assert hosts.processes() == []
+
+
+@pytest.mark.parametrize("victim", ["algo-1", "algo-2"], ids=["data host", "leader"])
+def test_a_killed_host_fails_the_job(make_job: MakeJob, victim: str) -> None:
+    hosts = start_all(make_job(RUN_ON))
+    hosts.kill(victim)
+    (other,) = hosts.hosts.keys() - {victim}
+    assert hosts[other].wait(60) == 1
+    assert "the host died" in hosts[other].output or "leader" in hosts[other].output
+    assert hosts.processes() == []
+
+
+@pytest.mark.parametrize("lifetime", [Lifetime.TRAIN, pytest.param(Lifetime.OWN, marks=SLOW)])
+@pytest.mark.parametrize(
+    ("ending", "says"),
+    [
+        pytest.param("sys.exit()", "ended before it was ready: exit code 0", id="with 0"),
+        pytest.param("os._exit(4)", "ended before it was ready: exit code 4", id="with 4"),
+        pytest.param("time.sleep(1000)", "was not ready within 1 s: it", id="never"),
+    ],
+)
+def test_a_helper_that_is_never_ready_fails_the_job(
+    make_job: MakeJob, ending: str, says: str, lifetime: Lifetime
+) -> None:
+    script = PATIENT.format(group="dnn_group", ending="pass") + ending
+    ready = Ready(file="never", timeout=1 if "within 1 s" in says else 60)
+    hosts = make_job(script, lifetime=lifetime, ready=ready)
+    hosts.start()
+    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}, hosts.output()
+    assert (hosts["algo-1"].failure or "").startswith(
+        f"host algo-1 (data_group): the script {says}"
+    )
+    assert hosts["algo-2"].events("script_started") == []  # it waits for its helpers
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "codes"), [(Lifetime.OWN, {1}), (Lifetime.TRAIN, {0})], ids=["own", "train"]
+)
+def test_a_helper_that_fails_after_training(
+    make_job: MakeJob, lifetime: Lifetime, codes: set[int]
+) -> None:
+    """With a life of its own, its exit counts; else it is ended, however it takes that."""
+    script = (
+        "import signal\nsignal.signal(signal.SIGTERM, lambda *_: os._exit(9))\n"
+        + PATIENT.format(group="data_group", ending="os._exit(5)")
+    )
+    script = "import os\n" + script
+    hosts = make_job(script, lifetime=lifetime)
+    hosts.start()
+    wait_until(lambda: hosts["algo-2"].events("script_ended"))
+    finish(hosts, "algo-1")
+    assert set(hosts.wait(60).values()) == codes, hosts.output()
+    failure = hosts["algo-1"].failure
+    assert (failure is None) == (lifetime is Lifetime.TRAIN)
+    assert "exit code 5" in (failure or "exit code 5")
+
+
+def test_what_a_script_leaves_behind_ends_with_the_job(make_job: MakeJob) -> None:
+    hosts = make_job(
+        "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)"
+    )
+    hosts.start()
+    assert set(hosts.wait(60).values()) == {0}, hosts.output()
+    assert hosts.processes() == []
 
 
 def test_a_stopped_job_stops_every_script(make_job: MakeJob) -> None:
@@ -206,3 +334,27 @@ def test_a_stopped_job_stops_every_script(make_job: MakeJob) -> None:
     hosts.terminate()
     assert set(hosts.wait(30).values()) == {143}, hosts.output()
     assert hosts.processes() == []
+
+
+def test_a_port_of_another_host_is_answered_with_the_isolation_to_use(make_job: MakeJob) -> None:
+    """At once, since such a script may wait for ever; and in the reason."""
+    script = """
+import os, socket, time
+with socket.socket() as listener:
+    if os.environ["SM_CURRENT_INSTANCE_GROUP"] == "dnn_group":
+        while not os.path.exists("enough"):
+            time.sleep(0.02)
+    listener.bind(("", PORT))
+    print("running", flush=True)
+    time.sleep(1000)
+"""
+    with socket.create_server(("", 0)) as free:
+        port = free.getsockname()[1]
+    hosts = make_job(script.replace("PORT", str(port)))
+    hosts.start()
+    wait_until(lambda: "running" in hosts["algo-1"].output)
+    finish(hosts, "algo-2")
+    assert hosts.wait(60) == {"algo-1": 1, "algo-2": 1}, hosts.output()
+    fix = "run it with isolation network, or bind LAUNCHER_HOST_ADDRESS"
+    assert hosts["algo-2"].events("port_taken")[0]["fix"] == fix
+    assert fix in (hosts["algo-2"].failure or "")
