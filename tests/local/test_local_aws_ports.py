@@ -1,11 +1,16 @@
 """Start scripts in the style of AWS's heterogeneous examples: one script on every host decides.
 
-aws_ports/ knows nothing of Launcher. `hello` prints what a host is; `loader` has data hosts that
-serve batches over gRPC until the training host uses their shutdown port.
+aws_ports/ knows nothing of Launcher but for the imports in start_job.py. `hello` prints what a host
+is; `loader` has data hosts that serve batches over gRPC, and `tf_data` tf.data servers for ranks
+under mpirun, both until the training host uses their shutdown port.
 """
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +21,9 @@ from launcher.client.sessions.local.isolation import choose_isolation
 from launcher.errors import PlatformError
 
 PORTS = Path(__file__).parent / "aws_ports"
+sys.path.insert(0, str(PORTS))
+
+from start_job import start  # noqa: E402 (needs the path)
 
 
 @pytest.fixture
@@ -28,23 +36,10 @@ def session(tmp_path: Path) -> LocalSession:
     return LocalSession(tmp_path / "home", "network")
 
 
-def run(session: LocalSession, port: str, script: str, name: str = "port", **fields: Any) -> Job:
-    estimator = PyTorch(
-        script,
-        source_dir=str(PORTS / port),
-        role="arn:aws:iam::111122223333:role/any",
-        max_run=300,
-        sagemaker_session=session,
-        **fields,
-    )
-    return estimator.fit(job_name=name, logs=False)
-
-
-def groups(data: int, train: int = 1) -> list[InstanceGroup]:
-    return [
-        InstanceGroup("data_group", "ml.c5.xlarge", data),
-        InstanceGroup("dnn_group", "ml.g4dn.xlarge", train),
-    ]
+def run(session: LocalSession, port: str, data_hosts: int = 1, **fields: Any) -> Job:
+    role = "arn:aws:iam::111122223333:role/any"
+    estimator = start(port, data_hosts, role=role, sagemaker_session=session, **fields)
+    return estimator.latest_training_job
 
 
 def printed(job: Job) -> list[str]:
@@ -52,20 +47,21 @@ def printed(job: Job) -> list[str]:
 
 
 def test_hello_world(session: LocalSession) -> None:
-    job = run(
-        session,
-        "hello",
-        "train.py",
-        instance_groups=groups(2, 2),
-        hyperparameters={"greeting": "hi"},
-    )
-    assert job.status == "Completed", printed(job)
-    assert sorted(printed(job)) == [
-        "hi from algo-1: data_group of ['algo-1', 'algo-2'] reads data",
-        "hi from algo-2: data_group of ['algo-1', 'algo-2'] reads data",
-        "hi from algo-3: dnn_group of ['algo-3', 'algo-4'] trains",
-        "hi from algo-4: dnn_group of ['algo-3', 'algo-4'] trains",
+    job = run(session, "hello", 2)
+    lines = printed(job)
+    assert job.status == "Completed", lines
+    of_data, groups = "['algo-1', 'algo-2']", "['data_group', 'dnn_group']"
+    assert sorted(lines)[:7] == [
+        "algo-1 is a ml.c5.xlarge of data_group",
+        f"algo-1 is beside {of_data}",
+        f"algo-1 knows {groups} {groups}",
+        "algo-1 reads data_group, ['algo-1', 'algo-2', 'algo-3']",
+        'algo-1 reads {"data_group": ["algo-1", "algo-2"], "dnn_group": ["algo-3"]}',
+        "algo-1 trains: [] []",
+        "algo-2 is a ml.c5.xlarge of data_group",
     ]
+    assert "algo-3 is a ml.g5.xlarge of dnn_group" in lines
+    assert "hi from algo-3: env.is_hetero=True" in lines
     roles = {group["name"]: group["role"] for group in job.summary()["groups"]}
     assert roles == {"data_group": "script", "dnn_group": "script"}
 
@@ -74,20 +70,14 @@ def check_loader(job: Job, data_hosts: int) -> None:
     lines = printed(job)
     assert job.status == "Completed", lines
     assert "fitted 3.00 x + 1.00" in lines
-    assert lines.count("shutdown signal received") == data_hosts
+    assert lines.count("Received shutdown signal") == data_hosts
+    assert lines.count("Process train_data.py closed with returncode=-9") == data_hosts
 
 
 @pytest.mark.parametrize("data_hosts", [1, 2])
 def test_a_loader_with_a_shutdown_port(session: LocalSession, data_hosts: int) -> None:
     pytest.importorskip("grpc")
-    job = run(
-        session,
-        "loader",
-        "start.py",
-        instance_groups=groups(data_hosts),
-        hyperparameters={"steps": 100},
-    )
-    check_loader(job, data_hosts)
+    check_loader(run(session, "loader", data_hosts), data_hosts)
 
 
 @pytest.mark.parametrize("lifetime", [None, "train"])
@@ -98,15 +88,17 @@ def test_a_loader_whose_distribution_is_limited_to_the_group_that_trains(
     pytest.importorskip("torch")
     data = InstanceGroup("data_group", "ml.c5.xlarge", 2, lifetime=lifetime)
     train = InstanceGroup("dnn_group", "ml.g4dn.xlarge", 1)
-    job = run(
-        session,
-        "loader",
-        "start.py",
+    estimator = PyTorch(
+        "launcher.py",
+        source_dir=str(PORTS / "loader"),
+        role="arn:aws:iam::111122223333:role/any",
         instance_groups=[data, train],
         distribution={"torch_distributed": {"enabled": True}, "instance_groups": [train]},
-        hyperparameters={"steps": 100},
+        hyperparameters={"iterations": 100},
+        max_run=300,
+        sagemaker_session=session,
     )
-    check_loader(job, 2)
+    check_loader(estimator.fit(job_name="port", logs=False), 2)
 
 
 @pytest.mark.slow
@@ -114,12 +106,28 @@ def test_a_loader_whose_distribution_is_limited_to_the_group_that_trains(
 def test_a_loader_ends_well_ten_times_of_ten(session: LocalSession, data_hosts: int) -> None:
     pytest.importorskip("grpc")
     for number in range(10):
-        job = run(
-            session,
-            "loader",
-            "start.py",
-            name=f"port-{number}",
-            instance_groups=groups(data_hosts),
-            hyperparameters={"steps": 100},
-        )
-        check_loader(job, data_hosts)
+        check_loader(run(session, "loader", data_hosts, job_name=f"port-{number}"), data_hosts)
+
+
+def check_tf_data(job: Job) -> None:
+    lines = printed(job)
+    assert job.status == "Completed", lines
+    printed_epochs = re.findall(r"rank \d of 2 epoch \d", "\n".join(lines))
+    assert sorted(printed_epochs) == [
+        f"rank {rank} of 2 epoch {epoch}" for rank in (0, 1) for epoch in (0, 1)
+    ]
+    # the data host's servers, and those that the first rank has started beside the training
+    assert lines.count("Received shutdown signal") == 2
+
+
+@pytest.mark.library("tensorflow")
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed")
+def test_tf_data_servers_and_ranks_under_mpirun_end_well_ten_times_of_ten(
+    session: LocalSession, tmp_path: Path
+) -> None:
+    records = tmp_path / "training"
+    subprocess.run([sys.executable, PORTS / "generate_tfrecords.py", records], check=True)
+    for number in range(10):
+        job = run(session, "tf_data", 1, training=f"file://{records}", job_name=f"port-{number}")
+        check_tf_data(job)

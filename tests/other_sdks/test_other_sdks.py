@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from customer import BUCKET, ROLE, Customer
+from sdk_clients import run_client
 
 from launcher.client.endpoint import serve
 from launcher.client.sessions.local.isolation import choose_isolation
@@ -70,23 +71,6 @@ def source(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "train.py").write_text(TRAIN)
     return folder
-
-
-def run_client(customer: Customer, folder: Path, *command: str | Path) -> str:
-    """What a client prints, which has nothing but the endpoint's variables."""
-    variables = {"HOME": str(folder), "PATH": os.environ["PATH"], **customer.endpoint.environment}
-    result = subprocess.run(
-        command,
-        cwd=folder,
-        env=variables,
-        timeout=300,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout
-    return result.stdout
 
 
 def check_job(customer: Customer, prefix: str, host: str = "algo-1") -> None:

@@ -1,49 +1,46 @@
-"""The training host: it reads from every data host, fits a line, and shuts the data hosts down."""
+"""The training host: it reads a stream of batches of every data host and fits a line."""
 
 import argparse
 import json
 import os
-import socket
 import time
-from pathlib import Path
 
 import grpc
-from start import FEED_PORT, SHUTDOWN_PORT
+
+FEED_PORT = 6000
 
 
-def batches(host: str, count: int):
+def batches(host):
     channel = grpc.insecure_channel(f"{host}:{FEED_PORT}")
     grpc.channel_ready_future(channel).result(timeout=60)
-    yield from map(json.loads, channel.unary_stream("/feed/read")(str(count).encode()))
-    channel.close()
+    return map(json.loads, channel.unary_stream("/feed/get_examples")(b""))
 
 
-def shut_down(host: str) -> None:
-    for _ in range(12):
-        try:
-            socket.create_connection((host, SHUTDOWN_PORT), timeout=10).close()
-            return
-        except OSError:  # noqa: PERF203 - the port opens at any time
-            time.sleep(1)
-    raise SystemExit(f"{host} does not shut down")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data-hosts", type=lambda text: text.split(","))
-    parser.add_argument("--steps", type=int)
-    args, _ = parser.parse_known_args()
+def main(args):
+    streams = [batches(host) for host in args.data_hosts.split(",")]
     slope = offset = 0.0
-    for host in args.data_hosts:
-        for xs, ys in batches(host, args.steps):
-            for x, y in zip(xs, ys, strict=True):
+    t = time.perf_counter()
+    for idx in range(1, args.iterations + 1):
+        for stream in streams:
+            for x, y in zip(*next(stream)):
                 error = slope * x + offset - y
                 slope, offset = slope - 0.1 * error * x, offset - 0.1 * error
+        if idx % 50 == 0:
+            print(f"{idx}: avg step time: {(time.perf_counter() - t) / idx}", flush=True)
     print(f"fitted {slope:.2f} x + {offset:.2f}", flush=True)
-    Path(os.environ["SM_MODEL_DIR"], "line.json").write_text(json.dumps([slope, offset]))
-    for host in args.data_hosts:
-        shut_down(host)
+    with open(os.path.join(args.model_dir, "line.json"), "w") as model:
+        json.dump([slope, offset], model)
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--batch_size", type=int, default=4)
+    parser.add_argument("--grpc_workers", type=int, default=1)
+    parser.add_argument("--iterations", type=int, default=10)
+    parser.add_argument("--pin_memory", type=bool, default=1)
+    parser.add_argument("--hosts", type=list, default=json.loads(os.environ["SM_HOSTS"]))
+    parser.add_argument("--current_host", type=str, default=os.environ["SM_CURRENT_HOST"])
+    parser.add_argument("--model_dir", type=str, default=os.environ["SM_MODEL_DIR"])
+    parser.add_argument("--num_gpus", type=int, default=os.environ["SM_NUM_GPUS"])
+    parser.add_argument("--data_hosts", type=str)
+    main(parser.parse_args())
