@@ -18,6 +18,7 @@ from launcher.runtime.failure_file import Failure
 from launcher.runtime.job_coordination import JobCoordination
 from launcher.runtime.outcome_decider import JobOutcome
 from launcher.runtime.services import Service, ServiceFailed
+from launcher.runtime.stopped_processes import StoppedProcesses
 from launcher.runtime.taken_port import hint_of_taken_port
 from launcher.shared.process_table import descendants
 
@@ -62,6 +63,7 @@ class JobHost:
         self._stop_requested_at: float | None = None
         self._services: dict[str, Service] = {}
         self._exempt: set[int] = set()
+        self._stopped = StoppedProcesses()
 
     def install_signal_handlers(self) -> None:
         """Treat SIGTERM and SIGINT as stop requests; `check` then raises StopRequested."""
@@ -92,6 +94,7 @@ class JobHost:
             raise StopRequested
         if self.coordination.outcome is not None:
             raise JobEnded(self.coordination.outcome)
+        self._stopped.check()
 
     def wait(self, child: subprocess.Popen[bytes], poll: Callable[[], None] = lambda: None) -> int:
         """Wait for a child while the services live; return its exit status.
@@ -119,7 +122,8 @@ class JobHost:
             try:
                 service.check()
             except ServiceFailed as failed:  # noqa: PERF203 - each service fails on its own
-                raise self.failure(str(failed)) from failed
+                cause = f"{failed}{self._stopped.cause(service.pid)}"
+                raise self.failure(cause) from failed
 
     def pause(self) -> None:
         """Sleep for one poll interval."""

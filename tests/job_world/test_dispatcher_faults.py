@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts import Hosts
+from hosts import Host, Hosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
@@ -166,3 +166,62 @@ def test_a_receiver_that_is_killed_fails_the_job_and_is_named(make_hosts: MakeHo
         "host algo-3 (train_group): the receiver ended: killed by SIGKILL"
     )
     assert hosts.processes() == []
+
+
+# Stopped processes -------------------------------------------------------------------------------
+
+
+def test_a_receiver_that_is_stopped_is_named_fails_the_job_and_costs_no_work(
+    make_hosts: MakeHosts,
+) -> None:
+    hosts = make_hosts(FILES, data=2, train=1)
+    hosts.start()
+    wait_for_batches(hosts, 10)
+    (receiver,) = pids(hosts, "receiver")
+    os.kill(receiver, signal.SIGSTOP)
+    leader = hosts["algo-3"]
+    named = wait_until(lambda: leader.events("process_stopped"))
+    assert (named[0]["process"], named[0]["pid"]) == ("launcher.data.receiver", receiver)
+    assert named[0]["seconds"] <= 10
+    (silent,) = wait_until(lambda: leader.events("receiver_silent"))
+    assert silent["receiver"] == "algo-3"
+    leased = wait_until(lambda: leases(leader))  # in the dispatcher's metrics, every 30 s
+    assert leader.wait() != 0
+    assert "it had been stopped (SIGSTOP) for 30 s, and was killed" in str(leader.failure)
+    assert leader.events("stopped_process_killed")
+    assert leased < 3 * len(hosts.members["data_group"]) * 64
+    hosts.wait()
+
+
+def leases(leader: Host) -> int:
+    metrics = [e for e in leader.events("data_metrics") if e["of"] == "dispatcher"]
+    return int(metrics[-1]["figures"]["leases"]) if metrics else 0  # type: ignore[index]
+
+
+@pytest.mark.slow
+def test_a_dispatcher_that_stays_stopped_is_replaced(
+    make_hosts: MakeHosts, expected: list[str]
+) -> None:
+    files = {**FILES, "pipeline.py": SLOW.replace("0.005", "0.1")}
+    hosts = make_hosts(files, data=2, train=2)
+    hosts.start()
+    wait_for_batches(hosts, 10)
+    (dispatcher,) = pids(hosts, "dispatcher")
+    os.kill(dispatcher, signal.SIGSTOP)
+    check(hosts, expected)
+    (killed,) = hosts["algo-3"].events("stopped_process_killed")
+    assert killed["pid"] == dispatcher
+
+
+@pytest.mark.slow
+def test_a_train_host_that_is_frozen_ends_the_job(make_hosts: MakeHosts) -> None:
+    hosts = make_hosts(FILES, data=1, train=2)
+    hosts.start()
+    wait_for_batches(hosts, 10)
+    for pid in hosts.processes("algo-3"):
+        os.kill(pid, signal.SIGSTOP)
+    (silent,) = wait_until(lambda: hosts["algo-2"].events("receiver_silent"))
+    assert silent["receiver"] == "algo-3"
+    assert hosts["algo-2"].wait(180) == 1
+    assert "the receiver of algo-3 has been silent for 60 s" in str(hosts["algo-2"].failure)
+    hosts.kill()

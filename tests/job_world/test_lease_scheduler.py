@@ -572,3 +572,18 @@ def test_a_worker_on_a_train_host_serves_its_own_host_alone() -> None:
     assert [(a.worker, a.run) for a in scheduler.assign(0.0)] == [("right/0", "of right")]
     scheduler.add_worker("data/0", 0.0)
     assert [(a.worker, a.run) for a in scheduler.assign(0.0)] == [("data/0", "of left")]
+
+
+def test_nothing_is_leased_for_a_receiver_that_is_paused() -> None:
+    scheduler = LeaseScheduler(BUDGET)
+    for receiver in ("one", "two"):
+        scheduler.open_run(ReadSpec(name=receiver, receiver=receiver, rank=0, steps=50), 0.0)
+    scheduler.pause("one")
+    scheduler.add_worker("algo-1/0/1", 0.0)
+    assert {each.run for each in scheduler.assign(0.0)} == {"two"}
+    scheduler.poll(60.0)
+    scheduler.record_seen("algo-1/0/1", 60.0)
+    assert "one" not in {each.run for each in scheduler.assign(60.0)}
+    scheduler.resume("one")
+    scheduler.add_worker("algo-1/1/2", 60.0)
+    assert "one" in {each.run for each in scheduler.assign(60.0)}

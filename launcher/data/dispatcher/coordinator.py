@@ -11,10 +11,16 @@ from launcher.data.control.message_fields import host_of
 from launcher.data.dispatcher.batch_verifier import BatchVerifier
 from launcher.data.dispatcher.dataset_info import DatasetInfo
 from launcher.data.dispatcher.epoch_reads import ConsumedCounts
-from launcher.data.dispatcher.health_monitor import IDLE_AFTER, OVERDUE_AFTER, HealthMonitor
+from launcher.data.dispatcher.health_monitor import (
+    IDLE_AFTER,
+    OVERDUE_AFTER,
+    RECEIVER_SILENT_AFTER,
+    HealthMonitor,
+)
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.dispatcher.open_reads import OpenReads
 from launcher.data.dispatcher.peer import Peer, Peers
+from launcher.data.dispatcher.worker_pool import SILENCE
 from launcher.data.metrics.metrics_file import Metrics, Snapshot
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.verification import BatchContent, describe_difference
@@ -85,7 +91,8 @@ class Coordinator:
         """
         self._check_poisoned()
         self._reads.poll()
-        self._scheduler.poll(self._now())
+        for host, workers in self._scheduler.poll(self._now()).items():
+            emit("workers_silent", data_host=host, workers=workers, seconds=SILENCE)
         self._record_deaths()
 
     def report(self) -> None:
@@ -114,6 +121,11 @@ class Coordinator:
             )
         for name, message in self._health.unreachable_receivers(self._now()):
             self._fail_runs(self._scheduler.runs_of(name), message)
+        for name in self._health.newly_silent(self._now()):
+            emit("receiver_silent", receiver=name, seconds=RECEIVER_SILENT_AFTER)
+            self._scheduler.pause(name)
+        for _, message in self._health.lost_receivers(self._now()):
+            self._fail_runs(self._scheduler.runs, message)  # its ranks' peers wait for them
         are_building = bool(self._workers and self._dataset_info.asked)
         if reason := self._health.abandonment(
             self._scheduler, self._now(), are_building=are_building
@@ -152,6 +164,11 @@ class Coordinator:
         self._metrics.count("messages", len(messages))
         for message in messages:
             self._receive(peer, message)
+        if self._receivers.get(peer.name) is peer:
+            reports = any(isinstance(message, m.Report) for message in messages)
+            if self._health.record_receiver(peer.name, self._now(), reports=reports):
+                emit("receiver_returned", receiver=peer.name)
+                self._scheduler.resume(peer.name)
 
     def _receive(self, peer: Peer, message: m.Message) -> None:
         if isinstance(message, m.Report):
@@ -225,6 +242,8 @@ class Coordinator:
             emit("worker_left", worker=peer.name, pid=peer.pid, leases=[list(x) for x in leases])
         elif self._receivers.get(peer.name) is peer:
             del self._receivers[peer.name]
+            self._health.forget_receiver(peer.name)
+            self._scheduler.resume(peer.name)
             self._reads.disconnect(peer.name)
             loop = asyncio.get_running_loop()
             self._returning[peer.name] = loop.call_later(

@@ -12,6 +12,10 @@ UNREACHABLE_AFTER = 60.0
 #: Seconds within which a worker that cannot reach a receiver reports it again: an attempt to
 #: connect lasts up to 10 s, and a cut connection breaks after 30 s.
 REPEATED_WITHIN = 45.0
+#: Seconds without a message from a receiver after which nothing is leased for it, and after which
+#: its ranks' epoch reads are closed. A receiver sends its metrics once a second.
+RECEIVER_SILENT_AFTER = 5.0
+RECEIVER_LOST_AFTER = 60.0
 #: Seconds that a rank leaves a batch unconsumed before an event names it.
 IDLE_AFTER = 60.0
 #: Seconds that the next batch of a rank is leased before an event names it.
@@ -33,6 +37,8 @@ class HealthMonitor:
         # By receiver: the first and the latest failure that workers reported, and the reason.
         self._unreached: dict[str, tuple[float, float, str]] = {}
         self._named: set[str] = set()
+        self._seen: dict[str, float] = {}  # by connected receiver, its latest message
+        self._silent: set[str] = set()
         self._overdue: dict[str, int] = {}  # by epoch read, the latest step that was reported
 
     def record_workers(self) -> None:
@@ -78,6 +84,46 @@ class HealthMonitor:
                 found.append((name, f"no data worker can reach the receiver of {name}: {why}"))
                 del self._unreached[name]
         return found
+
+    def record_receiver(self, name: str, now: float, *, reports: bool) -> bool:
+        """Record a sign of life of a receiver; return whether it was silent.
+
+        reports: it has sent metrics, which it does regularly from then on.
+        """
+        if reports or name in self._seen:
+            self._seen[name] = now
+        was_silent = name in self._silent
+        self._silent.discard(name)
+        return was_silent
+
+    def forget_receiver(self, name: str) -> None:
+        """Forget a receiver whose connection has ended."""
+        self._seen.pop(name, None)
+        self._silent.discard(name)
+
+    def newly_silent(self, now: float) -> list[str]:
+        """Return the connected receivers that have fallen silent since the last call."""
+        found = [
+            name
+            for name, seen in self._seen.items()
+            if now - seen > RECEIVER_SILENT_AFTER and name not in self._silent
+        ]
+        self._silent.update(found)
+        return found
+
+    def lost_receivers(self, now: float) -> list[tuple[str, str]]:
+        """Return (receiver, error for all ranks) for receivers that are silent for too long."""
+        found = [name for name in self._silent if now - self._seen[name] > RECEIVER_LOST_AFTER]
+        for name in found:
+            self.forget_receiver(name)
+        return [
+            (
+                name,
+                f"the receiver of {name} has been silent for {RECEIVER_LOST_AFTER:.0f} s: its "
+                "host is frozen or cut off",
+            )
+            for name in found
+        ]
 
     def newly_idle(self, scheduler: LeaseScheduler, now: float) -> list[tuple[int, str]]:
         """Return (rank, epoch read) for ranks that stopped consuming, each read once."""

@@ -47,6 +47,7 @@ class LeaseAssigner:
         self._turns = itertools.count(1)
         self._late: dict[Lease, None] = {}  # to be leased again, in this order
         self._revoked: list[Assignment] = []
+        self._paused: set[str] = set()  # receivers that are silent
         #: Number of leases of late batches that another worker already held.
         self.late = 0
 
@@ -101,6 +102,24 @@ class LeaseAssigner:
             if run := self._runs.get(name):
                 self.want(run)
 
+    def pause(self, receiver: str) -> None:
+        """Lease nothing for a receiver that is silent.
+
+        What is sent to it meanwhile is not reported as arrived, and would be prepared again and
+        again.
+        """
+        self._paused.add(receiver)
+        for run in self._runs.values():
+            if run.receiver == receiver:
+                self._wanting.drop(run)
+
+    def resume(self, receiver: str) -> None:
+        """Lease for a receiver that was paused."""
+        if receiver in self._paused:
+            self._paused.discard(receiver)
+            for run in self._runs.values():
+                self.want(run)
+
     def drop(self, run: EpochRead) -> None:
         """Remove an epoch read from the queue; it wants nothing any more."""
         self._wanting.drop(run)
@@ -108,6 +127,8 @@ class LeaseAssigner:
     def poll(self, now: float) -> None:
         """Queue the batches that are late to be leased a second time."""
         for run in self._runs.values():
+            if run.receiver in self._paused:
+                continue
             for step in run.awaited(LOOKAHEAD):
                 if self._is_late(run, step, now):
                     self._late[run.name, step] = None
@@ -168,6 +189,8 @@ class LeaseAssigner:
     ) -> None:
         run = self._runs.get(run_id)
         holders = run.holders.get(step) if run else None
+        if run is not None and run.receiver in self._paused:
+            return
         if run is not None and holders is not None:  # still outstanding
             worker = self._affinity.another_for(run, holders)
             if worker is None:
@@ -206,6 +229,9 @@ class LeaseAssigner:
 
         Reads that a rank is consuming come before those that follow them.
         """
+        if run.receiver in self._paused:
+            self._wanting.drop(run)
+            return
         if (step := run.next_step()) is not None:
             self._wanting.put(run, (run.after is not None, step - run.head, run.turn))
             return

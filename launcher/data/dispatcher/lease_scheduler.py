@@ -171,6 +171,14 @@ class LeaseScheduler:
         """The time of the latest sign of life of each worker."""
         return [worker.last_seen for worker in self._pool]
 
+    def pause(self, receiver: str) -> None:
+        """Lease nothing for a receiver until `resume`."""
+        self._assigner.pause(receiver)
+
+    def resume(self, receiver: str) -> None:
+        """Lease for a receiver that was paused."""
+        self._assigner.resume(receiver)
+
     def leases_by_host(self) -> Counter[str]:
         """Return the number of leases held by each host's workers."""
         leases: Counter[str] = Counter()
@@ -338,17 +346,21 @@ class LeaseScheduler:
 
     # Leases -------------------------------------------------------------------------------
 
-    def poll(self, now: float) -> None:
+    def poll(self, now: float) -> dict[str, list[str]]:
         """Check for silent or dead workers and for late batches.
 
-        The dispatcher calls this several times a second.
+        The dispatcher calls this several times a second. Returns the workers that have just fallen
+        silent, by host.
         """
+        silent: dict[str, list[str]] = {}
         for worker in self._pool.poll(now):
+            silent.setdefault(host_of(worker.name), []).append(worker.name)
             self._assigner.give_back(worker, worker.leases)
         for name, (since, _) in list(self._missing.items()):
             if now - since > WORKER_RECONNECT_TIMEOUT:
                 self._record_death(name)
         self._assigner.poll(now)
+        return silent
 
     def pop_revoked(self) -> list[Assignment]:
         """Return the leases revoked since the last call; send them before new leases."""

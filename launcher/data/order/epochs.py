@@ -42,9 +42,11 @@ def _with_epochs(value: object, levels: int) -> Iterator[FollowsEpochs]:
     if isinstance(value, FollowsEpochs):
         yield value
     elif levels:
+        attributes = getattr(value, "__dict__", {})
         for name in _INNER:
-            for inner in _parts(getattr(value, "__dict__", {}).get(name)):
-                yield from _with_epochs(inner, levels - 1)
+            if (inner := attributes.get(name)) is not None:
+                for part in _parts(inner):
+                    yield from _with_epochs(part, levels - 1)
 
 
 def _parts(inner: object) -> list[object]:

@@ -30,7 +30,7 @@ Parts = tuple[object, Sequence[Array]]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchContent:
-    """What a batch holds, by fingerprints.
+    """Content of a batch, by fingerprints.
 
     structure: of all but arrays. arrays: their types and shapes. rows: for each array, those of its
     rows where it has one for each sample, else its own.
