@@ -1,0 +1,202 @@
+"""Datasets of other libraries: the same bits in process and in jobs whose workers are killed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from field_datasets import LENGTH
+from hosts import Host, Hosts
+from waiting import wait_until
+
+MakeHosts = Callable[..., Hosts]
+Read = dict[str, list[dict[str, Any]]]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.library("torch-datasets"),
+    pytest.mark.timeout(1800),
+]
+
+BY_INDEX = {"shuffle": True, "seed": 5}
+IN_SHARDS = {"shards": 4, "seed": 5}
+#: How each dataset is read, and the library that it needs.
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "hf_map": ("datasets", BY_INDEX),
+    "hf_map_shuffled": ("datasets", BY_INDEX),
+    "hf_map_transform": ("datasets", BY_INDEX),
+    "hf_iterable": ("datasets", IN_SHARDS),
+    "hf_iterable_shuffled": ("datasets", IN_SHARDS),
+    "hf_iterable_unseeded": ("datasets", IN_SHARDS),
+    "hf_streaming": ("datasets", IN_SHARDS),
+    "wds": ("webdataset", IN_SHARDS),
+    "wds_shuffled": ("webdataset", IN_SHARDS),
+    "lit": ("litdata", IN_SHARDS),
+    "lit_ordered": ("litdata", IN_SHARDS),
+    "albumentations_unseeded": ("albumentations", BY_INDEX),
+    "albumentations_seeded": ("albumentations", BY_INDEX),
+    "torchvision_v2": ("torchvision", BY_INDEX),
+    "torchvision_folder": ("torchvision", BY_INDEX),
+    "h5py_rows": ("h5py", BY_INDEX),
+    "zarr_rows": ("zarr", BY_INDEX),
+    "lmdb_rows": ("lmdb", BY_INDEX),
+    "safetensors_rows": ("safetensors", BY_INDEX),
+    "parquet_rows": ("pyarrow", BY_INDEX),
+    "parquet_batches": ("pyarrow", IN_SHARDS),
+}
+#: Datasets that have one order and draw nothing: each epoch is like the first.
+STEADY = {"wds", "lit_ordered", "parquet_batches"}
+#: Also with one shard, or without shuffle.
+VARIANTS = {"": {}, "-plain": {"shuffle": False}, "-one": {"shards": 1}}
+
+TRAINER = """
+import hashlib, json, os
+import numpy as np
+from launcher.data import DataLoader
+
+def digest(batch):
+    hashed = hashlib.sha256()
+    for name in sorted(batch):
+        value = batch[name]
+        hashed.update(name.encode())
+        is_list = isinstance(value, list)
+        hashed.update(repr(value).encode() if is_list else np.asarray(value).tobytes())
+    return hashed.hexdigest()[:16]
+
+if __name__ == "__main__":
+    for case, function, arguments, options in json.loads(os.environ["FIELD_CASES"]):
+        options |= {"dataset_args": arguments, "batch_size": 4, "name": case, "epochs": 2}
+        loader = DataLoader(f"field_datasets:{function}", **options)
+        for epoch in range(2):
+            ids, digests = [], []
+            for batch in loader:
+                ids += np.asarray(batch["id"]).reshape(-1).tolist()
+                digests.append(digest(batch))
+            print("field", json.dumps({"case": case, "ids": ids, "digests": digests}), flush=True)
+"""
+
+
+def cases() -> list[str]:
+    return [
+        name + variant
+        for name, (_, options) in CASES.items()
+        for variant, other in VARIANTS.items()
+        if set(other) <= set(options)
+    ]
+
+
+def definition(case: str, root: Path) -> tuple[str, str, dict[str, str], dict[str, Any]]:
+    name, _, variant = case.partition("-")
+    takes_root = name not in ("albumentations_unseeded", "albumentations_seeded", "torchvision_v2")
+    options = {**CASES[name][1], **(VARIANTS[f"-{variant}"] if variant else {})}
+    return case, name, {"root": str(root)} if takes_root else {}, options
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of all datasets, written by a process of its own."""
+    folder = tmp_path_factory.mktemp("field")
+    script = Path(__file__).with_name("field_datasets.py")
+    subprocess.run(
+        [sys.executable, script], env={**os.environ, "FIELD_ROOT": str(folder)}, check=True
+    )
+    return folder
+
+
+def make(make_hosts: MakeHosts, root: Path, **groups: int) -> Hosts:
+    chosen = [case for case in cases() if _is_here(CASES[case.partition("-")[0]][0])]
+    files = {
+        "field_datasets.py": Path(__file__).with_name("field_datasets.py").read_text(),
+        "train.py": TRAINER,
+    }
+    environment = {"FIELD_CASES": json.dumps([definition(case, root) for case in chosen])}
+    return make_hosts(files, datasets=(), environment=environment, workers_per_host=2, **groups)
+
+
+@functools.cache
+def _is_here(library: str) -> bool:
+    """Also false for a build that does not fit the installed PyTorch."""
+    try:
+        importlib.import_module(library)
+    except (ImportError, OSError, RuntimeError):
+        return False
+    return True
+
+
+def what_was_read(hosts: Hosts) -> Read:
+    found: Read = {}
+    for line in re.findall(r"^field (.*)$", hosts.output(), re.MULTILINE):
+        epoch = json.loads(line)
+        found.setdefault(epoch["case"], []).append(epoch)
+    return found
+
+
+def epochs_beyond(leader: Host, before: int) -> int:
+    """Epochs that were read; 0 while there are no more than before, unless the host has ended."""
+    assert leader.process is not None
+    count = leader.output.count("\nfield ")
+    has_ended = leader.process.poll() is not None
+    return max(1, count) if count > before or has_ended else 0
+
+
+def run(hosts: Hosts, *, kills: bool) -> int:
+    """Let the job read all; returns how many workers were killed, one after each epoch."""
+    hosts.start()
+    leader, killed, before = hosts[hosts.members["train_group"][0]], set[int](), 0
+    process = leader.process
+    assert process is not None
+    while process.poll() is None:
+        before = wait_until(functools.partial(epochs_beyond, leader, before), 500)
+        workers = [int(str(event["pid"])) for event in leader.events("worker_joined")]
+        if kills and (living := [pid for pid in workers if pid not in killed]):
+            killed.add(living[-1])
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(living[-1], signal.SIGKILL)
+    assert process.wait() == 0, hosts.output()[-8000:]
+    return len(killed)
+
+
+def objections(case: str, alone: Read, other: Read) -> Iterator[str]:
+    one, two = alone[case]
+    if [epoch["digests"] for epoch in other.get(case, ())] != [one["digests"], two["digests"]]:
+        yield f"{case}: other bits"
+    for epoch in (one, two):
+        if sorted(epoch["ids"]) != list(range(LENGTH)):
+            yield f"{case}: not each sample once"
+    is_steady = case.partition("-")[0] in STEADY
+    if (one["ids"] == two["ids"]) != (is_steady or case.endswith("-plain")):
+        yield f"{case}: the order of the second epoch"
+
+
+def test_datasets_of_the_field_are_the_same_everywhere(make_hosts: MakeHosts, root: Path) -> None:
+    alone = make(make_hosts, root)
+    served = make(make_hosts, root, data=2)
+    disturbed = make(make_hosts, root, data=2)
+    killed = [run(hosts, kills=hosts is disturbed) for hosts in (alone, served, disturbed)]
+    reads = [what_was_read(hosts) for hosts in (alone, served, disturbed)]
+    wrong = [
+        objection
+        for read in reads[1:]
+        for case in reads[0]
+        for objection in objections(case, reads[0], read)
+    ]
+    print(f"{len(reads[0])} ways to read, {killed[2]} workers killed")
+    assert wrong == []
+    assert set(reads[0]) == {case for case in cases() if _is_here(CASES[case.partition("-")[0]][0])}
+    assert killed[2] >= 20
+
+
+def test_each_library_is_here() -> None:
+    """But for torchvision, whose builds fit one build of PyTorch each."""
+    assert {library for library, _ in CASES.values() if not _is_here(library)} <= {"torchvision"}
