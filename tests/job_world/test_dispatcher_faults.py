@@ -211,17 +211,3 @@ def test_a_dispatcher_that_stays_stopped_is_replaced(
     check(hosts, expected)
     (killed,) = hosts["algo-3"].events("stopped_process_killed")
     assert killed["pid"] == dispatcher
-
-
-@pytest.mark.slow
-def test_a_train_host_that_is_frozen_ends_the_job(make_hosts: MakeHosts) -> None:
-    hosts = make_hosts(FILES, data=1, train=2)
-    hosts.start()
-    wait_for_batches(hosts, 10)
-    for pid in hosts.processes("algo-3"):
-        os.kill(pid, signal.SIGSTOP)
-    (silent,) = wait_until(lambda: hosts["algo-2"].events("receiver_silent"))
-    assert silent["receiver"] == "algo-3"
-    assert hosts["algo-2"].wait(180) == 1
-    assert "the receiver of algo-3 has been silent for 60 s" in str(hosts["algo-2"].failure)
-    hosts.kill()

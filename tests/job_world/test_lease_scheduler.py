@@ -15,6 +15,7 @@ from launcher.data.dispatcher.epoch_reads import (
     ReadProgress,
     ReadSpec,
 )
+from launcher.data.dispatcher.health_monitor import HealthMonitor
 from launcher.data.dispatcher.lease_assigner import (
     FIRST_LATE_AFTER,
     LATE_AFTER,
@@ -587,3 +588,16 @@ def test_nothing_is_leased_for_a_receiver_that_is_paused() -> None:
     scheduler.resume("one")
     scheduler.add_worker("algo-1/1/2", 60.0)
     assert "one" in {each.run for each in scheduler.assign(60.0)}
+
+
+def test_a_receiver_that_falls_silent_is_named_once_and_given_up_in_time() -> None:
+    monitor = HealthMonitor(("algo-1",), 60.0, now=0.0)
+    assert not monitor.record_receiver("algo-2", 0.0, reports=False)  # sends no metrics yet
+    assert not monitor.record_receiver("algo-3", 0.0, reports=True)
+    assert [monitor.newly_silent(now) for now in (4.0, 6.0, 7.0)] == [[], ["algo-3"], []]
+    assert monitor.record_receiver("algo-3", 8.0, reports=False)
+    assert monitor.newly_silent(14.0) == ["algo-3"]
+    assert monitor.lost_receivers(60.0) == []
+    ((name, why),) = monitor.lost_receivers(69.0)
+    assert (name, "silent for 60 s" in why) == ("algo-3", True)
+    assert monitor.lost_receivers(70.0) == []
