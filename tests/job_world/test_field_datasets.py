@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,9 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 STEADY = {"wds", "lit_ordered", "parquet_batches"}
 #: Also with one shard, or without shuffle.
 VARIANTS = {"": {}, "-plain": {"shuffle": False}, "-one": {"shards": 1}}
+
+#: Seconds between two kills: a host gives its workers up when ten die within 30 s.
+_KILL_EVERY = 4.0
 
 TRAINER = """
 import hashlib, json, os
@@ -154,13 +158,15 @@ def run(hosts: Hosts, *, kills: bool) -> int:
     """Let the job read all; returns how many workers were killed, one after each epoch."""
     hosts.start()
     leader, killed, before = hosts[hosts.members["train_group"][0]], set[int](), 0
-    process = leader.process
+    process, latest = leader.process, 0.0
     assert process is not None
     while process.poll() is None:
         before = wait_until(functools.partial(epochs_beyond, leader, before), 500)
         workers = [int(str(event["pid"])) for event in leader.events("worker_joined")]
-        if kills and (living := [pid for pid in workers if pid not in killed]):
+        is_due = time.monotonic() - latest > _KILL_EVERY
+        if kills and is_due and (living := [pid for pid in workers if pid not in killed]):
             killed.add(living[-1])
+            latest = time.monotonic()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(living[-1], signal.SIGKILL)
     assert process.wait() == 0, hosts.output()[-8000:]
