@@ -141,7 +141,8 @@ def test_set_changes_fields(terminal):
     )
     assert result.exit_code == 0, result.stderr
     request = json.loads(result.stdout)
-    assert request["HyperParameters"] == {"epochs": "1", "lr": "0.1", "name": '"abc"'}
+    own = {k: v for k, v in request["HyperParameters"].items() if not k.startswith("sagemaker_")}
+    assert own == {"epochs": "1", "lr": "0.1", "name": '"abc"'}
     counts = [group["InstanceCount"] for group in request["ResourceConfig"]["InstanceGroups"]]
     assert counts == [1, 4]
     types = [group["InstanceType"] for group in request["ResourceConfig"]["InstanceGroups"]]

@@ -41,6 +41,11 @@ def rows(text):
     return [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
 
 
+def left_in(folder):
+    """The names in a folder, but for the user's modules and what Python compiled of them."""
+    return [p.name for p in folder.iterdir() if p.suffix != ".py" and p.name != "__pycache__"]
+
+
 # With a real model --------------------------------------------------------------------------------
 
 
@@ -61,9 +66,7 @@ def test_a_model_is_cut_and_a_job_can_take_the_file(terminal):
     assert "estimated profile of 288 parameters" in result.stderr
     assert "data_epoch" not in result.stderr
     assert f"distribution: {{model_parallel: {{partition_file: {out.name}}}}}" in result.stderr
-    assert [path.name for path in terminal.folder.iterdir() if path.suffix != ".py"] == [
-        "cuts.json"
-    ]
+    assert left_in(terminal.folder) == ["cuts.json"]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +93,7 @@ def test_ctrl_c_leaves_no_process_and_no_file(terminal, tmp_path, number):
         process.communicate()
     assert process.returncode == 1
     wait_until(lambda: not any(map(is_running, started)))
-    assert [path.name for path in terminal.folder.iterdir() if path.suffix != ".py"] == []
+    assert left_in(terminal.folder) == []
     assert not list(scratch.glob("launcher-*"))
 
 

@@ -229,7 +229,10 @@ def test_a_loader_at_the_same_place_has_the_same_state_today(source: Path, name:
     loader = DataLoader(**kept["arguments"])
     batches = iter(loader)
     assert [next(batches).tolist() for _ in kept["taken"]] == kept["taken"]
-    assert json.loads(json.dumps(loader.state_dict())) == kept["state"]
+    state = json.loads(json.dumps(loader.state_dict()))
+    added = {"prefix", "rank"} if "iterable" in name else set()  # what compares a shard's prefix
+    assert state.keys() - kept["state"].keys() == added
+    assert {field: state[field] for field in kept["state"]} == kept["state"]
 
 
 def test_what_was_taken_and_what_was_left_is_the_epoch() -> None:

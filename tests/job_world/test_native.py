@@ -80,7 +80,7 @@ def test_other_threads_are_not_looked_at() -> None:
 
 
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gloo_threads, "_PATIENCE", 0.05)
+    monkeypatch.setattr(gloo_threads, "_TIMEOUT", 0.05)
     with thread(_GLOO, compute_on) as working:
         gloo_threads.wait_for_gloo_threads()
         assert working.is_alive()

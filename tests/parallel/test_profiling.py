@@ -22,7 +22,7 @@ from launcher.parallel.boundaries import boundaries
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.optimum import CutProblem, best
 from launcher.parallel.profiling.bytes import place
-from launcher.parallel.profiling.passes import total
+from launcher.parallel.profiling.passes import sum_outputs
 from launcher.parallel.profiling.profile import Profile, ProfileKind, Sample, profile
 from launcher.parallel.profiling.unmaterialised import unmaterialised
 from launcher.parallel.recomputation import recompute
@@ -62,7 +62,7 @@ def kept(model: nn.Module, starts: Sequence[str], arguments: Mapping[str, Any]) 
         with saved_tensors_hooks(keep, lambda tensor: tensor):
             output = stage.module(*given)
             if number == len(starts):
-                output = total(output)
+                output = sum_outputs(output)
         left = [leaf for leaf in tree_leaves(output) if torch.is_tensor(leaf)]
         yield sum(size for where, size in found.items() if where not in own)
 

@@ -74,6 +74,6 @@ def endpoint(
             click.echo("\n".join(f"export {name}={value}" for name, value in variables.items()))
         running.serve()
     print_message(
-        "\nThe endpoint has stopped. Running jobs continue; start it to serve them again."
+        "\nThe endpoint has stopped. Running jobs continue; start it again to serve them."
     )
     return 0
