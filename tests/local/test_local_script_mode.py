@@ -262,7 +262,8 @@ def test_mpi_in_each_group_where_none_is_named(plain_s3_bench: Bench, cloud: Clo
 
 @needs_mpirun
 def test_a_rank_that_fails_under_mpi(plain_s3_bench: Bench, cloud: Cloud) -> None:
-    script = MPI_SUM.replace("mpi.MPI_Finalize()", "if os.environ['RANK'] == '3':\n    os._exit(7)")
+    end = "mpi.MPI_Finalize()"  # the others wait in it
+    script = MPI_SUM.replace(end, f"if os.environ['RANK'] == '3':\n    os._exit(7)\n{end}")
     request = mpi_request(plain_s3_bench, sagemaker_distribution_instance_groups=["train"])
     description = run(plain_s3_bench, cloud, request, train_py=script, helper_py="WORD = ''")
 
