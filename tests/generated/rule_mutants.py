@@ -236,7 +236,7 @@ MUTANTS = (
     _cut("stages is given beside auto_partition", auto_partition=True, stages={"a": 1}),
     _cut("optimize is given, and auto_partition is not", optimize="memory"),
     _cut("memory_cap is 0", auto_partition=True, memory_cap=0),
-    _task("nothing says where the task's model is cut", distribution=ModelParallel()),
+    _task("nothing specifies where the task's model is cut", distribution=ModelParallel()),
     # storage, warm pools, training plans, capacity
     _set("cannot be a KMS key", output_kms_key="a key"),
     _one_type("has disks of its own", instance_type="ml.g5.xlarge", volume_kms_key="alias/a"),
