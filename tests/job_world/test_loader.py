@@ -14,7 +14,7 @@ from programs import PIPELINE
 
 from launcher.data import DataLoader
 from launcher.data.order.samples import Datasets
-from launcher.data.order.seeding import seed_everything
+from launcher.data.order.seeding import preserve_random_states, seed_everything
 from launcher.errors import DataError, SampleError
 from launcher.shared import parse_event
 
@@ -101,11 +101,12 @@ def test_what_a_dataset_draws_while_it_is_made_is_the_same_each_time(
     (tmp_path / f"{drawing}.py").write_text(f"{source}numpy.random.rand(), float(torch.rand(()))]")
     made = []
     for seed in (1, 2):
-        seed_everything(seed)
-        made.append(Datasets()[f"{drawing}:train_set"])
-        after = random.random(), np.random.rand()
-        seed_everything(seed)
-        assert after == (random.random(), np.random.rand())
+        with preserve_random_states():
+            seed_everything(seed)
+            made.append(Datasets()[f"{drawing}:train_set"])
+            after = random.random(), np.random.rand()
+            seed_everything(seed)
+            assert after == (random.random(), np.random.rand())
     assert made[0] == made[1]
 
 

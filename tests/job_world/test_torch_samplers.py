@@ -62,10 +62,6 @@ def test_other_samplers_are_iterated_once_per_epoch(kind: str) -> None:
     assert set(shares[0] + shares[1]) <= expected
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="in one whole run of the tests the generator was left seeded; not found yet",
-)
 def test_a_sampler_with_a_generator_gives_other_ids_in_each_epoch_and_keeps_its_state() -> None:
     torch = pytest.importorskip("torch")
     generator = torch.Generator().manual_seed(3)
