@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -16,14 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from launcher.runtime.environment import Environment
-from launcher.runtime.mpi.agent import PORT_VARIABLE, TIMEOUT_VARIABLE
 from launcher.runtime.mpi.daemons import Daemons
-from launcher.runtime.mpi.mpirun import mpirun_command
+from launcher.runtime.mpi.group_start import daemon_variables, group_command
 from launcher.runtime.mpi.script_rank import PROGRAM_VARIABLE
 from launcher.shared.mpi_options import split_mpi_options
 
 _RANK = "launcher.runtime.mpi.script_rank"
-_AGENT = "launcher.runtime.mpi.agent"
 
 
 def missing_program() -> str | None:
@@ -51,30 +48,20 @@ def variables(
         ranks of this host share.
     """
     program = {"folder": str(code), "command": list(command), "shared_memory": shared_memory}
-    return {
-        PROGRAM_VARIABLE: json.dumps(program),
-        PORT_VARIABLE: str(environment.ports.start),
-        TIMEOUT_VARIABLE: str(environment.document.start_timeout),
-    }
+    return {PROGRAM_VARIABLE: json.dumps(program), **daemon_variables(environment)}
 
 
 def mpirun(environment: Environment, settings: Mapping[str, Any]) -> list[str]:
     """Return the mpirun command over the hosts of this host's group."""
-    cluster = environment.cluster
-    hosts = cluster.train_group.hosts
-    present = [name for _, name in socket.if_nameindex()]
     count = settings.get("sagemaker_mpi_num_processes")
-    return mpirun_command(
-        addresses=[cluster.address(name) for name in hosts] if len(hosts) > 1 else ["localhost"],
-        processes_per_host=environment.document.trainer.processes_per_host,
-        interface=cluster.interface if cluster.interface in present else None,
-        agent=f"{sys.executable} -m {_AGENT}",
+    return group_command(
+        environment,
+        rank=_RANK,
         custom=[
             "--tag-output",
             *(["-np", str(count)] if count else ()),
             *split_mpi_options(str(settings.get("sagemaker_mpi_custom_mpi_options") or "")),
         ],
-        program=[sys.executable, "-m", _RANK],
     )
 
 

@@ -29,7 +29,7 @@ _RANK_VARIABLES = {
 }
 #: Sets the folder of the memory that the ranks of a host share.
 _SHARED_MEMORY = "OMPI_MCA_btl_vader_backing_directory"
-STOPS = {signal.SIGTERM, signal.SIGINT}
+_STOPS = {signal.SIGTERM, signal.SIGINT}
 
 
 def torchrun_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -40,6 +40,14 @@ def torchrun_variables(environ: Mapping[str, str]) -> dict[str, str]:
 def share_memory_in(folder: str) -> None:
     """Let only this host's ranks share memory: Open MPI cannot tell hosts of one machine apart."""
     os.environ[_SHARED_MEMORY] = folder
+
+
+def record_stops() -> list[int]:
+    """Outlive stop requests, which the rank gets as well; return the list of those received."""
+    received: list[int] = []
+    for number in _STOPS:
+        signal.signal(number, lambda number, _frame: received.append(number))
+    return received
 
 
 def main() -> int:
@@ -78,9 +86,7 @@ def _wait_for_rank(child: int, reports: Path) -> int:
     A rank that ends after a stop request has not failed. An error code would make mpirun end the
     other ranks at once, although they may be saving their work.
     """
-    received: list[int] = []
-    for number in STOPS:
-        signal.signal(number, lambda number, _frame: received.append(number))
+    received = record_stops()
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     if received or code == 0:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 
-from launcher.runtime.mpi.mpi_rank import STOPS, share_memory_in
+from launcher.runtime.mpi.mpi_rank import record_stops, share_memory_in
 from launcher.runtime.output import Output
 from launcher.runtime.processes import shell_code
 from launcher.shared import CPUS_VARIABLE
@@ -26,9 +25,7 @@ def main() -> int:
     program = json.loads(os.environ.pop(PROGRAM_VARIABLE))
     if CPUS_VARIABLE in os.environ:
         share_memory_in(program["shared_memory"])
-    received: list[int] = []
-    for number in STOPS:
-        signal.signal(number, lambda number, _frame: received.append(number))
+    received = record_stops()
     output = Output()
     # in this process group, which mpirun ends as a whole
     child = subprocess.Popen(

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
 from launcher.runtime import processes
-from launcher.runtime.mpi.agent import PORT_VARIABLE, TIMEOUT_VARIABLE
 from launcher.runtime.mpi.daemons import Daemons
+from launcher.runtime.mpi.group_start import daemon_variables, group_command
 from launcher.runtime.mpi.mpi_rank import OUTPUT
-from launcher.runtime.mpi.mpirun import mpirun_command
 from launcher.runtime.output import NamedOutput, Output
 from launcher.runtime.reports import REPORTS_VARIABLE
 from launcher.runtime.starters.base import Starter
 
 _RANK = "launcher.runtime.mpi.mpi_rank"
-_AGENT = "launcher.runtime.mpi.agent"
 _FIX = "use an image that has it (AWS's training images do; apt-get: openmpi-bin)"
 
 
@@ -84,18 +81,9 @@ class MpiStarter(Starter):
         return daemons
 
     def _command(self) -> list[str]:
-        environment, cluster = self.host.environment, self.host.environment.cluster
-        hosts = cluster.train_group.hosts
-        present = [name for _, name in socket.if_nameindex()]
-        return mpirun_command(
-            addresses=[cluster.address(name) for name in hosts]
-            if len(hosts) > 1
-            else ["localhost"],
-            processes_per_host=environment.document.trainer.processes_per_host,
-            interface=cluster.interface if cluster.interface in present else None,
-            agent=f"{sys.executable} -m {_AGENT}",
-            custom=environment.document.trainer.mpi_options,
-            program=[sys.executable, "-m", _RANK],
+        environment = self.host.environment
+        return group_command(
+            environment, rank=_RANK, custom=environment.document.trainer.mpi_options
         )
 
     def _variables(self) -> dict[str, str]:
@@ -106,8 +94,7 @@ class MpiStarter(Starter):
             REPORTS_VARIABLE: str(self.reports),
             "MASTER_ADDR": cluster.address(cluster.leader),
             "MASTER_PORT": str(environment.ports.rendezvous),
-            PORT_VARIABLE: str(environment.ports.start),
-            TIMEOUT_VARIABLE: str(environment.document.start_timeout),
+            **daemon_variables(environment),
         }
 
     def _require_open_mpi(self) -> None:
