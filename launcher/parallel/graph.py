@@ -26,7 +26,7 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
-from launcher.parallel.tracing.preservation import preserved_tensors
+from launcher.parallel.tracing.preservation import preserved_tensors, random_state
 from launcher.parallel.tracing.python_state import PythonState, hooks
 from launcher.parallel.tracing.recorded_operations import Same, flatten
 from launcher.parallel.tracing.recorder import Recorder, Recording
@@ -304,21 +304,14 @@ def _calling_module(node: fx.Node) -> str:
 @contextlib.contextmanager
 def preserved_random_state() -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether random numbers were drawn; restore states at exit."""
+    before = random_state()
     python, numpy_state = random.getstate(), np.random.get_state()
     with no_dispatch():  # real tensors, not fake ones
         torch_state = torch.get_rng_state()
         devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
 
-    def has_drawn() -> bool:
-        now: Any = np.random.get_state()
-        return (
-            random.getstate() != python
-            or not torch.equal(torch.get_rng_state(), torch_state)
-            or not all(np.array_equal(*two) for two in zip(now, numpy_state, strict=True))
-        )
-
     try:
-        yield has_drawn
+        yield lambda: random_state() != before
     finally:
         random.setstate(python)
         np.random.set_state(numpy_state)
