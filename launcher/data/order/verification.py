@@ -1,14 +1,12 @@
 """A share of the batches is prepared twice, to find datasets that do not repeat themselves.
 
-All processes choose the same batches. What both preparations gave
-is compared by fingerprints: of the batch's structure, and of each row of each array.
+All processes choose the same batches. What both preparations gave is compared by fingerprints: of
+the batch's structure, and of each row of each array.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -43,9 +41,8 @@ class BatchContent:
     @classmethod
     def take(cls, tree: object, arrays: Sequence[Array], samples: int) -> BatchContent:
         """Take the fingerprints of a batch of so many samples."""
-        structure = hashlib.blake2b(json.dumps(tree).encode(), digest_size=8).hexdigest()
         return cls(
-            structure=structure,
+            structure=fingerprint(tree, []),
             arrays=[f"{array.dtype} of shape {array.shape}" for array in arrays],
             rows=[_rows(array, samples) for array in arrays],
         )
