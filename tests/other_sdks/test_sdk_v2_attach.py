@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from customer import BUCKET, ROLE, Customer
+from sdk_clients import run_client
 
 from launcher.client.endpoint import serve
 
@@ -27,22 +26,10 @@ def test_attach_and_analytics_of_sdk_v2(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "measure.py").write_text(SCRIPT)
     with serve(tmp_path / "root") as endpoint:
-        Customer(endpoint, tmp_path / "root").s3.create_bucket(Bucket=BUCKET)
-        printed = subprocess.run(
-            [
-                sys.executable,
-                Path(__file__).with_name("analytics_v2.py"),
-                ROLE,
-                tmp_path / "source",
-            ],
-            env={"HOME": str(tmp_path), "PATH": os.environ["PATH"], **endpoint.environment},
-            cwd=tmp_path,
-            timeout=300,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        ).stdout
+        customer = Customer(endpoint, tmp_path / "root")
+        customer.s3.create_bucket(Bucket=BUCKET)
+        program = Path(__file__).with_name("analytics_v2.py")
+        printed = run_client(customer, tmp_path, sys.executable, program, ROLE, tmp_path / "source")
     (line,) = [each for each in printed.splitlines() if each.startswith("FOUND ")] or [printed]
     found = json.loads(line.removeprefix("FOUND "))
     metrics = [{"timestamp": 0.0, "metric_name": "loss", "value": 3.0}]
