@@ -11,6 +11,7 @@ A new torchrun with two ranks costs 4.6 s of processor time before the first lin
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import gc
 import json
 import os
@@ -128,6 +129,8 @@ def _watch(pids: list[int]) -> int:
         running.discard(pid)
         if status and not code:
             code = 1
+            ended = os.waitstatus_to_exitcode(status)
+            print(f"rank {pids.index(pid)} ended with exit code {ended}", file=sys.stderr, flush=True)
             _end(running)
             break
     return code
@@ -153,6 +156,7 @@ def _run(arguments: list[str], variables: Mapping[str, str]) -> None:
     module = arguments[1] if arguments[0] == "-m" else None
     sys.path[0] = str(Path.cwd() if module else Path(arguments[0]).parent)
     sys.argv = [*arguments[1:]] if module else [*arguments]
+    faulthandler.enable()
     try:
         if module:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
