@@ -129,8 +129,7 @@ def _watch(pids: list[int]) -> int:
         running.discard(pid)
         if status and not code:
             code = 1
-            ended = os.waitstatus_to_exitcode(status)
-            print(f"rank {pids.index(pid)} ended with exit code {ended}", file=sys.stderr, flush=True)
+            print(f"rank {pids.index(pid)}: {os.waitstatus_to_exitcode(status)}", file=sys.stderr)
             _end(running)
             break
     return code
