@@ -11,7 +11,8 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 
 import grpc
@@ -21,6 +22,8 @@ from protocol import LENGTH, OPTIONS, PORT, STREAM, Share, Total, encode
 
 #: Streams at a time: two (training, evaluation) for each of so many ranks, at most.
 STREAMS = 128
+#: Seconds between two looks at the worker processes while a batch is awaited.
+LOOK = 1.0
 #: Seconds that streams have to come to their end after SIGTERM.
 GRACE = 10.0
 
@@ -31,6 +34,7 @@ class Batches:
     def __init__(self, pool: Executor, ahead: int) -> None:
         self._pool = pool
         self._ahead = ahead
+        self._workers: set[multiprocessing.process.BaseProcess] = set()
 
     def length(self, split: bytes, context: grpc.ServicerContext) -> bytes:
         with errors_told(context):
@@ -49,14 +53,26 @@ class Batches:
             waiting = iter(batches)
             prepared = deque(self._submit(share, ids) for ids in islice(waiting, self._ahead))
             while prepared and context.is_active():
-                yield prepared.popleft().result()
+                yield self._result(prepared.popleft())
                 prepared.extend(self._submit(share, ids) for ids in islice(waiting, 1))
 
     def _length(self, split: str) -> int:
         return self._pool.submit(length, split).result()
 
     def _submit(self, share: Share, ids: np.ndarray) -> Future[bytes]:
-        return self._pool.submit(prepare_encoded, share.split, ids, share.seed, share.epoch)
+        future = self._pool.submit(prepare_encoded, share.split, ids, share.seed, share.epoch)
+        self._workers.update(multiprocessing.active_children())
+        return future
+
+    def _result(self, future: Future[bytes]) -> bytes:
+        """Wait for a batch; raises BrokenProcessPool when a worker process has died.
+
+        The pool itself waits forever for the rest of a batch whose worker died while it sent it.
+        """
+        while not wait([future], LOOK).done:
+            if not self._workers.issubset(multiprocessing.active_children()):
+                raise BrokenProcessPool("a worker process has died")
+        return future.result()
 
 
 def start_workers(count: int) -> ProcessPoolExecutor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import socket
@@ -11,9 +12,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -266,6 +268,24 @@ def test_a_killed_worker_process_of_a_server_is_no_hang(
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(RuntimeError, match=f"server {victim.address} failed: .*BrokenProcessPool"):
         list(batches)
+
+
+def test_a_worker_process_that_dies_while_it_sends_a_batch_is_no_hang(
+    example: SimpleNamespace,
+) -> None:
+    class Dying(example.server.Batches):  # type: ignore[misc, name-defined]
+        def _submit(self, share: Any, ids: np.ndarray) -> Future[bytes]:
+            worker = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
+            worker.start()
+            super()._submit(share, ids)
+            worker.kill()
+            return Future()  # the pool waits for the rest of the batch
+
+    with (
+        serving(example, Dying, ahead=1) as address,
+        pytest.raises(RuntimeError, match="BrokenProcessPool: a worker process has died"),
+    ):
+        list(example.loader.GrpcLoader("test", 8, servers=[address]))
 
 
 def test_sigterm_lets_streams_end_and_then_the_server(

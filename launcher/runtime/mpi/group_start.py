@@ -1,4 +1,4 @@
-"""How a host starts MPI over its group: the command of mpirun, and what its daemons read."""
+"""The start of MPI over a host's group: the command of mpirun, and what its daemons read."""
 
 from __future__ import annotations
 
