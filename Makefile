@@ -10,12 +10,13 @@ WORKERS ?= 6
 BENCHMARKS := $(wildcard benchmarks/*.py)
 DIGITS := examples/digits
 
-.PHONY: help demo test test-full frameworks coverage matrix soak check mutants bench
+.PHONY: help demo test test-long test-full frameworks coverage matrix soak check mutants bench
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       train on handwritten digits, with 2 data hosts and 2 train hosts, on this machine"
 	@echo "make test       run the tests (minutes)"
+	@echo "make test-long  run the longer tests: whole examples, notebooks, installations"
 	@echo "make test-full  run all tests, the slow and the destructive ones too"
 	@echo "                LIB=awscli: the tests of one library (pyproject.toml has the list) in its own environment"
 	@echo "make frameworks run the tests with Lightning, Accelerate and Hugging Face's Trainer (installs them)"
@@ -33,12 +34,15 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
+test-long: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "long and not slow" $(TESTS)
+
 # With LIB=name: that library's tests alone, in an environment of their own.
 test-full: $(READY)
 ifdef LIB
 	$(BIN)/python tests/library_run.py $(LIB)
 else
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow or not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m ""
 endif
 
 frameworks: $(FRAMEWORKS)

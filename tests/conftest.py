@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import urllib.request
-from pathlib import Path
 
 import pytest
 from trust import TRUST
@@ -16,24 +15,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 REGION = "eu-west-1"
-#: Files with the longest tests, by their processor time: `make test` begins with them, so that none
-#: of them is what is left at the end, on one core.
-LONG = (
-    "end_to_end/test_digits_job.py",
-    "notebooks/test_notebook.py",
-    "end_to_end/test_digits_endpoint.py",
-    "notebooks/test_partition_notebook.py",
-    "notebooks/test_porting_page.py",
-    "job_world/test_torch_scripts.py",
-    "endings/test_endings_matrix.py",
-    "end_to_end/test_digits_network.py",
-    "end_to_end/test_parallel_job.py",
-    "end_to_end/test_cut_links.py",
-    "benchmarks/test_data_service_benchmark.py",
-    "following/test_endpoint_following.py",
-    "job_world/test_jobs.py",
-    "generated/test_generated_jobs.py",
-)
 
 
 def pytest_addoption(parser):
@@ -56,24 +37,25 @@ def pytest_collection_modifyitems(config, items):
 
 
 def _long_first(items, workers):
-    """Deal the files in LONG to the heads of the shares that pytest-xdist gives its workers.
+    """Deal the long and slow tests to the heads of the shares that pytest-xdist gives its workers.
 
     With `--dist worksteal` these are equal parts of the list, each of which is run in its order,
-    and from whose ends workers steal that have nothing left.
+    and from whose ends workers steal that have nothing left. So no long test is what is left at the
+    end, on one core.
     """
-    folder = Path(__file__).parent
-    ranks = {folder / name: rank for rank, name in enumerate(LONG)}
-    shares = [[] for _ in range(workers)]
-    short = []
-    for item in sorted(items, key=lambda item: ranks.get(item.path, len(ranks))):
-        rank = ranks.get(item.path)
-        (short if rank is None else shares[rank % workers]).append(item)
+    long = [item for item in items if _is_long(item)]
+    short = [item for item in items if not _is_long(item)]
+    shares = [long[place::workers] for place in range(workers)]
     for place, share in enumerate(shares):
         equal = (sum(map(len, shares[place:])) + len(short)) // (workers - place)
         missing = max(0, equal - len(share))
         share += short[:missing]
         del short[:missing]
     return [item for share in shares for item in share]
+
+
+def _is_long(item):
+    return any(item.get_closest_marker(name) for name in ("long", "slow"))
 
 
 @pytest.fixture(scope="session")

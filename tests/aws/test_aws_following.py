@@ -31,6 +31,7 @@ def job(session, prepared):
     return Job("rings", session, poll_seconds=0.1)
 
 
+@pytest.mark.long
 def test_a_wait_survives_expired_credentials_and_a_cut_network(job, front):
     told = []
     front.meet(
@@ -76,6 +77,7 @@ def run(front, tmp_path):
     return invoke
 
 
+@pytest.mark.long
 def test_where_the_first_type_is_not_to_be_had_the_next_is_sent(run, front, past):
     front.meet("CreateTrainingJob", NO_CAPACITY, None)
     result = run()
@@ -94,6 +96,7 @@ def test_where_nothing_is_to_be_had_the_exit_code_is_five(run, front):
     assert "InsufficientCapacityException: none left" in result.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [

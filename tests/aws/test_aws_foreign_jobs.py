@@ -50,6 +50,7 @@ def job(request, session, front, prepared):
     return Job("rings", session, poll_seconds=0.1)
 
 
+@pytest.mark.long
 def test_it_is_shown_followed_and_attached_to(job):
     runner = CliRunner(env={"NO_COLOR": "1"})
     shown = runner.invoke(

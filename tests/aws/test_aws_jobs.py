@@ -226,6 +226,7 @@ def test_what_else_a_stop_meets_is_an_error(session, front, request_):
         session.stop_training_job(TrainingJobName="job-1")
 
 
+@pytest.mark.long
 def test_pages_of_jobs_and_their_filters(session, front, past, request_):
     direct = past("sagemaker")
     for number in range(120):

@@ -59,6 +59,7 @@ def test_logs_of_a_job_that_does_not_exist(session):
         session.read_log("absent", "absent/algo-1-1")
 
 
+@pytest.mark.long
 def test_more_than_fifty_hosts_in_numeric_order_and_of_this_job_alone(session, front, write, job):
     for number in range(120, 0, -1):
         write(f"job-1/algo-{number}-100")
@@ -107,6 +108,7 @@ def test_an_empty_page_is_not_the_end(session, front, write, job):
     assert position == f"f/{0:056d}"
 
 
+@pytest.mark.long
 def test_throttling_loses_nothing(session, front, write, job):
     write("job-1/algo-1-1", "line")
     front.meet("DescribeLogStreams", *[THROTTLED] * 3)

@@ -45,6 +45,7 @@ def run(front, past, credentials, tmp_path):
 FAST = ("two_groups", "network_isolation")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [

@@ -84,6 +84,7 @@ def test_the_objects_of_a_job_whose_name_is_taken_are_not_to_be_deleted(session,
 # Through the Estimator ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_an_estimator_without_a_session_asks_aws(front, spec):
     job = estimator(spec).fit(wait=False, job_name="job-1")
     assert isinstance(job.session, AwsSession)
@@ -105,6 +106,7 @@ def test_the_session_of_the_sagemaker_package_sets_credentials_and_region(front,
 # Many at once -------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [25, pytest.param(200, marks=pytest.mark.slow)])
 def test_each_of_many_jobs_sent_at_once_is_created_once(session, front, spec, count):
     together = threading.Barrier(count, timeout=120)

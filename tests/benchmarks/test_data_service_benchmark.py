@@ -46,6 +46,7 @@ def measured_rows(report: dict[str, Any]) -> set[str]:
     return {figure["row"].replace(" ", "-") for figure in report["figures"] if figure["values"]}
 
 
+@pytest.mark.long
 def test_a_quick_run_measures_ours_and_raw_tcp_and_says_where(tmp_path: Path) -> None:
     report = run(tmp_path, *FEW)
     assert measured_rows(report) == set(FEW)

@@ -57,6 +57,7 @@ def test_replicas_that_sleep_are_measured_alone_and_together(tmp_path: Path) -> 
     assert 0 < figures["1 ranks"] < figures["4 ranks"]
 
 
+@pytest.mark.long
 def test_the_row_of_gpus_says_when_there_are_none(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():

@@ -303,6 +303,7 @@ def test_a_local_job_has_no_quota(aws):
     assert "quota" not in look(spec(instance_type="local"))
 
 
+@pytest.mark.long
 def test_spot_instances_have_quotas_of_their_own(quotas):
     quotas.append(("ml.g5.xlarge for spot training job usage", 0.0))
     finding = only(look(spec(use_spot_instances=True)), "quota")

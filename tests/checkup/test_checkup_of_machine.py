@@ -49,6 +49,7 @@ def findings(result, part):
 # The verb: each run asks a real torch, which takes its seconds ------------------------------------
 
 
+@pytest.mark.long
 def test_a_machine_without_an_account_runs_local_jobs(offline, job, tmp_path):
     result = check(job(ONE_HOST + "max_run: -1\n"), "--set", "max_run=60", "-o", "json")
     assert result.exit_code == 0, result.stdout
@@ -61,6 +62,7 @@ def test_a_machine_without_an_account_runs_local_jobs(offline, job, tmp_path):
     assert {path.name for path in (tmp_path / "work").iterdir()} == {"train.py", "job.yaml"}
 
 
+@pytest.mark.long
 def test_a_person_reads_what_is_wrong_and_what_does_not_matter(offline, job):
     result = check(job(ONE_HOST + "max_run: -1\n"))
     assert result.exit_code == 2
@@ -197,6 +199,7 @@ def test_torch_is_a_problem_only_for_a_job_that_needs_it(bare, tmp_path):
     ]
 
 
+@pytest.mark.long
 def test_mpirun_is_looked_for_when_a_job_needs_it(monkeypatch, tmp_path):
     job = JobSpec(entry_point="a.py", distribution=Mpi())
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -218,6 +221,7 @@ def test_a_torch_that_cannot_be_imported(monkeypatch, tmp_path):
     assert numpy.level is Level.OK
 
 
+@pytest.mark.long
 def test_torch_and_numpy_as_they_are():
     pytest.importorskip("torch")
     job = JobSpec(
@@ -228,6 +232,7 @@ def test_torch_and_numpy_as_they_are():
     assert "CUDA" in torch.what
 
 
+@pytest.mark.long
 def test_torch_is_not_imported_by_the_side_that_asks(offline):
     run = subprocess.run(
         [

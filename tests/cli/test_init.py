@@ -39,6 +39,7 @@ def test_init_overwrites_nothing(terminal):
     assert (terminal.folder / "train.py").read_text() == "mine"
 
 
+@pytest.mark.long
 def test_the_job_of_init_runs_at_once(terminal):
     pytest.importorskip("torch")
     terminal("init", terminal.folder)

@@ -59,6 +59,7 @@ def test_detaching_at_once(terminal):
     assert status_of(terminal)["status"] == "Stopped"
 
 
+@pytest.mark.long
 def test_ctrl_c_leaves_the_job_running_and_prints_how_to_return(terminal, following):
     following.send_signal(signal.SIGINT)
     stdout, stderr = following.communicate(timeout=60)
@@ -107,6 +108,7 @@ def test_a_follower_that_is_killed_leaves_the_job_alone(terminal, following):
     assert status_of(terminal)["status"] == "InProgress"
 
 
+@pytest.mark.long
 def test_an_interrupted_job_resumes_from_its_checkpoint(terminal):
     job = terminal.write(COUNTS, terminal.one_host + SPOT)
     process = terminal.start("run", job, "--local", "--name", "job-1")

@@ -49,6 +49,7 @@ def left_in(folder):
 # With a real model --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_model_is_cut_and_a_job_can_take_the_file(terminal):
     pytest.importorskip("torch")
     write_task(terminal.folder)

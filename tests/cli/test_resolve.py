@@ -34,6 +34,7 @@ def account(aws, make_role):
     return state
 
 
+@pytest.mark.long
 def test_what_the_job_leaves_open_is_filled_in_and_nothing_is_made(terminal, account):
     before = account()
     result = terminal(
@@ -94,6 +95,7 @@ def test_upload_stores_the_code_of_a_request_that_any_client_can_send(terminal, 
     aws("sagemaker").create_training_job(**request)
 
 
+@pytest.mark.long
 def test_check_judges_the_request_that_would_be_sent(terminal, account):
     before = account()
     result = terminal("check", terminal.write(job=JOB), "--cloud", "-o", "json")

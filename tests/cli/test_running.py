@@ -111,6 +111,7 @@ def test_a_failure_shows_the_last_lines_of_its_host_and_what_to_type_next(termin
     assert f"\n  launcher logs job-1 --host {failed['host']}\n" in answer
 
 
+@pytest.mark.long
 def test_a_job_can_be_looked_at_afterwards(terminal):
     job = terminal.write(job=terminal.one_host.replace("count: 1", "count: 2"))
     first = terminal("run", job, "--local", "--name", "job-1", "-o", "json")
@@ -171,6 +172,7 @@ def test_a_group_or_host_that_the_job_does_not_have(terminal):
     assert 'did you mean "homogeneousCluster"?' in result.stderr
 
 
+@pytest.mark.long
 def test_stop_ends_a_job_and_run_reports_stopped(terminal):
     process = terminal.start("run", terminal.write(WAITS_FOREVER), "--local", "--name", "job-1")
     terminal.wait_for(process.stderr, "| waiting")
@@ -198,6 +200,7 @@ hyperparameters: {until: FILE}
 """
 
 
+@pytest.mark.long
 def test_hosts_that_keep_a_job_waiting_are_named_with_their_price(terminal, tmp_path):
     job = TWO_SCRIPT_GROUPS.replace("FILE", str(tmp_path / "enough"))
     path = terminal.write(WAITS_FOR_A_FILE, job)

@@ -106,6 +106,7 @@ def test_a_bad_ceiling_is_a_usage_error(terminal, job):
     assert terminal("run", job, "--max-cost", "-1").exit_code == 2
 
 
+@pytest.mark.long
 def test_a_dry_run_shows_the_plan_and_prints_what_would_be_sent(terminal, aws, job):
     shown = terminal("run", job, "--dry-run", "--name", "digits-1")
     assert shown.exit_code == 0

@@ -190,6 +190,7 @@ def test_a_job_document_of_another_version_is_not_read(home: Path) -> None:
     assert job.metrics == {"sum": 253.0}
 
 
+@pytest.mark.long
 def test_a_task_resumes_from_an_old_checkpoint(home: Path, tmp_path: Path) -> None:
     """The second epoch alone: after two steps, of four."""
     pytest.importorskip("torch")

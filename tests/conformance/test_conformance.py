@@ -32,6 +32,7 @@ def first_line(job):
     return next(line for line in job.logs(follow=True) if not line.is_event)
 
 
+@pytest.mark.long
 def test_a_job_that_completes(platform, tmp_path):
     script = """
 import os, pathlib
@@ -94,11 +95,13 @@ def test_a_job_that_is_stopped(platform, tmp_path):
         job.raise_for_status()
 
 
+@pytest.mark.long
 def test_a_job_that_takes_too_long(platform, tmp_path):
     job = platform.run(WAITS, tmp_path, max_run=3)
     assert (job.status, job.secondary_status) == ("Stopped", "MaxRuntimeExceeded")
 
 
+@pytest.mark.long
 def test_a_job_whose_spot_instances_are_taken_back(platform, tmp_path):
     script = """
 import os, pathlib, time
@@ -124,6 +127,7 @@ if attempt == 1:
     assert "Interrupted" in states
 
 
+@pytest.mark.long
 def test_many_hosts_in_two_groups(platform, tmp_path):
     script = """
 import os
@@ -177,6 +181,7 @@ def test_a_job_is_attached_by_name(platform, tmp_path):
     assert "here" in [line.text for line in Job(job.name, platform.session).logs()]
 
 
+@pytest.mark.long
 def test_jobs_are_listed_the_newest_first(platform, tmp_path):
     start = datetime.now(timezone.utc) - timedelta(seconds=1)
     names = [
@@ -196,6 +201,7 @@ def test_jobs_are_listed_the_newest_first(platform, tmp_path):
     assert listed(CreationTimeBefore=start) == []
 
 
+@pytest.mark.long
 def test_a_name_is_used_once(platform, tmp_path):
     platform.run("pass", tmp_path, name="used-once")
     with pytest.raises(SpecError, match="was used for a job before"):
@@ -209,6 +215,7 @@ def test_a_job_that_nobody_knows(platform):
         platform.session.stop_training_job(TrainingJobName="never-made")
 
 
+@pytest.mark.long
 def test_a_long_log_is_read_in_pieces(platform, tmp_path):
     job = platform.run("print('\\n'.join(map(str, range(25_000))))", tmp_path)
     numbers = [line.text for line in job.logs() if line.text.isdigit()]

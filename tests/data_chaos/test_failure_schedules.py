@@ -67,6 +67,7 @@ def in_words(report: dict[str, Any]) -> str:
     return "\n".join([f"schedule {report['seed']}:", *parts])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", FEW)
 def test_a_schedule_of_faults_changes_no_batch(perform: Perform, seed: int) -> None:
     report = perform(seed)

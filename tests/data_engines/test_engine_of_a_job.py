@@ -78,6 +78,7 @@ def test_it_is_written_where_it_is_not_the_default(tmp_path: Path) -> None:
     assert "engine" not in build_document(job(tmp_path, "launcher")).to_json()
 
 
+@pytest.mark.long
 def test_a_job_runs_with_it(tmp_path: Path, installed: list[str]) -> None:
     spec = job(tmp_path).replace(environment={"PYTHONPATH": ":".join(installed)})
     status, lines, reason = ended(tmp_path, spec)

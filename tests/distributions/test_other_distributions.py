@@ -81,6 +81,7 @@ def test_it_is_converted_from_a_dictionary_as_sdk_v2_writes_one() -> None:
         as_distribution({"mpi": {"enabled": True}, "ring": {"enabled": True}})
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("installed")
 def test_its_programs_are_looked_for() -> None:
     *_, found = package_checks.check(JobSpec.from_yaml(JOB))

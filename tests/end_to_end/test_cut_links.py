@@ -96,6 +96,7 @@ class Disturbed:
         return Run(self._job, *finish(self._process))
 
 
+@pytest.mark.long
 def test_a_data_host_that_is_cut_off_for_a_while_changes_nothing(job: Example, calm: Run) -> None:
     disturbed = Disturbed(job)
     network_links.cut(disturbed.folder, "algo-1")
@@ -196,6 +197,7 @@ def test_a_train_host_that_is_cut_off_fails_the_job(
     assert job.processes("cut", "") == []
 
 
+@pytest.mark.long
 def test_no_cable_of_an_unknown_host_or_a_job_that_has_ended(job: Example) -> None:
     disturbed = Disturbed(job)
     with pytest.raises(PlatformError, match="ip link set algo-9 down: Cannot find"):

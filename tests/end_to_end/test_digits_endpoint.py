@@ -76,6 +76,7 @@ def model_keys(storage: Any, name: str) -> list[str]:
     return [each["Key"].rpartition("/")[2] for each in answer["Contents"]]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)  # two jobs, one after the other
 def test_the_same_training_through_the_endpoint(
     example: Example, endpoint: ServedEndpoint, storage: Any

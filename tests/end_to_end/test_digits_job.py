@@ -24,6 +24,7 @@ DATA_HOSTS = "instance_groups.data_group.instance_count"
 FEW = ("--set", f"{DATA_HOSTS}=1", "--set", "instance_groups.train_group.instance_count=1")
 
 
+@pytest.mark.long
 def test_the_example_trains_and_its_summary_is_complete(whole_example: Example) -> None:
     run = whole_example.run("job.yaml")
     assert run.code == 0, run.talk
@@ -77,6 +78,7 @@ def without_data_hosts(shared_example: Example) -> Run:
     return run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hosts", [1, pytest.param(2, marks=pytest.mark.slow), 3])
 def test_the_same_training_on_every_cluster(
     example: Example, without_data_hosts: Run, hosts: int
@@ -132,6 +134,7 @@ def test_a_killed_rank_fails_the_job_and_leaves_nothing(example: Example) -> Non
     assert example.processes("killed", "") == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -147,6 +150,7 @@ def test_a_script_that_fails_reports_it(example: Example, line: str, reason: lis
     assert all(part in run.summary["failure_reason"] for part in reason), run.summary
 
 
+@pytest.mark.long
 def test_data_hosts_that_never_come_fail_the_job(example: Example) -> None:
     """The hosts of the data group are stopped (SIGSTOP) as they start: declared, not reachable."""
     process = example.start(
@@ -166,6 +170,7 @@ def test_data_hosts_that_never_come_fail_the_job(example: Example) -> None:
     assert run.hashes == set()
 
 
+@pytest.mark.long
 def test_a_script_called_launcher_py_works(example: Example) -> None:
     (example.folder / "train.py").rename(example.folder / "launcher.py")
     script = ("--set", "entry_point=launcher.py", "--set", "hyperparameters.epochs=1")
@@ -173,6 +178,7 @@ def test_a_script_called_launcher_py_works(example: Example) -> None:
     assert run.code == 0, run.talk
 
 
+@pytest.mark.long
 def test_the_dry_run_prints_the_request_and_starts_nothing(example: Example) -> None:
     job = ("run", str(example.folder / "job.yaml"), "--dry-run", "--name", "dry", "-o", "json")
     code, answer = ask(example, *job)

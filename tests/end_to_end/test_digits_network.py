@@ -14,6 +14,7 @@ SHORT = (
 )
 
 
+@pytest.mark.long
 def test_the_same_training_in_every_isolation(example: Example) -> None:
     """GLOO talks over eth0, names and ports are SageMaker's, and not a bit is different."""
     import torch

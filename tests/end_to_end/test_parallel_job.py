@@ -100,6 +100,7 @@ if "RANK" in os.environ:
 """
 
 
+@pytest.mark.long
 def test_two_hosts_have_a_stage_each_of_the_model_that_the_job_cuts(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     folder = tmp_path / "cut"
@@ -114,6 +115,7 @@ def test_two_hosts_have_a_stage_each_of_the_model_that_the_job_cuts(tmp_path: Pa
     assert run.lines("stage=.*") == {f"stage=0 {said}", f"stage=1 {said}"}
 
 
+@pytest.mark.long
 def test_ranks_cut_their_model_by_the_file_of_the_job(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     folder = tmp_path / "filed"

@@ -2,7 +2,7 @@
 
 Each cell is a real job of two data and two train hosts, hurt for real. Its status, reason, exit
 code and the seconds from the injury to the end are printed as a table after the tests. The cells
-without the mark `slow` are part of `make test`.
+without the mark `slow` are part of `make test` and `make test-long`.
 """
 
 from __future__ import annotations
@@ -256,6 +256,7 @@ NO_CELLS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:2 train hosts, but no distribution")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("cell", [cell.parameter for cell in CELLS])

@@ -29,6 +29,7 @@ def started(root: Path, *more: str) -> tuple[subprocess.Popen[str], dict[str, st
     return process, dict(re.findall(r"^export (\w+)=(\S+)$", "".join(lines), re.MULTILINE))
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_it_and_leaves_its_jobs(tmp_path: Path) -> None:
     key = "AKIAIOSFODNN7EXAMPLE:a-secret-of-somebody"
     process, environment = started(tmp_path, "--access-key", key, "--isolation", "process")
@@ -80,6 +81,7 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     assert "pip install 'hetero-launcher[endpoint]'" in result.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("option", "value", "complaint"),
     [

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 from customer import GROUP, Customer
 
 OBEDIENT = """
@@ -25,6 +26,7 @@ print(json.dumps(json.loads(config.read_text())))
 """
 
 
+@pytest.mark.long
 def test_a_job_completes(customer: Customer) -> None:
     arn = customer.submit("completes", "print('hello'); print('world')")
     assert arn == "arn:aws:sagemaker:us-east-1:123456789012:training-job/completes"

@@ -31,6 +31,7 @@ def local_lines(customer: Customer, stream: str) -> list[str]:
     return text.splitlines()
 
 
+@pytest.mark.long
 def test_every_line_is_there_once_also_for_one_who_follows(customer: Customer) -> None:
     customer.submit("chatter", CHATTER, ResourceConfig=TWO_HOSTS)
     tokens: dict[str, str] = {}
@@ -93,6 +94,7 @@ if not mark.exists():
     assert customer.lines("spot") == ["attempt 1", "attempt 2"]
 
 
+@pytest.mark.long
 def test_reads_are_throttled_at_aws_s_rates(tmp_path: Path) -> None:
     once = Config(retries={"total_max_attempts": 1})
     with serve(tmp_path, isolation="process") as endpoint:
@@ -115,6 +117,7 @@ def _outcome(logs: Any) -> str:
     return "answered"
 
 
+@pytest.mark.long
 def test_any_operation_may_be_given_a_rate(tmp_path: Path) -> None:
     once = Config(retries={"total_max_attempts": 1})
     with serve(tmp_path, rates={"ListTrainingJobs": 0.001}, isolation="process") as endpoint:

@@ -57,6 +57,7 @@ def cloudwatch(customer: Customer) -> Any:
     return customer.endpoint.client("cloudwatch")
 
 
+@pytest.mark.long
 def test_cloudwatch_has_every_value(customer: Customer, cloudwatch: Any) -> None:
     document = customer.ensure("measured", SCRIPT, AlgorithmSpecification=algorithm())
     assert document["AlgorithmSpecification"]["EnableSageMakerMetricsTimeSeries"] is True
@@ -96,6 +97,7 @@ def test_other_metrics_are_left_alone(customer: Customer, cloudwatch: Any) -> No
     assert len(cloudwatch.list_metrics(Namespace="mine")["Metrics"]) == 1
 
 
+@pytest.mark.long
 def test_metrics_survive_a_restart(tmp_path: Path) -> None:
     with serve(tmp_path, isolation="process") as endpoint:
         Customer(endpoint, tmp_path).s3.create_bucket(Bucket=BUCKET)

@@ -39,6 +39,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "endpoint"
 
 
+@pytest.mark.long
 def test_a_job_and_its_log_survive_kill_9(root: Path) -> None:
     with serve(root, isolation="process") as first:
         before = Customer(first, root)
@@ -71,6 +72,7 @@ def test_a_job_and_its_log_survive_kill_9(root: Path) -> None:
     assert len(lines) > len(read) > 0
 
 
+@pytest.mark.long
 def test_results_wait_for_the_endpoint(root: Path) -> None:
     with serve(root, isolation="process") as first:
         before = Customer(first, root)
@@ -96,6 +98,7 @@ def test_results_wait_for_the_endpoint(root: Path) -> None:
             assert archive.extractfile("weights").read() == b"trained"
 
 
+@pytest.mark.long
 def test_objects_survive_kill_9(root: Path) -> None:
     with serve(root) as first:
         s3 = first.client("s3")
@@ -141,6 +144,7 @@ def _contents(s3, bucket):
     return found
 
 
+@pytest.mark.long
 def test_one_root_has_one_endpoint_and_one_port_too(root: Path, tmp_path: Path) -> None:
     with serve(root) as endpoint:
         same_root = _failure("--root", str(root), "--port", "0")
@@ -158,6 +162,7 @@ def _failure(*arguments: str) -> str:
     return result.stderr
 
 
+@pytest.mark.long
 def test_objects_survive_requests_that_name_no_bucket(root: Path) -> None:
     with serve(root) as first:
         first.client("s3").create_bucket(Bucket="kept")
@@ -181,6 +186,7 @@ def signed_s3(endpoint: ServedEndpoint, path: str) -> dict[str, str]:
     return dict(request.headers.items())
 
 
+@pytest.mark.long
 def test_an_object_is_the_old_one_or_the_new(root: Path) -> None:
     """A server that is killed between the two files of an object leaves no mixture of objects."""
     with serve(root) as first:

@@ -28,6 +28,7 @@ def clear(customer: Customer, arn: str) -> None:
         customer.sagemaker.delete_tags(ResourceArn=arn, TagKeys=keys)
 
 
+@pytest.mark.long
 def test_thirty_threads_lose_no_tag(customer: Customer, arn: str) -> None:
     clear(customer, arn)
     client = customer.endpoint.client("sagemaker", config=Config(max_pool_connections=THREADS))
@@ -75,6 +76,7 @@ def test_keys_of_aws_are_refused(customer: Customer, arn: str, operation: str, k
     }
 
 
+@pytest.mark.long
 def test_tags_of_a_deleted_job(customer: Customer) -> None:
     arn = customer.ensure("tagged-and-gone")["TrainingJobArn"]
     customer.sagemaker.delete_training_job(TrainingJobName="tagged-and-gone")

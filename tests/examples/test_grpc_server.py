@@ -141,6 +141,7 @@ def loader(example: SimpleNamespace, servers: list[Server], split: str = "test",
     return example.loader.GrpcLoader(split, 8, servers=addresses, **options)
 
 
+@pytest.mark.long
 def test_epochs_are_complete_differ_and_come_from_all_servers(
     example: SimpleNamespace, servers: list[Server]
 ) -> None:
@@ -167,6 +168,7 @@ def test_an_epoch_that_is_left_early_can_be_followed_by_another(
     assert sum(len(ids) for ids, _, _ in batches) == 360
 
 
+@pytest.mark.long
 def test_a_killed_server_is_named_and_no_epoch_is_short(
     example: SimpleNamespace, servers: list[Server], victim: Server
 ) -> None:
@@ -288,6 +290,7 @@ def test_a_worker_process_that_dies_while_it_sends_a_batch_is_no_hang(
         list(example.loader.GrpcLoader("test", 8, servers=[address]))
 
 
+@pytest.mark.long
 def test_sigterm_lets_streams_end_and_then_the_server(
     example: SimpleNamespace, victim: Server
 ) -> None:
@@ -299,6 +302,7 @@ def test_sigterm_lets_streams_end_and_then_the_server(
     assert victim.log.read_text().splitlines()[-1] == "closed"
 
 
+@pytest.mark.long
 def test_a_server_whose_address_is_taken_fails(servers: list[Server]) -> None:
     port = servers[0].address.rpartition(":")[2]
     second = subprocess.run(

@@ -14,6 +14,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "examples" / "mpi"
 
 
+@pytest.mark.long
 def test_its_script_trains_as_one_rank(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     done = subprocess.run(

@@ -49,6 +49,7 @@ def use(offline):
     return use
 
 
+@pytest.mark.long
 def test_a_follower_survives_the_death_of_the_endpoint_and_misses_no_line(tmp_path, use):
     root, enough = tmp_path / "endpoint", tmp_path / "enough"
     lines, told = [], []
@@ -99,6 +100,7 @@ def launcher(tmp_path):
     return launcher
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "rates",
     [

@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from log_follow import measure
 
 
+@pytest.mark.long
 def test_more_hosts_than_a_page_of_streams_has(offline):
     assert measure(hosts=52, lines=520, live_rounds=1).lines == 520
 

@@ -36,6 +36,7 @@ def printed_logs(draw):
     return lines, delay
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(printed_logs(), st.lists(st.floats(0, 130), max_size=12), st.integers(1, 60))
 def test_every_line_once_and_by_time_whatever_the_delays(made, looks, buffered):

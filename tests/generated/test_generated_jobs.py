@@ -82,6 +82,7 @@ def _text_violations(shape: Shape, value: str, path: str) -> Iterator[str]:
         yield f"{path}: {value!r} does not match {pattern}"
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_what_the_rules_accept_is_a_request_that_sagemaker_accepts(
@@ -99,6 +100,7 @@ def test_what_the_rules_accept_is_a_request_that_sagemaker_accepts(
     check_request(request, uploads=[code[0]["DataSource"]["S3DataSource"]["S3Uri"] + "launch.py"])
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_what_the_rules_accept_survives_yaml(
@@ -147,6 +149,7 @@ _ONE_AFTER_ANOTHER: Mapping[str, Any] = {
 }
 
 
+@pytest.mark.long
 @settings(max_examples=3, **_ONE_AFTER_ANOTHER)
 @given(data=st.data())
 def test_what_the_rules_accept_runs(

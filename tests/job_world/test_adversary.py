@@ -77,6 +77,7 @@ examples = settings(
 )
 
 
+@pytest.mark.long
 @settings(examples, max_examples=60)
 @given(recipe=recipes_of([*FORCED, *FOUND]), collates=st.booleans())
 def test_what_draws_from_anything_is_the_same_or_found(

@@ -349,6 +349,7 @@ def test_a_port_of_another_program_is_no_sign(make_job: MakeJob) -> None:
     assert "it does not listen on port" in (hosts["algo-1"].failure or "")
 
 
+@pytest.mark.long
 def test_command_hosts_that_never_come_are_named(make_job: MakeJob) -> None:
     hosts = make_job("", servers=2, start_timeout=1)
     hosts.start("algo-3")

@@ -59,6 +59,7 @@ ENDINGS: dict[str, Callable[[Hosts], None]] = {
 BY_DEFAULT = {("in an epoch", "SIGTERM"), ("workers join", "the leader is lost")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("stage", "ending"),
     [

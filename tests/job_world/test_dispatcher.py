@@ -252,6 +252,7 @@ def test_a_receiver_that_was_reached_with_nothing_new_is_not(
     assert not there.all(m.RunFailed)
 
 
+@pytest.mark.long
 def test_a_receiver_that_comes_and_goes_has_its_time_each_time(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def check(hosts: Hosts, expected: list[str]) -> None:
     assert hosts.processes() == []
 
 
+@pytest.mark.long
 def test_a_dispatcher_that_is_killed_three_times_changes_nothing(
     make_hosts: MakeHosts, expected: list[str]
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_dispatcher_that_is_frozen_changes_nothing(
     check(hosts, expected)
 
 
+@pytest.mark.long
 def test_a_very_slow_worker_delays_no_rank(make_hosts: MakeHosts) -> None:
     """Its batches take 30 s each; without it, all of them take a few seconds."""
     slow = PIPELINE.replace(
@@ -133,6 +135,7 @@ def test_a_very_slow_worker_delays_no_rank(make_hosts: MakeHosts) -> None:
 # What cannot be survived ---------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_dispatcher_that_dies_again_and_again_fails_the_job(make_hosts: MakeHosts) -> None:
     hosts = make_hosts(FILES, data=1, train=1, environment={"PYTHONFAULTHANDLER": "0"})
     hosts.start()
@@ -171,6 +174,7 @@ def test_a_receiver_that_is_killed_fails_the_job_and_is_named(make_hosts: MakeHo
 # Stopped processes -------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_receiver_that_is_stopped_is_named_fails_the_job_and_costs_no_work(
     make_hosts: MakeHosts,
 ) -> None:

@@ -74,6 +74,7 @@ def steps_until_first(hosts: Hosts, preparer: str, gate: str) -> float:
     return min(found, default=math.inf)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seconds", [0.0, pytest.param(60.0, marks=pytest.mark.slow)], ids=["at once", "after 60 s"]
 )
@@ -123,6 +124,7 @@ def test_a_data_host_that_was_lost_comes_back_and_is_as_good_as_any(
     check_received(hosts)
 
 
+@pytest.mark.long
 def test_a_host_whose_workers_were_all_asked_to_leave_leaves_the_job_running(
     make_job: MakeJob, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ def straying(make_hosts: MakeHosts, stray: str, *, train: int = 2) -> Hosts:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "train",
     [pytest.param(1, id="one host", marks=pytest.mark.slow), pytest.param(2, id="two hosts")],
@@ -131,6 +132,7 @@ def test_waiting_less_than_the_timeout_and_sleeping_alone_are_no_hang(
     assert hosts.output().count("over the barrier") == 2
 
 
+@pytest.mark.long
 def test_a_sample_that_never_comes_is_a_hang_of_the_loader(make_hosts: MakeHosts) -> None:
     stuck = PIPELINE.replace(
         "noise =", "index == 50 and __import__('time').sleep(1000)\n        noise ="

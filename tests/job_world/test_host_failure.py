@@ -30,6 +30,7 @@ def hashes(hosts: Hosts) -> set[str]:
     return set(re.findall(r"^rank=\d+ epoch=\d+ sha256=\w+$", hosts.output(), re.MULTILINE))
 
 
+@pytest.mark.long
 def test_a_tolerated_data_host_changes_no_batch(make_hosts: MakeHosts) -> None:
     calm = make_hosts(FILES, train=2)
     calm.start()

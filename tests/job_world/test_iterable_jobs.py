@@ -81,6 +81,7 @@ def test_shards_give_the_same_batches_in_process_and_served(make_hosts: MakeHost
     assert ids(served).total() == 150 + sum(int(str(e["pads"])) for e in lines if e["epoch"] == 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fault",
     [

@@ -207,6 +207,7 @@ def test_a_dataset_without_samples_is_an_epoch_without_steps(module: str) -> Non
     assert list(loader(module, "nothing", allow_empty=True)) == []
 
 
+@pytest.mark.long
 def test_no_batch_is_held_after_the_next_one_is_asked_for(module: str) -> None:
     """Over the service its memory is a piece of the receiver's, which is to be used again."""
     batches = iter(loader(module, shards=3))

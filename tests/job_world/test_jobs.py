@@ -38,6 +38,7 @@ def hashes(hosts: Hosts) -> set[str]:
 # The same batches everywhere -----------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_batches_are_the_same_with_any_number_of_data_hosts_and_in_process(
     make_hosts: MakeHosts,
 ) -> None:
@@ -60,6 +61,7 @@ def test_the_sum_of_prepared_batches_is_what_the_ranks_received(make_hosts: Make
     assert served["received"] == {"0": 14, "1": 14}
 
 
+@pytest.mark.long
 def test_several_ranks_on_one_host_under_torchrun(make_hosts: MakeHosts) -> None:
     pytest.importorskip("torch")
     plain = make_hosts(FILES, train=2)
@@ -96,6 +98,7 @@ time.sleep(1000)
     assert slabs() <= window + 1  # and the one that the script holds
 
 
+@pytest.mark.long
 def test_batches_that_grow_are_held_to_the_budget_but_for_what_was_begun(
     make_hosts: MakeHosts,
 ) -> None:
@@ -209,6 +212,7 @@ def test_reading_resumes_after_a_restart_with_another_number_of_ranks(
 # Endings -------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_killed_worker_that_held_leases_changes_nothing(make_hosts: MakeHosts) -> None:
     slow = PIPELINE.replace("noise = ", "import time; time.sleep(0.01)\n        noise = ")
     calm, disturbed = (
@@ -258,6 +262,7 @@ ENDS = {
 QUICK = {("SIGKILL", 2), ("exception", 1), ("sys.exit", 2), ("os._exit", 1)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("end", "train"),
     [
@@ -403,6 +408,7 @@ def test_workers_that_die_as_fast_as_they_start_fail_the_job(make_hosts: MakeHos
     )
 
 
+@pytest.mark.long
 def test_an_unreachable_data_group_fails_the_job_and_is_never_replaced(
     make_hosts: MakeHosts,
 ) -> None:

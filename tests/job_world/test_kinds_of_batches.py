@@ -93,6 +93,7 @@ def told(hosts: Hosts) -> list[str]:
     return [line for line in hosts.output().splitlines() if line.startswith("told ")]
 
 
+@pytest.mark.long
 def test_every_kind_of_batch_is_the_same_from_the_data_group_and_in_process(
     make_hosts: MakeHosts,
 ) -> None:

@@ -25,6 +25,7 @@ def finish(hosts: Hosts) -> str:
     return hosts.output()
 
 
+@pytest.mark.long
 def test_every_mode_gives_the_same_bytes_and_types_with_and_without_data_hosts(
     make_hosts: MakeHosts,
 ) -> None:
@@ -64,6 +65,7 @@ for name in "train", "validation":
 """
 
 
+@pytest.mark.long
 def test_a_random_split_is_the_same_in_every_process(make_hosts: MakeHosts) -> None:
     pytest.importorskip("torch")
     seen = []

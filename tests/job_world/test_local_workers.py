@@ -22,6 +22,7 @@ def hashes(hosts: Hosts) -> set[str]:
     return set(HASH.findall(hosts.output()))
 
 
+@pytest.mark.long
 def test_batches_of_local_workers_are_the_same(make_hosts: MakeHosts) -> None:
     """Without a service, with local workers alone, and with both kinds."""
     seen = {}
@@ -48,6 +49,7 @@ def test_a_local_worker_prepares_for_its_own_host_alone(make_hosts: MakeHosts) -
 LARGE = PIPELINE.replace("(4, 4)", "(512, 256)").replace("rand(4, 4)", "rand(512, 256)")
 
 
+@pytest.mark.long
 def test_local_workers_that_are_killed_are_replaced(make_hosts: MakeHosts) -> None:
     script = READER.replace("range(2)", "range(6)")
     files = {"pipeline.py": LARGE.replace("4, 4", "512, 256"), "train.py": script}

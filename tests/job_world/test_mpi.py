@@ -106,6 +106,7 @@ def wait_for_ranks(hosts: Hosts) -> dict[int, int]:
 # Running ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @needs_mpirun
 def test_ranks_of_all_train_hosts_compute_together(make_hosts: MakeHosts) -> None:
     hosts = start(make_hosts, SUM, data=1, hyperparameters={"sign": ": ; $HOME 'x"})

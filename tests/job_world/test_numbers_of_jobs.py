@@ -128,6 +128,7 @@ def free_port(address: str) -> int:
         return int(server.getsockname()[1])
 
 
+@pytest.mark.long
 def test_numbers_are_served_while_the_job_runs(make_hosts: MakeHosts) -> None:
     port = free_port("127.0.0.1")
     hosts = job(

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from launcher.runtime.reports import REPORTS_VARIABLE
 
 LINES = """
@@ -42,6 +44,7 @@ def test_a_printed_line_is_one_write_so_that_ranks_do_not_mix_theirs(tmp_path: P
     assert writes == [b"epoch 0 loss 0.5\n", b"a line in two parts\n", b"begun"]
 
 
+@pytest.mark.long
 def test_a_rank_that_ends_without_a_reader_of_reports_leaves_no_traceback(
     tmp_path: Path,
 ) -> None:

@@ -75,6 +75,7 @@ WITH_HELPER = JobDocument(
 )
 
 
+@pytest.mark.long
 def test_the_script_finds_what_the_host_has_installed(make, index: Index, image: str) -> None:
     index.add("small_a")
     hosts = make(ALONE, {"train.py": TRAIN, "requirements.txt": "small-a\n"})

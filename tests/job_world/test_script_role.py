@@ -134,6 +134,7 @@ except AttributeError:
         assert f"no such property ['--epochs', '3'] {host}" in hosts[host].output
 
 
+@pytest.mark.long
 def test_torchrun_starts_ranks_on_its_group_and_plain_python_elsewhere(make_job: MakeJob) -> None:
     pytest.importorskip("torch")
     hosts = make_job(SHOW, dnn=2, launch=Launch.TORCHRUN, processes=2)

@@ -195,6 +195,7 @@ def train_set():
 """
 
 
+@pytest.mark.long
 def test_torch_that_is_imported_while_a_shard_is_read_is_seeded_as_well(
     open_lane: Open, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def start_apart(jobs: Mapping[Order, Hosts], skew: float) -> None:
             hosts.start(NAMES[order[place]])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("orders", "skew"),
     [

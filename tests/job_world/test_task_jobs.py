@@ -39,6 +39,7 @@ def start(make_hosts: MakeHosts, task: str, **options: object) -> Hosts:
     return hosts
 
 
+@pytest.mark.long
 def test_a_task_gets_typed_values_and_its_failure_is_the_jobs(make_hosts: MakeHosts) -> None:
     hosts = start(
         make_hosts,

@@ -80,6 +80,7 @@ def with_import_alone(kind: str) -> str:
     return (SCRIPTS / kind / "train_before.py").read_text().replace(line, change)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", PORTS)
 def test_a_script_prints_the_same_losses_with_and_without_data_hosts(
     make_hosts: Callable[..., Hosts], tmp_path: Path, kind: str

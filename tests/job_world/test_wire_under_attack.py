@@ -64,6 +64,7 @@ class Attack(threading.Thread):
             raise
 
 
+@pytest.mark.long
 def test_strangers_and_a_saboteur_change_nothing(make_hosts: MakeHosts) -> None:
     calm = make_hosts({**FILES, "pipeline.py": PIPELINE}, train=1)
     calm.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
 from hosts import Hosts
 
 #: Samples of 40 MB, which glibc would ask the kernel for each time, with the faults so far.
@@ -31,6 +32,7 @@ for batch in DataLoader("pipeline:train_set"):
 """
 
 
+@pytest.mark.long
 def test_large_batches_cost_no_page_faults(make_hosts: Callable[..., Hosts]) -> None:
     files = {"pipeline.py": PIPELINE, "train.py": SCRIPT}
     hosts = make_hosts(files, data=1, prefetch_bytes=128 << 20)

@@ -46,6 +46,7 @@ def printed(job: Job) -> list[str]:
     return [line.text for line in job.logs() if not line.is_event]
 
 
+@pytest.mark.long
 def test_hello_world(session: LocalSession) -> None:
     job = run(session, "hello", 2)
     lines = printed(job)
@@ -74,12 +75,14 @@ def check_loader(job: Job, data_hosts: int) -> None:
     assert lines.count("Process train_data.py closed with returncode=-9") == data_hosts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("data_hosts", [1, 2])
 def test_a_loader_with_a_shutdown_port(session: LocalSession, data_hosts: int) -> None:
     pytest.importorskip("grpc")
     check_loader(run(session, "loader", data_hosts), data_hosts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lifetime", [None, "train"])
 def test_a_loader_whose_distribution_is_limited_to_the_group_that_trains(
     session: LocalSession, lifetime: Any

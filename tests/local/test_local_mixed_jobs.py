@@ -69,6 +69,7 @@ def found(job: Job, word: str = "FOUND") -> list[Any]:
     return [json.loads(line.removeprefix(f"{word} ")) for line in lines]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "strategy",
     [
@@ -108,6 +109,7 @@ def test_a_distribution_starts_its_group_and_plain_python_the_other(
     assert all(each["SM_DISTRIBUTION_INSTANCE_GROUPS"] == '["dnn_group"]' for each in reports)
 
 
+@pytest.mark.long
 def test_one_group_has_a_role_and_the_script_runs_on_the_others(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     groups = [
@@ -133,6 +135,7 @@ def test_one_group_has_a_role_and_the_script_runs_on_the_others(tmp_path: Path) 
     assert roles == {"a": "script", "b": "script", "trainer": "train"}
 
 
+@pytest.mark.long
 def test_a_script_group_beside_a_data_service(tmp_path: Path) -> None:
     groups = [
         InstanceGroup("data_group", CPU, role="data"),

@@ -78,6 +78,7 @@ def nothing_is_left(tmp_path: Path) -> bool:
     return processes_mentioning(str(tmp_path / "home" / "jobs" / "job" / "hosts")) == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("isolation", ISOLATIONS, indirect=True)
 def test_ranks_of_two_train_hosts_and_one_data_host(tmp_path: Path, isolation: str) -> None:
     job = start(tmp_path, isolation).wait()

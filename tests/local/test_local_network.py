@@ -31,6 +31,7 @@ def report(request: pytest.FixtureRequest) -> dict[str, Any]:
     return report_of("network_scenario.py", request.param)
 
 
+@pytest.mark.long
 def test_the_job_completes(report: dict[str, Any]) -> None:
     assert report["status"] == "Completed", report["reason"]
     assert report["isolation"] == "network"
@@ -65,6 +66,7 @@ def test_a_host_has(report: dict[str, Any], question: str, answer: Any) -> None:
         assert found["seconds"] < 20, "whoever looks for the outside is not kept waiting"
 
 
+@pytest.mark.long
 def test_a_host_is_run_by_its_user_and_its_files_are_theirs(report: dict[str, Any]) -> None:
     assert {found["user"] for found in report["hosts"].values()} == {report["user"]}
     assert set(report["owners"]) == {report["user"]}

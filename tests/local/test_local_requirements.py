@@ -128,6 +128,7 @@ print([float(x) for batch in DataLoader("pipeline:samples", batch_size=2) for x 
 """
 
 
+@pytest.mark.long
 def test_a_group_has_what_it_asks_for_and_the_second_run_installs_nothing(
     source: Path, index: Index
 ) -> None:
@@ -157,6 +158,7 @@ def test_a_group_has_what_it_asks_for_and_the_second_run_installs_nothing(
     assert len(index.asked) == asked, "the second run asked the index"
 
 
+@pytest.mark.long
 def test_different_versions_of_data_and_train_hosts_are_reported(
     source: Path, index: Index
 ) -> None:
@@ -187,6 +189,7 @@ def test_different_versions_of_data_and_train_hosts_are_reported(
     assert own["versions"]["torch"] == version("torch")
 
 
+@pytest.mark.long
 def test_a_package_that_does_not_exist_fails_with_the_words_of_pip(
     source: Path, index: Index
 ) -> None:
@@ -203,6 +206,7 @@ def test_a_package_that_does_not_exist_fails_with_the_words_of_pip(
     assert lines_of(run(source, "mended", index)) == {"algo-1": []}
 
 
+@pytest.mark.long
 def test_what_is_installed_in_a_satisfying_version_is_not_installed_again(
     source: Path, index: Index
 ) -> None:
@@ -219,6 +223,7 @@ def test_what_is_installed_in_a_satisfying_version_is_not_installed_again(
     assert "overlays" in path
 
 
+@pytest.mark.long
 def test_torch_is_replaced_only_for_those_who_ask_for_it(source: Path, index: Index) -> None:
     index.add("torch", "99.0")
     index.add("wants_torch", requires="torch>=99")
@@ -231,6 +236,7 @@ def test_torch_is_replaced_only_for_those_who_ask_for_it(source: Path, index: In
     assert lines_of(run(source, "replaced", index)) == {"algo-1": ["99.0"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lines", "has"),
     [
@@ -300,6 +306,7 @@ def build_editable(folder, settings=None, metadata=None):
 """
 
 
+@pytest.mark.long
 def test_an_editable_package_of_the_source_is_found_and_follows_its_content(
     source: Path, index: Index
 ) -> None:
@@ -329,6 +336,7 @@ def test_without_installation_it_is_said_what_is_missing(source: Path, index: In
     assert index.asked == []
 
 
+@pytest.mark.long
 def test_two_jobs_at_once_install_once(source: Path, index: Index) -> None:
     index.add("small_a")
     write(source, train_py=TELLS, requirements_txt="small-a\n")
@@ -340,6 +348,7 @@ def test_two_jobs_at_once_install_once(source: Path, index: Index) -> None:
     assert len(wheels) == 1
 
 
+@pytest.mark.long
 def test_a_killed_installation_is_never_used(source: Path, index: Index) -> None:
     index.add("small_a")
     write(source, train_py=TELLS, requirements_txt="small-a\n")
@@ -356,6 +365,7 @@ def test_a_killed_installation_is_never_used(source: Path, index: Index) -> None
     assert lines_of(run(source, "next", index)) == {"algo-1": ["a True b False"]}
 
 
+@pytest.mark.long
 def test_a_killed_pip_fails_the_job_and_leaves_nothing(source: Path, index: Index) -> None:
     index.add("small_a")
     write(source, train_py=TELLS, requirements_txt="small-a\n")

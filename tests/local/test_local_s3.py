@@ -129,6 +129,7 @@ def test_a_model_that_is_not_compressed(plain_s3_bench: Bench, cloud: Cloud, whe
     assert model == f"{base}/job/output/model/"
 
 
+@pytest.mark.long
 def test_an_interrupted_job_finds_its_checkpoints(s3_bench: Bench, cloud: Cloud) -> None:
     kept = {"CheckpointConfig": {"S3Uri": "s3://bucket/kept/"}}
     cloud.put(**{"kept/old/step-1": "one", "kept-not/x": "X"})
@@ -153,6 +154,7 @@ def test_an_interrupted_job_finds_its_checkpoints(s3_bench: Bench, cloud: Cloud)
     }
 
 
+@pytest.mark.long
 def test_a_checkpoint_is_kept_while_the_job_runs(plain_s3_bench: Bench, cloud: Cloud) -> None:
     kept = {"CheckpointConfig": {"S3Uri": "s3://bucket/kept"}}
     plain_s3_bench.start(
@@ -216,6 +218,7 @@ def test_results_that_s3_refuses_are_kept_here(plain_s3_bench: Bench, cloud: Clo
     assert in_archive(archive.read_bytes()) == {"weights": "w"}
 
 
+@pytest.mark.long
 def test_a_job_is_stopped_while_it_downloads(plain_s3_bench: Bench, cloud: Cloud) -> None:
     cloud.put(**{"big": "x" * 60_000_000})
     for number in range(8):

@@ -25,6 +25,7 @@ def report(request: pytest.FixtureRequest) -> dict[str, Any]:
     return report_of("sandbox_scenario.py", request.param)
 
 
+@pytest.mark.long
 def test_the_job_completes(report: dict[str, Any]) -> None:
     assert report["status"] == "Completed"
     assert report["isolation"] == "sandbox"

@@ -96,6 +96,7 @@ def test_pip_that_fails_is_told_as_awss_toolkit_tells_it(s3_bench: Bench, cloud:
     assert reason.endswith('-m pip install -r requirements.txt"')
 
 
+@pytest.mark.long
 def test_a_script(s3_bench: Bench, cloud: Cloud) -> None:
     cloud.put(**{"digits/a": "A"})
     request = asked(s3_bench, channels=[channel("digits", "s3://bucket/digits")])
@@ -177,6 +178,7 @@ def test_the_script_of_every_group_decides_for_itself(plain_s3_bench: Bench, clo
     }
 
 
+@pytest.mark.long
 def test_torchrun_over_a_group_that_is_named(plain_s3_bench: Bench, cloud: Cloud) -> None:
     script = ADDS_UP.replace(
         "dist.init", 'if "RANK" not in os.environ:\n    print("plain")\n    exit()\ndist.init'
@@ -223,6 +225,7 @@ def mpi_request(s3_bench: Bench, **hyperparameters: Any) -> Any:
     return asked(s3_bench, values | hyperparameters, groups=groups)
 
 
+@pytest.mark.long
 @needs_mpirun
 def test_mpi_over_a_group_that_is_named(s3_bench: Bench, cloud: Cloud) -> None:
     """As with the toolkit, mpirun prints for all ranks, on the group's first host."""
@@ -247,6 +250,7 @@ def test_mpi_over_a_group_that_is_named(s3_bench: Bench, cloud: Cloud) -> None:
     assert found["algo-3"] == []
 
 
+@pytest.mark.long
 @needs_mpirun
 def test_mpi_in_each_group_where_none_is_named(plain_s3_bench: Bench, cloud: Cloud) -> None:
     request = mpi_request(plain_s3_bench)
@@ -260,6 +264,7 @@ def test_mpi_in_each_group_where_none_is_named(plain_s3_bench: Bench, cloud: Clo
     assert warned == ["algo-1", "algo-2"]
 
 
+@pytest.mark.long
 @needs_mpirun
 def test_a_rank_that_fails_under_mpi(plain_s3_bench: Bench, cloud: Cloud) -> None:
     end = "mpi.MPI_Finalize()"  # the others wait in it
@@ -271,6 +276,7 @@ def test_a_rank_that_fails_under_mpi(plain_s3_bench: Bench, cloud: Cloud) -> Non
     assert description["FailureReason"].startswith("ExecuteUserScriptError:\nExitCode 7\n")
 
 
+@pytest.mark.long
 @needs_mpirun
 def test_ranks_under_mpi_hear_that_the_job_is_stopped(plain_s3_bench: Bench, cloud: Cloud) -> None:
     script = """\
@@ -319,6 +325,7 @@ def test_a_script_that_fails(plain_s3_bench: Bench, cloud: Cloud) -> None:
     assert reason.endswith('train.py --epochs 3 --name abc"')
 
 
+@pytest.mark.long
 def test_an_archive_that_leads_out_of_its_folder(plain_s3_bench: Bench, cloud: Cloud) -> None:
     description = run(plain_s3_bench, cloud, asked(plain_s3_bench), **{"../../../pwned": "x"})
 

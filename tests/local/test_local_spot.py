@@ -113,6 +113,7 @@ def test_an_interrupted_job_starts_again_from_its_checkpoints(bench: Bench) -> N
     assert not list(bench.job_folder().glob("hosts/*/ml/model/of-start-1")), "its disks are gone"
 
 
+@pytest.mark.long
 def test_an_interruption_removes_what_the_hosts_have_closed() -> None:
     assert report_of("modes_scenario.py", as_nobody) == {"ending": ["Completed", None], "left": []}
 
@@ -269,6 +270,7 @@ def test_checkpoint_places_that_a_local_job_does_not_have(
     assert not plain_bench.job_folder().exists()
 
 
+@pytest.mark.long
 def test_a_file_is_kept_when_it_is_complete(default_bench: Bench) -> None:
     script = """
     with (ml / "checkpoints" / "big").open("w") as file:

@@ -32,6 +32,7 @@ def examples(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_notebook_runs(examples):
     notebook = nbformat.read(EXAMPLES / "notebook.ipynb", as_version=4)

@@ -28,6 +28,7 @@ def test_only_the_imports_change():
     assert "sagemaker." in before.split("session =")[0]
 
 
+@pytest.mark.long
 def test_the_cells_run(tmp_path):
     pytest.importorskip("torch")
     shutil.copytree(HERE / "porting", tmp_path / "work")

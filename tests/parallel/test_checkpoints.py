@@ -432,6 +432,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 def test_what_two_stages_save_one_process_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

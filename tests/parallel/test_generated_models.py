@@ -249,6 +249,7 @@ _ANY = settings(
 )
 
 
+@pytest.mark.long
 @settings(_ANY, max_examples=4)
 @given(models(), st.integers(0, 1000))
 def test_some_models_are_exact_or_refused(made: tuple[Made, dict[str, bool]], place: int) -> None:

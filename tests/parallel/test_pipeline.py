@@ -119,6 +119,7 @@ _CASES = [(p, p, v, m) for p, v, m in _PIPELINES]
 _CASES += [(4, 2, v, m) for v, m in ((1, 2), (1, 4), (1, 7), (2, 2))]  # two replicas
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ranks", "stages", "virtual", "many"),
     [case if case == (2, 2, 1, 2) else pytest.param(*case, marks=_LONG) for case in _CASES],
@@ -131,10 +132,12 @@ def test_a_pipeline_learns_what_one_process_does(
     check(tmp_path, list(ARCHITECTURES), ranks, stages, virtual, many, schedules)
 
 
+@pytest.mark.long
 def test_some_learn_so_with_two_stages_on_each_rank(tmp_path: Path) -> None:
     check(tmp_path, ["mlp", "gpt, tied", "resnet, group norm"], 2, 2, 2, 2, _SEVERAL)
 
 
+@pytest.mark.long
 def test_some_learn_so_without_a_bubble(tmp_path: Path) -> None:
     check(tmp_path, ["gpt, tied", "lstm"], 2, 2, 1, 4, ("zero_bubble",))
 

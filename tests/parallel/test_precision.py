@@ -60,6 +60,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 def test_a_pipeline_rounds_as_one_process_does(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _AUTOCAST, ranks=2)
     assert outcome.code == 0, outcome.output

@@ -91,6 +91,7 @@ def test_stages_keep_the_bytes_that_the_profile_says(name: str, kind: ProfileKin
         assert sum(real) > 0
 
 
+@pytest.mark.long
 def test_modules_that_are_computed_again_keep_their_inputs() -> None:
     def make() -> nn.Module:
         model = Gpt()
@@ -109,6 +110,7 @@ def test_modules_that_are_computed_again_keep_their_inputs() -> None:
     assert found.modules[block].passing > max(each.passing for each in whole.modules[3:8])
 
 
+@pytest.mark.long
 def test_a_shared_parameter_is_held_once() -> None:
     arguments = {"ids": torch.zeros(4, 9, dtype=torch.long)}
     apart, tied = (
@@ -237,6 +239,7 @@ def test_a_model_is_profiled_that_detaches_what_it_computes(kind: ProfileKind) -
     assert [each.returning for each in found[1:]] == [48, 48, 0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_a_model_that_is_converted_is_estimated(dtype: torch.dtype) -> None:
     def make() -> nn.Module:

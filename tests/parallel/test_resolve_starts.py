@@ -70,6 +70,7 @@ def of_file(folder: Path, partition: PartitionFile) -> tuple[ParallelPart, dict[
     return part, {"SM_MODULE_DIR": str(folder)}
 
 
+@pytest.mark.long
 def test_a_job_with_a_file_needs_no_profiler(tmp_path: Path, partition: PartitionFile) -> None:
     moved = dataclasses.replace(partition, starts=("4",))
     part, variables = of_file(tmp_path, moved)

@@ -107,6 +107,7 @@ def check(tmp_path: Path, names: list[str], count: int) -> None:
                 assert share < 0.7, what  # small parameters cannot be halved
 
 
+@pytest.mark.long
 def test_replicas_and_shards_learn_what_one_process_does(tmp_path: Path) -> None:
     check(tmp_path, ["gpt, tied", "frozen and unused"], 2)
 

@@ -98,6 +98,7 @@ def test_a_model_is_left_in_the_modes_that_its_modules_had() -> None:
     assert [module.training for module in model.modules()] == before
 
 
+@pytest.mark.long
 def test_a_stage_holds_its_own_parameters_under_their_own_names() -> None:
     stages = cut(Gpt(), ("blocks.1", "head"), IDS)
     names = [{name for name, _ in stage.module.named_parameters()} for stage in stages]
@@ -111,6 +112,7 @@ def names_in(stages: list[Stage]) -> list[set[str]]:
     return [{name for name, _ in stage.module.named_parameters()} for stage in stages]
 
 
+@pytest.mark.long
 def test_pins_put_modules_into_stages() -> None:
     pins = Pins(stages={"blocks": 1, "blocks.3": 2, "norm": 2, "head": 2})
     pinned = cut(Gpt(), pins, IDS)
@@ -120,6 +122,7 @@ def test_pins_put_modules_into_stages() -> None:
     assert taken == [[value.name for value in stage.inputs] for stage in started]
 
 
+@pytest.mark.long
 def test_pins_leave_the_rest_to_a_default_stage() -> None:
     pinned = cut(Gpt(), Pins(stages={"tokens": 0, "blocks.0": 0}, default=1), IDS)
     assert names_in(pinned) == names_in(cut(Gpt(), ("blocks.1",), IDS))

@@ -151,6 +151,7 @@ def compare(problem: Problem, objective: Objective) -> tuple[float, float] | Non
     return shares[0], shares[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("objective", Objective)
 @pytest.mark.parametrize("count", [30, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.timeout(600)

@@ -27,6 +27,7 @@ assert not dist.is_initialized()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("placement", "grid", "torchrun"),
     [

@@ -119,6 +119,7 @@ def estimator(tmp_path: Path, session, **arguments):
     )
 
 
+@pytest.mark.long
 def test_the_next_type_is_tried_under_a_new_name_and_told(tmp_path, scarce, capsys):
     scarce.refused, scarce.missing = (G5,), (G6,)
     trainer = estimator(tmp_path, scarce)

@@ -218,6 +218,7 @@ def test_dependencies_and_a_model_reach_the_script(folder, tmp_path):
     assert again.debugger_hook_config == trainer.request()["DebugHookConfig"]
 
 
+@pytest.mark.long
 def test_logs_of_any_length_come_to_the_end(folder):
     (folder / "train.py").write_text("for line in range(40_000):\n    print(line, 'x' * 50)\n")
     job = estimator(folder).fit(logs=False)
@@ -298,6 +299,7 @@ def test_a_partition_file_is_seen_from_where_fit_is_called(folder, monkeypatch):
         made.request()
 
 
+@pytest.mark.long
 def test_a_name_is_used_once(folder):
     trainer = estimator(folder)
     job = trainer.fit("file://data", logs=False, job_name="job-1")

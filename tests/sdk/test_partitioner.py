@@ -58,6 +58,7 @@ def test_without_torch_it_says_what_to_install(folder, monkeypatch):
         launcher.partition("task:make", **GIVEN)
 
 
+@pytest.mark.long
 def test_a_refusal_is_an_error_with_the_process_own_words(folder, capfd):
     pytest.importorskip("torch")
     write_task(folder, "def make():\n    print('made')\n    return 1\n")

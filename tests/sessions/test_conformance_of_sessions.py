@@ -81,6 +81,7 @@ def test_clause(opened, clause):
     clause(opened)
 
 
+@pytest.mark.long
 def test_a_session_that_breaks_clauses_gets_their_list():
     class Forgetful(MemorySession):
         def download(self, uri, path, progress=None):
@@ -97,6 +98,7 @@ def test_every_clause_has_a_sentence():
     assert all(clause.__doc__ for clause in CLAUSES)
 
 
+@pytest.mark.long
 def test_the_page_shows_a_test_that_passes(tmp_path):
     _, check = PAGE.read_text().split("## Check it")
     (tmp_path / "test_mine.py").write_text(re.search(r"```python\n(.*?)```", check, re.S)[1])

@@ -230,6 +230,7 @@ def test_launcher_config_shows_each_value_and_its_file(write: Write, tmp_path: P
     assert rows["subnets"]["source"] == "the job leaves it open"
 
 
+@pytest.mark.long
 def test_launcher_check_takes_a_job_for_aws_with_its_defaults(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

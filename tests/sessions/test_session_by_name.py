@@ -97,6 +97,7 @@ def test_the_shell_completes_sessions() -> None:
     assert [item.value for item in offered] == ["aws", "attic"]
 
 
+@pytest.mark.long
 def test_check_judges_a_job_for_the_named_session(job_file: Path) -> None:
     fine = cli("check", job_file, "--session", "attic")
     assert fine.exit_code == 0, fine.output
@@ -110,6 +111,7 @@ def test_check_judges_a_job_for_the_named_session(job_file: Path) -> None:
     assert "file:///data is on this machine" in refused.stdout
 
 
+@pytest.mark.long
 def test_check_for_aws_is_short_for_its_session(job_file: Path) -> None:
     short, full = (
         [(each["subject"], each["level"]) for each in json.loads(found.stdout)["findings"]]

@@ -323,6 +323,7 @@ specs = st.builds(
 )
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(specs)
 def test_any_job_comes_back_from_its_yaml(spec: JobSpec) -> None:

@@ -112,6 +112,7 @@ def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own_temporary_folder")
 @pytest.mark.parametrize(
     "cycles",

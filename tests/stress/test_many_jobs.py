@@ -8,6 +8,7 @@ import pytest
 from crowd import FOR_EVER, TOTAL, Crowd, lines_of, wait_for_epoch
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "count",
     [

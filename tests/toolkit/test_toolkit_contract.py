@@ -157,6 +157,7 @@ def platform_variables(found: Mapping[str, Any]) -> dict[str, str]:
     return expected
 
 
+@pytest.mark.long
 def test_hosts_find_what_the_toolkit_would_give_them(
     reports: Mapping[str, dict[str, Any]],
 ) -> None:

@@ -61,6 +61,7 @@ def ask(folder: Path, task: str = "task:make", **question: Any) -> subprocess.Co
     )
 
 
+@pytest.mark.long
 def test_the_model_of_a_task_is_measured_at_its_microbatch(tmp_path: Path) -> None:
     done = ask(tmp_path, hyperparameters={"depth": 7}, replicas=2, link=None, recomputed=["3"])
     assert done.returncode == 0, done.stderr
@@ -74,6 +75,7 @@ def test_the_model_of_a_task_is_measured_at_its_microbatch(tmp_path: Path) -> No
     assert len(found.starts) == 1
 
 
+@pytest.mark.long
 def test_a_task_itself_can_be_estimated_and_given_a_link(tmp_path: Path) -> None:
     done = ask(tmp_path, task="task:fixed", profile="estimated", objective="memory")
     assert done.returncode == 0, done.stderr
@@ -82,6 +84,7 @@ def test_a_task_itself_can_be_estimated_and_given_a_link(tmp_path: Path) -> None
     assert found.starts > ("1",)  # early stages have more microbatches under way
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("question", "last"),
     [
