@@ -229,7 +229,13 @@ class ParallelError(RuntimeFault):
 
 
 class DataError(RuntimeFault):
-    """The data service or the loader cannot do its work."""
+    """The data service or the loader cannot do its work.
+
+    type_names: the classes of the error that user code raised, its own first; () where none did. An
+        error is also of the first of these classes that its process knows.
+    """
+
+    type_names: tuple[str, ...] = ()
 
 
 class DataServiceUnavailable(DataError):

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from loader import GrpcLoader
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
+
+from loader import GrpcLoader
 
 
 def network() -> nn.Module:

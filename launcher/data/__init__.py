@@ -29,6 +29,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from launcher.data.batches.codecs.codec_registry import register_codec
     from launcher.data.loader import DataLoader
     from launcher.data.order.current_shard import shard
     from launcher.data.order.dataset_arguments import EPOCH, channel
@@ -37,10 +38,11 @@ _HOMES = {
     "EPOCH": "order.dataset_arguments",
     "DataLoader": "loader",
     "channel": "order.dataset_arguments",
+    "register_codec": "batches.codecs.codec_registry",
     "shard": "order.current_shard",
 }
 
-__all__ = ["EPOCH", "DataLoader", "channel", "shard"]
+__all__ = ["EPOCH", "DataLoader", "channel", "register_codec", "shard"]
 
 
 def __getattr__(name: str) -> object:

@@ -9,11 +9,11 @@ from pathlib import Path
 from types import FunctionType, GeneratorType
 from typing import Any, TypeGuard
 
+from launcher.data.batches.class_names import reference_to
 from launcher.data.instance_code import call_code, constructor_code, describe_instance
 from launcher.data.order.dataset_arguments import UNKNOWN, with_arguments
 from launcher.data.order.samples import check_dataset, is_iterable
 from launcher.data.order.streams import StreamSpec
-from launcher.data.order.user_code import reference_to
 from launcher.data.sources import declared_engine
 from launcher.data.torch_samplers import DrawnOrders, TorchSampler, read_sampler
 from launcher.errors import DataError

@@ -8,23 +8,41 @@ from typing import Any, NoReturn
 
 from launcher.data.order.samples import GivenObjects
 from launcher.data.order.streams import StreamSpec
+from launcher.data.torch_arguments import TorchArguments
 from launcher.errors import DataError
 
 
 class LoaderAttributes(ABC):
     """Attributes of torch's DataLoader that frameworks read, for a loader to inherit."""
 
-    #: As those of a torch DataLoader without worker processes.
-    num_workers: int = 0
-    prefetch_factor: int | None = None
-
     _spec: StreamSpec
     _given: GivenObjects
+    _as_torch: TorchArguments
 
     @property
     def batch_size(self) -> int | None:
         """Samples per rank and step; None for samples one by one, or with a batch_sampler."""
         return None if self._spec.batch_sampler else self._spec.batch_size
+
+    @property
+    def num_workers(self) -> int:
+        """The hint that was given."""
+        return self._as_torch.num_workers
+
+    @property
+    def prefetch_factor(self) -> int | None:
+        """The hint that was given."""
+        return self._as_torch.prefetch_factor
+
+    @property
+    def persistent_workers(self) -> bool:
+        """The hint that was given."""
+        return self._as_torch.persistent_workers
+
+    @property
+    def timeout(self) -> float:
+        """Seconds to wait for a batch of the data hosts; 0 for as long as the service exists."""
+        return self._as_torch.timeout
 
     @property
     def drop_last(self) -> bool:

@@ -15,6 +15,7 @@ from launcher.data.memory.pinning import Pinning
 from launcher.data.memory.receiver_client import ReceiverClient
 from launcher.data.memory.slabs import SlabViews
 from launcher.data.order.batch_plan import BatchPlan
+from launcher.data.order.original_types import with_original_type
 from launcher.data.order.samples import Description
 from launcher.data.order.shard_passes import Parts, ShardBatch, ShardEnd, Step, read_parts, unpack
 from launcher.data.order.shards import ShardPlan, ShardReaderPlan
@@ -302,10 +303,11 @@ def _connect(receiver: str, views: SlabViews) -> ReceiverClient:
 
 
 def _as_error(failed: m.RunFailed) -> DataError:
-    if failed.kind == "sample":
-        return SampleError(
-            failed.message, index=failed.index, remote_traceback=failed.remote_traceback
-        )
     if failed.kind == "unavailable":
         return DataServiceUnavailable(failed.message)
-    return DataError(failed.message)
+    error = DataError(failed.message)
+    if failed.kind == "sample":
+        error = SampleError(
+            failed.message, index=failed.index, remote_traceback=failed.remote_traceback
+        )
+    return with_original_type(error, failed.type_names)

@@ -19,6 +19,7 @@ from launcher.data.order.shard_passes import Parts, Step
 from launcher.data.order.shard_reader import LocalShardReader
 from launcher.data.order.shards import ShardPlan
 from launcher.data.order.streams import StreamSpec
+from launcher.data.order.thread_counts import OneThread
 from launcher.data.order.verification import LocalVerifier
 from launcher.data.torch_arguments import TorchArguments
 from launcher.runtime.environment import ENGINE_VARIABLE, paths_here
@@ -72,6 +73,7 @@ class LocalSource:
         self._pinning = pinning
         self._given = given
         self._datasets = samples.Datasets(given)
+        self._one_thread = OneThread()
         self._has_checked = False
         self._verifier = LocalVerifier()
 
@@ -83,7 +85,7 @@ class LocalSource:
         """Load the batches of a plan, in order."""
         if isinstance(plan, ShardPlan):
             for shard_batch, (tree, arrays) in shard_passes.read_parts(
-                plan, lambda reader_plan: LocalShardReader(reader_plan, self._given)
+                plan, lambda each: LocalShardReader(each, self._given, self._one_thread)
             ):
                 yield shard_batch, (tree, self._copy_if_shared(plan.spec, arrays))
             return
@@ -92,8 +94,11 @@ class LocalSource:
             self._has_checked = True
         dataset = self._datasets.ready(plan.spec, plan.epoch)
         for step in range(plan.steps):
-            with seeding.preserve_random_states():
+            if plan.spec.seeding == "worker":  # as torch's num_workers=0 does
                 batch = samples.load_batch(dataset, plan, step, self._given)
+            else:
+                with seeding.preserve_random_states(), self._one_thread:
+                    batch = samples.load_batch(dataset, plan, step, self._given)
             tree, arrays = structure.disassemble(batch)
             del batch
             self._verifier.check(
@@ -103,7 +108,7 @@ class LocalSource:
 
     def _prepare_again(self, plan: BatchPlan, step: int) -> Parts:
         dataset = self._datasets.ready(plan.spec, plan.epoch)
-        with seeding.preserve_random_states():
+        with seeding.preserve_random_states(), self._one_thread:
             batch = samples.load_batch(dataset, plan, step, self._given)
         return structure.disassemble(batch)
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from launcher.data.batches import structure, wire
+from launcher.data.batches.assembly import Assembly
 
 
 class Point(NamedTuple):
@@ -156,7 +157,7 @@ def sent_and_rebuilt(
     """What a rank gets when this is the batch of a worker."""
     header, payload = through_the_wire(frame_of(batch))
     tree, parts = wire.unpack(payload, header.content_bytes)
-    return structure.Assembly(tensors=tensors, types=types).rebuild(tree, parts)
+    return Assembly(tensors=tensors, types=types).rebuild(tree, parts)
 
 
 def content_of(entry: Any) -> bytes:

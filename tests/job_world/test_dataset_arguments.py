@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from launcher.data import DataLoader, channel
+from launcher.data.batches import class_names
 from launcher.data.instance_code import describe_instance
 from launcher.data.order import dataset_arguments, user_code
 from launcher.errors import DataError
@@ -224,7 +225,7 @@ def test_the_running_script_is_not_imported_again(
     script.__file__ = str(tmp_path / "train_once.py")
     exec("class Digits(list):\n    pass\n", vars(script))
     monkeypatch.setitem(sys.modules, "__main__", script)
-    assert user_code.reference_to(script.Digits) == "train_once:Digits"  # type: ignore[attr-defined]
+    assert class_names.reference_to(script.Digits) == "train_once:Digits"  # type: ignore[attr-defined]
     found = user_code.resolve("train_once:Digits", "dataset")
     assert found is script.Digits  # type: ignore[attr-defined]
 

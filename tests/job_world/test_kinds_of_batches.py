@@ -10,10 +10,18 @@ from hosts import Hosts
 MakeHosts = Callable[..., Hosts]
 
 PIPELINE = """
+import collections
 import dataclasses
+import datetime
+import enum
 from typing import Any, NamedTuple
 import numpy as np
 import torch
+from classes import Span
+from elsewhere import Hidden
+
+class Colour(enum.Enum):
+    RED = "r"
 
 class Point(NamedTuple):
     x: Any
@@ -48,7 +56,29 @@ def everything(samples):
         "texts": ["\\ud83d", "\\ud83d\\ude00", "x" * 5000, b"\\0raw", "", None],
         ("a", 1): Point(Box([], ()), {}), 2: 2, None: None, 0.5: b"k", b"k": 0.5,
         "classes": [Box(Point(n, n), "s")] * (n % 3),
+        "own": [Span(n, torch.ones(n)), Colour.RED, {Colour.RED: datetime.date(2026, 1, 1 + n)}],
+        "more": [collections.OrderedDict(b=n, a=1), {n}, np.zeros(n, "i4,f8"),
+                 torch.eye(n).to_sparse(), torch.Size([n])],
     }
+
+def hidden(samples):
+    return Hidden(samples)
+"""
+
+CLASSES = """
+from launcher.data import register_codec
+
+class Span:
+    def __init__(self, low, high):
+        self.low, self.high = low, high
+
+register_codec(Span, encode=vars, decode=lambda fields: Span(**fields))
+"""
+
+ELSEWHERE = """
+import collections
+
+Hidden = collections.namedtuple("Hidden", "samples")
 """
 
 SCRIPT = """
@@ -56,10 +86,13 @@ import hashlib, sys
 import numpy as np
 import torch
 from launcher.data import DataLoader
+from classes import Span
 from pipeline import Box, Point
 
 def told(value):
     kind = type(value).__name__
+    if isinstance(value, torch.Tensor) and value.is_sparse:
+        return f"{kind} sparse:{told(value.coalesce().indices())}{told(value.coalesce().values())}"
     if isinstance(value, torch.Tensor):
         raw = bytes(value.contiguous().view(-1).view(torch.uint8).tolist())
         return f"{kind}:{value.dtype}{list(value.shape)}{value.requires_grad}{raw.hex()}"
@@ -67,7 +100,7 @@ def told(value):
         return f"{kind}:{value.dtype.str}{value.shape}{value.tobytes().hex()}"
     if isinstance(value, dict):
         return f"{kind}{[(told(key), told(part)) for key, part in value.items()]}"
-    if isinstance(value, Box):
+    if isinstance(value, (Box, Span)):
         return f"{kind}{told(vars(value))}"
     if isinstance(value, (list, tuple)):
         return f"{kind}{[told(part) for part in value]}"
@@ -78,10 +111,11 @@ def read(name, **arguments):
     for step, batch in enumerate(loader):
         print(f"told {name} {step} {told(batch)}", flush=True)
 
-read("collated", types=[Point, Box])
-read("given", types=[Point, Box], collate_fn="pipeline:everything")
+read("collated")
+read("given", collate_fn="pipeline:everything")
+del sys.modules["elsewhere"]  # as if the script had imported only some of the job's modules
 try:
-    read("unknown")
+    read("unknown", collate_fn="pipeline:hidden")
 except Exception as error:
     print(f"told unknown {error}", flush=True)
 """
@@ -98,11 +132,18 @@ def test_every_kind_of_batch_is_the_same_from_the_data_group_and_in_process(
     make_hosts: MakeHosts,
 ) -> None:
     pytest.importorskip("torch")
-    files = {"pipeline.py": PIPELINE, "train.py": SCRIPT}
+    files = {
+        "pipeline.py": PIPELINE,
+        "classes.py": CLASSES,
+        "elsewhere.py": ELSEWHERE,
+        "train.py": SCRIPT,
+    }
     alone = told(make_hosts(files, train=1))
     served = told(make_hosts(files, data=1, train=1, checksums=True))
     assert len(alone) == 7
     assert served == alone
-    assert "add it, DataLoader(..., types=[Point])" in alone[-1]
-    for kind in ("Tensor:torch.bfloat16[4, 2]", "Point[", "Box", "ndarray:<M8[D]", "float64:<f8"):
+    assert "import it in the script, from elsewhere import Hidden" in alone[-1]
+    kinds = ["Tensor:torch.bfloat16[4, 2]", "Point[", "Box", "ndarray:<M8[D]", "float64:<f8"]
+    kinds += ["Span", "Colour:", "date:", "OrderedDict[", "set:", "Tensor sparse", "Size["]
+    for kind in kinds:
         assert kind in alone[0] + alone[3], kind

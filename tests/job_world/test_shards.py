@@ -221,7 +221,7 @@ def test_steps_follow_from_a_length(
         ({"shards": 0}, r"shards is 0; it must be at least 1"),
         ({"steps": 0}, r"steps is 0; it must be at least 1"),
         ({"shuffle": True, "sampler": "d:s"}, r"sampler excludes shuffle"),
-        ({"shuffle": True, "in_order": False}, r"shuffle, in_order=False: d:d is iterable, so its"),
+        ({"shuffle": True, "in_order": False}, r"shuffle: d:d is iterable, so its"),
         ({"on_error": "skip"}, r"on_error='skip': .* catch the errors of samples in its __iter__"),
     ],
 )

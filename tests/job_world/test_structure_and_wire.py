@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import enum
-from collections import OrderedDict, UserDict, defaultdict, namedtuple
+from collections import namedtuple
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +12,7 @@ from batches import TYPES, Box, Point, batches, frame_of, same, sent_and_rebuilt
 from hypothesis import HealthCheck, given, settings
 
 from launcher.data.batches import structure, wire
-from launcher.data.batches.structure import Assembly
+from launcher.data.batches.assembly import Assembly
 from launcher.data.memory.slabs import SlabPool
 from launcher.errors import DataError, WireError
 
@@ -139,9 +138,6 @@ def test_arrays_of_every_layout_arrive_with_their_values(array: np.ndarray) -> N
 @pytest.mark.parametrize(
     ("batch", "arrived"),
     [
-        (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
-        (defaultdict(list, a=[1]), {"a": [1]}),
-        (UserDict(a=1), {"a": 1}),
         (np.str_("text"), "text"),
         (np.bytes_(b"ab"), b"ab"),
     ],
@@ -166,13 +162,14 @@ def test_classes_arrive_when_both_sides_know_them() -> None:
 
 
 def test_a_class_that_the_loader_does_not_know_is_named() -> None:
-    with pytest.raises(DataError, match=r"holds a Point, .* DataLoader\(..., types=\[Point\]\)"):
-        sent_and_rebuilt(Point(1, 2), types=(Box,))
+    elsewhere = f"{Point.__module__}:Elsewhere"
+    with pytest.raises(DataError, match=r"holds a Elsewhere of .* DataLoader\(..., types="):
+        Assembly(types=(Box,)).rebuild(["class", elsewhere, ["x"], 1], [])
 
 
 def test_a_class_of_the_same_name_and_other_fields_is_refused() -> None:
     other = namedtuple("Point", "x z")
-    message = r"fields \['x', 'y'\], and types has one with \['x', 'z'\]"
+    message = r"fields \['x', 'y'\], and this process has one with \['x', 'z'\]"
     with pytest.raises(DataError, match=message):
         sent_and_rebuilt(Point(1, 2), types=(other,))
 
@@ -195,8 +192,8 @@ def test_making_a_dataclass_runs_none_of_its_code() -> None:
 @pytest.mark.parametrize(
     ("types", "message"),
     [
-        ((int,), "neither a NamedTuple nor a dataclass"),
-        ((Point(1, 2),), "neither a NamedTuple nor a dataclass"),
+        ((int,), "no NamedTuple, dataclass or enum"),
+        ((Point(1, 2),), "no NamedTuple, dataclass or enum"),
         ((Point, namedtuple("Point", "z")), "two classes of one name"),
     ],
     ids=["a class of neither kind", "an instance", "two of one name"],
@@ -209,10 +206,6 @@ def test_types_that_could_not_be_made_are_refused(types: tuple[Any, ...], messag
 # What is refused -------------------------------------------------------------------------------
 
 
-class Colour(enum.IntEnum):
-    RED = 1
-
-
 def itself() -> list[Any]:
     holder: list[Any] = []
     holder.append(holder)
@@ -222,17 +215,12 @@ def itself() -> list[Any]:
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        ({1, 2}, "a batch holds a set, which cannot be sent"),
-        (object(), "a batch holds a object"),
-        (Colour.RED, "a batch holds a Colour"),
+        (object(), "a batch holds a object of builtins, which has no codec"),
         (Point, "a batch holds a type"),
-        (range(3), "a batch holds a range"),
         (np.array([object()]), "an array of type object"),
-        (np.zeros(2, "i4,f4"), "an array of type .*'f0'"),
-        (np.ma.masked_array([1, 2], [True, False]), "a masked array"),
+        (np.zeros(2, "i4,O"), "records with a field of type object"),
+        (np.zeros(2, "V8"), "records with a field of type |V8"),
         (itself(), "nested more than 64 deep, or holds itself"),
-        ({frozenset(): 1}, r"the key frozenset\(\), a frozenset"),
-        ({Colour.RED: 1}, "the key <Colour.RED: 1>, a Colour"),
     ],
     ids=lambda value: "" if isinstance(value, str) else type(value).__name__,
 )
@@ -300,7 +288,7 @@ def test_the_tree_of_a_batch() -> None:
         *(2, ["tuple", ["bytes", 1], "text", ["text", 2]]),
         *(["tuple", None, 0.5], ["list", None, ["int", "0x10000000000000000"], ["complex", 0, 1]]),
         *("s", ["scalar", 3]),
-        *("p", ["class", "Point", ["x", "y"], True, 1]),
+        *("p", ["class", f"{Point.__module__}:Point", ["x", "y"], True, 1]),
     ]
     assert [part.tolist() for part in parts] == [[0.0], [97, 98], [0xED, 0xA0, 0x80], 3]
 

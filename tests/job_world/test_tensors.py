@@ -11,7 +11,7 @@ import pytest
 from batches import same, sent_and_rebuilt
 
 from launcher.data.batches import structure, tensors
-from launcher.data.batches.structure import Assembly
+from launcher.data.batches.assembly import Assembly
 from launcher.errors import DataError
 
 torch = pytest.importorskip("torch")
@@ -40,12 +40,11 @@ def test_tensors_of_every_type_arrive_bit_for_bit(name: str, shape: tuple[int, .
         torch.arange(10)[::3],
         torch.ones(2, 1).expand(2, 4),
         torch.ones(2, requires_grad=True),
-        torch.nn.Parameter(torch.ones(2)),
         torch.tensor([1 + 2j]).conj(),
         torch.tensor([1 + 2j]).conj().imag,
         torch.zeros(1, 2, 3, 4).to(memory_format=torch.channels_last),
     ],
-    ids=["transposed", "strided", "expanded", "grad", "parameter", "conj", "neg", "channels_last"],
+    ids=["transposed", "strided", "expanded", "grad", "conj", "neg", "channels_last"],
 )
 def test_tensors_of_every_layout_arrive_with_their_values(tensor: Any) -> None:
     arrived = sent_and_rebuilt(tensor)
@@ -58,15 +57,12 @@ def test_tensors_of_every_layout_arrive_with_their_values(tensor: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: torch.eye(2).to_sparse(), "layout sparse_coo, which cannot be sent"),
-        (lambda: torch.eye(2).to_sparse_csr(), "layout sparse_csr"),
-        (lambda: torch.nested.nested_tensor([torch.ones(1), torch.ones(2)]), "layout nested"),
         (lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), "type qint8"),
         (lambda: torch.ones(2, device="meta"), "the device meta"),
     ],
-    ids=["coo", "csr", "nested", "quantized", "meta"],
+    ids=["quantized", "meta"],
 )
-def test_tensors_that_are_not_plain_memory_are_refused(make: Any, message: str) -> None:
+def test_tensors_without_values_to_send_are_refused(make: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         structure.disassemble([make()])
 
@@ -131,7 +127,7 @@ def test_a_rank_without_torch_is_refused_with_the_fix() -> None:
 import sys
 sys.modules["torch"] = None
 import numpy as np
-from launcher.data.batches.structure import Assembly
+from launcher.data.batches.assembly import Assembly
 from launcher.errors import DataError
 array = np.array({arrays[0].tolist()}, {arrays[0].dtype.str!r})
 for wish in (None, False):

@@ -20,7 +20,7 @@ from mutations import mutated
 from test_messages import PLAN, WIRE
 
 from launcher.data.batches import wire
-from launcher.data.batches.structure import Assembly
+from launcher.data.batches.assembly import Assembly
 from launcher.data.control import messages
 from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, jsonl_socket

@@ -2,20 +2,27 @@
 
 The result has the types that torch gives: a namedtuple stays one, another tuple becomes a list,
 a list stays one, and texts are unchanged. Unlike torch, it also accepts complex numbers,
-dataclasses, fixed strings and dates. It differs from torch in two cases: a mapping becomes a plain
-dict whatever its class, and ints mixed with floats become float64, not float32.
+dataclasses, fixed strings and dates. It differs from torch in two cases: a mapping of a
+class without a codec becomes a plain dict, and ints mixed with floats become float64, not float32.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from launcher.data.batches import tensors
+from launcher.data.batches.codecs.codec_registry import registry
+from launcher.data.batches.known_classes import (
+    field_names,
+    field_values,
+    is_plain_dataclass,
+    make_instance,
+)
 from launcher.errors import DataError
 
 Array = npt.NDArray[Any]
@@ -41,8 +48,8 @@ def collate(samples: Sequence[Any]) -> Any:
     if isinstance(first, _NUMBERS):
         return _numbers(samples)
     if isinstance(first, Mapping):
-        return {key: collate([sample[key] for sample in samples]) for key in first}
-    if dataclasses.is_dataclass(first):
+        return _collate_mapping(samples)
+    if is_plain_dataclass(type(first)):
         return _collate_fields(samples)
     if isinstance(first, (tuple, list)):
         return _collate_elements(samples)
@@ -53,12 +60,22 @@ def collate(samples: Sequence[Any]) -> Any:
     )
 
 
+def _collate_mapping(samples: Sequence[Any]) -> Any:
+    first = samples[0]
+    parts = {key: collate([sample[key] for sample in samples]) for key in first}
+    if type(first) is dict or registry.of(type(first)) is None:
+        return parts
+    if not isinstance(first, MutableMapping):
+        return type(first)(parts)
+    clone = copy.copy(first)  # keeps what the class holds beside its items, as torch does
+    clone.update(parts)
+    return clone
+
+
 def _collate_fields(samples: Sequence[Any]) -> Any:
-    kind = type(samples[0])
-    names = [field.name for field in dataclasses.fields(kind)]
-    return make_dataclass(
-        kind, names, [collate([getattr(sample, name) for sample in samples]) for name in names]
-    )
+    kind, names = type(samples[0]), field_names(type(samples[0]))
+    values = [collate(list(part)) for part in zip(*map(field_values, samples), strict=True)]
+    return make_instance(kind, names, values)
 
 
 def _collate_elements(samples: Sequence[Any]) -> Any:
@@ -70,14 +87,6 @@ def _collate_elements(samples: Sequence[Any]) -> Any:
         )
     parts = [collate(part) for part in zip(*samples, strict=True)]
     return type(first)._make(parts) if hasattr(first, "_fields") else parts
-
-
-def make_dataclass(kind: type, names: Sequence[str], values: Sequence[object]) -> Any:
-    """Create an instance with these values without calling `__init__`, as copy does."""
-    made: Any = object.__new__(kind)
-    for name, value in zip(names, values, strict=True):
-        object.__setattr__(made, name, value)  # works for frozen classes too
-    return made
 
 
 def _numbers(samples: Sequence[object]) -> Array:
@@ -102,11 +111,18 @@ def _stack(arrays: list[Array]) -> Array:
 def _stack_tensors(samples: Sequence[Any]) -> Any:
     import torch  # the code that made the samples has already imported it
 
-    for sample in samples:
-        tensors.check_sendable(sample)
-    _check_shapes([tuple(sample.shape) for sample in samples])
-    with torch.no_grad():
-        return torch.stack([sample.cpu() for sample in samples])
+    if name := tensors.codec_name(samples[0]):
+        raise DataError(
+            f"a sample holds a tensor of the kind {name}, of which neither torch nor this loader "
+            "makes batches by itself: give the loader a collate_fn, or return to_dense()"
+        )
+    try:
+        return torch.stack(samples).detach()
+    except (RuntimeError, TypeError, NotImplementedError):
+        for sample in samples:
+            tensors.check_sendable(sample)
+        _check_shapes([tuple(sample.shape) for sample in samples])
+        raise
 
 
 def _check_shapes(shapes: list[tuple[int, ...]]) -> None:

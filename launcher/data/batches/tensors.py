@@ -6,6 +6,7 @@ bits, with the name of their type beside them.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
@@ -42,14 +43,28 @@ def is_tensor(value: object) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
+def is_plain_tensor(value: Any) -> bool:
+    """Return whether a value is a tensor of torch's own class, and dense memory."""
+    torch = sys.modules.get("torch")
+    return (
+        torch is not None
+        and type(value) is torch.Tensor
+        and value.layout is torch.strided
+        and not value.is_nested
+    )
+
+
+def codec_name(value: Any) -> str:
+    """Return the name of the codec for nested or sparse tensors, "" for other values."""
+    if not is_tensor(value):
+        return ""
+    if value.is_nested:
+        return "torch.nested"
+    return "" if value.layout is sys.modules["torch"].strided else "torch.sparse"
+
+
 def check_sendable(tensor: Any) -> None:
-    """Raise DataError for tensors that are not plain, dense memory."""
-    if tensor.is_nested or str(tensor.layout) != "torch.strided":
-        kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
-        raise DataError(
-            f"a batch holds a tensor of layout {kind}, which cannot be sent: return its parts "
-            "(indices() and values(), or a list of tensors), or to_dense()"
-        )
+    """Raise DataError for tensors without values, or of a type that cannot be sent."""
     name = _type_name(tensor)
     if name not in BITS and name not in SHARED:
         raise DataError(
@@ -66,6 +81,8 @@ def as_array(tensor: Any) -> tuple[Array, str]:
     Shares the tensor's memory when that is contiguous and on the CPU. Raises DataError for tensors
     that cannot be sent.
     """
+    with contextlib.suppress(RuntimeError, TypeError):  # with autograd, lazy, of other types
+        return tensor.numpy(), ""
     check_sendable(tensor)
     # Drop autograd state, and resolve lazy conjugation and negation.
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
@@ -83,10 +100,11 @@ def as_tensor(array: Array, name: str = "") -> Any:
     name: of a type that numpy lacks. Arrays of types that torch lacks (strings, dates, longdouble)
     are returned as they are. Raises DataError when this process cannot make the tensor.
     """
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    if array.dtype not in _SHARED_DTYPES:
-        return array
+    dtype = array.dtype
+    if dtype not in _SHARED_DTYPES:
+        if dtype.isnative or dtype.newbyteorder("=") not in _SHARED_DTYPES:
+            return array
+        array = array.astype(dtype.newbyteorder("="))
     try:
         import torch  # reached only if the script imported torch or tensors were sent
     except ImportError as error:

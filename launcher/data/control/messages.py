@@ -180,6 +180,7 @@ class BatchFailed(Message):
     message: str
     index: int | None
     remote_traceback: str
+    type_names: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,7 +335,7 @@ class Forget(Message):
 class RunFailed(Message):
     """Notice that an epoch read cannot continue.
 
-    kind: one of "sample", "unavailable", "refused" and "dataset".
+    kind: one of "sample", "unavailable", "refused" and "dataset". type_names: see DataError.
     """
 
     run: str
@@ -342,6 +343,7 @@ class RunFailed(Message):
     message: str
     index: int | None = None
     remote_traceback: str = ""
+    type_names: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -336,6 +336,7 @@ class Coordinator:
                 message=_with_host(failed.message, host),
                 index=failed.index,
                 remote_traceback=failed.remote_traceback,
+                type_names=failed.type_names,
             )
         )
 

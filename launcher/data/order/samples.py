@@ -20,6 +20,7 @@ from launcher.data.order.dataset_arguments import (
     without_arguments,
 )
 from launcher.data.order.epochs import tell_epoch
+from launcher.data.order.original_types import type_names, with_original_type
 from launcher.data.order.streams import StreamSpec
 from launcher.data.order.user_code import error_repr, error_text, latest_traceback
 from launcher.errors import DataError, SampleError
@@ -31,6 +32,10 @@ _MAX_NAMED = 8
 #: Seed while a map-style dataset is built, the same for all functions, so that the training and the
 #: validation function can draw the same random split and each take one side of it.
 _BUILD_SEED = seeding.sample_seed(0, 0, 0, purpose=b"making")
+
+
+#: A map-style dataset is read as torch's worker 0 of 1, whichever process reads it.
+_WHOLE = CurrentShard(0, 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -256,6 +261,11 @@ def load_batch(
     With on_error="skip", returns a pair of the batch and the fields of a `Skipped` as a dict. Sets
     the process's random states. Raises SampleError when the dataset raises.
     """
+    with as_current(_WHOLE, seed=_BUILD_SEED, dataset=dataset):
+        return _load_batch(dataset, plan, step, given)
+
+
+def _load_batch(dataset: object, plan: BatchPlan, step: int, given: GivenObjects) -> Any:
     seeding.seed_system_entropy(dataset)
     loaded, skipped = _load_samples(dataset, plan, step)
     position = plan.positions(step)[0] if plan.spec.collate_fn else 0
@@ -346,6 +356,8 @@ def _load_with_getitems(dataset: Any, plan: BatchPlan, step: int) -> Sequence[An
 
 def _seeded(load: Callable[[], Any], plan: BatchPlan, position: int) -> Any:
     """Call `load` with the random states of a position in the order."""
+    if plan.spec.seeding == "worker":
+        return load()
     return seeding.seeded_sample(load, seeding.sample_seed(plan.spec.seed, plan.epoch, position))
 
 
@@ -354,11 +366,12 @@ def _sample_error(
 ) -> SampleError:
     too_long = f"; len(dataset) is {length}: let __len__ return the number of samples that it has"
     fix = too_long if isinstance(error, IndexError) and length else ""
-    return SampleError(
+    sample_error = SampleError(
         f"{who} {type(error).__name__} for {what}: {error_text(error)}{fix}",
         index=index,
         remote_traceback=latest_traceback(),
     )
+    return with_original_type(sample_error, type_names(error))
 
 
 # Collating ---------------------------------------------------------------------------------
@@ -382,9 +395,14 @@ def make_batch(
     if spec.collate_fn is not None:
         function = given.function(spec, "collate_fn")
         batch = loaded if spec.collates else loaded[0]
+
+        def call() -> Any:
+            return _called(function, batch, str(spec.collate_fn), describe_batch)
+
+        if spec.seeding == "worker":
+            return call()
         return seeding.seeded_sample(
-            lambda: _called(function, batch, str(spec.collate_fn), describe_batch),
-            seeding.sample_seed(spec.seed, epoch, position, purpose=b"collate"),
+            call, seeding.sample_seed(spec.seed, epoch, position, purpose=b"collate")
         )
     if not spec.collates:
         return loaded[0]
@@ -405,8 +423,9 @@ def _called(
     try:
         return function(given)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise DataError(
+        refused = DataError(
             f"the collate_fn {reference} raised {error_repr(error)} ({describe_batch()}); it is "
             f"called with a {'list of samples' if isinstance(given, list) else 'sample'} alone\n"
             f"{latest_traceback()}"
-        ) from error
+        )
+        raise with_original_type(refused, type_names(error)) from error

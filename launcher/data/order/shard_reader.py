@@ -21,6 +21,7 @@ from launcher.data.order.batch_fingerprint import fingerprint
 from launcher.data.order.current_shard import CurrentShard, as_current
 from launcher.data.order.entropy import EntropyStream
 from launcher.data.order.epochs import tell_epoch
+from launcher.data.order.original_types import type_names, with_original_type
 from launcher.data.order.shard_passes import ShardBatch, ShardEnd
 from launcher.data.order.shards import ShardReaderPlan
 from launcher.data.order.user_code import error_text, latest_traceback
@@ -169,13 +170,14 @@ class ShardReader:
             return users_code()
         except (Exception, SystemExit) as error:  # the user's code may raise anything
             self._iterator = None  # a generator that raised is finished: start over
-            raise SampleError(
+            sample_error = SampleError(
                 f"{self._plan.spec.dataset} raised {type(error).__name__} in shard "
                 f"{self._shard.index} of {self._shard.count}, after {self._taken} samples of it: "
                 f"{error_text(error)}",
                 index=self._taken,
                 remote_traceback=latest_traceback(),
-            ) from error
+            )
+            raise with_original_type(sample_error, type_names(error)) from error
 
     def _batch(self, found: Sequence[object], index: int) -> tuple[Any, list[structure.Array]]:
         """Collate the batch of this index, with random numbers that depend on it alone."""
@@ -216,16 +218,21 @@ class LocalShardReader:
     """Shard reader that runs in the process that asks for the batches."""
 
     def __init__(
-        self, plan: ShardReaderPlan, given: samples.GivenObjects = samples.NO_OBJECTS
+        self,
+        plan: ShardReaderPlan,
+        given: samples.GivenObjects = samples.NO_OBJECTS,
+        one_thread: contextlib.AbstractContextManager[None] | None = None,
     ) -> None:
         self._reader = ShardReader(plan, given)
+        self._one_thread = one_thread or contextlib.nullcontext()
         self._steps = itertools.count()
 
     def __iter__(self) -> Iterator[ShardBatch | ShardEnd]:
         return self
 
     def __next__(self) -> ShardBatch | ShardEnd:
-        return self._reader.read(next(self._steps))
+        with self._one_thread:
+            return self._reader.read(next(self._steps))
 
     def close(self) -> None:
         """Close the shard reader."""

@@ -9,7 +9,7 @@ A shard reader reads one shard in one pass, in order, and only it can detect the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launcher.data.order.batch_plan import ResumePoint
 from launcher.data.order.streams import StreamSpec
@@ -133,9 +133,10 @@ class ShardPlan:
         and their batches between the planned point and the real one have already been taken.
         """
         count = len(self.shards)
+        spec = replace(self.spec, in_order=True)  # within a shard, whatever the loader allows
         return [
             ShardReaderPlan(
-                spec=self.spec,
+                spec=spec,
                 epoch=self.epoch,
                 shard=shard,
                 pass_index=pass_index,
@@ -173,13 +174,17 @@ def _inapplicable(spec: StreamSpec) -> Iterator[str]:
         "shuffle": spec.shuffle,
         "sampler": spec.sampler is not None,
         "batch_sampler": spec.batch_sampler is not None,
-        "in_order=False": not spec.in_order,
     }
     if names := [name for name, is_given in given.items() if is_given]:
         yield (
             f"{', '.join(names)}: {spec.dataset} is iterable, so its own __iter__ determines the "
             "order: leave them out and shuffle there, where random, numpy.random and torch are "
             "seeded for each epoch and shard"
+        )
+    if spec.seeding == "worker":
+        yield (
+            f"seeding='worker': {spec.dataset} is iterable, and random numbers are seeded once for "
+            "each of its shards: leave it out"
         )
     if spec.on_error == "skip":
         yield (

@@ -10,6 +10,7 @@ from launcher.data.order import user_code
 from launcher.errors import DataError
 
 Uneven = Literal["pad", "drop", "error"]
+Seeding = Literal["sample", "worker"]
 OnError = Literal["raise", "skip"]
 OnNondeterminism = Literal["error", "warn"]
 #: The fields that name functions of the user's, besides the dataset.
@@ -33,6 +34,8 @@ class StreamSpec:
         of each rank in an epoch.
     allow_empty: an epoch without a batch is no error.
     worker_init_fn: reference to a function of the shard's number, called before a dataset is read.
+    seeding: "sample" seeds the random numbers of each sample by its position; "worker" those of
+        each process once, as torch does, so that batches depend on the processes.
     on_nondeterminism: "error" or "warn" when a dataset gives other samples when it is read again;
         None: an error of an iterable dataset, a warning of a map-style one.
     verify: share of the batches of a map-style dataset that are prepared twice and compared.
@@ -56,6 +59,7 @@ class StreamSpec:
     steps: int | None = None
     allow_empty: bool = False
     worker_init_fn: str | None = None
+    seeding: Seeding = "sample"
     on_nondeterminism: OnNondeterminism | None = None
     verify: float = 0.001
 
@@ -101,7 +105,12 @@ def _wrong_values(spec: StreamSpec) -> Iterator[str]:
         yield f"verify is {spec.verify!r}; it must be a number from 0 to 1"
     elif not 0 <= spec.verify <= 1:
         yield f"verify is {spec.verify}; it must be from 0, for no batch, to 1, for all"
-    words = {"uneven": Uneven, "on_error": OnError, "on_nondeterminism": OnNondeterminism}
+    words = {
+        "uneven": Uneven,
+        "on_error": OnError,
+        "seeding": Seeding,
+        "on_nondeterminism": OnNondeterminism,
+    }
     for name, kind in words.items():
         word, can_be_none = getattr(spec, name), name == "on_nondeterminism"
         if word not in get_args(kind) and not (word is None and can_be_none):

@@ -11,14 +11,13 @@ import importlib
 import sys
 import traceback
 from collections.abc import Callable
-from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
+from launcher.data.batches.class_names import running_script, script_module
 from launcher.data.order import seeding
 from launcher.data.order.entropy import EntropyStream
 from launcher.errors import DataError
-from launcher.runtime.environment import paths_here
 
 #: Characters kept of one exception or traceback: its beginning and its end.
 _BEGINNING, _END = 24_000, 8_000
@@ -55,29 +54,6 @@ def resolve(reference: str, what: str) -> Any:
             f"the {what} {reference} could not be imported: {error_repr(error)}"
             f"{_fix(module, function, error)}\n{latest_traceback()}"
         ) from error
-
-
-def reference_to(code: type | FunctionType) -> str:
-    """Return the reference to a function or class; those of the script are in its file's module."""
-    module = code.__module__
-    return f"{(script_module() or module) if module == '__main__' else module}:{code.__qualname__}"
-
-
-def running_script() -> ModuleType:
-    """Return the module of the program that runs."""
-    return sys.modules["__main__"]
-
-
-def script_module() -> str | None:
-    """Return the name under which the running script is imported elsewhere, None without a file."""
-    script = running_script()
-    if (spec := getattr(script, "__spec__", None)) is not None:
-        return str(spec.name)  # python -m
-    if (file := getattr(script, "__file__", None)) is None:
-        return None
-    path, code = Path(file).absolute(), paths_here().code.absolute()
-    inside = path.relative_to(code) if path.is_relative_to(code) else Path(path.name)
-    return ".".join(inside.with_suffix("").parts)
 
 
 def _imported(module: str) -> ModuleType:

@@ -62,8 +62,11 @@ class BatchContent:
 
 
 def is_chosen(plan: BatchPlan, step: int) -> bool:
-    """Return whether the batch of a step is prepared twice; those that are lie evenly spread."""
-    if plan.spec.verify <= 0:
+    """Return whether the batch of a step is prepared twice; those that are lie evenly spread.
+
+    With seeding="worker" none is, since its random numbers depend on the process.
+    """
+    if plan.spec.verify <= 0 or plan.spec.seeding == "worker":
         return False
     offset = _offset(plan.spec.seed, plan.epoch, plan.rank)
     return (offset + step * _GOLDEN) % _WHOLE < plan.spec.verify * _WHOLE

@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from launcher.data.batches.structure import Array
 from launcher.data.control import messages as m
 from launcher.data.control.connection import Control
 from launcher.data.metrics.counters import WorkerCounters, report_regularly
-from launcher.data.order import samples, shard_passes, verification
+from launcher.data.order import samples, seeding, shard_passes, verification
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.served_code import ServedCode
 from launcher.data.order.shard_passes import Parts
@@ -67,6 +68,7 @@ class DataWorker:
         self._senders: dict[tuple[str, int], StripedSender | SharedMemorySender] = {}
         self._datasets = samples.Datasets()
         self._shard_readers = ShardReaders()
+        self._seeded: set[str] = set()
         self._runs: dict[str, tuple[BatchPlan | ShardReaderPlan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
         # One batch waits while one is sent, so a worker holds at most three batches. The bounded
@@ -169,6 +171,12 @@ class DataWorker:
             reader = self._shard_readers.reader(run, plan)
             reader.find(step)
             return lambda: shard_passes.pack(reader.read(step))
+        if plan.spec.seeding == "worker" and run not in self._seeded:
+            self._seeded.add(run)  # as long as the worker lives; there is one for each epoch
+            own = zlib.crc32(self.name.encode())
+            seeding.seed_everything(
+                seeding.sample_seed(plan.spec.seed, plan.epoch, own, purpose=b"worker")
+            )
         dataset = self._datasets.ready(plan.spec, plan.epoch)
         return lambda: structure.disassemble(samples.load_batch(dataset, plan, step))
 
@@ -210,6 +218,7 @@ class DataWorker:
                 message=message,
                 index=sample.index if sample else None,
                 remote_traceback=sample.remote_traceback if sample else rest,
+                type_names=list(error.type_names),
             )
         )
 

@@ -1,0 +1,156 @@
+"""Registry of codecs: the classes that batches may hold beside plain data.
+
+What arrives selects among the registered names only. It imports nothing: a shipped codec is used
+once the process has imported the library whose class it makes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from launcher.data.batches.class_names import reference_to
+from launcher.data.batches.known_classes import is_plain_class
+from launcher.errors import DataError
+
+_T = TypeVar("_T")
+#: What an encoder returns, and objects of classes that the type checker does not see.
+Content: TypeAlias = Any
+_HERE = __name__.rpartition(".")[0]
+#: The modules of shipped codecs, by the package of the classes.
+_SHIPPED = {
+    **dict.fromkeys(
+        ("builtins", "collections", "datetime", "decimal", "fractions"), "standard_types"
+    ),
+    **dict.fromkeys(("pathlib", "types", "uuid", "zoneinfo"), "standard_types"),
+    "numpy": "numpy_types",
+    "torch": "torch_types",
+    "torchvision": "torchvision_types",
+    "tensordict": "tensordict_types",
+    "transformers": "transformers_types",
+    "tokenizers": "transformers_types",
+    "PIL": "pillow_types",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codec:
+    """The way of one class through the data service.
+
+    name: on the wire. encode: returns the content of an object, which may be anything that a batch
+    holds. decode: creates an equal object from it. package: subclasses from this package are sent
+    as the class itself; "" for none.
+    """
+
+    kind: type
+    name: str
+    encode: Callable[[Any], object]
+    decode: Callable[[Any], object]
+    package: str = ""
+
+
+class CodecRegistry:
+    """Codecs by class and by name, and the plain classes that were registered."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[type, Codec] = {}
+        self._by_name: dict[str, Codec] = {}
+        self._classes: dict[str, type] = {}
+        self._loaded: set[str] = set()
+
+    def add(self, codec: Codec) -> None:
+        """Add a codec; replaces an earlier one of the same name, whose class was made anew."""
+        if (earlier := self._by_name.get(codec.name)) is not None:
+            self._by_kind.pop(earlier.kind, None)
+        self._by_kind[codec.kind] = self._by_name[codec.name] = codec
+
+    def add_class(self, kind: type) -> None:
+        """Add a NamedTuple, dataclass or enum, which needs no functions."""
+        self._classes[reference_to(kind)] = kind
+
+    def of(self, kind: type) -> Codec | None:
+        """Return the codec for objects of a class, None if there is none."""
+        if (codec := self._by_kind.get(kind)) is None:
+            self._load(kind.__module__)
+            codec = self._by_kind.get(kind) or self._of_family(kind)
+        return codec
+
+    def named(self, name: str) -> Codec | None:
+        """Return the codec of that name, None if there is none or its library is not imported."""
+        if name not in self._by_name:
+            self._load(name)
+        return self._by_name.get(name)
+
+    def class_named(self, name: str) -> type | None:
+        """Return the plain class that was registered under a name."""
+        return self._classes.get(name)
+
+    def _of_family(self, kind: type) -> Codec | None:
+        package = kind.__module__.partition(".")[0]
+        for parent in kind.__mro__[1:]:
+            codec = self._by_kind.get(parent)
+            if codec is not None and codec.package == package:
+                return codec
+        return None
+
+    def _load(self, name: str) -> None:
+        """Load the shipped codecs for a class or codec name, if its library has been imported."""
+        package = name.partition(".")[0]
+        module = _SHIPPED.get(package)
+        if module is None or package in self._loaded:
+            return
+        if package in sys.modules or package in sys.stdlib_module_names:
+            self._loaded.add(package)
+            for codec in importlib.import_module(f"{_HERE}.{module}").shipped():
+                self._by_kind.setdefault(codec.kind, codec)  # the user's own come first
+                self._by_name.setdefault(codec.name, codec)
+
+
+#: The registry of this process.
+registry = CodecRegistry()
+
+
+def register_codec(
+    kind: type[_T],
+    *,
+    encode: Callable[[_T], object] | None = None,
+    decode: Callable[[Content], _T] | None = None,
+    name: str | None = None,
+) -> None:
+    """Let batches hold objects of a class.
+
+    Call it in a module that the dataset's module and the training script both import. `encode`
+    returns an object's content: arrays, tensors, numbers, texts, lists, dicts and objects of other
+    registered classes. `decode` creates an equal object from the content. A NamedTuple, dataclass
+    or enum needs neither; its fields are sent.
+
+    name: on the wire; by default that of the class and its module.
+
+    >>> class Interval:
+    ...     def __init__(self, low, high):
+    ...         self.low, self.high = low, high
+    >>> register_codec(
+    ...     Interval, encode=lambda i: (i.low, i.high), decode=lambda content: Interval(*content)
+    ... )
+
+    Raises DataError for a class that cannot be registered, or with only one of the functions.
+    """
+    if not isinstance(kind, type):
+        raise DataError(f"register_codec is given {kind!r}, which is no class")
+    if kind in _PLAIN_DATA:
+        raise DataError(f"register_codec is given {kind.__name__}, which is sent without a codec")
+    if encode is None and decode is None and is_plain_class(kind):
+        registry.add_class(kind)
+        return
+    if encode is None or decode is None:
+        raise DataError(
+            f"register_codec({kind.__name__}) needs both functions: encode=, which returns an "
+            "object's content, and decode=, which creates an object from it"
+        )
+    registry.add(Codec(kind=kind, name=name or reference_to(kind), encode=encode, decode=decode))
+
+
+_PLAIN_DATA = (type(None), bool, int, float, complex, str, bytes, list, tuple, dict)

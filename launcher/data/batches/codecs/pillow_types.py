@@ -1,0 +1,34 @@
+"""Codec for Pillow's images; one that was opened from a file is sent as a plain, loaded image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from PIL import Image
+
+from launcher.data.batches.codecs.codec_registry import Codec, Content
+
+#: What `Image.info` may hold to be sent with the image: texts and numbers, as formats give them.
+_INFO = (str, bytes, int, float, bool, type(None))
+
+
+def shipped() -> Iterator[Codec]:
+    """Yield the codec."""
+    yield Codec(kind=Image.Image, name="PIL.Image", encode=_content, decode=_image, package="PIL")
+
+
+def _content(image: Image.Image) -> object:
+    palette = image.getpalette("RGBA") if image.mode in ("P", "PA") else None
+    info = {key: value for key, value in image.info.items() if type(value) in _INFO}
+    return [image.mode, list(image.size), image.tobytes(), palette, info]
+
+
+def _image(content: Content) -> Image.Image:
+    mode, size, raw, palette, info = content
+    if len(raw) * 8 < size[0] * size[1]:
+        raise ValueError(f"an image of {size} has {len(raw)} bytes")
+    image = Image.frombytes(mode, tuple(size), raw)
+    if palette is not None:
+        image.putpalette(bytes(palette), "RGBA")
+    image.info = info
+    return image

@@ -1,0 +1,66 @@
+"""One thread for numerical libraries while dataset code runs in the script's process.
+
+Data workers run one process for each CPU, so their libraries use one thread. A sum, a product of
+matrices or a convolution on two threads adds in another order and differs in its last bits. While
+this process prepares a batch, torch, OpenBLAS and MKL therefore use one thread here, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+#: The functions of a library that return and set its number of threads.
+_FUNCTIONS = (
+    ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
+    ("openblas_get_num_threads64_", "openblas_set_num_threads64_"),
+    ("scipy_openblas_get_num_threads", "scipy_openblas_set_num_threads"),
+    ("openblas_get_num_threads", "openblas_set_num_threads"),
+    ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
+)
+_LIBRARY = re.compile(r"(/\S*(?:openblas|mkl_rt)\S*)$", re.MULTILINE)
+
+
+class OneThread:
+    """A context in which numerical libraries use one thread, for use again and again."""
+
+    def __init__(self) -> None:
+        self._modules = 0
+        self._libraries: list[tuple[Callable[[], int], Callable[[int], object]]] = []
+        self._before: list[int] = []
+
+    def __enter__(self) -> None:
+        if len(sys.modules) != self._modules:  # a library may have been loaded since
+            self._find_libraries()
+        self._before = [library[0]() for library in self._libraries]
+        for _, set_count in self._libraries:
+            set_count(1)
+
+    def __exit__(self, *_: object) -> None:
+        for library, count in zip(self._libraries, self._before, strict=True):
+            library[1](count)
+
+    def _find_libraries(self) -> None:
+        self._modules = len(sys.modules)
+        self._libraries = list(_blas_libraries())
+        if (torch := sys.modules.get("torch")) is not None:
+            self._libraries.append((torch.get_num_threads, torch.set_num_threads))
+
+
+def _blas_libraries() -> Iterator[tuple[Callable[[], int], Callable[[int], object]]]:
+    """Yield the functions of each library for linear algebra that this process has loaded."""
+    try:
+        loaded = set(_LIBRARY.findall(Path("/proc/self/maps").read_text()))
+    except OSError:  # no Linux
+        return
+    for path in sorted(loaded):
+        with contextlib.suppress(OSError):
+            library = ctypes.CDLL(path)
+            for get_name, set_name in _FUNCTIONS:
+                if hasattr(library, get_name) and hasattr(library, set_name):
+                    yield getattr(library, get_name), getattr(library, set_name)
+                    break

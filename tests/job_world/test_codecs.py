@@ -1,0 +1,543 @@
+"""Objects in batches: each arrives as what it was, or is refused with the line to write."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import pathlib
+import random
+import subprocess
+import sys
+import types
+import uuid
+import zoneinfo
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from batches import same, sent_and_rebuilt
+
+from launcher.data import register_codec
+from launcher.data.batches import class_names, structure
+from launcher.data.batches.assembly import Assembly
+from launcher.data.batches.codecs import codec_registry
+from launcher.errors import DataError
+
+BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
+HOUR = datetime.timezone(datetime.timedelta(hours=1), "one")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        datetime.date(2026, 2, 28),
+        datetime.datetime(2026, 10, 25, 2, 30, 1, 999, tzinfo=BERLIN, fold=1),
+        datetime.datetime(2026, 1, 1, tzinfo=HOUR),
+        datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc),
+        datetime.datetime.min,
+        datetime.time(23, 59, fold=1),
+        datetime.timedelta(-1, 2, 3),
+        BERLIN,
+        decimal.Decimal("1.20"),
+        decimal.Decimal("-NaN"),
+        fractions.Fraction(-1, 3),
+        uuid.UUID(int=7),
+        pathlib.PosixPath("/a/b"),
+        pathlib.PurePosixPath("b"),
+        {1, 2},
+        frozenset([(1, 2)]),
+        bytearray(b"\0x"),
+        range(1, 9, 2),
+        slice(None, 3),
+        collections.deque([1, 2], 3),
+        collections.OrderedDict(b=1, a=2),
+        collections.Counter("aab"),
+        collections.UserDict(a=1),
+        collections.defaultdict(list, a=[1]),
+        types.SimpleNamespace(a={1}),
+        types.MappingProxyType({1: 2}),
+        {datetime.date(2026, 1, 1): {frozenset(): None}},
+    ],
+    ids=lambda value: f"{type(value).__name__} {value}",
+)
+def test_objects_of_the_standard_library_arrive_as_they_were(value: Any) -> None:
+    for tensors in (None, True, False):
+        arrived = sent_and_rebuilt([value], tensors=tensors)[0]
+        assert type(arrived) is type(value)
+        assert repr(arrived) == repr(value)
+
+
+def test_a_default_of_a_defaultdict_still_makes_values() -> None:
+    assert sent_and_rebuilt(collections.defaultdict(list))["new"] == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "i2,f8,S3",
+        "U2,M8[D]",
+        "(2,)i4,(1,2)f8,S1",
+        [("a", "i4", (2, 2)), ("b", [("c", "f2"), ("d", "M8[s]", (1,))])],
+        [(("title", "a"), "i4")],
+        [],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 1), (2, 2)], ids=str)
+def test_arrays_of_records_arrive_with_their_type_and_bits(fields: Any, shape: Any) -> None:
+    array = np.zeros(shape, fields)
+    as_records = array.view(np.recarray)
+    for value in (array, as_records, *array.reshape(-1)[:1], *as_records.reshape(-1)[:1]):
+        arrived = sent_and_rebuilt([value])[0]
+        assert type(arrived) is type(value)
+        assert arrived.dtype == value.dtype
+        assert arrived.tobytes() == value.tobytes()
+        assert arrived.shape == value.shape
+
+
+def test_aligned_and_nested_records_keep_their_layout() -> None:
+    kind = np.dtype([("a", "u1"), ("b", [("c", "f8"), ("d", "S3", (2,))])], align=True)
+    arrived = sent_and_rebuilt(np.zeros((2, 1), kind))
+    assert arrived.dtype == kind
+    assert arrived.dtype.isalignedstruct
+    arrived["b"]["c"] = 1  # the script's own memory
+
+
+def test_masked_arrays_arrive_with_mask_and_fill_value() -> None:
+    array = np.ma.masked_array([1, 2, 3], [True, False, False], fill_value=9)
+    arrived = sent_and_rebuilt(array)
+    assert type(arrived) is np.ma.MaskedArray
+    assert arrived.filled().tolist() == [9, 2, 3]
+    assert arrived.data.tolist() == [1, 2, 3]
+
+
+# torch -----------------------------------------------------------------------------------------
+
+
+def sparse_and_nested() -> dict[str, Any]:
+    torch = pytest.importorskip("torch")
+    dense = torch.arange(24.0).reshape(4, 6) % 5
+    doubled = torch.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], (2, 2))
+    parts = [torch.arange(6.0).reshape(2, 3), torch.ones(1, 3)]
+    nested = torch.nested.nested_tensor(parts, layout=torch.jagged)
+    return {
+        "coordinates": dense.to_sparse(),
+        "coordinates twice": doubled,
+        "rows": dense.to_sparse_csr(),
+        "columns": dense.to_sparse_csc(),
+        "blocks by row": dense.to_sparse_bsr((2, 2)),
+        "blocks by column": dense.to_sparse_bsc((2, 2)),
+        "jagged": nested,
+        "jagged, with holes": torch.nested.nested_tensor_from_jagged(
+            torch.arange(10.0).reshape(10, 1), torch.tensor([0, 4, 10]), torch.tensor([2, 3])
+        ),
+        "jagged, transposed": nested.transpose(1, 2),
+        "nested": torch.nested.nested_tensor(parts),
+    }
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning", "ignore:The PyTorch API of nested")
+def test_sparse_and_nested_tensors_keep_their_layout_and_bits() -> None:
+    for name, value in sparse_and_nested().items():
+        for tensors in (None, True, False):
+            arrived = sent_and_rebuilt([value], tensors=tensors)[0]
+            assert (type(arrived), arrived.layout) == (type(value), value.layout), name
+            if value.is_nested:
+                assert [p.tolist() for p in arrived.unbind()] == [
+                    p.tolist() for p in value.unbind()
+                ], name
+            else:
+                assert arrived.to_dense().tolist() == value.to_dense().tolist(), name
+                assert arrived.shape == value.shape, name
+            if name.startswith("coordinates"):
+                assert arrived.is_coalesced() == value.is_coalesced()
+
+
+def test_other_objects_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    parameter = torch.nn.Parameter(torch.ones(2), requires_grad=False)
+    size, kind, arrived = sent_and_rebuilt([torch.Size([1, 2]), torch.bfloat16, parameter])
+    assert (type(size), size, kind) == (torch.Size, (1, 2), torch.bfloat16)
+    assert type(arrived) is torch.nn.Parameter
+    assert not arrived.requires_grad
+
+
+def test_a_tensor_of_a_class_without_a_codec_is_refused_not_made_plain() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Labelled(torch.Tensor):  # type: ignore[misc,name-defined]
+        pass
+
+    with pytest.raises(DataError, match=r"Labelled of .*\.register_codec\(Labelled, "):
+        structure.disassemble(torch.ones(2).as_subclass(Labelled))
+
+
+# Pillow ----------------------------------------------------------------------------------------
+
+
+def images() -> Iterator[tuple[Any, Any]]:
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.arange(96, dtype=np.uint8).reshape(4, 8, 3)
+    picture = image.fromarray(pixels)
+    for mode in ("RGB", "L", "1", "I", "F", "RGBA", "LA", "CMYK", "YCbCr", "HSV", "P"):
+        made = picture.convert(mode)
+        yield image, made
+    yield image, image.fromarray(np.arange(8, dtype=np.uint16).reshape(2, 4))
+    yield image, picture.convert("RGBA").quantize(7)
+
+
+def test_images_arrive_with_mode_palette_and_info() -> None:
+    for image, picture in images():
+        picture.info["dpi"] = 72
+        arrived = sent_and_rebuilt(picture)
+        assert type(arrived) is image.Image
+        assert arrived == picture
+        assert arrived.convert("RGBA").tobytes() == picture.convert("RGBA").tobytes()
+        assert arrived.info["dpi"] == 72
+
+
+def test_an_image_of_a_file_is_loaded_and_its_file_not_needed(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (3, 2), (1, 2, 3)).save(tmp_path / "a.png")
+    with image.open(tmp_path / "a.png") as opened:
+        arrived = sent_and_rebuilt(opened)
+    assert type(arrived) is image.Image
+    assert arrived.getpixel((2, 1)) == (1, 2, 3)
+
+
+# The user's own classes ------------------------------------------------------------------------
+
+
+class Interval:
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.high = low, high
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+
+class Access(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@dataclasses.dataclass
+class Holder:
+    held: Any
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> codec_registry.CodecRegistry:
+    """An empty registry for this process."""
+    made = codec_registry.CodecRegistry()
+    for module in (codec_registry, structure, sys.modules[Assembly.__module__]):
+        monkeypatch.setattr(module, "registry", made)
+    return made
+
+
+@pytest.fixture
+def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This module as one of an installed package, whose classes are not the user's own."""
+    monkeypatch.setattr(class_names, "is_own", lambda home: False)
+
+
+pytestmark = pytest.mark.usefixtures("registry")
+
+
+def test_a_class_is_refused_with_the_line_to_write_and_sent_once_it_is_written() -> None:
+    batch = {"spans": [Interval(0, np.ones(2)), Interval(1, Interval(2, {3}))]}
+    line = r"register_codec\(Interval, encode=vars, decode=lambda fields: Interval\(\*\*fields\)\)"
+    with pytest.raises(DataError, match=f"holds a Interval of .*{line}"):
+        structure.disassemble(batch)
+    register_codec(Interval, encode=vars, decode=lambda fields: Interval(**fields))
+    first, second = sent_and_rebuilt(batch, tensors=True)["spans"]
+    assert same(first.high, np.ones(2))  # as the class had it
+    assert (second.low, second.high.low, second.high.high) == (1, 2, {3})
+
+
+def test_plain_classes_are_registered_without_functions(foreign: None) -> None:
+    batch = [Pair(Colour.RED, Access.READ | Access.WRITE), Holder(Access(0))]
+    with pytest.raises(DataError, match=r"a Colour of .* types=\[Colour\]"):
+        sent_and_rebuilt(batch, types=())
+    for kind in (Pair, Colour, Access, Holder):
+        register_codec(kind)
+    assert sent_and_rebuilt(batch, types=()) == batch
+    assert type(sent_and_rebuilt(batch, types=())[0].first) is Colour
+
+
+def test_plain_classes_may_be_given_to_one_loader(foreign: None) -> None:
+    batch = {Colour.RED: Pair(Access.WRITE, Holder(1))}
+    assert sent_and_rebuilt(batch, types=(Pair, Colour, Access, Holder)) == batch
+
+
+def test_a_codec_wins_over_the_fields_of_a_plain_class() -> None:
+    register_codec(Holder, encode=lambda held: -held.held, decode=lambda held: Holder(-held))
+    assert structure.disassemble(Holder(3))[0][2] == -3
+    assert sent_and_rebuilt(Holder(3)) == Holder(3)
+
+
+def test_a_class_made_anew_under_its_name_replaces_the_earlier_one() -> None:
+    def make() -> Any:
+        class Again:
+            pass
+
+        register_codec(Again, encode=lambda _: None, decode=lambda _: Again(), name="Again")
+        return Again
+
+    earlier, later = make(), make()
+    assert type(sent_and_rebuilt(later())) is later
+    with pytest.raises(DataError, match="has no codec"):
+        structure.disassemble(earlier())
+
+
+def test_a_subclass_of_a_registered_class_is_not_taken_for_it() -> None:
+    register_codec(Interval, encode=vars, decode=lambda fields: Interval(**fields))
+
+    class Open(Interval):
+        pass
+
+    with pytest.raises(DataError, match="Open"):
+        structure.disassemble(Open(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kind": 3}, "is given 3, which is no class"),
+        ({"kind": dict}, "dict, which is sent without a codec"),
+        ({"kind": Interval}, r"register_codec\(Interval\) needs both functions"),
+        ({"kind": Pair, "encode": list}, "needs both functions"),
+    ],
+    ids=["an object", "plain data", "no functions", "one function"],
+)
+def test_a_registration_that_could_not_work_is_refused(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        register_codec(**arguments)
+
+
+def test_errors_of_codecs_name_them() -> None:
+    register_codec(Interval, encode=lambda i: i.middle, decode=Interval, name="span")
+    with pytest.raises(DataError, match="codec of span could not encode a Interval: Attribute"):
+        structure.disassemble(Interval(0, 1))
+    with pytest.raises(DataError, match="codec of span could not decode what arrived: TypeError"):
+        Assembly().rebuild(["codec", "span", 3], [])
+    register_codec(Interval, encode=lambda i: object(), decode=Interval, name="span")
+    with pytest.raises(DataError, match="a batch holds a object"):
+        structure.disassemble(Interval(0, 1))
+
+
+def test_nothing_of_an_object_is_dropped_silently() -> None:
+    held = Holder(1)
+    held.more = 2  # type: ignore[attr-defined]
+    with pytest.raises(DataError, match="the attribute 'more', which is no field and would be"):
+        structure.disassemble(held)
+    del held.held
+    with pytest.raises(DataError, match="unset field"):
+        structure.disassemble(held)
+
+
+def test_a_cached_property_is_computed_again() -> None:
+    computed = Cached(2)
+    assert computed.double == 4
+    arrived = sent_and_rebuilt(computed, types=(Cached,))
+    assert "double" not in vars(arrived)
+    assert arrived.double == 4
+
+
+@dataclasses.dataclass
+class Cached:
+    single: int
+
+    @functools.cached_property
+    def double(self) -> int:
+        return 2 * self.single
+
+
+def test_a_dataclass_that_is_a_dict_too_is_refused() -> None:
+    @dataclasses.dataclass
+    class Output(dict):  # type: ignore[type-arg]
+        loss: float
+
+    with pytest.raises(DataError, match=r"Output of .* has no codec"):
+        structure.disassemble(Output(1.0))
+
+
+# What arrives imports nothing ------------------------------------------------------------------
+
+
+def own_module(folder: Path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """A loaded module beside the running script, with classes and with names of others."""
+    script = types.ModuleType("__main__")
+    script.__file__ = str(folder / "train.py")
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    module = types.ModuleType("pipeline")
+    module.__file__ = str(folder / "pipeline.py")
+    source = """
+import dataclasses, subprocess
+from collections import namedtuple
+from http.client import responses
+from urllib.parse import ParseResult
+
+Point = namedtuple("Point", "x y")
+
+@dataclasses.dataclass
+class Box:
+    corner: object
+
+    class Inner(namedtuple("Inner", "z")):
+        pass
+
+renamed = Box
+box = Box(1)
+
+def function():
+    raise SystemExit
+
+class Other:
+    pass
+
+def __getattr__(name):
+    raise SystemExit(f"asked for {name}")
+"""
+    monkeypatch.setitem(sys.modules, "pipeline", module)
+    exec(source, vars(module))
+    return module
+
+
+def test_classes_of_own_modules_are_known_once_they_are_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = own_module(tmp_path, monkeypatch)
+    batch = [pipeline.Point(1, pipeline.Box(2)), pipeline.Box.Inner(3)]
+    assert sent_and_rebuilt(batch, types=()) == batch
+    tree, arrays = structure.disassemble(batch)
+    del sys.modules["pipeline"]
+    with pytest.raises(DataError, match="import it in the script, from pipeline import Box"):
+        Assembly().rebuild(tree, arrays)
+    assert "pipeline" not in sys.modules
+
+
+def test_classes_of_the_running_script_are_known_by_its_files_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_module(tmp_path, monkeypatch)
+    script = sys.modules["__main__"]
+    exec("import enum\nclass Kind(enum.Enum):\n    A = 1", vars(script))
+    tree, _ = structure.disassemble(script.Kind.A)  # type: ignore[attr-defined]
+    assert tree == ["enum", "train:Kind", "A"]
+    assert Assembly().rebuild(tree, []) is script.Kind.A  # type: ignore[attr-defined]
+
+
+NAMES = [
+    *(
+        "os:system",
+        "os:stat_result",
+        "sys:exit",
+        "builtins:exec",
+        "builtins:int",
+        "subprocess:Popen",
+    ),
+    *("pipeline:subprocess.Popen", "pipeline:ParseResult", "pipeline:responses", "pipeline:Other"),
+    *("pipeline:renamed", "pipeline:box", "pipeline:function", "pipeline:__getattr__", "pipeline:"),
+    *("pipeline:Box.__class__", "pipeline:Box.__init__", "pipeline:Box.Inner.__base__", "pipeline"),
+    *("pipeline:Point.__new__.__globals__", "pipeline:missing", "pipeline:__builtins__", ":Point"),
+    *(
+        "__main__:pipeline",
+        "train:pipeline.Point",
+        "antigravity:Fly",
+        "this:s",
+        "../pipeline:Point",
+    ),
+    *("PIL.Image:Image", "collections.OrderedDict", "launcher.errors:DataError", "", ":", "."),
+    *("x" * 100_000, "\0", "\ud800", "pipeline:Point\n", "pipeline:Point ", "pipeline:point"),
+]
+
+
+@pytest.mark.parametrize("kind", ["class", "enum", "codec"])
+def test_a_name_selects_nothing_but_what_is_known(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_module(tmp_path, monkeypatch)
+    coin = random.Random(1)
+    parts = ["pipeline", "os", ":", ".", "Point", "__class__", "__init__", "x", "Box", " ", "\0"]
+    names = [*NAMES, *("".join(coin.choices(parts, k=coin.randrange(1, 6))) for _ in range(2000))]
+    for odd in ([], {}, None, 3, ["list"], ["codec", "set", []]):
+        with pytest.raises(DataError):
+            Assembly().rebuild([kind, odd, ["x", "y"], 1, 2], [])
+    before = set(sys.modules)
+    for name in names:
+        if name in ("pipeline:Point", "pipeline:Box", "collections.OrderedDict"):
+            continue
+        for rest in ([["x", "y"], 1, 2], [["corner"], 1], ["x"], [1]):
+            with pytest.raises(DataError):
+                Assembly().rebuild([kind, name, *rest], [])
+    loaded = {name for name in set(sys.modules) - before if not name.startswith("launcher.")}
+    assert not loaded & {"antigravity", "this", "pipeline.Point", "PIL.Image"}
+
+
+CONTENTS: list[Any] = [
+    *(None, True, 0, -1, 1 << 62, 0.5, "x", "object", "O", "|O8", "V3", "/etc/passwd", "../x"),
+    *(["list"], ["list", 1], ["list", 1, 2, 3], ["dict"], ["dict", "a", 1], ["array", 0]),
+    ["list", "RGB", ["list", 1 << 30, 1 << 30], ["bytes", 0], None, ["dict"]],
+    ["list", ["list", 9, -9], ["list", 3], ["array", 0]],
+    ["list", "O", ["list", 1], ["array", 0]],
+    ["list", ["list", ["list", "a"], ["list", "|O"], ["list", 0], 8, False], ["list", 1]],
+    ["list", "torch.sparse_csr", ["list", 2, 2], ["array", 0], ["array", 0], ["array", 0]],
+    ["list", ["tensor", 0], ["tensor", 0], None, 1],
+    ["list", ["tensor", 0], ["tensor", 0], ["tensor", 0], 7],
+]
+
+
+def test_contents_that_no_encoder_makes_are_refused() -> None:
+    pytest.importorskip("torch")
+    for value in (1.5, np.zeros(1, "i4,i4"), {1}):  # load what is shipped
+        structure.disassemble([value, datetime.date.min])
+    names = [
+        *("numpy.structured", "numpy.recarray", "numpy.void", "numpy.record", "numpy.MaskedArray"),
+        *("torch.sparse", "torch.nested", "torch.Size", "torch.dtype", "torch.nn.Parameter"),
+        *("PIL.Image", "datetime.datetime", "datetime.timezone", "zoneinfo.ZoneInfo", "uuid.UUID"),
+        *("builtins.range", "builtins.slice", "decimal.Decimal", "fractions.Fraction"),
+    ]
+    refused = 0
+    for name in names:
+        for content in CONTENTS:
+            with contextlib.suppress(DataError):
+                Assembly().rebuild(["codec", name, content], [np.array([200, 1, 3], np.int64)])
+                refused -= 1
+            refused += 1
+    assert refused > 0.8 * len(names) * len(CONTENTS)
+
+
+def test_a_rank_that_has_not_imported_the_library_is_told_so_and_does_not_import_it() -> None:
+    pytest.importorskip("PIL")
+    program = """
+import sys
+from launcher.data.batches.assembly import Assembly
+from launcher.errors import DataError
+try:
+    Assembly().rebuild(["codec", "PIL.Image", ["list"]], [])
+except DataError as error:
+    print(error, "PIL" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "a batch holds a PIL.Image" in done.stdout
+    assert "(import PIL, or the module" in done.stdout
+    assert done.stdout.rstrip().endswith("False")

@@ -1,0 +1,127 @@
+"""Dataset code sees one thread everywhere, and a loader that gives up its guarantee by name."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from launcher.data import DataLoader
+from launcher.data.order.thread_counts import OneThread
+from launcher.errors import DataError
+
+torch = pytest.importorskip("torch")
+
+
+def counts() -> list[int]:
+    """Threads of each library of this process."""
+    threads = OneThread()
+    with threads:
+        pass
+    return [get() for get, _ in threads._libraries]
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+class Seen:
+    """Samples are the numbers of threads that dataset code sees."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> list[int]:
+        return counts()
+
+
+class SeenStream:
+    def __iter__(self) -> Iterator[list[int]]:
+        yield counts()
+
+
+def collate_counts(samples: list[Any]) -> list[Any]:
+    return [*samples, counts()]
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("dataset", [Seen, SeenStream])
+def test_libraries_use_one_thread_while_a_dataset_is_read(dataset: Callable[[], Any]) -> None:
+    before = counts()
+    assert before[-1] == 2
+    for batch in DataLoader(dataset(), collate_fn=collate_counts):
+        assert {count for each in batch for count in each} == {1}
+        assert counts() == before
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_threads_come_back_after_an_error() -> None:
+    class Failing(Seen):
+        def __getitem__(self, index: int) -> list[int]:
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        list(DataLoader(Failing()))
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_bits_that_depend_on_threads_are_those_of_one_thread() -> None:
+    values = np.random.RandomState(0).rand(1 << 20).astype(np.float32)
+
+    class Normalised(Seen):
+        def __getitem__(self, index: int) -> Any:
+            x = torch.from_numpy(values)
+            return (x - x.mean()) / x.std()
+
+    first = next(iter(DataLoader(Normalised())))[0]
+    torch.set_num_threads(1)
+    assert torch.equal(first, Normalised()[0])
+
+
+# seeding="worker" ------------------------------------------------------------------------------
+
+
+class Drawing:
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> tuple[float, float, float]:
+        return random.random(), float(np.random.random()), float(torch.rand(()))
+
+
+def seed_all(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_seeding_by_worker_draws_from_the_scripts_generators_as_torch_does() -> None:
+    def read(make: Callable[..., Any], **arguments: Any) -> list[Any]:
+        seed_all(1)
+        loader = make(Drawing(), batch_size=2, **arguments)
+        return [[part.tolist() for part in batch] for batch in loader]
+
+    seed_all(1)
+    plain = [Drawing()[index] for index in range(4)]
+    ours = read(DataLoader, seeding="worker", tensors=True)
+    assert [tuple(sample) for batch in ours for sample in zip(*batch, strict=True)] == plain
+    assert read(DataLoader) != ours
+    assert read(DataLoader, seeding="worker") == ours
+    seen = next(iter(DataLoader(Seen(), seeding="worker", collate_fn=collate_counts)))
+    assert seen[-1] == counts()
+
+
+def test_a_seeding_that_there_is_not_is_refused() -> None:
+    with pytest.raises(DataError, match=r"seeding is 'none'; it must be one of"):
+        DataLoader(Drawing(), seeding="none")  # type: ignore[arg-type] # the mistake
+    with pytest.raises(DataError, match=r"seeding=.worker.: .* is iterable"):
+        list(DataLoader(SeenStream(), seeding="worker"))
