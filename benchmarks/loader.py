@@ -1,4 +1,4 @@
-"""What the loader costs in the script's own process, against torch's DataLoader with num_workers=0.
+"""What the loader costs without a data group, against torch's DataLoader: 0 and 2 workers.
 
 Usage: python benchmarks/loader.py [--rounds 15] [--cpu] [--json FILE]
 
@@ -86,6 +86,10 @@ WORKLOADS = {
 }
 
 
+#: This loader's ways, and what each is compared with.
+PEERS = {"sample": "torch", "worker": "torch", "2 workers": "torch, 2 workers"}
+
+
 def seconds(loader: Any, clock: Callable[[], float]) -> float:
     """Seconds to read all batches but the first ones."""
     batches = iter(loader)
@@ -101,8 +105,10 @@ def ours(work: Workload, **arguments: Any) -> Any:
     return DataLoader(work, work.batch_size, collate_fn=work.collate_fn, **arguments)
 
 
-def torchs(work: Workload) -> Any:
-    return torch.utils.data.DataLoader(work, work.batch_size, collate_fn=work.collate_fn)
+def torchs(work: Workload, num_workers: int = 0) -> Any:
+    return torch.utils.data.DataLoader(
+        work, work.batch_size, collate_fn=work.collate_fn, num_workers=num_workers
+    )
 
 
 def compare(work: Workload, rounds: int, clock: Callable[[], float]) -> dict[str, Any]:
@@ -113,14 +119,16 @@ def compare(work: Workload, rounds: int, clock: Callable[[], float]) -> dict[str
             "torch": lambda: seconds(torchs(work), clock),
             "sample": lambda: seconds(ours(work), clock),
             "worker": lambda: seconds(ours(work, seeding="worker"), clock),
+            "torch, 2 workers": lambda: seconds(torchs(work, 2), time.perf_counter),
+            "2 workers": lambda: seconds(ours(work, workers=2), time.perf_counter),
         },
     )
     count = work.batch_size * work.batches
     return {
         "us of torch for a sample": 1e6 * statistics.median(found["torch"]) / count,
         **{
-            name: quartiles([a / b for a, b in zip(found["torch"], found[name], strict=True)])
-            for name in ("sample", "worker")
+            name: quartiles([a / b for a, b in zip(found[peer], found[name], strict=True)])
+            for name, peer in PEERS.items()
         },
     }
 
@@ -175,16 +183,22 @@ def quiet() -> Iterator[None]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--cpu", action="store_true", help="CPU time instead of elapsed time")
+    parser.add_argument("--cpu", action="store_true", help="CPU time where no workers are")
+    parser.add_argument("--only", nargs="*", default=list(WORKLOADS), help="some workloads")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     clock = time.process_time if options.cpu else time.perf_counter
     with quiet():
-        rows = {name: compare(work, options.rounds, clock) for name, work in WORKLOADS.items()}
+        rows = {
+            name: compare(work, options.rounds, clock)
+            for name, work in WORKLOADS.items()
+            if name in options.only
+        }
         parts = costs(options.rounds, clock)
-    print("| workload | torch, us a sample | times as fast | seeding='worker' |\n|---|---|---|---|")
+    print("| workload | torch, us a sample | in process | seeding='worker' | 2 workers against 2 |")
+    print("|---|---|---|---|---|")
     for name, row in rows.items():
-        ratios = ["{:.2f}x ({:.2f} to {:.2f})".format(*row[each]) for each in ("sample", "worker")]
+        ratios = ["{:.2f}x ({:.2f} to {:.2f})".format(*row[each]) for each in PEERS]
         print(f"| {name} | {row['us of torch for a sample']:.1f} | {' | '.join(ratios)} |")
     for name, part in parts.items():
         print("us {}: {:.1f} ({:.1f} to {:.1f})".format(name, *part))

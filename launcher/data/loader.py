@@ -101,6 +101,8 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         current stream, or awaited by it, when the next batch is requested. Without CUDA, only a
         warning.
     allow_empty: an epoch without a batch, an error by default, is read as one.
+    workers: processes to fork beside the script, for map-style datasets where no data group
+        prepares the batches; the batches are the same.
     timeout: seconds to wait for a batch of the data group; 0 (default): as long as it exists.
     generator: its seed is the seed. worker_init_fn: called with the shard's number before a dataset
         is read, as in torch's workers; a map-style dataset is shard 0 of 1.
@@ -139,6 +141,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         types: Sequence[type] = (),
         pin_memory: bool = False,
         allow_empty: bool = False,
+        workers: int = 0,
         num_workers: int = 0,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
@@ -150,6 +153,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
     ) -> None:
         as_torch = TorchArguments(
             num_workers=num_workers,
+            workers=workers,
             prefetch_factor=prefetch_factor,
             persistent_workers=persistent_workers,
             timeout=timeout,

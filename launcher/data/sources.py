@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Generator, Mapping
 
 from launcher.data.batches import structure
 from launcher.data.batches.structure import Array
+from launcher.data.engines import forked_workers
 from launcher.data.engines.base import BatchSource
 from launcher.data.engines.registry import find_engine
 from launcher.data.memory.pinning import Pinning
@@ -43,7 +45,7 @@ def open_source(
     name = declared_engine()
     if name is None:
         as_torch.note_workers()
-        return LocalSource(pinning, given)
+        return LocalSource(pinning, given, as_torch.workers)
     source = find_engine(name).open_source(pinning)
     if as_torch.timeout and hasattr(source, "timeout"):
         source.timeout = as_torch.timeout
@@ -65,11 +67,18 @@ def declared_engine() -> str | None:
 
 
 class LocalSource:
-    """Loads batches in this process, one at a time."""
+    """Loads batches in this process, one at a time, or in forks of it.
+
+    workers: processes to fork for each epoch of a map-style dataset.
+    """
 
     def __init__(
-        self, pinning: Pinning | None = None, given: GivenObjects = samples.NO_OBJECTS
+        self,
+        pinning: Pinning | None = None,
+        given: GivenObjects = samples.NO_OBJECTS,
+        workers: int = 0,
     ) -> None:
+        self._workers = workers
         self._pinning = pinning
         self._given = given
         self._datasets = samples.Datasets(given)
@@ -92,6 +101,9 @@ class LocalSource:
         if not self._has_checked:  # there is no other host to compare with
             plan.check_sampler()
             self._has_checked = True
+        if self._workers:
+            yield from self._batches_of_workers(plan)
+            return
         dataset = self._datasets.ready(plan.spec, plan.epoch)
         for step in range(plan.steps):
             if plan.spec.seeding == "worker":  # as torch's num_workers=0 does
@@ -111,6 +123,25 @@ class LocalSource:
         with seeding.preserve_random_states(), self._one_thread:
             batch = samples.load_batch(dataset, plan, step, self._given)
         return structure.disassemble(batch)
+
+    def _batches_of_workers(self, plan: BatchPlan) -> Generator[tuple[Step, Parts], None, None]:
+        _ = self._datasets[plan.spec.dataset], plan.order  # made here once, for all forks
+
+        def prepare() -> forked_workers.Load:
+            dataset = self._datasets.ready(plan.spec, plan.epoch)
+            if plan.spec.seeding == "worker":
+                own = seeding.sample_seed(plan.spec.seed, plan.epoch, os.getpid(), b"worker")
+                seeding.seed_everything(own)
+            return lambda step: samples.load_batch(dataset, plan, step, self._given)
+
+        batches = forked_workers.read_with_workers(
+            self._workers, plan.steps, prepare, plan.spec.name
+        )
+        with contextlib.closing(batches):
+            for step, (tree, arrays) in enumerate(batches):
+                if self._pinning is not None:
+                    arrays = self._pinning.copies(arrays)
+                yield step, (tree, arrays)
 
     def _copy_if_shared(self, spec: StreamSpec, arrays: list[Array]) -> list[Array]:
         """Copy arrays that may be the dataset's own, so that the script may modify them."""

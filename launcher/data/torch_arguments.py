@@ -21,6 +21,7 @@ class TorchArguments:
     """
 
     num_workers: int = 0
+    workers: int = 0
     prefetch_factor: int | None = None
     persistent_workers: bool = False
     timeout: float = 0
@@ -45,12 +46,13 @@ class TorchArguments:
 
     def note_workers(self) -> None:
         """Log that this process prepares the batches itself, where worker processes were asked."""
-        if self.num_workers:
+        if self.num_workers and not self.workers:
             emit(
                 "data_in_process",
                 num_workers=self.num_workers,
                 why="this process loads the batches itself: for worker processes beside it, write "
-                f"data_service: {{local_workers: {self.num_workers}}} in the job",
+                f"DataLoader(..., workers={self.num_workers}), or in a job "
+                f"data_service: {{local_workers: {self.num_workers}}}",
             )
 
 
@@ -60,6 +62,8 @@ def _problems(given: TorchArguments) -> Iterator[str]:
             f"num_workers is {given.num_workers!r}; it must be 0 or more, and is only a hint: the "
             "job's data_service sets the number of workers (workers_per_host, local_workers)"
         )
+    if type(given.workers) is not int or given.workers < 0:
+        yield f"workers is {given.workers!r}; it must be 0 or more processes beside the script"
     factor = given.prefetch_factor
     if factor is not None and (type(factor) is not int or factor < 1):
         yield (

@@ -1,0 +1,197 @@
+"""Worker processes beside the script, for a loader outside any data group: DataLoader(workers=2).
+
+They are forks of the script's process, as torch's are on Linux, so they read any dataset that the
+script has. Step n is prepared by worker n modulo their number, from the plan alone, and its frame
+arrives over a socket pair. A batch is the same bytes as one that the script prepares itself, and a
+worker that dies is replaced and asked again.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import signal
+import socket
+import struct
+import sys
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from launcher.data.batches import structure, wire
+from launcher.data.order.original_types import with_original_type
+from launcher.data.order.shard_passes import Parts
+from launcher.data.order.thread_counts import OneThread
+from launcher.errors import DataError, SampleError
+from launcher.runtime.event_log import emit
+
+#: Batches that a worker prepares ahead, as torch's prefetch_factor.
+_AHEAD = 2
+#: Deaths of workers in one epoch after which it fails.
+_MOST_DEATHS = 3
+_STEP = struct.Struct("<Q")
+_FAILED = "failed"
+#: This process's ends of the connections, which its forks must not keep open.
+_connections: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+Payload = npt.NDArray[np.uint8]
+#: Loads the batch of a step.
+Load = Callable[[int], object]
+
+
+@dataclass(eq=False)
+class _ForkedWorker:
+    """One process, its connection, and the steps that it was asked for."""
+
+    pid: int
+    connection: socket.socket
+    asked: collections.deque[int] = field(default_factory=collections.deque)
+
+    def ask(self, step: int) -> None:
+        self.asked.append(step)
+        with contextlib.suppress(OSError):  # it has died, which the next receive detects
+            self.connection.sendall(_STEP.pack(step))
+
+    def receive(self) -> tuple[wire.Header, Payload] | None:
+        """Return the next frame; None if the process has died."""
+        start = bytearray(wire.START_BYTES)
+        try:
+            if not wire.receive_exactly(self.connection, memoryview(start)):
+                return None
+            header = wire.read_start(start)
+            payload = np.empty(header.payload_bytes, np.uint8)
+            if not wire.receive_exactly(self.connection, payload.data):
+                return None
+        except OSError:
+            return None
+        self.asked.popleft()
+        return header, payload
+
+    def end(self) -> int:
+        """End the process and return its status, as os.waitpid does."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+        self.connection.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+        try:
+            return os.waitpid(self.pid, 0)[1]
+        except ChildProcessError:  # the script has waited for all its children
+            return 0
+
+
+def read_with_workers(
+    count: int, steps: int, prepare: Callable[[], Load], stream: str
+) -> Generator[Parts, None, None]:
+    """Yield the batches of all steps in order, prepared by `count` processes.
+
+    prepare: called once in each process; returns the function that loads a batch.
+
+    Raises what a batch raised, and DataError when workers die again and again.
+    """
+    workers: list[_ForkedWorker] = []
+    deaths = 0
+    try:
+        for number in range(min(count, steps)):
+            workers.append(_fork(prepare))
+            for step in range(number, min(steps, number + _AHEAD * count), count):
+                workers[number].ask(step)
+        for step in range(steps):
+            number = step % count
+            while (frame := workers[number].receive()) is None:
+                deaths += 1
+                workers[number] = _replace(workers[number], prepare, deaths, stream)
+            if step + _AHEAD * count < steps:
+                workers[number].ask(step + _AHEAD * count)
+            yield _content(*frame)
+            del frame  # only the user holds the memory
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _content(header: wire.Header, payload: Payload) -> Parts:
+    tree, arrays = wire.unpack(payload, header.content_bytes)
+    if header.run != _FAILED:
+        return tree, arrays
+    message, index, remote_traceback, type_names = tree
+    error = DataError(message)
+    if remote_traceback is not None:
+        error = SampleError(message, index=index, remote_traceback=remote_traceback)
+    raise with_original_type(error, type_names)
+
+
+def _replace(
+    worker: _ForkedWorker, prepare: Callable[[], Load], deaths: int, stream: str
+) -> _ForkedWorker:
+    status = worker.end()
+    how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit code {status >> 8}"
+    step = worker.asked[0]
+    if deaths > _MOST_DEATHS:
+        raise DataError(
+            f"workers of {stream} died {deaths} times in one epoch, the last by {how} at step "
+            f"{step}: read it with workers=0 to see why; signal 9 is mostly a lack of memory"
+        )
+    emit("local_worker_died", stream=stream, step=step, how=how)
+    replacement = _fork(prepare)
+    for each in worker.asked:
+        replacement.ask(each)
+    return replacement
+
+
+# In the worker's process -----------------------------------------------------------------------
+
+
+def _fork(prepare: Callable[[], Load]) -> _ForkedWorker:
+    ours, theirs = socket.socketpair()
+    with warnings.catch_warnings():
+        # Python 3.12 warns of any fork beside threads; the fork takes none of their locks.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        _run(ours, theirs, prepare)
+    theirs.close()
+    _connections.add(ours)
+    return _ForkedWorker(pid, ours)
+
+
+def _run(ours: socket.socket, theirs: socket.socket, prepare: Callable[[], Load]) -> NoReturn:
+    """Serve steps until the script's process closes the connection; never returns."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the script
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for inherited in (ours, *_connections):
+            inherited.close()
+        with OneThread():
+            _serve(theirs, prepare)
+    except OSError:  # the script has gone on
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - the process must not go on with the script's code
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    os._exit(0)
+
+
+def _serve(connection: socket.socket, prepare: Callable[[], Load]) -> None:
+    load: Load | None = None
+    while len(asked := connection.recv(_STEP.size, socket.MSG_WAITALL)) == _STEP.size:
+        (step,) = _STEP.unpack(asked)
+        try:
+            load = load or prepare()
+            tree, arrays = structure.disassemble(load(step))
+            run = ""
+        except DataError as error:
+            is_sample = isinstance(error, SampleError)
+            message, _, rest = str(error).partition("\n") if is_sample else (str(error), "", "")
+            index = error.index if isinstance(error, SampleError) else None
+            names = list(error.type_names)
+            tree, arrays, run = [message, index, rest if is_sample else None, names], [], _FAILED
+        wire.WireFrame.pack(run, step, "", tree, arrays).send(connection)

@@ -1,0 +1,164 @@
+"""Worker processes beside the script: the same bits, whatever happens to them."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from launcher.data import DataLoader
+from launcher.errors import DataError, SampleError
+
+
+class Augmented:
+    """Samples with random numbers of every generator."""
+
+    def __len__(self) -> int:
+        return 23
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"index": index, "python": random.random(), "numpy": np.random.rand(3)}
+
+
+class Killed(Augmented):
+    """Kills its process at one sample, the first time only if there is a mark."""
+
+    def __init__(self, mark: Path | None) -> None:
+        self.mark = mark
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        if index == 9 and (self.mark is None or not self.mark.exists()):
+            if self.mark is not None:
+                self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getitem__(index)
+
+
+class WithProcess(Augmented):
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"process": os.getpid()}
+
+
+def read(dataset: Any, **arguments: Any) -> list[Any]:
+    loader = DataLoader(
+        dataset, **{"batch_size": 4, "shuffle": True, "tensors": False, **arguments}
+    )
+    return [{name: part.tolist() for name, part in batch.items()} for batch in loader]
+
+
+def has_children() -> bool:
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 40])
+def test_batches_are_the_same_bits_with_any_number_of_workers(workers: int) -> None:
+    random.seed(1)
+    assert read(Augmented(), workers=workers) == read(Augmented())
+    assert not has_children()
+
+
+def test_batches_are_prepared_in_other_processes() -> None:
+    processes = {batch["process"][0] for batch in read(WithProcess(), workers=2)}
+    assert len(processes) == 2
+    assert os.getpid() not in processes
+
+
+def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert read(Killed(tmp_path / "mark"), workers=2) == read(Augmented())
+    assert "local_worker_died" in capfd.readouterr().err
+    assert not has_children()
+
+
+def test_workers_that_die_again_and_again_are_an_error() -> None:
+    with pytest.raises(DataError, match=r"died 4 times in one epoch, the last by signal 9 at step"):
+        read(Killed(None), workers=2)
+    assert not has_children()
+
+
+def test_an_error_of_a_sample_arrives_with_its_type_and_place() -> None:
+    class Failing(Augmented):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            return {}["label"]
+
+    with pytest.raises(KeyError) as caught:
+        read(Failing(), workers=2, shuffle=False)
+    assert isinstance(caught.value, SampleError)
+    assert caught.value.index == 0
+    assert "Traceback" in caught.value.remote_traceback
+    assert not has_children()
+
+    def collate(samples: list[Any]) -> Any:
+        raise LookupError("no batch")
+
+    with pytest.raises(LookupError, match=r"the collate_fn .* raised LookupError"):
+        read(Augmented(), workers=1, collate_fn=collate)
+
+
+def test_a_loop_that_is_left_ends_its_workers_and_can_be_resumed() -> None:
+    whole = read(Augmented())
+    loader = DataLoader(Augmented(), 4, True, tensors=False, workers=2)
+    iterator = iter(loader)
+    first = next(iterator)
+    assert first["python"].tolist() == whole[0]["python"]
+    state = loader.state_dict()
+    iterator.close()  # type: ignore[attr-defined] # a generator
+    assert not has_children()
+    again = DataLoader(Augmented(), 4, True, tensors=False, workers=3)
+    again.load_state_dict(state)
+    assert [batch["python"].tolist() for batch in again] == [b["python"] for b in whole[1:]]
+
+
+def test_two_loaders_have_workers_at_once() -> None:
+    one, two = (DataLoader(Augmented(), 4, workers=2, name=name) for name in "ab")
+    pairs = list(zip(one, two, strict=True))
+    assert all(a["index"].tolist() == b["index"].tolist() for a, b in pairs)
+    assert not has_children()
+
+
+def test_each_worker_calls_the_init_function() -> None:
+    def init(number: int) -> None:
+        os.environ["PREPARED_BY"] = str(os.getpid())
+
+    class Asking(Augmented):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            return {"same": os.environ.get("PREPARED_BY") == str(os.getpid())}
+
+    batches = read(Asking(), workers=2, worker_init_fn=init)
+    assert {each for batch in batches for each in batch["same"]} == {True}
+    assert "PREPARED_BY" not in os.environ
+
+
+def test_a_batch_of_megabytes_arrives_whole() -> None:
+    class Large(Augmented):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            return {"x": np.full(1 << 18, index, np.int64)}
+
+    for batch in DataLoader(Large(), 4, workers=2, tensors=False):
+        assert (batch["x"] == batch["x"][:, :1]).all()
+        batch["x"] += 1  # the script's own memory
+
+
+def test_an_iterable_dataset_is_read_by_the_script_itself() -> None:
+    class Stream:
+        def __iter__(self) -> Iterator[int]:
+            yield os.getpid()
+
+    assert [batch.item() for batch in DataLoader(Stream(), workers=2)] == [os.getpid()]
+
+
+@pytest.mark.parametrize("workers", [-1, 1.5, True, "2"], ids=str)
+def test_a_number_of_workers_that_cannot_be_is_refused(workers: Any) -> None:
+    with pytest.raises(DataError, match=r"workers is .* it must be 0 or more"):
+        DataLoader(Augmented(), workers=workers)
