@@ -7,8 +7,9 @@ iterated in the script's process, once per epoch, with random numbers of (seed, 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +64,9 @@ class DrawnOrders:
 
     def __init__(self, sampler: Any, what: str) -> None:
         self.sampler, self.what = sampler, what
-        self.name = f"{type(sampler).__module__}:{type(sampler).__qualname__}(...)"
+        self.name = (
+            f"{type(sampler).__module__}:{type(sampler).__qualname__}{_ids_digest(sampler)}(...)"
+        )
         self._parts = list(_nested(sampler))
         generators = (getattr(part, "generator", None) for part in self._parts)
         self._seeds = {each: each.initial_seed() for each in generators if each is not None}
@@ -152,6 +155,14 @@ def _nested(sampler: Any) -> Iterator[Any]:
     while sampler is not None:
         yield sampler
         sampler = getattr(sampler, "sampler", None)
+
+
+def _ids_digest(sampler: Any) -> str:
+    """Return a digest of a list or an array of ids, which a resume point must fit; else ""."""
+    if not isinstance(sampler, Sequence) and not hasattr(sampler, "__array__"):
+        return ""
+    ids = [each.tolist() if hasattr(each, "tolist") else each for each in sampler]
+    return f"[{hashlib.blake2b(repr(ids).encode(), digest_size=4).hexdigest()}]"
 
 
 def _has_epoch(sampler: object) -> bool:

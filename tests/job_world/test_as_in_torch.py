@@ -167,8 +167,8 @@ def test_ids_that_the_dataset_has_not_are_refused(ids: Any) -> None:
 
 def test_a_list_of_ids_is_refused_where_data_hosts_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENGINE_VARIABLE, "service")
-    line = r'def sampler\(length, epoch, seed\) that returns it, and here sampler="p:sampler"'
-    with pytest.raises(DataError, match=f"a list in the script's process: write in p.py .*{line}"):
+    line = r'p.py: def order\(length, epoch, seed\): return list\(.*; and here: sampler="p:order"'
+    with pytest.raises(DataError, match=f"the list given as sampler exists only in .*{line}"):
         DataLoader("p:f", sampler=[3, 1])
 
 

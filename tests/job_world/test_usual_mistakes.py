@@ -180,7 +180,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], str, str, str]] = {
     "a sampler of another dataset": (
         lambda p: read(p.Numbers, sampler=[3, 10]),
         "the sample id 10",
-        "list(...) gave",
+        "](...) gave",
         "the dataset has 10 samples, 0 to 9",
     ),
     "a sampler and shuffle": (
