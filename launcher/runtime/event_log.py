@@ -1,4 +1,4 @@
-"""Event lines in the host's log, one line per event with its origin."""
+"""Events of the processes of a host: one line each, with its origin, never among printed lines."""
 
 from __future__ import annotations
 
@@ -7,17 +7,59 @@ import os
 import sys
 from collections.abc import Mapping
 
-from launcher.shared import format_event
+from launcher.shared import EVENTS_VARIABLE, format_event, format_text
 
 
 def emit(name: str, /, **fields: object) -> None:
-    """Print one event line with this process's host, group and, if it has one, rank."""
-    line = format_event(name, **_origin(os.environ), **fields)
+    """Append one event, with this process's host, group and, if it has one, rank.
+
+    It goes to the host's file of events, and to stderr where there is none: outside a job, and in
+    the first process of a host, whose stderr is the log itself.
+    """
+    line = format_event(name, **_origin(os.environ), **fields) + "\n"
+    if not _append(os.environ.get(EVENTS_VARIABLE), line):
+        _print(line)
+
+
+def emit_text(name: str, text: str, /, **fields: object) -> None:
+    """Append one event with a text, such as a traceback, in lines of its own.
+
+    Where the file of events takes nothing more, a process prints the text as its own.
+    """
+    path = os.environ.get(EVENTS_VARIABLE)
+    event = format_event(name, **_origin(os.environ), **fields)
+    lines = f"{event}\n{format_text(text)}\n"
+    if not _append(path, lines):
+        _print(lines if path is None else text)
+
+
+def _print(text: str) -> None:
     # Neither a full disk nor a script that changes its stderr may end a host.
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        # One write per line: lines of several processes on one pipe do not mix.
-        sys.stderr.write(line + "\n")
+        # One write: lines of several processes on one pipe do not mix.
+        sys.stderr.write(text)
         sys.stderr.flush()
+
+
+def _append(path: str | None, line: str) -> bool:
+    """Append to the file, if there is one; return whether the whole line is in it.
+
+    It is opened by its name each time: torchrun, mpirun and subprocess close the descriptors that
+    a process has inherited. One write in append mode is whole, and outlives the process.
+    """
+    if path is None:
+        return False
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        content = line.encode(errors="backslashreplace")
+        return os.write(descriptor, content) == len(content)
+    except OSError:  # a full disk
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def _origin(environ: Mapping[str, str]) -> dict[str, object]:

@@ -7,13 +7,11 @@ after the hosts have inspected the stacks of all ranks.
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
 from pathlib import Path
 
 from launcher.runtime import stacks
-from launcher.runtime.event_log import emit
+from launcher.runtime.event_log import emit, emit_text
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import RankActivity
 from launcher.runtime.job_host import JobHost
@@ -65,9 +63,9 @@ class HangWatch:
         cluster, code = self._host.environment.cluster, self._host.environment.paths.code
         dumps = stacks.collect_dumps(self._reports)
         for dump in dumps:
-            emit("rank_stack", of_rank=dump.rank, pid=dump.pid, stopped=dump.stopped)
-            with contextlib.suppress(OSError):  # a full disk
-                sys.stderr.write(dump.text)
+            emit_text(
+                "rank_stack", dump.text, of_rank=dump.rank, pid=dump.pid, stopped=dump.stopped
+            )
         return [
             RankActivity(
                 rank=dump.rank,

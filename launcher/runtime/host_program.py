@@ -89,7 +89,7 @@ class _Program:
         exits_by_itself = settings.lifetime is Lifetime.OWN
         self.stop_delay = 0.0 if exits_by_itself else STOP_GRACE - GRACE
         self._start_time = time.monotonic()
-        self._output = Output(TakenPortNotice(host.environment.cluster))
+        self._output = Output(watch=TakenPortNotice(host.environment.cluster))
         self._child = self._start()
         self._output.follow()
         emit(f"{settings.noun}_started", pid=self._child.pid)

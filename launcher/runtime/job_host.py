@@ -17,6 +17,7 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.job_coordination import JobCoordination
 from launcher.runtime.outcome_decider import JobOutcome
+from launcher.runtime.output import Output, drain_all
 from launcher.runtime.services import Service, ServiceFailed
 from launcher.runtime.stopped_processes import StoppedProcesses
 from launcher.runtime.taken_port import hint_of_taken_port
@@ -64,6 +65,7 @@ class JobHost:
         self._services: dict[str, Service] = {}
         self._exempt: set[int] = set()
         self._stopped = StoppedProcesses()
+        self._outputs: list[Output] = []
 
     def install_signal_handlers(self) -> None:
         """Treat SIGTERM and SIGINT as stop requests; `check` then raises StopRequested."""
@@ -78,11 +80,32 @@ class JobHost:
         self, module: str, arguments: Sequence[str] = (), variables: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
         """Start a job module as a child process, in our folder rather than the user's."""
-        return processes.start(
-            [sys.executable, "-m", module, *arguments],
-            environment={**self.variables, **(variables or {})},
-            folder=self.environment.paths.library,
+        return self.start_program(
+            [sys.executable, "-m", module, *arguments], {**self.variables, **(variables or {})}
         )
+
+    def start_program(
+        self, command: Sequence[str], variables: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        """Start a program as a child process that prints to this host's log."""
+        output = Output()
+        child = processes.start(
+            command,
+            environment=variables,
+            folder=self.environment.paths.library,
+            output=output.write_end,
+        )
+        self.follow(output)
+        return child
+
+    def follow(self, output: Output) -> None:
+        """Forward an output until it is over; `drain` waits for that."""
+        output.follow()
+        self._outputs = [each for each in self._outputs if not each.is_over] + [output]
+
+    def drain(self) -> None:
+        """Wait a moment for what the children have printed last."""
+        drain_all(self._outputs)
 
     def check(self, stop_delay: float = 0.0) -> None:
         """Raise StopRequested or JobEnded when it is time to exit.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from launcher.errors import LauncherError
 from launcher.runtime import (
     command_role,
     data_role,
+    event_relay,
     failure_file,
     job_coordination,
     processes,
@@ -21,6 +22,7 @@ from launcher.runtime import (
 from launcher.runtime.data_services import data_services
 from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
+from launcher.runtime.host_usage import report_usage
 from launcher.runtime.job_host import FAILURE_GRACE, HostFailed, JobEnded, JobHost, StopRequested
 from launcher.runtime.outcome_decider import SETTLE, JobOutcome
 from launcher.runtime.package_versions import report_versions
@@ -48,12 +50,13 @@ def run(root: Path) -> int:
     paths = MlPaths(root)
     failure_file.reserve_space(paths)
     try:
-        return _run_host(paths)
+        with event_relay.events_of_children(paths) as variables:
+            return _run_host(paths, variables)
     finally:
         failure_file.release_space(paths)
 
 
-def _run_host(paths: MlPaths) -> int:
+def _run_host(paths: MlPaths, events: Mapping[str, str]) -> int:
     try:
         environment = Environment.read(paths)
         run_role = _role(environment)
@@ -63,8 +66,17 @@ def _run_host(paths: MlPaths) -> int:
     os.environ.update(variables)  # our own event lines name this host too
     processes.become_subreaper()
     processes.raise_descriptor_limit()
-    host = JobHost(environment, job_coordination.join(environment), variables)
+    host = JobHost(environment, job_coordination.join(environment), {**variables, **events})
+    try:
+        return _run_role(host, run_role)
+    finally:
+        host.drain()
+
+
+def _run_role(host: JobHost, run_role: Callable[[JobHost], None]) -> int:
+    environment = host.environment
     host.install_signal_handlers()
+    report_usage()
     emit("host_started", role=environment.cluster.group.role.value, pid=os.getpid())
     try:
         install_requirements(host)

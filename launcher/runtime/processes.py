@@ -66,12 +66,11 @@ def start(
     *,
     environment: Mapping[str, str],
     folder: Path,
-    output: int | None = None,
+    output: int,
 ) -> subprocess.Popen[bytes]:
-    """Start a child in a session of its own.
+    """Start a child in a session of its own, with stdout and stderr in the descriptor `output`.
 
-    It shares our stdout and stderr, or has both in the descriptor `output`. Raises OSError when
-    there is no such program.
+    Raises OSError when there is no such program.
     """
     return subprocess.Popen(
         list(command),

@@ -21,7 +21,8 @@ from typing import NoReturn
 
 from launcher.errors import LauncherError
 from launcher.runtime import gloo_threads, rank_watch, stacks
-from launcher.runtime.output import print_whole_lines
+from launcher.runtime.event_log import emit_text
+from launcher.runtime.output import print_to, print_whole_lines, rank_pipe
 from launcher.runtime.peer_loss import is_peer_loss
 from launcher.runtime.reports import REPORTS_VARIABLE, write_report
 
@@ -50,6 +51,7 @@ def _become_shell(script: str, arguments: Sequence[str]) -> NoReturn:
     The host reads the exit code; the script writes no report.
     """
     command = [script, *arguments]
+    _print_to_own_pipe()
     with contextlib.suppress(OSError):
         Path(script).chmod(0o755)  # as AWS's toolkit does; archives may lose the mode
     with contextlib.suppress(OSError):  # no "#!" line
@@ -59,6 +61,7 @@ def _become_shell(script: str, arguments: Sequence[str]) -> NoReturn:
 
 def run(program: Callable[[], object]) -> int:
     """Run this rank's program, report how it ended, and return the exit code."""
+    _print_to_own_pipe()
     print_whole_lines()
     _enable_monitoring()
     atexit.register(gloo_threads.wait_for_gloo_threads)  # runs after the program's own handlers
@@ -69,10 +72,17 @@ def run(program: Callable[[], object]) -> int:
     except BaseException as error:  # noqa: BLE001 - report any end of the user's program
         cause = _error_line(error)
         _report(cause, _detail(error), is_peer_loss=is_peer_loss(error, cause))
-        with contextlib.suppress(OSError):  # a full disk; the report is a separate file
-            sys.stderr.write("".join(_format(error)))
+        emit_text("rank_failed", "".join(_format(error)), cause=cause[:_MAX_LENGTH])
         return 1
     return 0
+
+
+def _print_to_own_pipe() -> None:
+    """Print to the pipe of this rank, if its host has one, so that ranks' open lines do not mix."""
+    folder = os.environ.get(REPORTS_VARIABLE)
+    if folder is not None:
+        with contextlib.suppress(OSError):  # not started by a host
+            print_to(rank_pipe(Path(folder), int(os.environ.get("LOCAL_RANK", "0"))))
 
 
 def _enable_monitoring() -> None:

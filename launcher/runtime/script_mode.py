@@ -23,8 +23,9 @@ from typing import Any
 from launcher.runtime import failure_file, hyperparameters, processes, script_mpi
 from launcher.runtime.environment import Environment, paths_here, read_config
 from launcher.runtime.event_log import emit
+from launcher.runtime.event_relay import events_of_children
 from launcher.runtime.mpi.daemons import Daemons
-from launcher.runtime.output import Output
+from launcher.runtime.output import Output, drain_all
 from launcher.runtime.requirements_install import report_provided
 from launcher.runtime.taken_port import TakenPortNotice, hint_of_taken_port
 from launcher.runtime.toolkit_variables import (
@@ -83,11 +84,12 @@ def main(archive: str | None = None) -> int:
     if (code / REQUIREMENTS_FILE).exists():
         report_provided(REQUIREMENTS_FILE)
     _warn_of_separate_groups(environment, settings)
-    variables |= {"PYTHONPATH": _search_path(code)}
-    if settings.get("sagemaker_mpi_enabled") and environment.cluster.is_in_train_group:
-        return _run_mpi(environment, settings, variables, code, program)
-    command = _command(environment, settings, code, program)
-    return _run(environment, command, variables, code)
+    with events_of_children(paths) as events:
+        variables |= {"PYTHONPATH": _search_path(code), **events}
+        if settings.get("sagemaker_mpi_enabled") and environment.cluster.is_in_train_group:
+            return _run_mpi(environment, settings, variables, code, program)
+        command = _command(environment, settings, code, program)
+        return _run(environment, command, variables, code)
 
 
 def _run_mpi(
@@ -110,18 +112,20 @@ def _run_mpi(
         }
         exempt: list[int] = []
         if len(environment.cluster.train_group.hosts) > 1:
-            daemons = script_mpi.serve_daemons(environment, variables, exempt)
+            outputs: list[Output] = []
+            daemons = script_mpi.serve_daemons(environment, variables, exempt, outputs)
             if not environment.cluster.is_leader:
-                return _wait_for_mpi(daemons, exempt)
+                return _wait_for_mpi(daemons, exempt, outputs)
         start = script_mpi.mpirun(environment, settings)
         return _run(environment, start, variables, environment.paths.library, exempt)
 
 
-def _wait_for_mpi(daemons: Daemons, exempt: Sequence[int]) -> int:
+def _wait_for_mpi(daemons: Daemons, exempt: Sequence[int], outputs: Sequence[Output]) -> int:
     """Wait for the daemon's end; as with the toolkit, the first host alone says what failed."""
     stopped = _forward_signals(exempt)
     while daemons.exit is None and (exempt or not stopped):
         time.sleep(_POLL)
+    drain_all(outputs)
     return _TERMINATED if stopped else 0
 
 
@@ -258,7 +262,7 @@ def _run(
 
     exempt: for mpirun, the process groups that get no SIGTERM; its own becomes one.
     """
-    output = Output(TakenPortNotice(environment.cluster))
+    output = Output(watch=TakenPortNotice(environment.cluster))
     child = processes.start(command, environment=variables, folder=folder, output=output.write_end)
     if exempt is not None:
         exempt.append(child.pid)

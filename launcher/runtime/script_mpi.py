@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from launcher.runtime import processes
 from launcher.runtime.environment import Environment
 from launcher.runtime.mpi.daemons import Daemons
 from launcher.runtime.mpi.group_start import daemon_variables, group_command
 from launcher.runtime.mpi.script_rank import PROGRAM_VARIABLE
+from launcher.runtime.output import Output
 from launcher.shared.mpi_options import split_mpi_options
 
 _RANK = "launcher.runtime.mpi.script_rank"
@@ -66,12 +69,29 @@ def mpirun(environment: Environment, settings: Mapping[str, Any]) -> list[str]:
 
 
 def serve_daemons(
-    environment: Environment, variables: Mapping[str, str], exempt: list[int]
+    environment: Environment,
+    variables: Mapping[str, str],
+    exempt: list[int],
+    outputs: list[Output],
 ) -> Daemons:
     """Start this host's daemon when mpirun asks for it; without an end while nobody asks.
 
-    exempt: gets the daemon's process group, which ends when its ranks have.
+    exempt: gets the daemon's process group, which ends when its ranks have. outputs: gets what the
+        daemon itself prints.
     """
-    daemons = Daemons(environment, variables, lambda daemon: exempt.append(daemon.pid))
+
+    def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+        output = Output()
+        daemon = processes.start(
+            command,
+            environment=variables,
+            folder=environment.paths.library,
+            output=output.write_end,
+        )
+        output.follow()
+        outputs.append(output)
+        return daemon
+
+    daemons = Daemons(environment, start, lambda daemon: exempt.append(daemon.pid))
     daemons.serve()
     return daemons

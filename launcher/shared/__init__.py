@@ -5,7 +5,7 @@ Standard library only: this package ships with every job and is imported on both
 
 from __future__ import annotations
 
-from launcher.shared.event_lines import format_event, parse_event
+from launcher.shared.event_lines import TEXT_MARK, format_event, format_text, parse_event
 from launcher.shared.job_document import (
     DEFAULT_ENGINE,
     ENGINE_ENTRY_POINTS,
@@ -50,6 +50,7 @@ from launcher.shared.variables import (
     CHECKPOINT_VARIABLE,
     CPUS_VARIABLE,
     DEFAULT_INSTALL_TIMEOUT,
+    EVENTS_VARIABLE,
     FAILURE_REASON_LIMIT,
     HOMOGENEOUS_GROUP,
     HOST_ADDRESS_VARIABLE,
@@ -83,6 +84,7 @@ __all__ = [
     "CONTAINER_ENTRYPOINT",
     "Ports",
     "TOKEN_VARIABLE",
+    "EVENTS_VARIABLE",
     "ADDRESSES_VARIABLE",
     "PORT_BASE_VARIABLE",
     "CPUS_VARIABLE",
@@ -122,6 +124,8 @@ __all__ = [
     "CommandPart",
     "ScriptPart",
     "JobDocument",
+    "TEXT_MARK",
     "format_event",
+    "format_text",
     "parse_event",
 ]

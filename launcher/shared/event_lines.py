@@ -1,4 +1,8 @@
-"""Event lines: what Launcher itself prints into a job's logs, for people and programs."""
+"""Event lines: what Launcher itself writes into a job's logs, for people and programs.
+
+A line of a log that begins with one of the marks is Launcher's: a host's first process, the only
+writer of its log, puts a blank before a program's own line that begins so.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import json
 import re
 from typing import Any
 
+#: Begins the lines of text that belong to the event before them, such as a traceback.
+TEXT_MARK = "launcher| "
 _FIELD = r'[a-z_][a-z0-9_]*=(?:"(?:[^"\\]|\\.)*"|[^\s"]\S*)'
 _EVENT = re.compile(rf"^launcher: (?P<name>[a-z_]+)(?P<fields>(?: {_FIELD})*)\s*$")
 _BARE = re.compile(r"[A-Za-z_][\w.:/+-]*")
@@ -21,6 +27,15 @@ def format_event(name: str, **fields: object) -> str:
     return " ".join(
         ["launcher:", name] + [f"{key}={_field(value)}" for key, value in fields.items()]
     )
+
+
+def format_text(text: str) -> str:
+    """Format the text of an event, such as a traceback, as lines that follow it.
+
+    >>> format_text("Traceback:")
+    'launcher| Traceback:'
+    """
+    return "\n".join(TEXT_MARK + line for line in text.splitlines())
 
 
 def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:

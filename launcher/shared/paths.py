@@ -67,6 +67,11 @@ class MlPaths:
         return self.root / "output" / "failure"
 
     @property
+    def events(self) -> Path:
+        """The file of the host's events: whole lines, appended by each of its processes."""
+        return self.root / "output" / ".launcher-events"
+
+    @property
     def checkpoints(self) -> Path:
         """The platform's default folder for checkpoints."""
         return self.root / "checkpoints"

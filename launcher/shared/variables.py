@@ -6,6 +6,9 @@ import enum
 
 #: The job's secret, created once per job and redacted in everything that is printed.
 TOKEN_VARIABLE = "LAUNCHER_TOKEN"
+#: The file to which the processes of a host append their events. Set by a platform that reads it
+#: itself; elsewhere the host's first process writes the events to the log.
+EVENTS_VARIABLE = "LAUNCHER_EVENTS"
 #: JSON {"algo-1": "127.0.1.1", ...}: set by a platform whose host names do not resolve.
 ADDRESSES_VARIABLE = "LAUNCHER_HOST_ADDRESSES"
 #: First of the job's ports: set by a platform whose hosts share one network stack.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,11 @@ class Disturbed:
         wait_until(lambda: self.said("algo-3", "under way") and self.said("algo-4", "under way"))
 
     def said(self, host: str, text: str) -> bool:
-        return any(text in log.read_text() for log in self.folder.logs.glob(f"{host}-*.log"))
+        files = [each for kind in ("log", "events") for each in self._files(host, kind)]
+        return any(text in file.read_text() for file in files)
+
+    def _files(self, host: str, kind: str) -> Iterator[Path]:
+        return self.folder.logs.glob(f"{host}-*.{kind}")
 
     def is_trained(self) -> bool:
         return all(self.said(host, "witness") for host in ("algo-3", "algo-4"))

@@ -18,7 +18,12 @@ from moto.logs.models import logs_backends
 from launcher.client.endpoint.job_registry import JobRegistry
 from launcher.client.sessions.aws.cloudwatch_logs import GROUP
 from launcher.client.sessions.base import LogEvent
-from launcher.client.sessions.local.host_logs import log_streams, read_log
+from launcher.client.sessions.local.host_logs import (
+    bytes_before,
+    log_streams,
+    read_log,
+    stream_bytes,
+)
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.job_root import JobRoot
 from launcher.errors import JobNotFound
@@ -94,10 +99,9 @@ class Logs:
     def _new_events(self, folder: JobFolder, stream: str) -> Iterator[list[LogEvent]]:
         """Yield the new events of a stream since the last call, in pieces of bounded size."""
         key = (folder.name, stream)
-        size = folder.log(stream).stat().st_size
-        # A local position is a byte offset, so a stream without news costs one comparison. Lines
-        # printed meanwhile wait for the next request: a host may print faster than we publish.
-        while int(self._positions.get(key, -1)) < size:
+        size = stream_bytes(folder, stream)
+        # Later lines wait for the next request, since a host may print faster than we publish.
+        while bytes_before(self._positions.get(key)) < size:
             position = self._positions.get(key)
             events, self._positions[key] = read_log(folder, stream, position, _MAX_LINES)
             if not events:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.client.jobs.event_sentences import sentence_of
-from launcher.shared import format_event, parse_event
+from launcher.shared import TEXT_MARK, format_event, parse_event
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,8 @@ class LogLine:
 
         An event that the owner of the job should act on is a sentence.
         """
+        if self.belongs_to_event:
+            return self.text[len(TEXT_MARK) :]
         event = self.event
         if event is None:
             return self.text
@@ -51,3 +53,8 @@ class LogLine:
         """True for an event line that the owner of the job should act on."""
         event = self.event
         return event is not None and sentence_of(*event) is not None
+
+    @property
+    def belongs_to_event(self) -> bool:
+        """True for a line of an event's text, such as the traceback of a rank that failed."""
+        return self.text.startswith(TEXT_MARK)

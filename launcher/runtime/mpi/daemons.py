@@ -12,10 +12,10 @@ import contextlib
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 
 from launcher.errors import AuthenticationError, WireError
-from launcher.runtime import handshake, jsonl_socket, processes
+from launcher.runtime import handshake, jsonl_socket
 from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 
@@ -23,18 +23,18 @@ from launcher.runtime.event_log import emit
 class Daemons:
     """The daemons started on this host for the leader's mpirun; normally a single one.
 
-    variables: the environment of a daemon and of its ranks.
+    start: starts a daemon by its command.
     exempt: called with the daemon, to exempt it from the host's SIGTERM.
     """
 
     def __init__(
         self,
         environment: Environment,
-        variables: Mapping[str, str],
+        start: Callable[[Sequence[str]], subprocess.Popen[bytes]],
         exempt: Callable[[subprocess.Popen[bytes]], None],
     ) -> None:
         self._environment = environment
-        self._variables = dict(variables)
+        self._start = start
         self._exempt = exempt
         self._exit: int | None = None
         address = (environment.cluster.bind_address, environment.ports.start)
@@ -62,11 +62,7 @@ class Daemons:
             emit("connection_rejected", peer=peer[0], port="start", why=str(error))
             connection.close()
             return
-        daemon = processes.start(
-            ["/bin/sh", "-c", command],
-            environment=self._variables,
-            folder=self._environment.paths.library,
-        )
+        daemon = self._start(["/bin/sh", "-c", command])
         self._exempt(daemon)
         code = daemon.wait()
         with contextlib.suppress(OSError):  # mpirun has exited and needs no message

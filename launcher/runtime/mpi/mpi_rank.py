@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from launcher.runtime import rank
+from launcher.runtime.output import print_to
 from launcher.runtime.processes import shell_code
 from launcher.runtime.reports import REPORTS_VARIABLE, write_report
 from launcher.shared import CPUS_VARIABLE
@@ -56,16 +57,9 @@ def main() -> int:
     os.environ.update(torchrun_variables(os.environ))
     if CPUS_VARIABLE in os.environ:
         share_memory_in(str(reports))
-    _print_to(reports / OUTPUT)
+    print_to(reports / OUTPUT)
     child = os.fork()
     return _wait_for_rank(child, reports) if child else _run()
-
-
-def _print_to(pipe: Path) -> None:
-    descriptor = os.open(pipe, os.O_WRONLY)
-    for standard in (1, 2):
-        os.dup2(descriptor, standard)
-    os.close(descriptor)
 
 
 def _run() -> int:

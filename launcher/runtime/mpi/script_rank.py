@@ -26,7 +26,7 @@ def main() -> int:
     if CPUS_VARIABLE in os.environ:
         share_memory_in(program["shared_memory"])
     received = record_stops()
-    output = Output()
+    output = Output(f"rank {os.environ['OMPI_COMM_WORLD_RANK']}")
     # in this process group, which mpirun ends as a whole
     child = subprocess.Popen(
         program["command"],

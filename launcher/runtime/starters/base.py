@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from launcher.runtime import processes
 from launcher.runtime.hang import HangWatch
 from launcher.runtime.job_host import HostFailed, JobHost
+from launcher.runtime.output import NamedOutput, drain_all, rank_pipe
 from launcher.runtime.rank import HANG_VARIABLE
 from launcher.runtime.reports import REPORTS_VARIABLE, read_reports
 
@@ -41,11 +43,28 @@ class Starter(ABC):
         """Run a module that ends after this host's ranks; raise HostFailed if it fails."""
         hang_timeout = self.host.environment.document.trainer.hang_timeout
         reporting = {REPORTS_VARIABLE: str(self.reports), HANG_VARIABLE: str(hang_timeout)}
-        child = self.host.start(module, arguments, {**reporting, **variables})
-        code = self.host.wait(child, HangWatch(self.host, self.reports).poll)
+        with self._rank_outputs():
+            child = self.host.start(module, arguments, {**reporting, **variables})
+            code = self.host.wait(child, HangWatch(self.host, self.reports).poll)
         if code != 0:
             self.host.check_services()  # a service that ended is the cause of the ranks' errors
             raise self.failure(code)
+
+    @contextlib.contextmanager
+    def _rank_outputs(self) -> Iterator[None]:
+        """Give each rank of this host a pipe of its own, and forward all until the block ends."""
+        count = self.host.environment.document.trainer.processes_per_host
+        first = self.host.environment.cluster.host_rank * count
+        pipes = [
+            NamedOutput(rank_pipe(self.reports, number), f"rank {first + number}")
+            for number in range(count)
+        ]
+        for pipe in pipes:
+            self.host.follow(pipe)
+        try:
+            yield
+        finally:
+            drain_all(pipes)
 
     def failure(self, code: int) -> HostFailed:
         """Return the first cause among the ranks: a signal, then an own error, then a peer loss."""

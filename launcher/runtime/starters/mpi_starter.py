@@ -76,7 +76,12 @@ class MpiStarter(Starter):
             raise self.host.failure(f"MPI's daemon (orted) ended: {how}")
 
     def _serve_daemons(self) -> Daemons:
-        daemons = Daemons(self.host.environment, self._variables(), self.host.exempt_from_sigterm)
+        variables = self._variables()
+        daemons = Daemons(
+            self.host.environment,
+            lambda command: self.host.start_program(command, variables),
+            self.host.exempt_from_sigterm,
+        )
         daemons.serve()
         return daemons
 

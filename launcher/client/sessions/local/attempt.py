@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.local.channel_download import fetch_channels
 from launcher.client.sessions.local.checkpoint_sync import CheckpointSync
 from launcher.client.sessions.local.host_environment import host_environment
-from launcher.client.sessions.local.host_logs import new_log_files
+from launcher.client.sessions.local.host_logs import new_streams
 from launcher.client.sessions.local.host_network import HostNetwork
 from launcher.client.sessions.local.host_supervision import HostSupervision, TerminationPolicy
 from launcher.client.sessions.local.input_channels import assign_channels, channels_of
@@ -157,9 +157,18 @@ class Attempt:
         self, trees: Mapping[LocalHost, HostTree], plans: Mapping[LocalHost, StartPlan]
     ) -> HostSupervision:
         self.stop_conditions.training_starts()
-        log_files = new_log_files(self.folder, trees, time.time())
+        streams = new_streams(self.folder, trees, time.time())
         supervision = self._supervision(
-            [RunningHost(host, trees[host], plan, log_files[host]) for host, plan in plans.items()]
+            [
+                RunningHost(
+                    host,
+                    trees[host],
+                    plan,
+                    log=self.folder.log(streams[host]),
+                    events=self.folder.events(streams[host]),
+                )
+                for host, plan in plans.items()
+            ]
         )
         supervision.run()
         self.stop_conditions.training_ends()

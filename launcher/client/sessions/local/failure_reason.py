@@ -26,7 +26,7 @@ def failure_reason(failed: Sequence[RunningHost]) -> str:
             return text
     for event, field in _REASON_FIELDS.items():
         for host in failed if event == "failure_not_written" else failed[:1]:
-            reasons = [fields.get(field) for name, fields in _events(host.log) if name == event]
+            reasons = [fields.get(field) for name, fields in _events(host) if name == event]
             if found := list(filter(None, reasons)):
                 return str(found[-1])[:FAILURE_REASON_LIMIT]
     return f"host {failed[0].host}: {failed[0].describe_exit()}"
@@ -40,6 +40,8 @@ def _failure_file(path: Path) -> str:
     return text.strip()[:FAILURE_REASON_LIMIT]
 
 
-def _events(log: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    with log.open(errors="replace") as lines:
-        yield from filter(None, map(parse_event, lines))
+def _events(host: RunningHost) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield the host's events, then those in its log: where the disk was full, or of another."""
+    for path in (host.events, host.log):
+        with path.open(errors="replace") as lines:
+            yield from filter(None, map(parse_event, lines))

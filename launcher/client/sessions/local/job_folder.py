@@ -13,7 +13,8 @@ jobs/<name>/request.json     the CreateTrainingJob request, as received
             platform.log     the output of the platform process
             metrics.jsonl    each value of the job's metrics
             requirements.log the output of pip
-            logs/            one file per host: algo-1-<start>.log
+            logs/            two files per host: what its programs print, algo-1-<start>.log, and
+                             its events, algo-1-<start>.events
             hosts/algo-1/    one tree per host: ml/ is its /opt/ml
 """
 
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
     from launcher.client.sessions.local.job_description import LocalJobRecord
     from launcher.shared.training_job_types import TrainingJobRequest
 
-__all__ = ["JobFolder", "Settings", "LOG_SUFFIX"]
+__all__ = ["JobFolder", "Settings", "EVENTS_SUFFIX", "LOG_SUFFIX"]
 
 #: Suffix of the files in logs/; the rest of a file's name is its stream's name.
 LOG_SUFFIX = ".log"
+EVENTS_SUFFIX = ".events"
 #: Several times the size of a description.
 _RESERVE_BYTES = 64 * 1024
 #: Errors raised by reading a damaged document.
@@ -103,6 +105,10 @@ class JobFolder:
     def log(self, stream: str) -> Path:
         """Return the path of one log, which may not exist."""
         return self.logs / f"{stream}{LOG_SUFFIX}"
+
+    def events(self, stream: str) -> Path:
+        """Return the path of one log's events; older jobs have theirs in the log itself."""
+        return self.logs / f"{stream}{EVENTS_SUFFIX}"
 
     @property
     def hosts(self) -> Path:

@@ -1,7 +1,8 @@
-"""Times of the lines in a local job's logs: beside each log, a record of its size over time.
+"""Times of the lines in a local job's logs: beside each file, a record of its size over time.
 
-Hosts append to their logs themselves, so the platform samples the file sizes while it watches the
-hosts. A line was printed, at the latest, when the log was first seen to be that long.
+Hosts append to their logs and events themselves, so the platform samples the sizes of the files
+while it watches the hosts. A line was written, at the latest, when its file was first seen to be
+that long.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import overload
 
-from launcher.client.sessions.local.job_folder import LOG_SUFFIX
+from launcher.client.sessions.local.job_folder import EVENTS_SUFFIX, LOG_SUFFIX
 
 #: Seconds since the epoch, and the size of the log in bytes at that time.
 _RECORD = struct.Struct("<dQ")
-_SUFFIX = ".times"
+#: Suffix of the record of each kind of file.
+_SUFFIXES = {LOG_SUFFIX: ".times", EVENTS_SUFFIX: ".events-times"}
 _PERIOD_SECONDS = 0.1
 
 
@@ -36,12 +38,16 @@ class LineTimeRecorder:
             return
         self._next = time.monotonic() + _PERIOD_SECONDS
         self._last = max(self._last, time.time())  # the clock may be set back
-        for log in self._logs.glob(f"*{LOG_SUFFIX}"):
-            size = log.stat().st_size
-            if size > self._sizes.get(log, 0):
-                self._sizes[log] = size
-                with log.with_suffix(_SUFFIX).open("ab") as file:
-                    file.write(_RECORD.pack(self._last, size))
+        for suffix in _SUFFIXES:
+            for log in self._logs.glob(f"*{suffix}"):
+                self._sample(log)
+
+    def _sample(self, log: Path) -> None:
+        size = log.stat().st_size
+        if size > self._sizes.get(log, 0):
+            self._sizes[log] = size
+            with _record_of(log).open("ab") as file:
+                file.write(_RECORD.pack(self._last, size))
 
 
 class LineTimes:
@@ -49,7 +55,7 @@ class LineTimes:
 
     def __init__(self, log: Path) -> None:
         self._log = log
-        times = log.with_suffix(_SUFFIX)
+        times = _record_of(log)
         self._records = _Records(times.read_bytes() if times.exists() else b"")
         #: The last answer, and the range of bytes (after, up to) for which it is valid: most lines
         #: have the same answer as the line before.
@@ -72,6 +78,10 @@ class LineTimes:
         # Printed after the last sample of a platform process that was killed.
         last = self._records[-1][0] if self._records else 0.0
         return max(last, self._log.stat().st_mtime)
+
+
+def _record_of(log: Path) -> Path:
+    return log.with_suffix(_SUFFIXES[log.suffix])
 
 
 class _Records(Sequence[tuple[float, int]]):

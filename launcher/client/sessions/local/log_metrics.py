@@ -7,9 +7,10 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.host_logs import log_streams, read_lines
+from launcher.client.sessions.local.host_logs import log_files, read_lines
 from launcher.client.sessions.local.job_description import RecordedMetric
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.metric_series import append_metrics
@@ -23,7 +24,7 @@ _MATCH_SECONDS = 1.0
 
 
 class MetricScan:
-    """Reads the logs as they grow, so that the last value is the latest of all hosts."""
+    """Reads the logs and events as they grow, so that the last value is the latest of all hosts."""
 
     def __init__(self, request: TrainingJobRequest, folder: JobFolder) -> None:
         self._folder = folder
@@ -32,7 +33,7 @@ class MetricScan:
             for metric in request["AlgorithmSpecification"].get("MetricDefinitions", ())
         }
         self._names = tuple(self._patterns)
-        self._positions: dict[str, int] = {}
+        self._positions: dict[Path, int] = {}
         self._last: dict[str, RecordedMetric] = {}
         self._next = 0.0
         #: Notes for the user, until the caller collects them.
@@ -47,7 +48,7 @@ class MetricScan:
 
     def finish(self) -> list[RecordedMetric]:
         """Read the logs to their end and return the final values."""
-        before: dict[str, int] | None = None
+        before: dict[Path, int] | None = None
         while self._patterns and before != self._positions:
             before = dict(self._positions)
             self._read(is_over=True)
@@ -60,9 +61,9 @@ class MetricScan:
     def _read(self, *, is_over: bool) -> bool:
         """Read new lines of every log, record their values; return True if there were any."""
         found: list[RecordedMetric] = []
-        for stream in log_streams(self._folder):
-            lines, self._positions[stream.name] = read_lines(
-                self._folder, stream.name, self._positions.get(stream.name, 0), is_over=is_over
+        for path in log_files(self._folder):
+            lines, self._positions[path] = read_lines(
+                path, self._positions.get(path, 0), is_over=is_over
             )
             for line in lines:
                 found += self._match(line)

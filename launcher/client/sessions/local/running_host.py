@@ -1,4 +1,4 @@
-"""A running host: a process of this machine, all its descendants, and its log."""
+"""A running host: a process of this machine, all its descendants, its log and its events."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ class RunningHost:
     A container ends with its first process; so `poll` then kills the processes left behind.
     """
 
-    def __init__(self, host: LocalHost, tree: HostTree, plan: StartPlan, log: Path) -> None:
+    def __init__(
+        self, host: LocalHost, tree: HostTree, plan: StartPlan, *, log: Path, events: Path
+    ) -> None:
         self.host = host
         self.tree = tree
         self.log = log
+        self.events = events
         self.exit_code: int | None = None
         self._wrappers = plan.wrappers
+        _share_events(events, tree)
         self._process = _start(host, plan, log)
 
     @property
@@ -75,6 +79,12 @@ class RunningHost:
         tree = [] if self.exit_code is not None else [self.pid, *descendants(self.pid)]
         adopted = processes_of_host(self.tree.path, descendants(os.getpid()))
         return list(dict.fromkeys(tree + adopted))
+
+
+def _share_events(events: Path, tree: HostTree) -> None:
+    """Create the file of the host's events, which the host knows by a name of its own."""
+    events.touch()
+    os.link(events, tree.ml.events)
 
 
 def _start(host: LocalHost, plan: StartPlan, log: Path) -> subprocess.Popen[bytes]:

@@ -16,7 +16,7 @@ from launcher.client.sessions.local.isolation.host_launch_spec import (
     with_local_python,
 )
 from launcher.client.sessions.local.process_tree import die_with_parent
-from launcher.shared import ML_ROOT_VARIABLE
+from launcher.shared import EVENTS_VARIABLE, ML_ROOT_VARIABLE
 
 _ML_ROOT = re.compile(r"(?<![\w./-])/opt/ml(?=/|$)")
 
@@ -34,6 +34,7 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
             "HOME": str(launch_spec.tree.home),
             "TMPDIR": str(launch_spec.scratch),
             ML_ROOT_VARIABLE: str(root),
+            EVENTS_VARIABLE: str(launch_spec.tree.ml.events),
         },
         folder=launch_spec.tree.ml.code,
         before=die_with_parent,

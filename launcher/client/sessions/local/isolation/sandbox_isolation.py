@@ -24,7 +24,7 @@ from launcher.client.sessions.local.isolation.host_launch_spec import (
 from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.opt_ml import HostTree
 from launcher.client.sessions.local.overlay import Overlay
-from launcher.shared import DEFAULT_ML_ROOT, MlPaths
+from launcher.shared import DEFAULT_ML_ROOT, EVENTS_VARIABLE, MlPaths
 
 _INSIDE = MlPaths(DEFAULT_ML_ROOT)
 _HOME = Path("/opt/home")
@@ -51,7 +51,12 @@ def plan_start(launch_spec: HostLaunchSpec, *, more_options: Sequence[str] = ())
             "--",
             *with_local_python(launch_spec.command, launch_spec.python),
         ],
-        environment={**launch_spec.environment, "HOME": str(_HOME), "TMPDIR": str(_TMP)},
+        environment={
+            **launch_spec.environment,
+            "HOME": str(_HOME),
+            "TMPDIR": str(_TMP),
+            EVENTS_VARIABLE: str(_INSIDE.events),
+        },
         folder=Path("/"),
         wrappers=2,  # bwrap and its reaper, process 1 of the sandbox
     )

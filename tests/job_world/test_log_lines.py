@@ -1,0 +1,76 @@
+"""What a program prints, in the lines that its host's log keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.runtime.log_lines import LogLines
+
+
+def kept(*chunks: bytes) -> list[str]:
+    """The lines of a program that printed these chunks and ended."""
+    lines = LogLines()
+    text = b"".join([*map(lines.add, chunks), lines.close()])
+    return text.decode().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("chunks", "lines"),
+    [
+        pytest.param([b"one\ntwo\n"], ["one", "two"], id="whole lines"),
+        pytest.param([b"on", b"e\ntw", b"o"], ["one", "two"], id="in parts"),
+        pytest.param([b"one\r\ntwo\r\n"], ["one", "two"], id="line ends of another system"),
+        pytest.param([b"\n\n"], ["", ""], id="empty lines"),
+        pytest.param([b"\r 1%", b"\r 2%", b"\r100%\n"], ["100%"], id="a bar that ends its line"),
+        pytest.param([b"\r 1%", b"\r 2%"], [" 2%"], id="a bar that does not"),
+        pytest.param([b"1%\r2%\r", b"3%\r"], ["3%"], id="carriage returns behind"),
+        pytest.param([b"\r 1%\r 2%\r 3%\nnext\n"], [" 3%", "next"], id="a bar in one chunk"),
+        pytest.param([b"\r 1%", b"said\n", b"\r 2%\n"], ["said", " 2%"], id="a line meanwhile"),
+        pytest.param([b"\r 1%", b"said\n"], ["said", " 1%"], id="a bar left for good"),
+        pytest.param(
+            [b"\r 1%", b"\r    \rsaid\n\r 2%", b"\n"], ["said", " 2%"], id="a bar that makes room"
+        ),
+        pytest.param([b"\r 1%", b"\x1b[2K\r 2%\n"], [" 2%"], id="erased lines"),
+        pytest.param(
+            [b"\ra 1%", b"\n\rb 1%\x1b[A", b"\ra 2%", b"\n\rb 2%\x1b[A", b"\ra 3%\n"],
+            ["a 3%"],
+            id="two bars",
+        ),
+        pytest.param(
+            [b"launcher: host_failed cause=none\n", b"launcher| x\nlauncher run\n"],
+            [" launcher: host_failed cause=none", " launcher| x", "launcher run"],
+            id="like events",
+        ),
+        pytest.param([b"laun", b"cher: x\n"], [" launcher: x"], id="like an event, in parts"),
+        pytest.param([b"\rlauncher: x\n"], [" launcher: x"], id="like an event, overwritten"),
+    ],
+)
+def test_lines_are_kept_as_a_terminal_shows_them_last(
+    chunks: list[bytes], lines: list[str]
+) -> None:
+    assert kept(*chunks) == lines
+
+
+def test_an_open_line_is_known() -> None:
+    lines = LogLines()
+    lines.add(b"said\n\r 10%|#")
+    lines.add(b"\r 20%|##")
+    assert lines.open_text == b" 20%|##"
+    lines.add(b"meanwhile\n")
+    assert lines.open_text == b" 20%|##"
+    lines.add(b"\r100%\n")
+    assert lines.open_text == b""
+
+
+def test_a_line_without_end_takes_bounded_memory() -> None:
+    lines = LogLines()
+    text = b"".join(lines.add(b"x" * 65536) for _ in range(40))
+    assert [len(line) for line in text.splitlines()] == [17 * 65536] * 2
+
+
+def test_cutting_takes_time_in_proportion_to_the_text() -> None:
+    """Bars of 20,000 states in one chunk, and lines of which one has a carriage return."""
+    states = b"".join(b"\r%d%%" % number for number in range(20_000))
+    assert kept(states + b"\n") == ["19999%"]
+    plain = b"a line of a program\n" * 50_000
+    assert kept(plain + b"\rbar\n") == ["a line of a program"] * 50_000 + ["bar"]
