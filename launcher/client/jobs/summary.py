@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.group_hosts import HostGroup, host_groups
 from launcher.errors import JobFailed, JobStopped
-from launcher.shared import JobDocument, parse_event
+from launcher.shared import JobDocument, Role, parse_event
+from launcher.shared.data_verdict import Bound, judge
+from launcher.shared.observed_rates import observe
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
@@ -37,8 +39,14 @@ def summarise(
         "model_artifacts": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
         "groups": [_group(group, description, document) for group in host_groups(description)],
         "metrics": final_metrics(description),
-        "data": _DataMeasure.of(lines).summary(),
+        "data": _DataMeasure.of(lines).summary(_data_groups(document)),
     }
+
+
+def _data_groups(document: JobDocument | None) -> str:
+    """Return the names of the groups that prepare data, for a sentence."""
+    roles = document.roles if document else {}
+    return " and ".join(name for name, role in roles.items() if role is Role.DATA) or "data hosts"
 
 
 def final_metrics(description: TrainingJobDescription) -> dict[str, float]:
@@ -62,6 +70,11 @@ def _group(
         "hosts": list(group.hosts),
         "billable_seconds": None if seconds is None else seconds * len(group.hosts),
     }
+
+
+def _rank_and_stream(name: str) -> tuple[str, str]:
+    rank, _, stream = name.partition("/")
+    return rank, stream
 
 
 @dataclass
@@ -116,10 +129,13 @@ class _DataMeasure:
             self.verdict = {key: fields[key] for key in ("bound", "wait_share", "busy", "more")}
             self.verdict["text"] = str(fields["text"])
 
-    def summary(self) -> dict[str, Any] | None:
+    def summary(self, groups: str) -> dict[str, Any] | None:
         if not self.epochs and not self.prepared:
             return None
         share = self.wait_seconds / self.total_seconds if self.total_seconds else None
+        verdict = self._judge(groups)
+        if verdict is not None and verdict["bound"] != Bound.TOO_SHORT:
+            share = verdict["wait_share"]  # one value: of the rank that waited longest
         return {
             "batches_by_host": dict(self.prepared),
             "batches_received": dict(sorted(self.received.items(), key=lambda item: int(item[0]))),
@@ -127,5 +143,22 @@ class _DataMeasure:
             "skipped": self.skipped,
             "warnings": self.warnings,
             "metrics": self.metrics,
-            "verdict": self.verdict,
+            "verdict": verdict,
         }
+
+    def _judge(self, groups: str) -> dict[str, Any] | None:
+        """Judge by the figures; without those of all parts, return the verdict of the job."""
+        try:
+            rates = observe(
+                hosts=self.metrics["hosts"],
+                ranks={
+                    _rank_and_stream(name): each for name, each in self.metrics["ranks"].items()
+                },
+                receivers=self.metrics["receivers"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
+            return self.verdict  # no data group, or figures of another version
+        if rates is None:
+            return self.verdict
+        verdict = judge(rates, groups)
+        return None if verdict is None else verdict.fields()

@@ -163,6 +163,7 @@ class WorkerCounters:
         self._cpus = cpus
         self._started_at = self._since = time.perf_counter()
         self._preparing = self._blocked = 0.0
+        self._longest = 0.0
         self._batches = self._bytes = self._given = 0
         self._cpu, self._starved = cpu_seconds(), starved_seconds()
 
@@ -175,6 +176,7 @@ class WorkerCounters:
         now = time.perf_counter()
         seconds = now - self._since
         self._preparing += seconds
+        self._longest = max(self._longest, seconds)
         self._since = now
         self._given += 1
         return seconds
@@ -201,6 +203,7 @@ class WorkerCounters:
             "cpu": cpu_seconds() - self._cpu,
             "starved": starved_seconds() - self._starved,
             "cpus": self._cpus,
+            "longest": self._longest,
         }
 
 

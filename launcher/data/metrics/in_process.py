@@ -7,8 +7,8 @@ import functools
 import os
 from collections.abc import Mapping
 
-from launcher.data.metrics import bottleneck
 from launcher.runtime.event_log import emit
+from launcher.shared.data_verdict import judge_in_process
 
 
 class InProcessMetrics:
@@ -27,9 +27,7 @@ class InProcessMetrics:
     def _print_final(self) -> None:
         each = self._figures.values()
         total, wait, steps = (sum(f[name] for f in each) for name in ("total", "wait", "steps"))
-        if (
-            found := bottleneck.find_bottleneck_in_process(total, wait, steps, self._world)
-        ) is not None:
+        if (found := judge_in_process(total, wait, steps, self._world)) is not None:
             emit("data_verdict", **found.fields())
 
 

@@ -23,12 +23,12 @@ _GROWING = {
     "receiver": ("batches", "bytes", "elapsed", "cpu"),
 }
 _CURRENT = {
-    "worker": ("unsent", "cpus"),
+    "worker": ("unsent", "cpus", "longest"),
     "rank": (),
     "receiver": ("held", "high", "budget"),
 }
 #: Aggregated over a host's workers by maximum; other current values are summed.
-_SHARED = frozenset({"cpus", "high", "budget"})
+_SHARED = frozenset({"cpus", "high", "budget", "longest"})
 #: Keeps event lines below the 4096 bytes that a pipe writes atomically.
 _NAMES_PER_LINE = 10
 #: Maximum number of a host's disconnected workers that may reconnect.

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from launcher.data.metrics import bottleneck
 from launcher.data.metrics.metrics_file import Snapshot
-from launcher.data.metrics.observed import observe
 from launcher.data.metrics.prometheus import CONTENT_TYPE, render
 from launcher.runtime.event_log import emit
+from launcher.shared.data_verdict import judge
+from launcher.shared.observed_rates import observe
 
 #: Seconds between the data_metrics events of a running job.
 INTERVAL = 30.0
@@ -51,10 +51,10 @@ class Publisher:
         """Log the totals, and the bottleneck where there was enough to judge by."""
         snapshot = self._snapshot()
         self._log(snapshot, final=True)
-        rates = observe(snapshot)
-        found = bottleneck.find_bottleneck(rates, self._group) if rates is not None else None
-        if found is not None:
-            emit("data_verdict", **found.fields())
+        rates = observe(hosts=snapshot.hosts, ranks=snapshot.ranks, receivers=snapshot.receivers)
+        verdict = judge(rates, self._group) if rates is not None else None
+        if verdict is not None:
+            emit("data_verdict", **verdict.fields())
 
     @staticmethod
     def _log(snapshot: Snapshot, *, final: bool) -> None:

@@ -1,12 +1,13 @@
-"""Inputs of the bottleneck analysis, computed from a job's metrics; see bottleneck.py. Pure."""
+"""Inputs of the verdict on a job, computed from the metrics of its data service."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from launcher.data.metrics.metrics_file import Figures, Snapshot
+#: Metrics of one host, rank or receiver, by name.
+Figures = Mapping[str, float]
 
 #: Fewer batches, or seconds, than this are too few to judge by.
 FEWEST_STEPS, SHORTEST = 10, 1.0
@@ -16,7 +17,7 @@ _COMPUTING = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedRates:
-    """Metrics of one job, named as in the derivation in bottleneck.py."""
+    """Metrics of one job, named as in the derivation in data_verdict.py."""
 
     total: float  # T
     wait: float  # W
@@ -32,6 +33,9 @@ class ObservedRates:
     bytes_per_second: float  # received by the train hosts
     receiver_cpu: float  # CPU use of the busiest receiver, as a share of one CPU
     ahead: float  # batches that fit into the smallest receiver's memory
+    longest: Mapping[str, float] = field(default_factory=dict)  # seconds of a batch, by host
+    steps: float = math.inf  # of the rank that waited most
+    filled: float = 0.0  # largest part of a receiver's memory that was ever in use
 
     @property
     def wait_share(self) -> float:
@@ -42,6 +46,16 @@ class ObservedRates:
     def busy(self) -> float:
         """Share of their time that workers spent preparing, B w / (N T), at most 1."""
         return min(1.0, self.batches * self.work / (self.workers * self.total))
+
+    @property
+    def is_short(self) -> bool:
+        """True if there is too little to judge by."""
+        return self.steps < FEWEST_STEPS or self.total < SHORTEST
+
+    @property
+    def sending(self) -> float:
+        """Share of their time that workers could not prepare because a batch was still unsent."""
+        return min(1.0, self.blocked / (self.workers * self.total))
 
     @property
     def running(self) -> float:
@@ -60,18 +74,27 @@ class ObservedRates:
         return self.cpu < _COMPUTING * (self.work - self.starved)
 
 
-def observe(snapshot: Snapshot) -> ObservedRates | None:
-    """Compute the inputs from a snapshot; returns None when there is too little to judge by."""
-    clocks = [_clock(figures) for figures in _by_rank(snapshot.ranks).values()]
-    prepared = sum(host["prepared"] for host in snapshot.hosts.values())
+def observe(
+    *,
+    hosts: Mapping[str, Figures],
+    ranks: Mapping[tuple[str, str], Figures],
+    receivers: Mapping[str, Figures],
+) -> ObservedRates | None:
+    """Compute the inputs from the metrics of hosts, of (rank, stream)s and of receivers.
+
+    None when no rank has read or no worker has prepared anything. Raises KeyError for metrics of
+    another version.
+    """
+    clocks = [_clock(figures) for figures in _by_rank(ranks).values()]
+    prepared = sum(host["prepared"] for host in hosts.values())
     if not clocks or not prepared:
         return None
     total, wait, first_waits, steps = max(clocks, key=lambda clock: clock[1])
-    workers = round(sum(host["most_workers"] for host in snapshot.hosts.values()))
-    work = _ratio(snapshot.hosts.values(), "preparing", "prepared")
-    if steps < FEWEST_STEPS or total < SHORTEST or not (workers and work):
+    workers = round(sum(host["most_workers"] for host in hosts.values()))
+    work = _ratio(hosts.values(), "preparing", "prepared")
+    if not (workers and work and total > 0):
         return None
-    size = _ratio(snapshot.hosts.values(), "bytes", "batches")
+    size = _ratio(hosts.values(), "bytes", "batches")
     return ObservedRates(
         total=total,
         wait=wait,
@@ -79,27 +102,31 @@ def observe(snapshot: Snapshot) -> ObservedRates | None:
         batches=sum(clock[3] for clock in clocks),
         seconds={
             name: host["preparing"] / host["prepared"]
-            for name, host in snapshot.hosts.items()
+            for name, host in hosts.items()
             if host["prepared"]
         },
         work=work,
-        cpu=_ratio(snapshot.hosts.values(), "cpu", "prepared"),
-        starved=min(_ratio(snapshot.hosts.values(), "starved", "prepared"), 0.99 * work),
-        blocked=sum(host["blocked"] for host in snapshot.hosts.values()),
+        cpu=_ratio(hosts.values(), "cpu", "prepared"),
+        starved=min(_ratio(hosts.values(), "starved", "prepared"), 0.99 * work),
+        blocked=sum(host["blocked"] for host in hosts.values()),
         workers=workers,
-        vcpus=round(sum(host["cpus"] for host in snapshot.hosts.values())),
+        vcpus=round(sum(host["cpus"] for host in hosts.values())),
         bytes_per_second=size * sum(clock[3] for clock in clocks) / total,
-        receiver_cpu=max((each["cpu"] for each in snapshot.receivers.values()), default=0) / total,
+        receiver_cpu=max((each["cpu"] for each in receivers.values()), default=0) / total,
         ahead=min(
-            (each["budget"] / max(size, 1.0) for each in snapshot.receivers.values()),
-            default=math.inf,
+            (each["budget"] / max(size, 1.0) for each in receivers.values()), default=math.inf
+        ),
+        longest={name: host["longest"] for name, host in hosts.items() if "longest" in host},
+        steps=steps,
+        filled=max(
+            (each.get("high", 0.0) / each["budget"] for each in receivers.values()), default=0
         ),
     )
 
 
-def _by_rank(streams: Mapping[tuple[str, str], Figures]) -> dict[str, Figures]:
+def _by_rank(streams: Mapping[tuple[str, str], Figures]) -> dict[str, dict[str, float]]:
     """Return each rank's metrics, summed over its streams."""
-    ranks: dict[str, Figures] = {}
+    ranks: dict[str, dict[str, float]] = {}
     for (rank, _), figures in streams.items():
         of_rank = ranks.setdefault(rank, {})
         for name, value in figures.items():

@@ -6,14 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.data.metrics.bottleneck import (
-    Bottleneck,
-    Bound,
-    find_bottleneck,
-    find_bottleneck_in_process,
-)
-from launcher.data.metrics.metrics_file import Snapshot
-from launcher.data.metrics.observed import ObservedRates, observe
+from launcher.shared.data_verdict import Bound, Verdict, judge, judge_in_process
+from launcher.shared.observed_rates import ObservedRates, observe
 
 #: Ten workers, always at work; the rank waits 37 of 100 seconds.
 BOUND = ObservedRates(
@@ -35,8 +29,8 @@ BOUND = ObservedRates(
 IDLE = replace(BOUND, wait=1.0, batches=300)
 
 
-def find(seen: ObservedRates) -> Bottleneck:
-    found = find_bottleneck(seen, "data_group")
+def find(seen: ObservedRates) -> Verdict:
+    found = judge(seen, "data_group")
     assert found is not None
     return found
 
@@ -92,13 +86,13 @@ def test_cpus_without_a_worker_are_used_first() -> None:
     ("changes", "bound", "part"),
     [
         pytest.param(
-            {"blocked": 500.0, "bytes_per_second": 6.25e8},
+            {"batches": 400, "blocked": 500.0, "bytes_per_second": 6.25e8},
             Bound.SENDING,
             "workers spent 50% of their time on sending, not preparing (625 MB/s arrive)",
             id="the wire",
         ),
         pytest.param(
-            {"blocked": 500.0, "receiver_cpu": 0.95},
+            {"batches": 400, "blocked": 500.0, "receiver_cpu": 0.95},
             Bound.RECEIVER,
             "the receiver used 95% of a CPU",
             id="the receiver",
@@ -124,6 +118,18 @@ def test_cpus_without_a_worker_are_used_first() -> None:
         pytest.param(
             {"batches": 400}, Bound.UNKNOWN, "data_group was only 40% busy", id="nothing was full"
         ),
+        pytest.param(
+            {"batches": 400, "blocked": 500.0, "bytes_per_second": 2e3},
+            Bound.UNKNOWN,
+            "what held it up is not clear",
+            id="workers that cannot send where nothing flows",
+        ),
+        pytest.param(
+            {"batches": 400, "blocked": 500.0, "filled": 1.0},
+            Bound.UNKNOWN,
+            "what held it up is not clear",
+            id="workers that cannot send into a full memory",
+        ),
     ],
 )
 def test_where_workers_are_not_what_is_short_no_number_of_them_is_advised(
@@ -145,13 +151,13 @@ def test_for_a_job_without_waits_the_advice_is_fewer_workers() -> None:
 
 
 def test_loading_in_the_rank_is_all_wait() -> None:
-    found = find_bottleneck_in_process(total=100.0, wait=75.0, steps=50, ranks=2)
+    found = judge_in_process(total=100.0, wait=75.0, steps=50, ranks=2)
     assert found is not None
     assert (found.bound, found.more) == (Bound.LOADING, 6)  # each rank needs 75 / 25 workers
-    idle = find_bottleneck_in_process(total=100.0, wait=1.0, steps=50, ranks=2)
+    idle = judge_in_process(total=100.0, wait=1.0, steps=50, ranks=2)
     assert idle is not None
     assert idle.text.startswith("not input-bound (1.0%")
-    assert find_bottleneck_in_process(total=100.0, wait=75.0, steps=9, ranks=2) is None
+    assert judge_in_process(total=100.0, wait=75.0, steps=9, ranks=2) is None
 
 
 # What is seen -----------------------------------------------------------------------------------
@@ -172,17 +178,16 @@ RANK = {"steps": 51.0, "wait": 12.0, "total": 32.0, "startup": 2.0, "first_waits
 RECEIVER = {"cpu": 3.0, "budget": 1e8}
 
 
-def snapshot(**ranks: dict[str, float]) -> Snapshot:
-    return Snapshot(
+def seen_of(**ranks: dict[str, float]) -> ObservedRates | None:
+    return observe(
         hosts={"algo-1": HOST, "algo-2": {**HOST, "preparing": 100.0}},
         ranks={(rank[1:], "s"): figures for rank, figures in ranks.items()},
         receivers={"algo-3": RECEIVER},
-        dispatcher={},
     )
 
 
 def test_the_first_batch_of_all_and_the_other_ranks_waits_are_left_out() -> None:
-    seen = observe(snapshot(r0=RANK, r1={**RANK, "wait": 6.0}))
+    seen = seen_of(r0=RANK, r1={**RANK, "wait": 6.0})
     assert seen is not None
     assert (seen.total, seen.wait, seen.batches) == (30.0, 10.0, 100.0)
     assert (seen.workers, seen.vcpus) == (8, 8)
@@ -192,20 +197,27 @@ def test_the_first_batch_of_all_and_the_other_ranks_waits_are_left_out() -> None
     assert seen.receiver_cpu == pytest.approx(0.1)
 
 
+def test_without_a_rank_there_is_no_verdict() -> None:
+    assert seen_of() is None
+
+
 @pytest.mark.parametrize(
-    "ranks",
+    "rank",
     [
-        pytest.param({}, id="no rank"),
-        pytest.param({"r0": {**RANK, "steps": 10.0}}, id="few steps"),
-        pytest.param({"r0": {**RANK, "total": 2.9}}, id="a moment"),
+        pytest.param({**RANK, "steps": 10.0}, id="few steps"),
+        pytest.param({**RANK, "total": 2.9}, id="a moment"),
     ],
 )
-def test_too_little_to_judge_by(ranks: dict[str, dict[str, float]]) -> None:
-    assert observe(snapshot(**ranks)) is None
+def test_a_job_that_was_too_short_is_told_so(rank: dict[str, float]) -> None:
+    seen = seen_of(r0=rank)
+    assert seen is not None
+    found = find(seen)
+    assert (found.bound, found.more) == (Bound.TOO_SHORT, None)
+    assert found.text.startswith("too short to tell")
 
 
 def test_nothing_is_advised_where_next_to_nothing_is_computed() -> None:
     """A loop that only reads would be told of thousands of workers."""
-    assert find_bottleneck(replace(BOUND, wait=99.95), "data_group") is None
-    assert find_bottleneck_in_process(total=100.0, wait=99.95, steps=50, ranks=2) is None
+    assert judge(replace(BOUND, wait=99.95), "data_group") is None
+    assert judge_in_process(total=100.0, wait=99.95, steps=50, ranks=2) is None
     assert find(replace(BOUND, wait=94.0)).more is not None

@@ -1,4 +1,7 @@
-"""Bottleneck analysis: did training wait for its data, why, and what would fix it? Pure arithmetic.
+"""The verdict on a job: did training wait for its data, why, and what would fix it? Pure.
+
+It is right or silent: figures from which no cause follows give the verdict UNKNOWN, a job that was
+too short to tell gets TOO_SHORT, and a script that computes next to nothing gets no verdict.
 
 Derivation. The rank that waited most delays the others in every collective, so its clock counts: T
 seconds inside its epochs, W of them inside the loader, C = T - W on everything else. The very first
@@ -9,8 +12,10 @@ Preparing a batch takes a worker w seconds (wall-clock mean over all workers), a
 batches: B w worker-seconds, in T seconds. N workers were therefore busy B w / (N T) of the time.
 Without any wait the same batches are needed within C seconds, by B w / C workers: the number that
 the advice gives. It holds while workers are the bottleneck, that is, while they were busy. Where
-they were not, more of them would change nothing, and the analysis names the bottleneck instead:
-their sending, the receiver's process, its memory, one slow host, or the starts of epochs.
+they were not, more of them would change nothing, and the verdict names the cause instead: one slow
+host, the starts of epochs, the receiver's memory, its process, or their sending. Sending is the
+cause only if data flowed and the receiver's memory never was full: workers that wait for room in it
+cannot send either, although the network is idle.
 
 Where workers share their CPUs with others, w is longer than the work itself: the kernel reports how
 long they were runnable without a CPU. That part is subtracted from w on both sides: fewer workers
@@ -29,7 +34,7 @@ import math
 import statistics
 from dataclasses import asdict, dataclass
 
-from launcher.data.metrics.observed import FEWEST_STEPS, SHORTEST, ObservedRates
+from launcher.shared.observed_rates import FEWEST_STEPS, SHORTEST, ObservedRates
 
 #: A job that waits for less than this share of the time is not input-bound.
 NEGLIGIBLE = 0.03
@@ -38,18 +43,24 @@ NEGLIGIBLE = 0.03
 _NOTHING_COMPUTED = 0.95
 #: Workers that are busy for this share of the time are saturated.
 _SATURATED = 0.75
-#: Workers that are blocked for this share of the time are limited by sending.
+#: Workers that are blocked for this share of the time may be limited by sending.
 _BLOCKED = 0.15
+#: Bytes a second below which a network is not what holds batches up.
+_FLOWING = 1e6
+#: A receiver's memory that was this full has held workers up itself.
+_FULL = 0.9
 #: Margin kept when fewer workers are advised, because their load is never exactly even.
 _SPARE = 1.1
 #: A host is slow when its batches take this many times as long as those of the others.
 _SLOW = 2.0
+#: A host whose longest batch took this many times its mean may only have had the heavy batches.
+_STEADY = 4.0
 #: Workers that wait for a CPU for this share of their time are too many for their host.
 _CPU_STARVED = 0.2
 
 
 class Bound(str, enum.Enum):
-    """The bottleneck: the part of the job that training waited for."""
+    """The part of the job that training waited for."""
 
     NOTHING = "nothing"
     LOADING = "loading"
@@ -60,21 +71,24 @@ class Bound(str, enum.Enum):
     SLOW_HOST = "slow_host"
     EPOCH_STARTS = "epoch_starts"
     UNKNOWN = "unknown"
+    TOO_SHORT = "too_short"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bottleneck:
-    """The result of the bottleneck analysis.
+class Verdict:
+    """The part of a job that training waited for, and advice.
 
     wait_share: share of the time inside epochs spent waiting. busy: share of their time that
     workers spent preparing. more: workers to add; negative for surplus ones; None if their number
-    is not the bottleneck.
+    is not the bottleneck. margin: how far the deciding figure was beyond its limit, as a share of
+    the limit; 0 without a cause.
     """
 
     bound: Bound
     wait_share: float
     busy: float
     more: int | None
+    margin: float
     text: str
 
     def fields(self) -> dict[str, object]:
@@ -82,10 +96,8 @@ class Bottleneck:
         return {**asdict(self), "bound": self.bound.value}
 
 
-def find_bottleneck_in_process(
-    total: float, wait: float, steps: float, ranks: int
-) -> Bottleneck | None:
-    """Find the bottleneck of a job without a data group; None when there is too little to judge by.
+def judge_in_process(total: float, wait: float, steps: float, ranks: int) -> Verdict | None:
+    """Judge a job without a data group; None with too little to judge by, or to compute.
 
     All of the wait is spent preparing batches in the rank itself, so `ranks` ranks need ranks W / C
     workers to have it done while they compute.
@@ -95,22 +107,30 @@ def find_bottleneck_in_process(
     share = round(wait / total, 4)
     if share > _NOTHING_COMPUTED:
         return None
+    margin = _margin_of_wait(share)
     if share < NEGLIGIBLE:
         text = f"not input-bound ({share:.1%} waiting for data): a data group would not help"
-        return Bottleneck(bound=Bound.NOTHING, wait_share=share, busy=share, more=0, text=text)
+        return Verdict(
+            bound=Bound.NOTHING, wait_share=share, busy=share, more=0, margin=margin, text=text
+        )
     more = math.ceil(ranks * wait / max(total - wait, 1e-9))
     text = (
         f"input-bound {share:.0%} of the time, as each rank loads its data itself: about {more} "
         "vCPU in a data group would remove it"
     )
-    return Bottleneck(bound=Bound.LOADING, wait_share=share, busy=share, more=more, text=text)
+    return Verdict(
+        bound=Bound.LOADING, wait_share=share, busy=share, more=more, margin=margin, text=text
+    )
 
 
-def find_bottleneck(rates: ObservedRates, group: str) -> Bottleneck | None:
-    """Find the bottleneck; None when the script computes next to nothing.
+def judge(rates: ObservedRates, group: str) -> Verdict | None:
+    """Judge a job with a data group; None when the script computes next to nothing.
 
     group: the name of the group that prepares data, for the text.
     """
+    if rates.is_short:
+        text = f"too short to tell what training waits for ({rates.total:.1f} s of reading)"
+        return _verdict(rates, Bound.TOO_SHORT, text, None, 0.0)
     if rates.wait_share > _NOTHING_COMPUTED:
         return None
     if rates.wait_share < NEGLIGIBLE:
@@ -120,47 +140,58 @@ def find_bottleneck(rates: ObservedRates, group: str) -> Bottleneck | None:
             f"not input-bound ({rates.wait_share:.1%} waiting for data): {group} was "
             f"{rates.busy:.0%} busy{cause}"
         )
-        return _bottleneck(rates, Bound.NOTHING, text, -spare if spare > 0 else 0)
-    bound, cause, more = _cause(rates, group)
-    return _bottleneck(
-        rates, bound, f"input-bound {rates.wait_share:.0%} of the time: {cause}", more
-    )
+        margin = _margin_of_wait(rates.wait_share)
+        return _verdict(rates, Bound.NOTHING, text, -spare if spare > 0 else 0, margin)
+    bound, cause, more, margin = _cause(rates, group)
+    text = f"input-bound {rates.wait_share:.0%} of the time: {cause}"
+    return _verdict(rates, bound, text, more, min(margin, _margin_of_wait(rates.wait_share)))
 
 
-def _bottleneck(rates: ObservedRates, bound: Bound, text: str, more: int | None) -> Bottleneck:
-    return Bottleneck(
+def _margin_of_wait(share: float) -> float:
+    return abs(share / NEGLIGIBLE - 1)
+
+
+def _verdict(
+    rates: ObservedRates, bound: Bound, text: str, more: int | None, margin: float
+) -> Verdict:
+    return Verdict(
         bound=bound,
         wait_share=round(rates.wait_share, 4),
         busy=round(rates.busy, 4),
         more=more,
+        margin=round(margin, 4),
         text=text,
     )
 
 
-def _cause(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None]:
-    """Return the bottleneck, its description, and the workers to add."""
-    if rates.blocked / (rates.workers * rates.total) > _BLOCKED:
-        return _sending(rates)
+def _cause(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None, float]:
+    """Return the bottleneck, its description, the workers to add, and the margin."""
     if rates.busy >= _SATURATED:
         more = max(1, math.ceil(rates.needed - rates.running))
-        return Bound.WORKERS, _more_workers(rates, group, more), more
-    return _imbalance(rates, group)
+        return Bound.WORKERS, _more_workers(rates, group, more), more, rates.busy / _SATURATED - 1
+    return _imbalance(rates, group) or _sending(rates) or _unknown(rates, group)
 
 
-def _sending(rates: ObservedRates) -> tuple[Bound, str, int | None]:
-    share = rates.blocked / (rates.workers * rates.total)
+def _sending(rates: ObservedRates) -> tuple[Bound, str, int | None, float] | None:
+    """Return the bottleneck if workers could not send what they had prepared."""
+    margin = rates.sending / _BLOCKED - 1
     rate = f"{rates.bytes_per_second / 1e6:,.0f} MB/s arrive"
+    if margin <= 0:
+        return None
     if rates.receiver_cpu > _SATURATED:
         cause = (
             f"the receiver used {rates.receiver_cpu:.0%} of a CPU ({rate}); smaller samples "
             "(uint8 instead of float32), or more train hosts, would help; more workers would not"
         )
-        return Bound.RECEIVER, cause, None
+        return Bound.RECEIVER, cause, None, min(margin, rates.receiver_cpu / _SATURATED - 1)
+    if rates.bytes_per_second < _FLOWING or rates.filled > _FULL:
+        return None
     cause = (
-        f"workers spent {share:.0%} of their time on sending, not preparing ({rate}); a faster "
-        "network or smaller samples (uint8 instead of float32) would help; more workers would not"
+        f"workers spent {rates.sending:.0%} of their time on sending, not preparing ({rate}); a "
+        "faster network or smaller samples (uint8 instead of float32) would help; more workers "
+        "would not"
     )
-    return Bound.SENDING, cause, None
+    return Bound.SENDING, cause, None, margin
 
 
 def _more_workers(rates: ObservedRates, group: str, more: int) -> str:
@@ -191,28 +222,35 @@ def _resource(rates: ObservedRates, count: int) -> str:
     return "worker" if count == 1 else "workers"
 
 
-def _imbalance(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None]:
-    """Find the bottleneck when workers had time left."""
+def _imbalance(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None, float] | None:
+    """Return the bottleneck if workers had time left because others held them up."""
     busy = f"{group} was only {rates.busy:.0%} busy"
     slowest, seconds = max(rates.seconds.items(), key=lambda item: item[1])
     others = [each for host, each in rates.seconds.items() if host != slowest]
-    if others and seconds > _SLOW * statistics.median(others):
+    is_steady = rates.longest.get(slowest, 0.0) <= _STEADY * seconds
+    if others and is_steady and seconds > _SLOW * statistics.median(others):
+        usual = statistics.median(others)
         cause = (
-            f"a batch takes {slowest} {seconds:.3g} s, and the other hosts "
-            f"{statistics.median(others):.3g} s; look at that host"
+            f"a batch takes {slowest} {seconds:.3g} s, and the other hosts {usual:.3g} s; look at "
+            "that host"
         )
-        return Bound.SLOW_HOST, cause, None
+        return Bound.SLOW_HOST, cause, None, seconds / (_SLOW * max(usual, 1e-9)) - 1
     if rates.first_waits > rates.wait / 2:
         cause = f"mostly at the starts of epochs, where nothing was prepared ahead; {busy}"
-        return Bound.EPOCH_STARTS, cause, None
+        return Bound.EPOCH_STARTS, cause, None, 2 * rates.first_waits / rates.wait - 1
     if rates.ahead < rates.workers:
         cause = (
             f"{busy}: a train host's memory holds {rates.ahead:.0f} batches ahead for "
             f"{rates.workers} workers; raise data_service.prefetch_bytes"
         )
-        return Bound.MEMORY, cause, None
+        return Bound.MEMORY, cause, None, rates.workers / max(rates.ahead, 1e-9) - 1
+    return None
+
+
+def _unknown(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None, float]:
     cause = (
-        f"{busy}, and not held up by sending ({rates.bytes_per_second / 1e6:,.0f} MB/s arrive); "
-        "some batches may take much longer than others"
+        f"{group} was only {rates.busy:.0%} busy, and what held it up is not clear "
+        f"({rates.bytes_per_second / 1e6:,.0f} MB/s arrive); some batches may take much longer "
+        "than others"
     )
-    return Bound.UNKNOWN, cause, None
+    return Bound.UNKNOWN, cause, None, 0.0
