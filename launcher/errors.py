@@ -130,23 +130,26 @@ class JobNotFound(LauncherError):
 class JobFailed(LauncherError):
     """The job ended as Failed.
 
-    reason: its FailureReason; host: where the failure began, None if unknown; last_lines: what that
-        host printed last.
+    reason: its FailureReason; host: where the failure began, None if unknown; last_lines: what the
+        host that ended the job printed last; report: the cause as a person reads it.
     """
 
     exit_code = 1
 
     def __init__(
-        self, name: str, reason: str, *, host: str | None = None, last_lines: Iterable[str] = ()
+        self,
+        name: str,
+        reason: str,
+        *,
+        host: str | None = None,
+        last_lines: Iterable[str] = (),
+        report: str | None = None,
     ) -> None:
         self.name = name
         self.reason = reason
         self.host = host
         self.last_lines = tuple(last_lines)
-        tail = [f"the last lines of {host}:", *(f"  {line}" for line in self.last_lines)]
-        more = f"launcher logs {name}" + (f" --host {host}" if host else "")
-        lines = [f"job {name} failed: {reason}", *(tail if host else []), f"all of them: {more}"]
-        super().__init__("\n".join(lines))
+        super().__init__(f"job {name} failed: {report or reason}\nsee: launcher logs {name}")
 
 
 class JobStopped(LauncherError):

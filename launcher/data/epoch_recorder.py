@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from typing import Any
 
@@ -16,6 +18,8 @@ from launcher.runtime.event_log import emit
 #: Seconds between updates of the counters from the batches returned. Measured: updating after each
 #: batch takes several times as long, because a training step evicts everything from the caches.
 _FLUSH_EVERY = 0.1
+#: Seconds between two events of rank 0 about a pass that goes on.
+REPORT_EVERY = 10.0
 
 
 class EpochRecorder:
@@ -32,6 +36,7 @@ class EpochRecorder:
         self.waits_since: float | None = None
         self._unflushed: list[tuple[int | ShardBatch, float, float]] = []  # not counted yet
         self._next_flush = 0.0
+        self._reports = time.perf_counter() + REPORT_EVERY if _is_first_rank() else math.inf
 
     def restart(self, plan: BatchPlan | ShardPlan) -> None:
         """Account for another plan instead; no batch has been returned yet."""
@@ -50,6 +55,9 @@ class EpochRecorder:
         if now >= self._next_flush:
             self._next_flush = now + _FLUSH_EVERY
             self._flush()
+            if now >= self._reports:
+                self._reports = now + REPORT_EVERY
+                self._report()
 
     @property
     def progress(self) -> Any:
@@ -62,6 +70,19 @@ class EpochRecorder:
         for step, since, until in given:
             self._progress.record(step)
             self._clock.count(since, until)
+
+    def _report(self) -> None:
+        """Log how far the pass is, for the live view of the job."""
+        plan = self.plan
+        emit(
+            "data_progress",
+            stream=plan.spec.name,
+            epoch=plan.epoch,
+            step=self._clock.steps,
+            steps=plan.steps if isinstance(plan, BatchPlan) else None,
+            wait_seconds=round(self._clock.inside, 4),
+            total_seconds=round(self._clock.total, 4),
+        )
 
     def finish(self) -> None:
         """Finish the pass, complete or abandoned, and log its event."""
@@ -87,3 +108,7 @@ class EpochRecorder:
             **self._clock.fields(),
             **fields,
         )
+
+
+def _is_first_rank() -> bool:
+    return os.environ.get("RANK", "0") == "0"

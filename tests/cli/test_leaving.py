@@ -72,7 +72,7 @@ def test_ctrl_c_leaves_the_job_running_and_prints_how_to_return(terminal, follow
     terminal.wait_for(follower.stdout, "| waiting")
     terminal("stop", "job-1")
     follower.communicate(timeout=60)
-    assert follower.returncode == 0
+    assert follower.returncode == 3
     assert terminal("status", "job-1").exit_code == 3
 
 

@@ -46,6 +46,7 @@ def test_a_job_that_completes(terminal):
         "metrics": {"score": 0.75},
         "data": None,
         "failed_host": None,
+        "failure": None,
         "cost": None,
     }
     assert billable >= 1
@@ -97,18 +98,27 @@ def test_a_script_that_raises_fails_the_job_with_its_last_words(terminal):
     assert "ValueError: no such luck" in result.stdout
 
 
-def test_a_failure_shows_the_last_lines_of_its_host_and_what_to_type_next(terminal):
+def test_a_failure_is_shown_once_with_its_host_and_what_to_type_next(terminal):
     script = "for n in range(40):\n    print('step', n)\nraise ValueError('no such luck')\n"
     job = terminal.write(script, terminal.one_host.replace("count: 1", "count: 2"))
-    answer = terminal("run", job, "--local", "--name", "job-1").stdout
+    result = terminal("run", job, "--local", "--name", "job-1")
     status = json.loads(terminal("status", "job-1", "-o", "json").stdout)
-    failed = status["failed_host"]
-    assert failed["host"] in status["failure_reason"]
+    failed, host = status["failed_host"], status["failure"]["host"]
+    assert failed["host"] == host
+    assert host in status["failure_reason"]
     assert len(failed["last_lines"]) == 20
-    assert "\n  | ValueError: no such luck\n" in answer
-    assert "\n  | step 39\n" in answer
-    assert "\n  | step 0\n" not in answer
-    assert f"\n  launcher logs job-1 --host {failed['host']}\n" in answer
+    assert failed["last_lines"][-1] == "ValueError: no such luck"
+    assert (result.stdout + result.stderr).count("no such luck") == 2  # with the source's line
+    assert result.stdout.endswith(
+        f"Cause    {host} (homogeneousCluster): ValueError: no such luck\n"
+        '           File "train.py", line 3, in <module>\n'
+        "             raise ValueError('no such luck')\n"
+        f"Try      launcher logs job-1 --host {host}\n"
+    )
+    logs = terminal("logs", "job-1", "--host", host).stdout
+    assert f"homogeneousCluster/{host} | ValueError: no such luck\n" in logs
+    assert "launcher: " not in logs
+    assert "launcher: host_failed" in terminal("logs", "job-1", "-v").stdout
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ RUNNING = {
     "secondary_status": "Training",
     "failure_reason": None,
     "failed_host": None,
+    "failure": None,
     "cost": None,
     "exit_code": None,
     "model_artifacts": None,

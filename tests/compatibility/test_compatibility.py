@@ -89,7 +89,7 @@ def test_jobs_are_listed_the_newest_first(home: Path) -> None:
     jobs = {job["name"]: job["status"] for job in answer("list")["jobs"]}
     assert list(jobs) == ["task-job", "failed-job", "done-job"]
     assert jobs == {"done-job": "Completed", "failed-job": "Failed", "task-job": "Completed"}
-    assert [line.split()[0] for line in launcher("list").splitlines()] == list(jobs)
+    assert [line.split()[0] for line in launcher("list").splitlines()] == ["NAME", *jobs]
 
 
 def test_the_status_of_a_job_that_completed(home: Path) -> None:
@@ -115,7 +115,7 @@ def test_logs_are_printed_by_group_and_host(home: Path, name: str) -> None:
     text = launcher("logs", name)
     assert "train_group/algo-2 | seen=23 sum=253" in text
     assert ("ValueError: told to fail" in text) == (name == "failed-job")
-    mine = launcher("logs", name, "--group", "data_group").splitlines()
+    mine = launcher("logs", name, "--group", "data_group", "-v").splitlines()
     assert mine
     assert all(line.startswith("data_group/algo-1 ") for line in mine)
     lines = [json.loads(line) for line in launcher("logs", name, "-o", "json").splitlines()]

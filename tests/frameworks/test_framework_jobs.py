@@ -25,7 +25,18 @@ def run(job: str, framework: str, home: Path) -> tuple[dict[str, Any], str]:
     changes = {"entry_point": f"train_{framework}.py", "hyperparameters.epochs": str(EPOCHS)}
     options = [part for name, value in changes.items() for part in ("--set", f"{name}={value}")]
     done = subprocess.run(
-        [sys.executable, "-m", "launcher", "run", EXAMPLE / job, "--local", "-o", "json", *options],
+        [
+            sys.executable,
+            "-m",
+            "launcher",
+            "run",
+            EXAMPLE / job,
+            "--local",
+            "-v",
+            "-o",
+            "json",
+            *options,
+        ],
         env={**os.environ, "LAUNCHER_HOME": str(home), "NO_COLOR": "1"},
         capture_output=True,
         text=True,

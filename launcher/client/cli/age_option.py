@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 import click
+
+from launcher.client.cli.shared_options import Verb
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGE = re.compile(rf"(\d+)([{''.join(_UNITS)}])")
 
 
-def parse_age(
+def _parse_age(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> datetime | None:
     """Convert an age, such as 90m, to the time that long ago; a callback of --since."""
@@ -26,9 +29,6 @@ def parse_age(
         raise click.BadParameter(f"{text!r} is too long ago: write 90m, 12h or 2d") from None
 
 
-since_option = click.option(
-    "--since",
-    callback=parse_age,
-    metavar="AGE",
-    help="Only jobs created within this time, for example 90m, 12h or 2d.",
-)
+def age_option(help_text: str) -> Callable[[Verb], Verb]:
+    """Return the decorator that adds --since, described by `help_text`, to a verb."""
+    return click.option("--since", callback=_parse_age, metavar="AGE", help=help_text)

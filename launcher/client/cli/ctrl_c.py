@@ -21,8 +21,10 @@ class Detached(BaseException):
 
 
 @contextmanager
-def detach_on_ctrl_c(job: Job) -> Iterator[None]:
+def detach_on_ctrl_c(job: Job, before_message: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Handle Ctrl-C in the block: the first one detaches, a second one within 3 s stops the job.
+
+    before_message: called before what this prints.
 
     Raises Detached 3 s after a single Ctrl-C, and at once for a Ctrl-C after the job was stopped.
     """
@@ -34,6 +36,7 @@ def detach_on_ctrl_c(job: Job) -> Iterator[None]:
         signal.signal(signal.SIGINT, on_second)
         signal.signal(signal.SIGALRM, detach)
         signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+        before_message()
         print_detached(job.name)
         print_message(f"  Ctrl-C again within {_SECONDS:.0f} s     stop it now")
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from launcher.client.cli.age_option import since_option
+from launcher.client.cli.age_option import age_option
+from launcher.client.cli.job_table import plain, table
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.sessions.registry import open_session
-
-if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobSummary
 
 _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 
@@ -22,8 +19,15 @@ _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 @click.command("list")
 @click.option("--name-contains", help="Only jobs whose name contains this.")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only jobs in this state.")
-@since_option
+@age_option("Only jobs created within this time, for example 90m, 12h or 2d.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most this many jobs, newest first.")
+@click.option(
+    "-l",
+    "--long",
+    "is_long",
+    is_flag=True,
+    help="Show groups, cost, metrics and reasons of jobs on AWS too; it takes a call for each job.",
+)
 @session_option
 @with_output_option
 def list_jobs(
@@ -31,40 +35,27 @@ def list_jobs(
     status: str | None,
     since: datetime | None,
     limit: int | None,
+    is_long: bool,
     session: str | None,
     output: str,
 ) -> int:
-    """List jobs, newest first."""
-    jobs = open_session(session or "local").list_training_jobs(
+    """List jobs, newest first.
+
+    With each its groups, its cost where it costs something, and its last metric or the reason of
+    its failure.
+    """
+    asked = open_session(session or "local")
+    jobs = asked.list_training_jobs(
         NameContains=name_contains, StatusEquals=status, CreationTimeAfter=since, limit=limit
     )["TrainingJobSummaries"]
     if output == "json":
-        print_json({"jobs": [_plain(job) for job in jobs]})
+        print_json({"jobs": [plain(job) for job in jobs]})
     elif not jobs:
         is_filtered = name_contains or status or since or session
         print_message(
             "No such jobs." if is_filtered else "No jobs. Create one with `launcher init`."
         )
     else:
-        width = max(len(job["TrainingJobName"]) for job in jobs)
-        for job in jobs:
-            click.echo(_row(job, width))
+        is_detailed = is_long or not asked.platform.bills
+        click.echo("\n".join(table(jobs, asked if is_detailed else None)))
     return 0
-
-
-def _row(job: TrainingJobSummary, width: int) -> str:
-    created = _local_time(job["CreationTime"])
-    return f"{job['TrainingJobName']:<{width}}  {job['TrainingJobStatus']:<10}  {created}"
-
-
-def _plain(job: TrainingJobSummary) -> dict[str, Any]:
-    return {
-        "name": job["TrainingJobName"],
-        "status": job["TrainingJobStatus"],
-        "creation_time": job["CreationTime"],
-        "end_time": job.get("TrainingEndTime"),
-    }
-
-
-def _local_time(moment: datetime) -> str:
-    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"

@@ -1,23 +1,24 @@
-"""Summary of a job on the terminal."""
+"""A job's summary on the terminal, or as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import click
 
 from launcher.client.cli.json_output import print_json
+from launcher.client.cli.printable import printable
+from launcher.client.cli.verb_output import wants_colours
 from launcher.client.jobs.summary_text import summary_text
 
-_COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
 
+def print_summary(summary: Mapping[str, object], output: str, *, is_followed: bool = False) -> None:
+    """Print a job's summary as the answer of a verb, in the form that `-o` selects.
 
-def print_summary(summary: Mapping[str, Any], output: str) -> None:
-    """Print a job's summary as the answer of a verb, in the form that `-o` selects."""
+    is_followed: the user has just seen what the job's hosts printed.
+    """
     if output == "json":
         print_json(summary)
-        return
-    colour = _COLOURS.get(summary["status"])
-    status = click.style(summary["status"], fg=colour, bold=True)
-    click.echo(summary_text(summary, status, click.style("  | ", dim=True)))
+    else:
+        text = summary_text(summary, is_followed=is_followed, style=click.style)
+        click.echo(printable(text, keep_styles=wants_colours()))

@@ -25,12 +25,14 @@ class JobSender:
     """The jobs of one `launcher run`, most often one.
 
     is_offline: AWS is not called, so a job for AWS names everything. is_left: the user detached.
+    verbose: Launcher's own events are shown.
     """
 
     session: PlatformSession
     is_offline: bool
     max_cost: float | None
     is_left: bool
+    verbose: bool
 
     def draft(self, spec: JobSpec, name: str) -> JobDraft:
         """Draft a job, with its warnings; show the plan of one that costs money."""
@@ -63,7 +65,7 @@ class JobSender:
             return 0
         with with_resume_hint(job.name):
             summary = job.summary()
-        print_summary(summary, output)
+        print_summary(summary, output, is_followed=True)
         return 0 if self.is_left else summary["exit_code"]
 
     def _send(self, draft: JobDraft) -> Job:
@@ -76,5 +78,5 @@ class JobSender:
             job = draft.create() if bills else draft.send()
             with with_resume_hint(job.name):
                 print_started(job)
-        self.is_left = follow_unless_left(job, self.is_left or is_pressed())
+        self.is_left = follow_unless_left(job, self.is_left or is_pressed(), verbose=self.verbose)
         return job

@@ -25,6 +25,10 @@ _UPLOAD = click.option(
     is_flag=True,
     help="With --dry-run: also upload the code, so that any AWS client can send the request.",
 )
+#: -v, for verbs that show what hosts print.
+verbose_option = click.option(
+    "-v", "--verbose", is_flag=True, help="Show Launcher's own events as well."
+)
 _CHANGES = click.option(
     "--set",
     "changes",
@@ -40,19 +44,28 @@ def dry_run_options(verb: Verb) -> Verb:
 
 
 def job_file_options(verb: Verb) -> Verb:
-    """Add JOB_FILE and --set to a verb."""
-    return _job_file(is_required=True)(_CHANGES(verb))
+    """Add JOB_FILE, by default that of this folder, and --set to a verb."""
+    return _job_file(default=Path())(_CHANGES(verb))
 
 
 def optional_job_file_options(verb: Verb) -> Verb:
     """Add JOB_FILE, which may be left out, and --set to a verb."""
-    return _job_file(is_required=False)(_CHANGES(verb))
+    return _job_file(default=None)(_CHANGES(verb))
 
 
-def _job_file(*, is_required: bool) -> Callable[[Verb], Verb]:
+def _job_file(*, default: Path | None) -> Callable[[Verb], Verb]:
     return click.argument(
         "job_file",
         type=click.Path(path_type=Path),
-        required=is_required,
+        default=default,
+        required=False,
+        callback=_find_job_file,
         shell_complete=completion_values.job_files,
     )
+
+
+def _find_job_file(
+    _context: click.Context, _parameter: click.Parameter, path: Path | None
+) -> Path | None:
+    """Return the job file, which a folder has as job.yaml; a callback of JOB_FILE."""
+    return path / "job.yaml" if path is not None and path.is_dir() else path

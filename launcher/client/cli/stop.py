@@ -1,4 +1,4 @@
-"""`launcher stop`: stop a job."""
+"""`launcher stop`: stop a job, or all jobs."""
 
 from __future__ import annotations
 
@@ -10,25 +10,48 @@ from launcher.client.cli.session_options import session_option
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.client.sessions.registry import open_session
 from launcher.client.sessions.resolve import session_of
 
 
 @click.command()
-@click.argument("name", shell_complete=completion_values.jobs)
+@click.argument("name", required=False, shell_complete=completion_values.jobs)
+@click.option("--all", "is_all", is_flag=True, help="Stop all jobs of this machine that run.")
 @session_option
 @with_output_option
-def stop(name: str, session: str | None, output: str) -> int:
-    """Stop job NAME.
+def stop(name: str | None, is_all: bool, session: str | None, output: str) -> int:
+    """Stop job NAME, or all jobs.
 
-    Its hosts get 120 seconds to save their work.
+    Their hosts get 120 seconds to save their work. --all leaves the jobs of other sessions alone,
+    unless --session or --cloud names one.
     """
-    job = Job(name, session_of(name, session))
+    if is_all == (name is not None):
+        raise click.UsageError("give the NAME of a job, or --all")
+    jobs = _running_jobs(session or "local") if name is None else [_job(name, session)]
+    stopped = [{"name": job.name, "status": _stop(job)} for job in jobs]
+    if not stopped:
+        print_message("No job runs.")
+    if output == "json":
+        print_json({"jobs": stopped} if is_all else stopped[0])
+    return 0
+
+
+def _job(name: str, session: str | None) -> Job:
+    return Job(name, session_of(name, session))
+
+
+def _running_jobs(session: str) -> list[Job]:
+    asked = open_session(session)
+    running = asked.list_training_jobs(StatusEquals="InProgress")["TrainingJobSummaries"]
+    return [Job(job["TrainingJobName"], asked) for job in running]
+
+
+def _stop(job: Job) -> str:
+    """Stop a job unless it has ended; return its status."""
     before = job.status
     if before in TERMINAL_STATUSES:
-        print_message(f"Job {name} has already ended: {before}.")
-    else:
-        job.stop()
-        print_message(f"Job {name} is stopping; check with `launcher status {name}`.")
-    if output == "json":
-        print_json({"name": name, "status": job.status})
-    return 0
+        print_message(f"Job {job.name} has already ended: {before}.")
+        return before
+    job.stop()
+    print_message(f"Job {job.name} is stopping; check with `launcher status {job.name}`.")
+    return job.status

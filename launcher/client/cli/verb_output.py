@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from launcher.client.cli.json_output import print_json
+from launcher.client.cli.printable import printable
 from launcher.errors import LauncherError, SpecError
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -38,7 +39,7 @@ def _with_exit_code(verb: Callable[..., int]) -> Callable[..., None]:
     @click.pass_context
     @functools.wraps(verb)
     def command(context: click.Context, /, **arguments: object) -> None:
-        context.color = False if os.environ.get("NO_COLOR") else context.color
+        context.color = context.color if wants_colours() else False
         try:
             code = verb(**arguments)
         except LauncherError as error:
@@ -52,8 +53,13 @@ def _with_exit_code(verb: Callable[..., int]) -> Callable[..., None]:
 
 
 def print_message(text: str) -> None:
-    """Print a message on stderr."""
-    click.echo(text, err=True)
+    """Print a message on stderr, without what its names and values would do to a terminal."""
+    click.echo(printable(text), err=True)
+
+
+def wants_colours() -> bool:
+    """Return whether the user has not asked for text without colours (https://no-color.org)."""
+    return not os.environ.get("NO_COLOR")
 
 
 def print_warnings(warnings: Iterable[str]) -> None:

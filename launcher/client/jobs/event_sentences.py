@@ -1,24 +1,68 @@
-"""Sentences for the event lines of a job that its owner should act on."""
+"""The events of a job's hosts that its user should see, in plain words.
+
+Warnings, and the progress of a task, whose trainer prints nothing itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+#: The sentence of each warning, with the event's own fields.
+WARNINGS = {
+    "batch_damaged": "a batch of {worker} was damaged on its way and is prepared again: {why}",
+    "batch_not_sent": "the data worker {worker} cannot send its batches: {why}",
+    "batch_overdue": "rank {rank} has waited {seconds} s for the batch of {batch}",
+    "batch_refused": "a batch cannot be taken in: {why}",
+    "data_awaited": "still waiting for data after {seconds} s: {what}",
+    "data_in_process": "num_workers={num_workers} starts no processes; {why}",
+    "dispatcher_not_reconnected": "the data service cannot be reached again: {why}",
+    "distribution_in_every_group": "{why}: {fix}",
+    "failure_not_written": "the cause of the failure could not be written: {why}",
+    "host_unreachable": "{member} cannot be reached: {why}",
+    "iterator_not_closed": "the iterator of {dataset} cannot be closed: {why}",
+    "leader_unreachable": "the leader {leader} cannot be reached: {why}",
+    "memory_low": "memory is low: {why}",
+    "metrics_not_served": "metrics are not served on port {port}: {why}",
+    "port_taken": "a port is in use: {why}; {fix}",
+    "rank_hangs": "rank {of_rank} hangs: {cause}",
+    "rank_idle": "rank {rank} has read nothing for {seconds} s",
+    "ranks_begin_apart": "{stream}: {why}",
+    "receiver_failed": "the process that receives batches has failed: {why}",
+    "service_restarted": "the {service} has ended and is restarted: {how}",
+    "shard_not_queried": "{dataset} did not ask which shard it is (shard {shard} of {shards})",
+    "versions_differ": "{package} differs between groups: {by_group}; {why}",
+    "waiting_for_peer": "still waiting for {peer} after {seconds} s: {why}",
+    "worker_died": "data worker {worker} has died and is restarted: {how}",
+    "worker_failed": "the data worker {worker} has failed: {why}",
+}
 
-def sentence_of(name: str, fields: Mapping[str, Any]) -> str | None:
-    """Return an event as a sentence; None for an event that stays a line of fields.
+
+def sentence(name: str, fields: Mapping[str, Any]) -> str | None:
+    """Return the sentence of an event; None for one that is not shown, or lacks its fields.
 
     >>> waits = {"waits_for": "algo-1,algo-2", "in_group": "data", "instance_type": "local",
     ...     "ended_group": "dnn", "minutes": 10, "dollars_per_hour": 0.4}
-    >>> sentence_of("waiting_for_hosts", waits)
+    >>> sentence("waiting_for_hosts", waits)
     'algo-1, algo-2 (data, local): still running 10 min after dnn; $0.40 an hour on SageMaker'
     """
-    write = _SENTENCES.get(name)
     try:
-        return write(fields) if write else None
-    except (KeyError, TypeError, ValueError, AttributeError):  # such a line of the script's own
-        return None
+        if name == "waiting_for_hosts":
+            return _waiting_for_hosts(fields)
+        if name in WARNINGS:
+            plain = {key: _plain(value) for key, value in fields.items()}
+            return "warning: " + WARNINGS[name].format_map(plain)
+        if name == "train_step":
+            speed = f"{fields['samples_per_second']:.4g} samples/s"
+            return f"step {fields['step']}/{fields['steps']}: loss {fields['loss']:.6g}, {speed}"
+        if name == "evaluation":
+            values = (f"{key} {each:.6g}" for key, each in fields.items() if _is_mean(key))
+            return f"epoch {fields['epoch']}: {', '.join(values)}"
+        if name == "early_stop":
+            return f"stopped early: {fields['patience']} evaluations without a better one"
+    except (KeyError, TypeError, ValueError, AttributeError):  # a line of the script's own
+        pass
+    return None
 
 
 def _waiting_for_hosts(fields: Mapping[str, Any]) -> str:
@@ -30,11 +74,12 @@ def _waiting_for_hosts(fields: Mapping[str, Any]) -> str:
     return f"{hosts} ({fields['in_group']}, {fields['instance_type']}): still running {since}{cost}"
 
 
-def _port_taken(fields: Mapping[str, Any]) -> str:
-    return f"a port is in use: {fields['why']}; {fields['fix']}"
+def _is_mean(field: str) -> bool:
+    return field.startswith("validation_")
 
 
-_SENTENCES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "waiting_for_hosts": _waiting_for_hosts,
-    "port_taken": _port_taken,
-}
+def _plain(value: object) -> object:
+    """Return a mapping or a list without JSON's signs."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {each}" for key, each in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else value

@@ -39,6 +39,13 @@ class StateChange:
         return f"[{self.word}] after {readable(self.seconds)}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Poll:
+    """The end of one poll of the platform, and the job's description at its start."""
+
+    description: TrainingJobDescription
+
+
 class Deadline:
     """A deadline for polling a job, `timeout` seconds after its creation (None: none)."""
 
@@ -89,8 +96,8 @@ class JobFollower:
         self._last_event_time = time.monotonic()
         self._latest: TrainingJobDescription = {}
 
-    def events(self) -> Iterator[LogLine | StateChange]:
-        """Yield states and lines in order; the final state follows the last line."""
+    def events(self) -> Iterator[LogLine | StateChange | Poll]:
+        """Yield states and lines in order, and each poll; the final state follows the last line."""
         was_running = False
         while True:
             now = self._describe()  # before the lines, which are complete once the job has ended
@@ -105,6 +112,7 @@ class JobFollower:
             yield from self._reset_idle_timer(changes)
             if self._log:
                 yield from self._reset_idle_timer(self._log.ready())
+            yield Poll(description=now)
             self._notify_if_idle(now)
             self._sleep(self._poll_seconds)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from launcher.client.jobs.artifacts import FileProgress, download_artifacts
 from launcher.client.jobs.bill import Bill, bill
-from launcher.client.jobs.failed_host import FailedHost, find_failed_host, host_of_reason, to_plain
-from launcher.client.jobs.follow import Deadline, JobFollower, StateChange
+from launcher.client.jobs.failure_report import FailureReport, host_of_reason, report_failure
+from launcher.client.jobs.follow import Deadline, JobFollower, Poll, StateChange
 from launcher.client.jobs.group_hosts import group_of_hosts, select_hosts, training_hosts
 from launcher.client.jobs.job_printing import (
     print_line,
@@ -115,12 +115,13 @@ class Job:
         notices: Callable[[str], None] | None = None,
         *,
         timeout: float | None = None,
+        polls: Callable[[TrainingJobDescription], None] | None = None,
     ) -> Job:
         """Wait until the job has ended, whatever its outcome.
 
         logs: called with each line as it appears; states: with each change of state; notices: with
         a sentence for every idle minute, and when the platform does not respond; timeout: maximum
-        seconds to wait.
+        seconds to wait; polls: called with the job's description after each poll of the platform.
 
         As in SDK v2, `logs="All"` or True prints lines, states and notices, `"None"` or False only
         notices, and the job's failure or stop is then raised as JobFailed or JobStopped.
@@ -142,6 +143,9 @@ class Job:
             if isinstance(event, StateChange):
                 if states:
                     states(event)
+            elif isinstance(event, Poll):
+                if polls:
+                    polls(event.description)
             elif logs:
                 logs(event)
         return self
@@ -150,9 +154,9 @@ class Job:
         """Raise JobFailed or JobStopped if the job ended that way; otherwise return."""
         self._raise_for_status(self.description())
 
-    def failed_host(self) -> FailedHost | None:
-        """Return the host where a failed job failed first, with its last lines; None if unknown."""
-        return self._failed_host(self.description())
+    def failure(self) -> FailureReport | None:
+        """Return the cause of a failed job, with the lines that show it; None for any other."""
+        return self._failure(self.description())
 
     def logs(
         self,
@@ -161,10 +165,11 @@ class Job:
         group: str | None = None,
         host: str | None = None,
         notices: Callable[[str], None] | None = None,
+        polls: Callable[[TrainingJobDescription], None] | None = None,
     ) -> Iterator[LogLine]:
         """Yield the hosts' lines by time, optionally of one group or host.
 
-        follow: continue until the end of the job; notices: as in `wait`.
+        follow: continue until the end of the job; notices, polls: as in `wait`.
         """
         hosts = None
         if group or host:
@@ -177,6 +182,8 @@ class Job:
         for event in follower.events():
             if isinstance(event, LogLine):
                 yield event
+            elif isinstance(event, Poll) and polls:
+                polls(event.description)
 
     def summary(self) -> dict[str, Any]:
         """Return the outcome as plain values, as `-o json` prints it."""
@@ -186,7 +193,7 @@ class Job:
         lines = self._lines(now, training_hosts(group_of_hosts(now), document))
         return {
             **summarise(now, document, (line.text for line in lines)),
-            "failed_host": to_plain(self._failed_host(now)),
+            **_plain_failure(self._failure(now)),
             "cost": cost and cost.summary(),
         }
 
@@ -242,13 +249,7 @@ class Job:
 
     def _raise_for_status(self, now: TrainingJobDescription) -> None:
         if now["TrainingJobStatus"] == "Failed":
-            failed = self._failed_host(now)
-            raise JobFailed(
-                self.name,
-                now.get("FailureReason", "no reason was given"),
-                host=failed.host if failed else None,
-                last_lines=failed.lines if failed else (),
-            )
+            raise _to_error(self.name, now, self._failure(now))
         if now["TrainingJobStatus"] == "Stopped":
             raise JobStopped(self.name, now["SecondaryStatus"])
 
@@ -259,14 +260,18 @@ class Job:
         log = MergedLog(self.session, self.name, group_of_hosts(now), hosts=hosts)
         return log.remaining() if now["TrainingJobStatus"] in TERMINAL_STATUSES else log.snapshot()
 
-    def _failed_host(self, now: TrainingJobDescription) -> FailedHost | None:
+    def _failure(self, now: TrainingJobDescription) -> FailureReport | None:
         if now["TrainingJobStatus"] != "Failed":
             return None
-        host = host_of_reason(now.get("FailureReason", ""), group_of_hosts(now))
+        reason, groups = now.get("FailureReason", ""), group_of_hosts(now)
+        channels = [channel["ChannelName"] for channel in now.get("InputDataConfig", [])]
+        given = [name for name in channels if name != CODE_CHANNEL]
+        host = host_of_reason(reason, groups)
+        lines = self._lines(now, frozenset([host]) if host else None)
         try:
-            return find_failed_host(self._lines(now, frozenset([host]) if host else None))
+            return report_failure(reason, lines, groups, given)
         except LauncherError:  # without access to the logs, the failure reason still stands
-            return None
+            return report_failure(reason, (), groups, given)
 
     def _bill(self, now: TrainingJobDescription) -> Bill | None:
         return bill(now) if self.session.platform.bills else None
@@ -284,6 +289,27 @@ class Job:
                 return JobDocument.from_json(copy.read_text(encoding="utf-8"))
             except (IndexError, LauncherError, UnicodeError):
                 return None
+
+
+def _plain_failure(failure: FailureReport | None) -> dict[str, Any]:
+    """Return the failure as plain values; `failed_host` has the lines of the host that ended it."""
+    if failure is None:
+        return {"failure": None, "failed_host": None}
+    lines = {"group": failure.group, "host": failure.host, "last_lines": list(failure.printed)}
+    return {
+        "failure": {**failure.to_plain(), "lines": list(failure.lines)},
+        "failed_host": lines if failure.host else None,
+    }
+
+
+def _to_error(name: str, now: TrainingJobDescription, failure: FailureReport | None) -> JobFailed:
+    return JobFailed(
+        name,
+        now.get("FailureReason", "no reason was given"),
+        host=failure.host if failure else None,
+        last_lines=failure.printed if failure else (),
+        report=failure.text if failure else None,
+    )
 
 
 def _discard(_notice: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from launcher.client.jobs.event_sentences import sentence
 from launcher.errors import LauncherError
 
 if TYPE_CHECKING:
@@ -51,8 +52,11 @@ def follow(job: Job, *, logs: bool) -> None:
 
 
 def print_line(line: LogLine) -> None:
-    """Print a line of a host, with its group and host."""
-    print(f"{line.group}/{line.host} | {line.readable}", flush=True)
+    """Print a line of a host, with its group and host; of an event only what a user should see."""
+    event = line.event
+    text = line.readable if event is None else sentence(*event)
+    if text is not None and not line.belongs_to_event:  # the exception has the traceback
+        print(f"{line.group}/{line.host} | {text}", flush=True)
 
 
 def print_state(state: StateChange) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.client.jobs.event_sentences import sentence_of
 from launcher.shared import TEXT_MARK, format_event, parse_event
 
 
@@ -28,18 +27,13 @@ class LogLine:
 
     @property
     def readable(self) -> str:
-        """The text for a reader who already sees group and host beside it.
-
-        An event that the owner of the job should act on is a sentence.
-        """
+        """The text for a reader who already sees group and host beside it."""
         if self.belongs_to_event:
             return self.text[len(TEXT_MARK) :]
         event = self.event
         if event is None:
             return self.text
         name, fields = event
-        if sentence := sentence_of(name, fields):
-            return sentence
         shown = {key: value for key, value in fields.items() if key not in ("group", "host")}
         return format_event(name, **shown)
 
@@ -47,12 +41,6 @@ class LogLine:
     def is_event(self) -> bool:
         """True for one of Launcher's own event lines."""
         return self.event is not None
-
-    @property
-    def is_notice(self) -> bool:
-        """True for an event line that the owner of the job should act on."""
-        event = self.event
-        return event is not None and sentence_of(*event) is not None
 
     @property
     def belongs_to_event(self) -> bool:

@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from launcher.client.catalogue.cost import dollars_text
 
 
-def summary_text(summary: Mapping[str, Any], status: str | None = None, quote: str = "  | ") -> str:
+_COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
+
+
+class Style(Protocol):
+    """The way a text is shown; `click.style` is one."""
+
+    def __call__(self, text: str, fg: str | None = None, bold: bool | None = None) -> str:
+        """Return the text with the marks of its colour."""
+        ...
+
+
+def _plain(text: str, fg: str | None = None, bold: bool | None = None) -> str:
+    return text
+
+
+def summary_text(
+    summary: Mapping[str, Any], *, is_followed: bool = False, style: Style = _plain
+) -> str:
     """Return status, hosts per group, cost, data, metrics, model, and the next commands as text.
 
-    status: the status as it is to be shown, for example in colour.
-    quote: put in front of each of the last lines of a failed host.
+    Of a failed job it ends with the cause. is_followed: the reader has just seen what the hosts
+    printed. style: how status and cause are shown, for example in colour.
     """
-    return "\n".join(_lines(summary, status or summary["status"], quote))
+    return "\n".join(_lines(summary, is_followed, style))
 
 
-def _lines(summary: Mapping[str, Any], status: str, quote: str) -> Iterator[str]:
-    secondary = summary["secondary_status"]
+def _lines(summary: Mapping[str, Any], is_followed: bool, style: Style) -> Iterator[str]:
+    status, secondary = summary["status"], summary["secondary_status"]
     yield f"\nJob      {summary['name']}"
-    yield f"Status   {status}" + (f" ({secondary})" if secondary != summary["status"] else "")
-    if summary["failure_reason"]:
-        yield "Reason   " + summary["failure_reason"].strip().replace("\n", "\n         ")
-    yield from _failed_lines(summary["failed_host"], quote)
+    styled = style(status, fg=_COLOURS.get(status), bold=True)
+    yield f"Status   {styled}" + (f" ({secondary})" if secondary != status else "")
     for group in summary["groups"]:
         yield _row("Group", _group(group))
     yield from _cost_lines(summary)
+    if summary["failure"] is not None:
+        yield from _failure_lines(summary["name"], summary["failure"], is_followed, style)
+        return
     yield from _data_lines(summary["data"])
     for name, value in summary["metrics"].items():
         yield f"Metric   {name} = {value:.6g}"
@@ -35,10 +53,19 @@ def _lines(summary: Mapping[str, Any], status: str, quote: str) -> Iterator[str]
     yield from _next_lines(summary)
 
 
-def _failed_lines(failed: Mapping[str, Any] | None, quote: str) -> Iterator[str]:
-    if failed and failed["last_lines"]:
-        yield f"Last lines of {failed['group']}/{failed['host']}, which failed first:"
-        yield from (quote + line for line in failed["last_lines"])
+def _failure_lines(
+    name: str, failure: Mapping[str, Any], is_followed: bool, style: Style
+) -> Iterator[str]:
+    """Yield the cause, the lines that show it, and what to try."""
+    host = failure["host"]
+    place = f"{host} ({failure['group']}): " if host else ""
+    yield _row("Cause", place + style(failure["cause"], fg="red"))
+    if failure["traceback"] or not is_followed:
+        yield from (_row("", line) for line in failure["lines"])
+    of_host = f" --host {failure['log_host']}" if failure["log_host"] else ""
+    attempts = [failure["fix"]] if failure["fix"] else []
+    for number, text in enumerate([*attempts, f"launcher logs {name}{of_host}"]):
+        yield _row("" if number else "Try", text)
 
 
 def _row(word: str, text: str) -> str:
@@ -99,10 +126,8 @@ def _data_texts(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _next_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    name, failed = summary["name"], summary["failed_host"]
+    name = summary["name"]
     yield "\nNext"
-    if failed:
-        yield f"  launcher logs {name} --host {failed['host']}"
     yield f"  launcher logs {name}"
     if summary["exit_code"] is None:
         yield f"  launcher logs -f {name}"

@@ -23,11 +23,25 @@ _ASK_AWS = "or let AWS be asked for it: --resolve, in Python resolve=True"
 def new_job_name(spec: JobSpec) -> str:
     """Return a unique name for one run of a spec: its base, the time, ten random hex digits.
 
-    Among 200 jobs created in one second, the odds that two names collide are 1 in 55 million.
+    The base is that of the spec, else the names of the source's folder and of the script. Among 200
+    jobs created in one second, the odds that two names collide are 1 in 55 million.
     """
     module = (spec.task or "").partition(":")[0]
-    base = spec.base_job_name or Path(spec.entry_point).stem or module or "job"
-    return job_name(base, datetime.now(timezone.utc), secrets.token_hex(5))
+    script = Path(spec.entry_point).stem or module or "job"
+    return job_name(
+        spec.base_job_name or _with_folder(spec, script),
+        datetime.now(timezone.utc),
+        secrets.token_hex(5),
+    )
+
+
+def _with_folder(spec: JobSpec, script: str) -> str:
+    """Return a script's name behind that of its folder, where that is one of this machine."""
+    source = spec.source_dir
+    if not source or "://" in str(source):
+        return script
+    folder = Path(source).resolve().name
+    return script if folder in ("", script) else f"{folder}-{script}"
 
 
 def place(spec: JobSpec, session: PlatformSession, name: str) -> JobLocation:

@@ -1,0 +1,70 @@
+"""Variables of a job's environment, from the command line and from a file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from launcher.client.spec import JobSpec
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def environment_options(verb: Verb) -> Verb:
+    """Add --env and --env-file to a verb, which gets them as `variables`."""
+    one = click.option(
+        "--env",
+        "variables",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_read_variables,
+        help="Add a variable to the job's environment. Repeatable.",
+    )
+    file = click.option(
+        "--env-file",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        is_eager=True,  # read before --env, which overrides it
+        expose_value=False,
+        callback=_keep_file,
+        help="Add the variables of a file to it, one NAME=VALUE a line.",
+    )
+    return file(one(verb))
+
+
+def with_variables(spec: JobSpec, variables: dict[str, str]) -> JobSpec:
+    """Return the spec with more variables in its environment."""
+    return dataclasses.replace(spec, environment={**spec.environment, **variables})
+
+
+def _keep_file(context: click.Context, _parameter: click.Parameter, file: Path | None) -> None:
+    context.meta[__name__] = file
+
+
+def _read_variables(
+    context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str]:
+    file: Path | None = context.meta.get(__name__)
+    return dict(
+        [*(() if file is None else _of_file(file)), *(_pair(text, "--env") for text in given)]
+    )
+
+
+def _of_file(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield the variables of a file; "#" begins a comment, quotes around a value are dropped."""
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        text = line.strip().removeprefix("export ")
+        if text and not text.startswith("#"):
+            name, value = _pair(text, f"{file}:{number}")
+            is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+            yield name, value[1:-1] if is_quoted else value
+
+
+def _pair(text: str, where: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise click.BadParameter(f"{text!r} in {where} is no NAME=VALUE")
+    return name.strip(), value.strip() if where != "--env" else value

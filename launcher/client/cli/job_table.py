@@ -1,0 +1,84 @@
+"""The table of `launcher list`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from launcher.client.catalogue.cost import dollars_text
+from launcher.client.cli.printable import printable
+from launcher.client.jobs.durations import readable
+from launcher.client.jobs.failure_report import report_failure
+from launcher.client.jobs.group_hosts import group_of_hosts, host_groups
+from launcher.client.jobs.job import Job
+from launcher.client.jobs.summary import final_metrics
+from launcher.client.sessions.base import PlatformSession
+from launcher.errors import LauncherError
+
+if TYPE_CHECKING:
+    from launcher.shared.training_job_types import TrainingJobDescription, TrainingJobSummary
+
+_HEADER = ("NAME", "STATUS", "CREATED", "DURATION")
+_LONG_HEADER = (*_HEADER, "COST", "GROUPS", "LAST METRIC OR REASON")
+#: Characters of the last column.
+_NOTE_LENGTH = 60
+
+
+def table(jobs: Sequence[TrainingJobSummary], session: PlatformSession | None) -> list[str]:
+    """Return the lines of the table.
+
+    session: describes each job, for its groups, cost, metrics and reason; None leaves them out.
+    """
+    rows: list[tuple[str, ...]] = [_HEADER if session is None else _LONG_HEADER]
+    for job in jobs:
+        details = () if session is None else tuple(_details(job["TrainingJobName"], session))
+        rows.append((*_row(job), *details))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def plain(job: TrainingJobSummary) -> dict[str, Any]:
+    """Return a job as `-o json` prints it."""
+    return {
+        "name": job["TrainingJobName"],
+        "status": job["TrainingJobStatus"],
+        "creation_time": job["CreationTime"],
+        "end_time": job.get("TrainingEndTime"),
+    }
+
+
+def _row(job: TrainingJobSummary) -> tuple[str, ...]:
+    created = job["CreationTime"]
+    until = job.get("TrainingEndTime") or datetime.now(timezone.utc)
+    return (
+        job["TrainingJobName"],
+        job["TrainingJobStatus"],
+        f"{created.astimezone():%Y-%m-%d %H:%M:%S}",
+        readable((until - created).total_seconds()),
+    )
+
+
+def _details(name: str, session: PlatformSession) -> Iterator[str]:
+    job = Job(name, session)
+    try:
+        now, bill = job.description(), job.cost()
+    except LauncherError:  # one job that cannot be read must not hide the others
+        yield from ("?", "?", "")
+        return
+    yield dollars_text(bill.dollars) if bill and bill.dollars is not None else "-"
+    groups = (f"{len(group.hosts)} x {group.instance_type}" for group in host_groups(now))
+    yield printable(", ".join(groups), keep_styles=False) or "-"
+    metrics = [f"{name} {value:.4g}" for name, value in final_metrics(now).items()]
+    note = _cause(now) or (metrics[-1] if metrics else "")
+    line = printable(note, keep_styles=False)
+    yield line if len(line) <= _NOTE_LENGTH else line[: _NOTE_LENGTH - 1] + "…"
+
+
+def _cause(now: TrainingJobDescription) -> str | None:
+    """Return where a described job failed and why; None if it did not."""
+    reason = now.get("FailureReason")
+    return reason and report_failure(reason, (), group_of_hosts(now), ()).headline

@@ -1,0 +1,208 @@
+"""The view of a running job: what its programs print, and below it, on a terminal, its state."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import click
+
+from launcher.client.cli.printable import printable
+from launcher.client.cli.status_area import StatusArea
+from launcher.client.cli.verb_output import wants_colours
+from launcher.client.jobs.event_sentences import sentence
+from launcher.client.jobs.follow import StateChange
+from launcher.client.jobs.group_hosts import host_groups
+from launcher.client.jobs.job import Job
+from launcher.client.jobs.job_progress import JobProgress
+from launcher.client.jobs.log_line import LogLine
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from launcher.shared.training_job_types import TrainingJobDescription
+
+#: One colour per group, in group order.
+_GROUP_COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
+#: Seconds between two lines about a job's state where there is no terminal to show it on.
+_SENTENCE_SECONDS = 60.0
+#: Seconds that what is printed may wait, so that many lines are written at once.
+_FLUSH_SECONDS = 0.1
+#: Seconds until a rank's error is shown although the job goes on: some thread may keep it alive.
+_FAILURE_SECONDS = 10.0
+
+
+class LinePrinter:
+    """Prints log lines behind "group/host |", one colour per group.
+
+    verbose: with Launcher's own events; otherwise only some of them, in words. with_time: behind
+        the local time.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        write: Callable[[str], None],
+        *,
+        verbose: bool,
+        with_time: bool = False,
+    ) -> None:
+        groups = host_groups(job.description())
+        self._groups = [group.name for group in groups]
+        prefixes = [f"{group.name}/{host}" for group in groups for host in group.hosts]
+        self._width = max(map(len, prefixes), default=0)  # a serverless job has no known hosts
+        self._write = write
+        self._verbose = verbose
+        self._with_time = with_time
+
+    def __call__(self, line: LogLine) -> None:
+        """Print one line, unless it is an event that is not shown."""
+        event = line.event
+        if event is None:
+            self._print(line, printable(line.readable))
+        elif self._verbose:
+            # Dim Launcher's own lines so that the user's stand out.
+            self._print(line, click.style(printable(line.readable), dim=True))
+        elif (words := sentence(*event)) is not None:
+            self._print(line, printable(words, keep_styles=False))
+
+    def _print(self, line: LogLine, text: str) -> None:
+        prefix = self._prefix(line.group, line.host)
+        when = f"{datetime.fromtimestamp(line.time):%Y-%m-%d %H:%M:%S} " if self._with_time else ""
+        self._write(f"{when}{prefix} {text}")
+
+    def _prefix(self, group: str, host: str) -> str:
+        """Return "data_group/algo-1  |" in the group's colour, the name padded."""
+        is_known = group in self._groups
+        number = self._groups.index(group) % len(_GROUP_COLOURS) if is_known else None
+        colour = None if number is None else _GROUP_COLOURS[number]
+        return click.style(printable(f"{group}/{host}").ljust(self._width) + " |", fg=colour)
+
+
+class JobView:
+    """Shows a job on stderr while it is followed; a context manager.
+
+    What its programs print stays. On a terminal the state of the job follows it, and is drawn anew
+    in place; elsewhere a line now and then has it.
+    """
+
+    def __init__(self, job: Job, *, verbose: bool, stream_is_terminal: bool | None = None) -> None:
+        description = job.description()
+        self.progress = JobProgress(host_groups(description))
+        bill = job.cost()
+        self._area = StatusArea(
+            progress=self.progress,
+            dollars=None if bill is None else bill.estimate.dollars,
+        )
+        self._verbose = verbose
+        self._print_line = LinePrinter(job, self._write, verbose=verbose)
+        self._live = _live() if _is_terminal(stream_is_terminal) else None
+        self._waiting: list[str] = []
+        self._flushed = self._spoke = time.monotonic()
+        self._failed_at: float | None = None
+
+    def __enter__(self) -> JobView:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write what waits, and remove the state of the job from the terminal.
+
+        Lines that follow are printed as on any stream.
+        """
+        self._flush()
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+    def show_line(self, line: LogLine) -> None:
+        """Take a line of a host."""
+        if (event := line.event) is not None:
+            self.progress.add(line, *event)
+        elif line.belongs_to_event and not self._verbose:
+            return  # a traceback, which the summary has
+        self._print_line(line)
+
+    def show_state(self, state: StateChange) -> None:
+        """Take a change of the job's state."""
+        if self._live is None or self._verbose:
+            self._write(str(state))
+
+    def show_notice(self, notice: str) -> None:
+        """Take a notice that the job is idle or that the platform does not respond."""
+        self._write(printable(f"({notice})"))
+
+    def show_description(self, now: TrainingJobDescription) -> None:
+        """Take the job's description, after each poll, and show its state."""
+        self._tell_of_failure()
+        self._flush()
+        live = self._live
+        if live is not None:
+            from rich.text import Text
+
+            lines = self._area.lines(now, live.console.width)
+            live.update(Text("\n".join(lines), no_wrap=True), refresh=True)
+        elif time.monotonic() - self._spoke > _SENTENCE_SECONDS:
+            self._write(f"({self._area.sentence(now)})")
+
+    def _tell_of_failure(self) -> None:
+        """Show what a rank has raised if the job does not end."""
+        if not self.progress.failures:
+            return
+        self._failed_at = self._failed_at or time.monotonic()
+        if time.monotonic() - self._failed_at > _FAILURE_SECONDS:
+            host, text = self.progress.failures.pop(0)
+            self._write(printable(f"warning: {host}, {text}; its process has not ended yet"))
+
+    def _write(self, text: str) -> None:
+        self._spoke = time.monotonic()
+        if self._live is None:
+            click.echo(text, err=True)
+            return
+        self._waiting.append(text)
+        if time.monotonic() - self._flushed > _FLUSH_SECONDS:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write the waiting lines above the state, which rich draws again below them."""
+        self._flushed = time.monotonic()
+        live, lines = self._live, self._waiting
+        if live is not None and lines:
+            self._waiting = []
+            text = "\n".join(lines)
+            live.console.out(text if wants_colours() else click.unstyle(text), highlight=False)
+
+
+def _is_terminal(given: bool | None) -> bool:
+    """Return whether stderr is a terminal on which the cursor can move."""
+    is_terminal = sys.stderr.isatty() if given is None else given
+    return is_terminal and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _live() -> Live:
+    from rich.console import Console  # rich is slow to import
+    from rich.live import Live
+
+    console = Console(stderr=True, highlight=False, force_terminal=True)
+    return Live(
+        console=console,
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        vertical_overflow="crop",
+    )

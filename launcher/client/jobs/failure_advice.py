@@ -1,0 +1,84 @@
+"""Advice after a failure, by its cause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+#: The first pattern that is found in a cause decides. {1} is its first group, {channels} the
+#: channels of the job, as a text.
+_ADVICE = (
+    (r"No module named '([\w.]+)'", "add {1} to requirements.txt, or use an image that has it"),
+    (
+        r"FileNotFoundError.*/opt/ml/input/data/([\w-]+)",
+        "read channels from the folders that SM_CHANNEL_<NAME> names; the job has {channels}",
+    ),
+    (
+        r"KeyError: 'SM_CHANNEL_(\w+)'",
+        "add the channel to the inputs of the job, which has {channels}",
+    ),
+    (
+        r"FileNotFoundError",
+        "the job has the files of source_dir, without what .gitignore and .launcherignore match; "
+        "data comes through channels (SM_CHANNEL_<NAME>)",
+    ),
+    (
+        r"Read-only file system|PermissionError.*/opt/ml/input",
+        "channels are read-only: write to SM_MODEL_DIR, SM_OUTPUT_DATA_DIR or a temporary folder",
+    ),
+    (
+        r"unrecognized arguments|the following arguments are required|invalid choice",
+        "hyperparameters become the script's arguments: compare them with its argparse options",
+    ),
+    (r"No space left on device", "raise volume_size, or write less to the disk"),
+    (
+        r"CUDA out of memory|OutOfMemoryError",
+        "use a smaller batch, or an instance type with more GPU memory",
+    ),
+    (
+        r"killed by SIGKILL|MemoryError|Cannot allocate memory",
+        "memory has most likely run out: use a smaller batch, fewer workers (workers_per_host), or "
+        "an instance type with more memory",
+    ),
+    (
+        r"killed by (SIGSEGV|SIGBUS|SIGABRT|SIGILL|SIGFPE)",
+        "a native library has crashed: set PYTHONFAULTHANDLER: 1 in the job's environment to see "
+        "the Python line that called it",
+    ),
+    (r"killed by SIGTERM", "find out what has sent SIGTERM to the process: Launcher has not"),
+    (
+        r"No CUDA GPUs are available|not compiled with CUDA|CUDA driver version",
+        "use an instance type with a GPU and an image of the same CUDA version",
+    ),
+    (
+        r"(?:SyntaxError|IndentationError|TabError)",
+        "correct the line; `launcher check` finds it too",
+    ),
+    (r"cannot import name", "compare the version of the package in the image with yours"),
+    (
+        r"[Cc]an't pickle|cannot pickle",
+        "move the function or class to the top of a module, so that a process can import it",
+    ),
+    (r"pip could not install", "try the same `pip install -r` in the job's image"),
+    (r"no progress for", "see where each rank waits: its stacks are in the logs (-v)"),
+    (r"Address already in use", "let the system choose a port, or use one that is not taken"),
+    (
+        r"NoneType|returned? None|is None|\[.*\bNone\b",
+        "let __getitem__ return a value for each index: a branch of it may lack its return",
+    ),
+    (
+        r"Connection (?:refused|reset|closed)|NCCL|timed out",
+        "see the other hosts' logs: one of them may have ended first",
+    ),
+)
+
+
+def advice(cause: str, channels: Collection[str]) -> str | None:
+    """Return what to try after a failure; None where its cause is the user's own matter."""
+    names = ", ".join(f"SM_CHANNEL_{name.upper()}" for name in sorted(channels)) or "none"
+    for pattern, text in _ADVICE:
+        if match := re.search(pattern, cause):
+            return text.replace("{1}", match[1] if match.groups() else "").replace(
+                "{channels}", names
+            )
+    return None

@@ -1,0 +1,183 @@
+"""The one cause of a failed job: where it happened, what, the user's lines, and what to try."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from launcher.client.jobs.failure_advice import advice
+from launcher.client.jobs.log_line import LogLine
+from launcher.client.jobs.traceback_text import START, short_traceback
+
+#: Lines of a traceback, and lines that were printed last, to show.
+TRACEBACK_LINES = 14
+LAST_LINES = 10
+#: Lines of a host to keep.
+_KEPT_LINES = 20
+#: A failure as hosts write it; SageMaker puts words in front.
+_REASON = re.compile(
+    r"host (?P<host>algo-[1-9]\d*) \((?P<group>[^)]*)\)(?:, rank (?P<rank>\d+))?: (?P<cause>[^\n]*)"
+)
+_HOST = re.compile(r"\b(algo-[1-9]\d*)\b")
+_DATA_HOST = re.compile(r" \(on data host (algo-\d+)\)$")
+_OWN_ERROR = re.compile(r"^launcher\.errors\.\w+: ")
+_SAMPLE = re.compile(
+    r"^(?P<who>\S+|__getitems__ of \S+) raised (?P<type>\w+) for (?P<what>.*?): (?P<text>.*)$"
+)
+_EXIT = re.compile(r"^the script called sys\.exit\(([1-9]\d*)\)$")
+_EXIT_WORDS = re.compile(r"^the script called sys\.exit\((?P<quote>['\"])(?P<text>.*)(?P=quote)\)$")
+#: The last words of argparse.
+_USAGE_ERROR = re.compile(r"^[\w. /-]+: error: (?P<text>.+)$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureReport:
+    """A failure for a person.
+
+    host, group, log_host, rank, doing, fix: None if not known. log_host: the host whose failure
+    ended the job; its log has the traceback of a data host. doing: what failed there, such as
+    "sample 7 of pipeline:train_set". traceback: its lines that matter. printed: the last lines of
+    log_host. fix: what to try.
+    """
+
+    host: str | None
+    log_host: str | None
+    group: str | None
+    rank: int | None
+    cause: str
+    doing: str | None
+    traceback: tuple[str, ...]
+    printed: tuple[str, ...]
+    fix: str | None
+
+    @property
+    def headline(self) -> str:
+        """The place and the cause in one line."""
+        return f"{self.host} ({self.group}): {self.cause}" if self.host else self.cause
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines below the headline: of the traceback, else those that were printed last."""
+        doing = (f"while preparing {self.doing}",) if self.doing else ()
+        return doing + (self.traceback or self.printed[-LAST_LINES:])
+
+    @property
+    def text(self) -> str:
+        """The failure in at most 20 lines."""
+        fix = [f"try: {self.fix}"] if self.fix else []
+        return "\n".join([self.headline, *(f"  {line}" for line in self.lines), *fix])
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the fields, without the lines of the host, as `-o json` prints them."""
+        return {key: value for key, value in asdict(self).items() if key != "printed"}
+
+
+@dataclass
+class _Evidence:
+    """Last lines of hosts, texts of their ranks' failures, and the first host that reported one."""
+
+    printed: dict[str, deque[str]] = field(default_factory=dict)
+    texts: dict[tuple[str, int | None], list[str]] = field(default_factory=dict)
+    reported: tuple[str, Mapping[str, Any]] | None = None
+    _current: list[str] | None = None
+
+    @classmethod
+    def of(cls, lines: Iterable[LogLine]) -> _Evidence:
+        found = cls()
+        for line in lines:
+            found._add(line)
+        return found
+
+    def text(self, host: str | None, rank: int | None) -> list[str] | None:
+        """Return the traceback of a rank, or of any of its host where the rank is unknown."""
+        if host is None:
+            return None
+        of_host = {of: text for (name, of), text in self.texts.items() if name == host}
+        return of_host.get(rank) or (next(iter(of_host.values()), None) if rank is None else None)
+
+    def _add(self, line: LogLine) -> None:
+        event = line.event
+        if event is not None:
+            name, fields = event
+            self._current = None
+            if name == "rank_failed":
+                self._current = self.texts[line.host, fields.get("rank")] = []
+            elif name == "host_failed" and self.reported is None:
+                self.reported = (line.host, fields)
+            return
+        self.printed.setdefault(line.host, deque(maxlen=_KEPT_LINES)).append(line.readable)
+        if line.belongs_to_event and self._current is not None:
+            self._current.append(line.readable)
+
+
+def host_of_reason(reason: str, hosts: Iterable[str]) -> str | None:
+    """Return the host that a FailureReason names first, or the only host there is, else None."""
+    known = list(hosts)
+    named = [host for host in _HOST.findall(reason) if host in known]
+    return named[0] if named else known[0] if len(known) == 1 else None
+
+
+def report_failure(
+    reason: str, lines: Iterable[LogLine], groups: Mapping[str, str], channels: Collection[str]
+) -> FailureReport:
+    """Return the failure that a FailureReason names, with the lines of the log that show it.
+
+    lines: of the host that it names, or of all. groups: the group of each host.
+    """
+    evidence = _Evidence.of(lines)
+    host, rank, cause = _origin(reason, evidence, groups)
+    printed = tuple(evidence.printed.get(host or "", ()))
+    text = evidence.text(host, rank) or (printed if START in printed else reason.splitlines())
+    cause = _own_words(_OWN_ERROR.sub("", cause), printed)
+    cause, data_host, doing = _of_sample(cause)
+    place = data_host or host
+    return FailureReport(
+        host=place,
+        log_host=host,
+        group=groups.get(place, "?") if place else None,
+        rank=None if data_host else rank,
+        cause=cause,
+        doing=doing,
+        traceback=short_traceback(text, TRACEBACK_LINES),
+        printed=printed,
+        fix=advice(cause, channels),
+    )
+
+
+def _origin(
+    reason: str, evidence: _Evidence, groups: Mapping[str, str]
+) -> tuple[str | None, int | None, str]:
+    """Return the host, its rank and the cause: from the reason, else from the first event."""
+    match = _REASON.search(reason)
+    if match is not None:
+        return match["host"], int(match["rank"]) if match["rank"] else None, match["cause"]
+    if evidence.reported is not None:
+        reporter, fields = evidence.reported
+        return reporter, fields.get("of_rank"), str(fields.get("cause", "it failed"))
+    host = host_of_reason(reason, groups)
+    return host, None, next(iter(reason.strip().splitlines()), "no reason was given")
+
+
+def _own_words(cause: str, printed: Iterable[str]) -> str:
+    """Return the script's own words, or argparse's, for a script that has ended itself."""
+    if words := _EXIT_WORDS.match(cause):
+        return words["text"]
+    match = _EXIT.match(cause)
+    if match is None:
+        return cause
+    errors = [found["text"] for line in printed if (found := _USAGE_ERROR.match(line))]
+    return f"{errors[-1]} (exit code {match[1]})" if errors else f"exit code {match[1]}"
+
+
+def _of_sample(cause: str) -> tuple[str, str | None, str | None]:
+    """Return the cause in the user's words, the data host, and what it was preparing."""
+    match = _DATA_HOST.search(cause)
+    host = match[1] if match else None
+    cause = _DATA_HOST.sub("", cause)
+    sample = _SAMPLE.match(cause)
+    if sample is None:
+        return cause, host, None
+    return f"{sample['type']}: {sample['text']}", host, f"{sample['what']} of {sample['who']}"

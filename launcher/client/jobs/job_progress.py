@@ -1,0 +1,112 @@
+"""The progress of a running job, from the events of its hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.client.jobs.group_hosts import HostGroup
+from launcher.client.jobs.log_line import LogLine
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingProgress:
+    """A rank's latest report: its epoch, the steps that it has done, and their speed.
+
+    steps: to do in all, in the epoch or, for a task, in the training; None if unknown, as are the
+    other fields that may be None.
+    wait_share: share of the time that was spent waiting for data.
+    """
+
+    epoch: int
+    step: int
+    steps: int | None = None
+    steps_per_second: float | None = None
+    wait_share: float | None = None
+
+    @property
+    def remaining_seconds(self) -> float | None:
+        """Seconds until all steps are done."""
+        if self.steps is None or not self.steps_per_second:
+            return None
+        return max(0, self.steps - self.step) / self.steps_per_second
+
+
+@dataclass
+class JobProgress:
+    """The latest reports of the hosts of a job.
+
+    cpu: share of its CPUs that each host uses. open_lines: the line that a program of a host has
+    not ended, such as a progress bar, by host and program. failures: what each rank raised, in
+    order, as (host, text).
+    """
+
+    groups: Sequence[HostGroup]
+    cpu: dict[str, float] = field(default_factory=dict)
+    open_lines: dict[tuple[str, str], LogLine] = field(default_factory=dict)
+    training: TrainingProgress | None = None
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    _last_step: tuple[int, int, float] | None = None
+
+    def add(self, line: LogLine, name: str, fields: Mapping[str, Any]) -> None:
+        """Take an event line; ignore one that lacks fields, as another version may write it."""
+        reader = getattr(self, f"_read_{name}", None)
+        if reader is not None:
+            try:
+                reader(line, fields)
+            except (KeyError, TypeError, ValueError, ZeroDivisionError):
+                return
+
+    def cpu_of(self, group: HostGroup) -> float | None:
+        """Return the mean use of the CPUs of a group; None before its hosts have reported."""
+        known = [self.cpu[host] for host in group.hosts if host in self.cpu]
+        return sum(known) / len(known) if known else None
+
+    def _read_host_usage(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+        self.cpu[line.host] = float(fields["cpu"])
+
+    def _read_progress(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+        key = (line.host, str(fields["source"]))
+        self.open_lines.pop(key, None)
+        if fields["text"]:
+            shown = str(fields["text"])
+            self.open_lines[key] = LogLine(
+                group=line.group, host=line.host, text=shown, time=line.time
+            )
+
+    def _read_host_ended(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+        for key in [key for key in self.open_lines if key[0] == line.host]:
+            del self.open_lines[key]
+
+    def _read_rank_failed(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+        self.failures.append((line.host, f"rank {fields['rank']}: {fields['cause']}"))
+
+    def _read_data_progress(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+        if self._last_step is not None:  # the trainer reports its own steps
+            return
+        step, total = int(fields["step"]), float(fields["total_seconds"])
+        self.training = TrainingProgress(
+            epoch=int(fields["epoch"]),
+            step=step,
+            steps=None if fields["steps"] is None else int(fields["steps"]),
+            steps_per_second=step / total,
+            wait_share=float(fields["wait_seconds"]) / total,
+        )
+
+    def _read_train_step(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+        epoch, step, steps = (int(fields[name]) for name in ("epoch", "step", "steps"))
+        rank = int(fields["rank"])
+        before = self._last_step or (rank, step, line.time)
+        if rank != before[0]:  # ranks go in step, so one of them is enough
+            return
+        self._last_step = (rank, step, line.time)
+        waited, took = float(fields["data_wait"]), line.time - before[2]
+        speed = (step - before[1]) / took if took > 0 else None
+        self.training = TrainingProgress(
+            epoch=epoch,
+            step=step,
+            steps=steps,
+            steps_per_second=speed,
+            wait_share=min(1.0, waited * speed) if speed else None,
+        )

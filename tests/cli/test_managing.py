@@ -1,0 +1,105 @@
+"""Managing jobs: a table of them, their logs in part, waiting for several, stopping all of them."""
+
+import json
+import re
+
+import pytest
+
+SCRIPT = """\
+import os, sys, time
+for n in range(5):
+    print("line", n, os.environ.get("COLOUR"))
+print("loss=0.25")
+"""
+METRICS = 'metric_definitions: [{Name: loss, Regex: "loss=(.*)"}]\n'
+FOR_EVER = "import time\nprint('waits', flush=True)\ntime.sleep(600)\n"
+
+
+@pytest.fixture
+def ran(terminal):
+    """A job that has ended, whose variable comes from the command line."""
+    job = terminal.write(SCRIPT, terminal.one_host + METRICS)
+    file = terminal.folder / "variables"
+    file.write_text("# mine\nexport COLOUR='green'\nOTHER=1\n")
+    options = ("--local", "--name", "job-1", "--env-file", file, "--env", "OTHER=2")
+    result = terminal("run", job.parent, *options)
+    assert result.exit_code == 0, result.stderr
+    return terminal
+
+
+def lines(terminal, *options):
+    """What is printed behind group and host."""
+    printed = terminal("logs", "job-1", *options).stdout.splitlines()
+    return [line.partition(" | ")[2] for line in printed]
+
+
+def test_a_part_of_the_logs(ran):
+    whole = [f"line {n} green" for n in range(5)] + ["loss=0.25"]
+    assert lines(ran) == whole
+    assert lines(ran, "--tail", "2") == whole[-2:]
+    assert lines(ran, "--grep", "line [13]") == [whole[1], whole[3]]
+    assert lines(ran, "--grep", "line", "--tail", "1", "--since", "1h") == [whole[4]]
+    assert lines(ran, "--tail", "0") == []
+    assert lines(ran, "-f", "--tail", "1") == ["loss=0.25"]
+    (stamped,) = ran("logs", "job-1", "--tail", "1", "--timestamps").stdout.splitlines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d homogeneousCluster/algo-1 \| .*", stamped)
+    refused = ran("logs", "job-1", "--grep", "(")
+    assert refused.exit_code == 2
+    assert "'(' is no regular expression" in refused.stderr
+
+
+def test_the_table_of_jobs(ran):
+    ran("run", ran.write("raise ValueError('no such luck')"), "--local", "--name", "job-2")
+    header, second, first = ran("list").stdout.splitlines()
+    assert header.split() == [
+        "NAME",
+        "STATUS",
+        "CREATED",
+        "DURATION",
+        "COST",
+        "GROUPS",
+        "LAST",
+        "METRIC",
+        "OR",
+        "REASON",
+    ]
+    assert first.startswith("job-1  Completed  ")
+    assert first.endswith("  -     1 x local  loss 0.25")
+    assert "algo-1 (homogeneousCluster): ValueError: no such luck" in second
+    assert ran("wait", "job-1").exit_code == 0
+    waited = ran("wait", "job-1", "job-2", "-o", "json")
+    assert waited.exit_code == 1
+    assert json.loads(waited.stdout)["jobs"] == [
+        {"name": "job-1", "status": "Completed"},
+        {"name": "job-2", "status": "Failed"},
+    ]
+    assert ran("logs", "-f", "job-2").exit_code == 1
+    assert ran("logs", "job-2").exit_code == 0
+
+
+def test_all_jobs_are_stopped(terminal):
+    assert "No job runs" in terminal("stop", "--all").stderr
+    assert terminal("stop").exit_code == 2
+    assert terminal("stop", "job-1", "--all").exit_code == 2
+    for name in ("job-1", "job-2"):
+        job = terminal.write(FOR_EVER)
+        assert terminal("run", job, "--local", "--detach", "--name", name).exit_code == 0
+    stopped = json.loads(terminal("stop", "--all", "-o", "json").stdout)["jobs"]
+    assert {each["name"] for each in stopped} == {"job-1", "job-2"}
+    assert terminal("wait", "job-1", "job-2").exit_code == 3
+
+
+def test_a_job_file_is_found_and_a_job_named_after_its_folder(terminal, monkeypatch):
+    terminal.write()
+    monkeypatch.chdir(terminal.folder)
+    result = terminal("run", "--local", "--detach")
+    assert re.fullmatch(r"project-train-\d{8}-\d{6}-\w+\n", result.stdout), result.stderr
+    terminal("wait", result.stdout.strip())
+
+
+@pytest.mark.parametrize("given", ["COLOUR", "=green", ""])
+def test_a_variable_needs_a_name_and_a_value(terminal, given):
+    result = terminal("run", terminal.write(), "--local", "--env", given)
+    assert result.exit_code == 2
+    assert f"{given!r} in --env is no NAME=VALUE" in result.stderr
+    assert not terminal.home.exists()

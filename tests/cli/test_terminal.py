@@ -1,0 +1,82 @@
+"""What a person sees on a terminal while a job runs: a real pseudo-terminal, at two widths."""
+
+import sys
+
+import pytest
+from captured_screen import EmulatedScreen, capture
+
+LAUNCHER = [sys.executable, "-m", "launcher"]
+#: A bar that stays open while lines are printed, and text that would control the terminal.
+TRAIN = """\
+import sys, time
+for step in range(12):
+    sys.stderr.write(f"\\r {step + 1}/12 [" + "#" * step)
+    sys.stderr.flush()
+    time.sleep(0.2)
+    if step % 4 == 3:
+        print("step", step)
+sys.stderr.write("\\r 12/12 [" + "#" * 12 + "\\n")
+print("\\x1b]0;title\\x07\\x1b[2J\\x1b[Hafter", "x" * 100)
+"""
+
+
+@pytest.fixture
+def environment(terminal):
+    return {**terminal.environment, "TERM": "xterm-256color"}
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_users_lines_stay_and_the_state_is_drawn_below_them(terminal, environment, columns):
+    job = terminal.write(TRAIN)
+    shown = capture(
+        [*LAUNCHER, "run", str(job), "--local", "--name", "job-1"],
+        columns=columns,
+        environment=environment,
+    )
+    assert shown.code == 0, shown.lines
+    assert shown.screen.unknown == []
+    prefix = "homogeneousCluster/algo-1 | "
+    users = [line for line in shown.lines if line.startswith(prefix)]
+    assert users[:-1] == [f"{prefix}{text}" for text in ("step 3", "step 7", "step 11")] + [
+        f"{prefix} 12/12 [{'#' * 12}"
+    ]
+    assert users[-1].startswith(f"{prefix}after xxx")
+    live = [state for state in shown.states if any("Training" in line for line in state)]
+    assert any(state[-1].startswith(f"{prefix}") and "/12 [#" in state[-1] for state in live)
+    assert not any("Training" in line or "1 host" in line for line in shown.lines)
+    theirs = [line for line in shown.lines if line.startswith("launcher: ")]
+    assert theirs == []
+    own = shown.lines.index("Job      job-1")
+    assert len(users) + len(shown.lines) - own >= len(shown.lines) / 2
+
+
+def test_ctrl_c_leaves_a_clean_screen(terminal, environment):
+    job = terminal.write("import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
+    shown = capture(
+        [*LAUNCHER, "run", str(job), "--local", "--name", "job-1"],
+        columns=80,
+        environment=environment,
+        interrupt_at=lambda text: "begun" in text and "Training" in text,
+    )
+    terminal("stop", "job-1")
+    terminal("logs", "-f", "job-1")
+    assert shown.code == 0
+    assert "Detached; job job-1 continues." in shown.lines
+    assert not any(line.startswith("Training") for line in shown.lines)
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines(terminal, environment):
+    shown = capture(
+        [*LAUNCHER, "run", str(terminal.write()), "--local"],
+        columns=80,
+        environment={**environment, "TERM": "dumb"},
+    )
+    assert any(line.startswith("[Training] after ") for line in shown.lines)
+    assert "homogeneousCluster/algo-1 | hello" in shown.lines
+
+
+def test_the_screen_that_these_tests_read_is_one():
+    screen = EmulatedScreen(columns=10)
+    screen.feed("one\r\ntwo\r\n\x1b[1A\x1b[2Kthree\r\n0123456789ab\r\n\x1b[31mé音\x1b[0m\x1b[5n")
+    assert screen.lines() == ["one", "three", "0123456789", "ab", "é音"]
+    assert screen.unknown == ["5n"]

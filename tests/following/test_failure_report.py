@@ -1,0 +1,253 @@
+"""What a person is shown of a failure: one cause, its place, the lines that matter, what to try.
+
+Each case is what the hosts of a job have left: the FailureReason, what they printed, and what their
+ranks reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from launcher.client.jobs.failure_report import host_of_reason, report_failure
+from launcher.client.jobs.log_line import LogLine
+from launcher.shared import format_event, format_text
+
+GROUPS = {"algo-1": "data_group", "algo-2": "train_group", "algo-3": "train_group"}
+CODE, LIBRARY = "/opt/ml/code", "/opt/ml/lib/launcher"
+TORCH = "/usr/lib/python3/site-packages/torch"
+
+
+def frame(file: str, line: int, function: str, source: str) -> str:
+    return f'  File "{file}", line {line}, in {function}\n    {source}\n    {"^" * 9}'
+
+
+def trace(*frames: str, error: str) -> str:
+    return "\n".join(["Traceback (most recent call last):", *frames, error])
+
+
+MAIN = frame(f"{CODE}/train.py", 9, "<module>", "main()")
+SHOWN = ('  File "train.py", line 9, in <module>', "    main()")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """A failure of one host. printed: its lines before; text: of the rank's traceback."""
+
+    cause: str
+    shown: str
+    host: str = "algo-2"
+    rank: int | None = 0
+    printed: tuple[str, ...] = ()
+    text: str | None = None
+    place: str = "algo-2 (train_group)"
+    lines: tuple[str, ...] | None = None
+    doing: str | None = None
+    fix: str | None = None
+    channels: tuple[str, ...] = ("digits",)
+
+    @property
+    def reason(self) -> str:
+        rank = "" if self.rank is None else f", rank {self.rank}"
+        return f"host {self.host} ({GROUPS[self.host]}){rank}: {self.cause}\n{self.text or ''}"
+
+    @property
+    def log(self) -> list[LogLine]:
+        texts = list(self.printed)
+        if self.text is not None:
+            texts.append(format_event("rank_failed", host=self.host, rank=self.rank, cause="x"))
+            texts += format_text(self.text).splitlines()
+        texts.append(format_event("host_failed", host=self.host, cause=self.cause))
+        texts.append(format_event("data_metrics", of="hosts", figures={}))
+        group = GROUPS[self.host]
+        return [LogLine(group=group, host=self.host, text=text, time=0.0) for text in texts]
+
+
+SAMPLE = trace(
+    frame(f"{LIBRARY}/data/order/samples.py", 251, "_load", "return _seeded(...)"),
+    frame(f"{CODE}/pipeline.py", 6, "__getitem__", "open(self.path)"),
+    error="FileNotFoundError: no such file: '/opt/ml/input/data/digits/x.png'",
+)
+DEEP = trace(
+    MAIN,
+    *(frame(f"{TORCH}/nn/{n}.py", n, "forward", "call()") for n in range(30)),
+    frame(f"{CODE}/model.py", 3, "forward", "return x @ y"),
+    frame(f"{TORCH}/mm.py", 1, "mm", "raise"),
+    error="RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)",
+)
+
+
+def raised(error: str, *frames: str, **fields: object) -> Planted:
+    """An error that rank 0 raised."""
+    text = trace(MAIN, *frames, error=error)
+    return Planted(cause=error, shown=error, text=text, **{"lines": SHOWN, **fields})
+
+
+def ended(how: str, **fields: object) -> Planted:
+    """An end without a traceback."""
+    return Planted(cause=how, shown=how, **fields)
+
+
+CASES = {
+    "a file of a sample": Planted(
+        cause="launcher.errors.SampleError: pipeline:train_set raised FileNotFoundError for "
+        "sample 7: no such file: '/opt/ml/input/data/digits/x.png' (on data host algo-1)",
+        text=SAMPLE,
+        place="algo-1 (data_group)",
+        shown="FileNotFoundError: no such file: '/opt/ml/input/data/digits/x.png'",
+        doing="sample 7 of pipeline:train_set",
+        lines=('  File "pipeline.py", line 6, in __getitem__', "    open(self.path)"),
+        fix="the job has SM_CHANNEL_DIGITS",
+    ),
+    "a sample that is None": Planted(
+        cause="launcher.errors.DataError: pipeline:train_set: the samples of a batch are not "
+        "alike: [6.0, None] (on data host algo-1)",
+        place="algo-1 (data_group)",
+        shown="pipeline:train_set: the samples of a batch are not alike: [6.0, None]",
+        fix="let __getitem__ return a value",
+    ),
+    "a batch of samples": Planted(
+        cause="launcher.errors.SampleError: __getitems__ of pipeline:train_set raised KeyError for "
+        "the batch of step 3: 'label' (on data host algo-1)",
+        place="algo-1 (data_group)",
+        shown="KeyError: 'label'",
+        doing="the batch of step 3 of __getitems__ of pipeline:train_set",
+    ),
+    "a missing package": raised(
+        "ModuleNotFoundError: No module named 'timm'", fix="add timm to requirements.txt"
+    ),
+    "a missing channel": raised("KeyError: 'SM_CHANNEL_VALID'", fix="which has SM_CHANNEL_DIGITS"),
+    "a file of the source": raised(
+        "FileNotFoundError: [Errno 2] No such file or directory: 'labels.json'",
+        fix="without what .gitignore",
+    ),
+    "a channel that is written to": raised(
+        "OSError: [Errno 30] Read-only file system: '/opt/ml/input/data/digits/new'",
+        fix="write to SM_MODEL_DIR",
+    ),
+    "unknown arguments": ended(
+        "the script called sys.exit(2)",
+        printed=("usage: train.py [-h]", "train.py: error: unrecognized arguments: --lr 0.1"),
+    ),
+    "an exit code": ended("the script called sys.exit(3)", printed=("no data",)),
+    "words on exit": ended("the script called sys.exit('no data')", lines=()),
+    "out of memory": ended("killed by SIGKILL (the kernel does this when memory runs out)"),
+    "a crash": ended("killed by SIGSEGV", fix="PYTHONFAULTHANDLER"),
+    "out of memory of a GPU": raised(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+        fix="a smaller batch",
+    ),
+    "no GPU": raised("RuntimeError: No CUDA GPUs are available", fix="an instance type with a GPU"),
+    "a mistake of syntax": raised("SyntaxError: invalid syntax (model.py, line 3)", fix="check`"),
+    "shapes that do not fit": Planted(
+        cause="RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)",
+        shown="RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)",
+        text=DEEP,
+    ),
+    "a full disk": raised("OSError: [Errno 28] No space left on device", fix="raise volume_size"),
+    "packages": ended(
+        "pip could not install requirements.txt: exit code 1", rank=None, fix="pip install -r"
+    ),
+    "a hang": ended("no progress for 600 s: rank 1 waits in all_reduce", fix="stacks"),
+    "a program of a group": Planted(
+        host="algo-1",
+        rank=None,
+        cause="the command ended before training did: exit code 7",
+        shown="the command ended before training did: exit code 7",
+        place="algo-1 (data_group)",
+        printed=("bound port 5000", "bye"),
+        lines=("bound port 5000", "bye"),
+    ),
+    "another host's loss": raised(
+        "torch.distributed.DistBackendError: NCCL error: remote process exited",
+        fix="the other hosts' logs",
+    ),
+    "workers that die": Planted(
+        host="algo-1",
+        rank=None,
+        cause="data workers died 5 times within 30 s, last: killed by SIGKILL",
+        shown="data workers died 5 times within 30 s, last: killed by SIGKILL",
+        place="algo-1 (data_group)",
+        fix="workers_per_host",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_a_failure_is_shown_once_with_its_place_and_what_to_try(case: Planted) -> None:
+    report = report_failure(case.reason, case.log, GROUPS, case.channels)
+    usage = {
+        "the script called sys.exit(2)": "unrecognized arguments: --lr 0.1 (exit code 2)",
+        "the script called sys.exit(3)": "exit code 3",
+        "the script called sys.exit('no data')": "no data",
+    }
+    shown = usage.get(case.shown, case.shown)
+    assert report.headline == f"{case.place}: {shown}"
+    assert report.doing == case.doing
+    if case.lines is not None:
+        assert report.lines[1 if case.doing else 0 :] == case.lines
+    assert len(report.lines) <= 15
+    text = "\n".join(report.lines)
+    assert shown not in text
+    assert "launcher" not in text
+    assert "^^^" not in text
+    if case.fix is not None:
+        assert report.fix is not None
+        assert case.fix in report.fix
+
+
+def test_of_a_deep_traceback_the_users_frames_are_kept() -> None:
+    case = CASES["shapes that do not fit"]
+    lines = report_failure(case.reason, case.log, GROUPS, ()).traceback
+    assert len(lines) == 14
+    assert lines[:2] == SHOWN
+    assert '  File "model.py", line 3, in forward' in lines
+    assert lines[-2] == f'  File "{TORCH}/mm.py", line 1, in mm'
+
+
+def test_the_last_traceback_of_several_is_the_cause() -> None:
+    first = trace(MAIN, error="KeyError: 1")
+    second = trace(frame(f"{CODE}/b.py", 1, "f", "raise"), error="ValueError: two")
+    text = f"{first}\n\nDuring handling of the above exception, ...:\n\n{second}"
+    case = Planted(cause="ValueError: two", shown="ValueError: two", text=text)
+    report = report_failure(case.reason, case.log, GROUPS, ())
+    assert report.lines == ('  File "b.py", line 1, in f', "    raise")
+
+
+def test_a_reason_of_the_platform_alone_takes_the_cause_from_the_first_host_that_failed() -> None:
+    first = CASES["a crash"].log
+    later = format_event("host_failed", host="algo-3", cause="peer lost", of_rank=1)
+    log = [*first, LogLine(group="train_group", host="algo-3", text=later, time=1.0)]
+    report = report_failure("AlgorithmError: , exit code: 1", log, GROUPS, ())
+    assert report.headline == "algo-2 (train_group): killed by SIGSEGV"
+
+
+def test_where_nobody_has_said_that_it_failed_nobody_is_accused() -> None:
+    log = [LogLine(group="train_group", host="algo-2", text="two", time=0.0)]
+    report = report_failure("AlgorithmError: , exit code: 1", log, GROUPS, ())
+    assert report.headline == "AlgorithmError: , exit code: 1"
+    assert report.lines == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "host"),
+    [
+        ("AlgorithmError: host algo-12 (train_group), rank 1: killed by SIGKILL", "algo-12"),
+        ("host algo-2 (data): lost; algo-1 saw it", "algo-2"),
+        ("algo-7 is not a host of this job", None),
+        ("AlgorithmError: , exit code: 1", None),
+    ],
+)
+def test_the_first_host_that_the_reason_names(reason: str, host: str | None) -> None:
+    assert host_of_reason(reason, ["algo-1", "algo-2", "algo-12"]) == host
+
+
+def test_a_job_of_one_host_needs_no_name() -> None:
+    assert host_of_reason("AlgorithmError: , exit code: 1", ["algo-1"]) == "algo-1"
+
+
+def test_of_a_sample_the_log_of_its_reader_has_more() -> None:
+    case = CASES["a file of a sample"]
+    report = report_failure(case.reason, case.log, GROUPS, ())
+    assert (report.host, report.log_host) == ("algo-1", "algo-2")
