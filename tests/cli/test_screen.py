@@ -1,5 +1,6 @@
 """A summary as a person reads it, while the job runs."""
 
+from launcher.client.cli.screen import wrapped
 from launcher.client.jobs.summary_text import summary_text
 
 RUNNING = {
@@ -88,3 +89,14 @@ def test_an_unknown_price_is_shown():
     cost = COST | {"dollars": None, "max_dollars": None, "unknown_prices": ["ml.p4d.24xlarge"]}
     screen = summary_text(ENDED | {"cost": cost})
     assert "\nCost     unknown (max unknown): the price of ml.p4d.24xlarge is unknown" in screen
+
+
+def test_long_lines_continue_below_their_value():
+    text = "Cause    algo-1 (train): a rather long cause of a failure\nTry      more"
+    assert wrapped(text, 30).splitlines() == [
+        "Cause    algo-1 (train): a",
+        "         rather long cause of",
+        "         a failure",
+        "Try      more",
+    ]
+    assert ("b" * 40) in wrapped("Model    s3://a/" + "b" * 40, 30)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Mapping
 
 import click
@@ -9,7 +12,7 @@ import click
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.printable import printable
 from launcher.client.cli.verb_output import wants_colours
-from launcher.client.jobs.summary_text import summary_text
+from launcher.client.jobs.summary_text import VALUE_COLUMN, summary_text
 
 
 def print_summary(summary: Mapping[str, object], output: str, *, is_followed: bool = False) -> None:
@@ -19,6 +22,28 @@ def print_summary(summary: Mapping[str, object], output: str, *, is_followed: bo
     """
     if output == "json":
         print_json(summary)
-    else:
-        text = summary_text(summary, is_followed=is_followed, style=click.style)
-        click.echo(printable(text, keep_styles=wants_colours()))
+        return
+    styled = summary_text(summary, is_followed=is_followed, style=click.style)
+    text = printable(styled, keep_styles=wants_colours())
+    click.echo(wrapped(text, _width()) if sys.stdout.isatty() else text)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return a text whose long lines continue below their value, broken at blanks."""
+    lines = (
+        textwrap.wrap(
+            line,
+            width,
+            subsequent_indent=" " * VALUE_COLUMN,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        if len(line) > width
+        else [line]
+        for line in text.split("\n")
+    )
+    return "\n".join(part for parts in lines for part in parts)
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 from launcher.client.catalogue.cost import dollars_text
 
 
+#: The column at which the values of a summary begin.
+VALUE_COLUMN = 9
 _COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
 
 
@@ -69,7 +71,7 @@ def _failure_lines(
 
 
 def _row(word: str, text: str) -> str:
-    return f"{word:<9}{text}"
+    return f"{word:<{VALUE_COLUMN}}{text}"
 
 
 def _group(group: Mapping[str, Any]) -> str:
