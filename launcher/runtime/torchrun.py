@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import sys
 import time
@@ -34,6 +35,8 @@ def main() -> int:
     if hasattr(arguments, "signals_to_handle"):
         arguments.signals_to_handle = "SIGQUIT"
         ignore_stop_signals()
+    # It would log that it ends the other ranks, and each rank's exit code. The host reports both.
+    logging.getLogger("torch.distributed.elastic.multiprocessing").setLevel(logging.CRITICAL)
     store = _join_store(arguments) if arguments.node_rank == 0 else None
     try:
         run.run(arguments)

@@ -103,3 +103,28 @@ def test_a_variable_needs_a_name_and_a_value(terminal, given):
     assert result.exit_code == 2
     assert f"{given!r} in --env is no NAME=VALUE" in result.stderr
     assert not terminal.home.exists()
+
+
+def test_jobs_that_have_ended_are_removed_with_their_results(ran):
+    storage = ran.home / "storage" / "job-1"
+    assert storage.is_dir()
+    refused = ran("prune")
+    assert refused.exit_code == 2
+    assert ran("prune", "--older-than", "1h").stdout == ""
+    (removed,) = json.loads(ran("rm", "job-1", "-o", "json").stdout)["jobs"]
+    assert removed["name"] == "job-1"
+    assert removed["bytes"] > 1000
+    assert not storage.exists()
+    assert ran("status", "job-1").exit_code == 2
+    assert ran("rm", "job-1").exit_code == 2
+
+
+def test_a_job_that_runs_is_not_removed(terminal):
+    terminal("run", terminal.write(FOR_EVER), "--local", "--detach", "--name", "job-1")
+    refused = terminal("rm", "job-1")
+    assert refused.exit_code == 2
+    assert "has not ended: `launcher stop job-1` first" in refused.stderr
+    terminal("stop", "job-1")
+    terminal("wait", "job-1")
+    assert terminal("prune", "--older-than", "0s").stdout.startswith("job-1  ")
+    assert "No jobs" in terminal("list").stderr

@@ -65,5 +65,5 @@ def test_a_rank_that_ends_without_a_reader_of_reports_leaves_no_traceback(
         check=False,
     )
     assert run.returncode == 1
-    assert "exitcode: 3" in run.stderr
     assert "Traceback" not in run.stderr
+    assert "exitcode" not in run.stderr  # the host says so

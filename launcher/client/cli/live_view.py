@@ -34,7 +34,7 @@ _SENTENCE_SECONDS = 60.0
 #: Seconds that what is printed may wait, so that many lines are written at once.
 _FLUSH_SECONDS = 0.1
 #: Seconds until a rank's error is shown although the job goes on: some thread may keep it alive.
-_FAILURE_SECONDS = 10.0
+_FAILURE_SECONDS = 60.0
 
 
 class LinePrinter:
@@ -161,12 +161,14 @@ class JobView:
 
     def _tell_of_failure(self) -> None:
         """Show what a rank has raised if the job does not end."""
-        if not self.progress.failures:
+        failure = self.progress.failure
+        if failure is None:
+            self._failed_at = None
             return
         self._failed_at = self._failed_at or time.monotonic()
         if time.monotonic() - self._failed_at > _FAILURE_SECONDS:
-            host, text = self.progress.failures.pop(0)
-            self._write(printable(f"warning: {host}, {text}; its process has not ended yet"))
+            self.progress.failure = None
+            self._write(printable(f"warning: {failure}; its process has not ended yet"))
 
     def _write(self, text: str) -> None:
         self._spoke = time.monotonic()

@@ -43,6 +43,8 @@ VERBS = {
     "wait": Verb(home="wait:wait", line="Wait until jobs NAMES have ended."),
     "download": Verb(home="download:download", line="Download the model and output of job NAME."),
     "stop": Verb(home="stop:stop", line="Stop job NAME, or all jobs."),
+    "rm": Verb(home="rm:rm", line="Remove jobs NAMES of this machine, with their results."),
+    "prune": Verb(home="rm:prune", line="Remove old jobs of this machine, with their results."),
     "interrupt": Verb(home="interrupt:interrupt", line="Reclaim the spot instances of job NAME."),
     "probe": Verb(home="probe:probe", line="Measure what a platform's documentation leaves open."),
     "endpoint": Verb(home="endpoint:endpoint", line="Serve SageMaker's API on this machine."),

@@ -38,15 +38,15 @@ class JobProgress:
     """The latest reports of the hosts of a job.
 
     cpu: share of its CPUs that each host uses. open_lines: the line that a program of a host has
-    not ended, such as a progress bar, by host and program. failures: what each rank raised, in
-    order, as (host, text).
+    not ended, such as a progress bar, by host and program. failure: the first error of a rank whose
+    host goes on, as a text.
     """
 
     groups: Sequence[HostGroup]
     cpu: dict[str, float] = field(default_factory=dict)
     open_lines: dict[tuple[str, str], LogLine] = field(default_factory=dict)
     training: TrainingProgress | None = None
-    failures: list[tuple[str, str]] = field(default_factory=list)
+    failure: str | None = None
     _last_step: tuple[int, int, float] | None = None
 
     def add(self, line: LogLine, name: str, fields: Mapping[str, Any]) -> None:
@@ -80,7 +80,11 @@ class JobProgress:
             del self.open_lines[key]
 
     def _read_rank_failed(self, line: LogLine, fields: Mapping[str, Any]) -> None:
-        self.failures.append((line.host, f"rank {fields['rank']}: {fields['cause']}"))
+        text = f"{line.host}, rank {fields['rank']}: {fields['cause']}"
+        self.failure = self.failure or text
+
+    def _read_host_failed(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+        self.failure = None  # the job ends, and its summary has the cause
 
     def _read_data_progress(self, line: LogLine, fields: Mapping[str, Any]) -> None:
         if self._last_step is not None:  # the trainer reports its own steps

@@ -17,6 +17,7 @@ from launcher.client.sessions.local.checks import check_isolation, check_request
 from launcher.client.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
+from launcher.client.sessions.local.job_removal import remove_job
 from launcher.client.sessions.local.job_root import JobRoot, default_root
 from launcher.client.sessions.local.orphan_cleanup import current_boot, reconciled_status
 from launcher.client.sessions.local.platform_start import start_platform
@@ -170,6 +171,13 @@ class LocalSession:
         if status["SecondaryStatus"] in (JobState.STOPPING, JobState.UPLOADING):
             raise PlatformError(f"job {folder.name} is ending: {status['SecondaryStatus']}")
         folder.interrupt.touch()
+
+    def remove_training_job(self, *, TrainingJobName: str) -> int:  # noqa: N803 (as above)
+        """Remove a job that has ended, with its code and results; return the bytes freed.
+
+        Raises PlatformError for a job that has not ended.
+        """
+        return remove_job(self._jobs.find(TrainingJobName), self.root)
 
     @property
     def poll_seconds(self) -> float:

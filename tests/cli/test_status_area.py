@@ -1,0 +1,103 @@
+"""The state of a running job, from its hosts' events, in lines for a terminal and for a log."""
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from launcher.client.cli.status_area import StatusArea
+from launcher.client.jobs.group_hosts import HostGroup
+from launcher.client.jobs.job_progress import JobProgress
+from launcher.client.jobs.log_line import LogLine
+
+GROUPS = [
+    HostGroup(name="data", instance_type="ml.c5.xlarge", hosts=("algo-1", "algo-2")),
+    HostGroup(name="train", instance_type="ml.g5.xlarge", hosts=("algo-3",)),
+]
+
+
+@pytest.fixture
+def progress():
+    return JobProgress(GROUPS)
+
+
+def tell(progress, name, host="algo-3", time=0.0, **fields):
+    line = LogLine(group="train", host=host, text="", time=time)
+    progress.add(line, name, fields)
+
+
+def now():
+    started = datetime.now(timezone.utc) - timedelta(seconds=72)
+    return {"SecondaryStatus": "Training", "CreationTime": started, "TrainingStartTime": started}
+
+
+def lines(progress, width=120, dollars=None):
+    return StatusArea(progress=progress, dollars=dollars).lines(now(), width)
+
+
+def test_before_a_host_has_reported(progress):
+    assert lines(progress) == ["Training  1m12s", "data: 2 hosts", "train: 1 host"]
+
+
+def test_a_script_that_reads(progress):
+    tell(progress, "host_usage", "algo-1", cpu=0.9)
+    tell(progress, "host_usage", "algo-2", cpu=1.0)
+    fields = {"epoch": 3, "step": 120, "steps": 400, "wait_seconds": 0.3, "total_seconds": 10.0}
+    tell(progress, "data_progress", **fields)
+    head, data, train = lines(progress, dollars=lambda seconds: 0.25)
+    assert head == (
+        "Training  1m12s  epoch 3  step 120/400  12 steps/s  3% waiting for data  23s left  $0.25"
+    )
+    assert (data, train) == ("data: 2 hosts  CPU 95%", "train: 1 host")
+    tell(progress, "data_progress", **fields | {"steps": None})
+    assert "step 120  12 steps/s  3% waiting for data" in lines(progress)[0]
+    assert lines(progress, dollars=lambda _: None)[0].endswith("waiting for data")
+
+
+def test_a_task_whose_trainer_reports_each_step(progress):
+    fields = {"epoch": 0, "steps": 100, "data_wait": 0.01}
+    tell(progress, "train_step", rank=0, step=10, time=5.0, **fields)
+    tell(progress, "train_step", rank=1, step=12, time=5.5, **fields)
+    tell(progress, "train_step", rank=0, step=30, time=10.0, **fields)
+    tell(progress, "data_progress", epoch=0, step=1, steps=2, wait_seconds=0, total_seconds=1)
+    assert "epoch 0  step 30/100  4 steps/s  4% waiting for data  17s left" in lines(progress)[0]
+
+
+def test_open_lines_are_the_latest_of_each_program(progress):
+    tell(progress, "progress", source="rank 0", text=" 10%|#")
+    tell(progress, "progress", source="rank 1", text="\x1b[31m 20%|##\x1b[2J")
+    tell(progress, "progress", source="rank 0", text=" 30%|###")
+    assert lines(progress)[3:] == ["train/algo-3 | 20%|##", "train/algo-3 | 30%|###"]
+    tell(progress, "progress", source="rank 1", text="")
+    assert lines(progress)[3:] == ["train/algo-3 | 30%|###"]
+    tell(progress, "host_ended")
+    assert lines(progress)[3:] == []
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_no_line_is_longer_than_the_terminal(progress, width):
+    from rich.cells import cell_len
+
+    tell(progress, "progress", source="", text="音" * 100)
+    shown = lines(progress, width)
+    assert max(map(cell_len, shown)) <= width
+    assert shown[-1].endswith("…")
+
+
+def test_a_rank_that_failed_is_known_until_its_host_has_failed(progress):
+    tell(progress, "rank_failed", rank=1, cause="ValueError: no")
+    tell(progress, "rank_failed", rank=0, cause="peer lost")
+    assert progress.failure == "algo-3, rank 1: ValueError: no"
+    tell(progress, "host_failed", cause="ValueError: no")
+    assert progress.failure is None
+
+
+@pytest.mark.parametrize("fields", [{}, {"epoch": "x"}, {"epoch": 1, "step": 1, "steps": 1}])
+def test_events_of_another_version_change_nothing(progress, fields):
+    for name in ("train_step", "data_progress", "host_usage", "progress", "unknown"):
+        tell(progress, name, **fields)
+    assert lines(progress) == ["Training  1m12s", "data: 2 hosts", "train: 1 host"]
+
+
+def test_a_log_gets_one_line(progress):
+    area = StatusArea(progress=progress, dollars=None)
+    assert area.sentence(now()) == "Training  1m12s; data: 2 hosts; train: 1 host"
