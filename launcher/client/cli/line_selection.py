@@ -17,11 +17,13 @@ from launcher.client.jobs.log_line import LogLine
 class LineSelection:
     """Passes on the lines that are wanted.
 
-    show: takes a line. since: lines that were printed at or after it. pattern: is found in their
-    text. tail: of those that exist so far, only this many, until `release` is called.
+    show: takes a line; is_shown: returns whether it shows it. since: lines that were printed at or
+    after it. pattern: is found in their text. tail: of those that exist so far, only this many,
+    until `release` is called.
     """
 
     show: Callable[[LogLine], None]
+    is_shown: Callable[[LogLine], bool]
     since: datetime | None
     pattern: re.Pattern[str] | None
     tail: int | None
@@ -35,6 +37,8 @@ class LineSelection:
         if self.since is not None and line.time < self.since.timestamp():
             return
         if self.pattern is not None and not self.pattern.search(line.readable):
+            return
+        if not self.is_shown(line):
             return
         if self._kept is not None:
             self._kept.append(line)

@@ -62,19 +62,26 @@ class LinePrinter:
 
     def __call__(self, line: LogLine) -> None:
         """Print one line, unless it is an event that is not shown."""
+        text = self._text(line)
+        if text is not None:
+            prefix = self._prefix(line.group, line.host)
+            printed = datetime.fromtimestamp(line.time)
+            when = f"{printed:%Y-%m-%d %H:%M:%S} " if self._with_time else ""
+            self._write(f"{when}{prefix} {text}")
+
+    def shows(self, line: LogLine) -> bool:
+        """Return whether a line is printed."""
+        return self._text(line) is not None
+
+    def _text(self, line: LogLine) -> str | None:
         event = line.event
         if event is None:
-            self._print(line, printable(line.readable))
-        elif self._verbose:
+            return printable(line.readable)
+        if self._verbose:
             # Dim Launcher's own lines so that the user's stand out.
-            self._print(line, click.style(printable(line.readable), dim=True))
-        elif (words := sentence(*event)) is not None:
-            self._print(line, printable(words, keep_styles=False))
-
-    def _print(self, line: LogLine, text: str) -> None:
-        prefix = self._prefix(line.group, line.host)
-        when = f"{datetime.fromtimestamp(line.time):%Y-%m-%d %H:%M:%S} " if self._with_time else ""
-        self._write(f"{when}{prefix} {text}")
+            return click.style(printable(line.readable), dim=True)
+        words = sentence(*event)
+        return None if words is None else printable(words, keep_styles=False)
 
     def _prefix(self, group: str, host: str) -> str:
         """Return "data_group/algo-1  |" in the group's colour, the name padded."""

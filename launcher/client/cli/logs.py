@@ -66,8 +66,14 @@ def logs(
     """
     job = Job(name, session_of(name, session))
     print_line = LinePrinter(job, click.echo, verbose=verbose, with_time=timestamps)
-    show = _print_as_json if output == "json" else print_line
-    lines = LineSelection(show=show, since=since, pattern=pattern, tail=tail)
+    is_text = output == "text"
+    lines = LineSelection(
+        show=print_line if is_text else _print_as_json,
+        is_shown=print_line.shows if is_text else lambda _: True,
+        since=since,
+        pattern=pattern,
+        tail=tail,
+    )
     try:
         for line in job.logs(
             follow=follow,
