@@ -1,4 +1,4 @@
-"""The option --since, which takes an age such as 90m."""
+"""Options that take an age such as 90m, for a time that long ago."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ def _parse_age(
         raise click.BadParameter(f"{text!r} is too long ago: write 90m, 12h or 2d") from None
 
 
-def age_option(help_text: str) -> Callable[[Verb], Verb]:
-    """Return the decorator that adds --since, described by `help_text`, to a verb."""
-    return click.option("--since", callback=_parse_age, metavar="AGE", help=help_text)
+def age_option(
+    help_text: str, *, name: str = "--since", is_required: bool = False
+) -> Callable[[Verb], Verb]:
+    """Return the decorator that adds an option for an age to a verb, which gets a time."""
+    return click.option(
+        name, required=is_required, callback=_parse_age, metavar="AGE", help=help_text
+    )

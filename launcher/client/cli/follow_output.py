@@ -8,6 +8,7 @@ from launcher.client.cli.verb_output import print_message
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.retrying_session import with_resume_hint
 
+
 def print_started(job: Job) -> None:
     """Print where a job runs, and the differences of that platform from AWS."""
     where, *notes = job.session.place_notes(job.description())

@@ -2,57 +2,107 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Protocol, TypeVar, cast
 
 import click
 
+from launcher.client.cli.age_option import age_option
 from launcher.client.jobs.log_line import LogLine
 
+Verb = TypeVar("Verb", bound=Callable[..., Any])
 
-@dataclass
-class LineSelection:
-    """Passes on the lines that are wanted.
 
-    show: takes a line; is_shown: returns whether it shows it. since: lines that were printed at or
-    after it. pattern: is found in their text. tail: of those that exist so far, only this many,
-    until `release` is called.
+class Printer(Protocol):
+    """Prints log lines."""
+
+    def __call__(self, line: LogLine) -> None:
+        """Print a line."""
+        ...
+
+    def shows(self, line: LogLine) -> bool:
+        """Return whether it prints a line."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class WantedLines:
+    """The lines that a user asks for.
+
+    since: those printed at or after it. pattern: those in whose text it is found. tail: of those
+    that exist so far, only this many.
     """
 
-    show: Callable[[LogLine], None]
-    is_shown: Callable[[LogLine], bool]
     since: datetime | None
     pattern: re.Pattern[str] | None
     tail: int | None
-    _kept: deque[LogLine] | None = field(init=False)
 
-    def __post_init__(self) -> None:
-        self._kept = None if self.tail is None else deque(maxlen=self.tail)
+
+class LineSelection:
+    """Passes the wanted lines on to a printer.
+
+    With `tail`, lines are kept back until `release` is called.
+    """
+
+    def __init__(self, wanted: WantedLines, printer: Printer) -> None:
+        self._wanted = wanted
+        self._printer = printer
+        self._kept = None if wanted.tail is None else deque[LogLine](maxlen=wanted.tail)
 
     def __call__(self, line: LogLine) -> None:
         """Take a line."""
-        if self.since is not None and line.time < self.since.timestamp():
+        if self._wanted.since is not None and line.time < self._wanted.since.timestamp():
             return
-        if self.pattern is not None and not self.pattern.search(line.readable):
+        if self._wanted.pattern is not None and not self._wanted.pattern.search(line.readable):
             return
-        if not self.is_shown(line):
+        if not self._printer.shows(line):
             return
         if self._kept is not None:
             self._kept.append(line)
         else:
-            self.show(line)
+            self._printer(line)
 
     def release(self) -> None:
         """Show the last lines so far; later ones are shown as they come."""
         kept, self._kept = self._kept, None
         for line in kept or ():
-            self.show(line)
+            self._printer(line)
 
 
-def parse_pattern(
+def line_selection_options(verb: Verb) -> Verb:
+    """Add --tail, --since and --grep to a verb, which gets them as `wanted`."""
+
+    @functools.wraps(verb)
+    def command(
+        *,
+        since: datetime | None,
+        pattern: re.Pattern[str] | None,
+        tail: int | None,
+        **arguments: Any,
+    ) -> Any:
+        return verb(wanted=WantedLines(since=since, pattern=pattern, tail=tail), **arguments)
+
+    for option in (
+        click.option(
+            "--grep",
+            "pattern",
+            callback=_parse_pattern,
+            metavar="REGEX",
+            help="Only lines in which this is found.",
+        ),
+        age_option("Only lines printed within this time, for example 30s, 10m or 2h."),
+        click.option("--tail", type=click.IntRange(min=0), help="Only the last lines, this many."),
+    ):
+        command = option(command)
+    return cast(Verb, command)
+
+
+def _parse_pattern(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> re.Pattern[str] | None:
     """Compile a regular expression; a callback of --grep."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
-from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import click
 
+from launcher.client.cli.line_printer import LinePrinter
 from launcher.client.cli.printable import printable
 from launcher.client.cli.status_area import StatusArea
 from launcher.client.cli.verb_output import wants_colours
-from launcher.client.jobs.event_sentences import sentence
 from launcher.client.jobs.follow import StateChange
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job import Job
@@ -27,68 +25,12 @@ if TYPE_CHECKING:
 
     from launcher.shared.training_job_types import TrainingJobDescription
 
-#: One colour per group, in group order.
-_GROUP_COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 #: Seconds between two lines about a job's state where there is no terminal to show it on.
 _SENTENCE_SECONDS = 60.0
 #: Seconds that what is printed may wait, so that many lines are written at once.
 _FLUSH_SECONDS = 0.1
 #: Seconds until a rank's error is shown although the job goes on: some thread may keep it alive.
 _FAILURE_SECONDS = 60.0
-
-
-class LinePrinter:
-    """Prints log lines behind "group/host |", one colour per group.
-
-    verbose: with Launcher's own events; otherwise only some of them, in words. with_time: behind
-        the local time.
-    """
-
-    def __init__(
-        self,
-        job: Job,
-        write: Callable[[str], None],
-        *,
-        verbose: bool,
-        with_time: bool = False,
-    ) -> None:
-        groups = host_groups(job.description())
-        self._groups = [group.name for group in groups]
-        prefixes = [f"{group.name}/{host}" for group in groups for host in group.hosts]
-        self._width = max(map(len, prefixes), default=0)  # a serverless job has no known hosts
-        self._write = write
-        self._verbose = verbose
-        self._with_time = with_time
-
-    def __call__(self, line: LogLine) -> None:
-        """Print one line, unless it is an event that is not shown."""
-        text = self._text(line)
-        if text is not None:
-            prefix = self._prefix(line.group, line.host)
-            printed = datetime.fromtimestamp(line.time)
-            when = f"{printed:%Y-%m-%d %H:%M:%S} " if self._with_time else ""
-            self._write(f"{when}{prefix} {text}")
-
-    def shows(self, line: LogLine) -> bool:
-        """Return whether a line is printed."""
-        return self._text(line) is not None
-
-    def _text(self, line: LogLine) -> str | None:
-        event = line.event
-        if event is None:
-            return printable(line.readable)
-        if self._verbose:
-            # Dim Launcher's own lines so that the user's stand out.
-            return click.style(printable(line.readable), dim=True)
-        words = sentence(*event)
-        return None if words is None else printable(words, keep_styles=False)
-
-    def _prefix(self, group: str, host: str) -> str:
-        """Return "data_group/algo-1  |" in the group's colour, the name padded."""
-        is_known = group in self._groups
-        number = self._groups.index(group) % len(_GROUP_COLOURS) if is_known else None
-        colour = None if number is None else _GROUP_COLOURS[number]
-        return click.style(printable(f"{group}/{host}").ljust(self._width) + " |", fg=colour)
 
 
 class JobView:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -36,16 +38,34 @@ def local_host_options(verb: Verb) -> Verb:
 
 
 def local_run_options(verb: Verb) -> Verb:
-    """Add the options of local hosts and --no-install to the verb that runs a job."""
-    return local_host_options(_NO_INSTALL(verb))
+    """Add the options of local hosts and --no-install to a verb, which gets them as `local`."""
+
+    @functools.wraps(verb)
+    def command(
+        *, isolation: str | None, host_failure: str, no_install: bool, **arguments: Any
+    ) -> Any:
+        chosen = LocalChoices(isolation, host_failure, is_installing=not no_install)
+        return verb(local=chosen, **arguments)
+
+    return cast(Verb, local_host_options(_NO_INSTALL(command)))
 
 
-def local_session_arguments(
-    session: str, isolation: str | None, host_failure: str, no_install: bool
-) -> dict[str, Any]:
-    """Return the arguments of a session for the options of local jobs; none for other sessions."""
-    if session == "local":
-        return {"isolation": isolation, "host_failure": host_failure, "install": not no_install}
-    if no_install:
-        raise click.UsageError("--no-install goes with a local job")
-    return {}
+@dataclass(frozen=True)
+class LocalChoices:
+    """How hosts of a local job run. isolation: None for the best that works here."""
+
+    isolation: str | None
+    host_failure: str
+    is_installing: bool
+
+    def session_arguments(self, session: str) -> dict[str, Any]:
+        """Return the arguments of a session of this name; none if it is not the local one."""
+        if session == "local":
+            return {
+                "isolation": self.isolation,
+                "host_failure": self.host_failure,
+                "install": self.is_installing,
+            }
+        if not self.is_installing:
+            raise click.UsageError("--no-install goes with a local job")
+        return {}

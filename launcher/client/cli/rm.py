@@ -8,8 +8,9 @@ from datetime import datetime
 import click
 
 from launcher.client.cli import completion_values
-from launcher.client.cli.shared_options import parse_age
-from launcher.client.cli.verb_output import print_json, with_output_option
+from launcher.client.cli.age_option import age_option
+from launcher.client.cli.json_output import print_json
+from launcher.client.cli.verb_output import with_output_option
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.local import LocalSession
 from launcher.client.sessions.registry import open_session
@@ -28,12 +29,10 @@ def rm(names: tuple[str, ...], output: str) -> int:
 
 
 @click.command()
-@click.option(
-    "--older-than",
-    required=True,
-    callback=parse_age,
-    metavar="AGE",
-    help="Remove jobs created before that time, for example 12h, 7d or 4w ago.",
+@age_option(
+    "Remove jobs created before that time, for example 12h, 7d or 4w ago.",
+    name="--older-than",
+    is_required=True,
 )
 @with_output_option
 def prune(older_than: datetime, output: str) -> int:

@@ -12,19 +12,6 @@ from launcher.client.cli import completion_values
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
-_DRY_RUN = click.option(
-    "--dry-run", is_flag=True, help="Print the CreateTrainingJob request without sending it."
-)
-_RESOLVE = click.option(
-    "--resolve",
-    is_flag=True,
-    help="With --dry-run: look up unset fields on AWS, and check the resources that the job names.",
-)
-_UPLOAD = click.option(
-    "--upload",
-    is_flag=True,
-    help="With --dry-run: also upload the code, so that any AWS client can send the request.",
-)
 #: -v, for verbs that show what hosts print.
 verbose_option = click.option(
     "-v", "--verbose", is_flag=True, help="Show Launcher's own events as well."
@@ -36,11 +23,6 @@ _CHANGES = click.option(
     multiple=True,
     help="Change a field of the job file. Repeatable.",
 )
-
-
-def dry_run_options(verb: Verb) -> Verb:
-    """Add --dry-run to a verb, with the --resolve and --upload that modify it."""
-    return _DRY_RUN(_RESOLVE(_UPLOAD(verb)))
 
 
 def job_file_options(verb: Verb) -> Verb:

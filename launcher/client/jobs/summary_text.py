@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from launcher.client.catalogue.cost import dollars_text
 
-
 #: The column at which the values of a summary begin.
 VALUE_COLUMN = 9
 _COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
@@ -16,12 +15,12 @@ _COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
 class Style(Protocol):
     """The way a text is shown; `click.style` is one."""
 
-    def __call__(self, text: str, fg: str | None = None, bold: bool | None = None) -> str:
+    def __call__(self, text: str, /, *, fg: str | None = None, bold: bool | None = None) -> str:
         """Return the text with the marks of its colour."""
         ...
 
 
-def _plain(text: str, fg: str | None = None, bold: bool | None = None) -> str:
+def _plain(text: str, /, *, fg: str | None = None, bold: bool | None = None) -> str:
     return text
 
 
