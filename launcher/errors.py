@@ -131,7 +131,7 @@ class JobFailed(LauncherError):
     """The job ended as Failed.
 
     reason: its FailureReason; host: where the failure began, None if unknown; last_lines: what the
-        host that ended the job printed last; report: the cause as a person reads it.
+        host that ended the job, log_host, printed last; report: the cause as a person reads it.
     """
 
     exit_code = 1
@@ -143,13 +143,17 @@ class JobFailed(LauncherError):
         *,
         host: str | None = None,
         last_lines: Iterable[str] = (),
+        log_host: str | None = None,
         report: str | None = None,
     ) -> None:
         self.name = name
         self.reason = reason
         self.host = host
         self.last_lines = tuple(last_lines)
-        super().__init__(f"job {name} failed: {report or reason}\nsee: launcher logs {name}")
+        of_host = f" --host {log_host}" if log_host else ""
+        super().__init__(
+            f"job {name} failed: {report or reason}\nsee: launcher logs {name}{of_host}"
+        )
 
 
 class JobStopped(LauncherError):

@@ -63,8 +63,9 @@ def test_unknown_states_are_shown_and_waited_through():
         ("Completed", "Completed"),
     )
     events = list(watched(stage, print).events())
+    changes = [event for event in events if isinstance(event, StateChange)]
     assert words(events) == ["Starting", "Defrosting", "Deleting", "Completed"]
-    assert str(events[1]) == "[Defrosting] after 1m00s"
+    assert str(changes[1]) == "[Defrosting] after 1m00s"
 
 
 def test_a_quiet_job_is_reported_to_be_running():

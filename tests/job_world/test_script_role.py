@@ -345,7 +345,11 @@ with socket.socket() as listener:
     if os.environ["SM_CURRENT_INSTANCE_GROUP"] == "dnn_group":
         while not os.path.exists("enough"):
             time.sleep(0.02)
-    listener.bind(("", PORT))
+    try:
+        listener.bind(("", PORT))
+    except OSError as error:
+        print(error, flush=True)
+        raise
     print("running", flush=True)
     time.sleep(1000)
 """

@@ -116,7 +116,7 @@ def test_the_environment_has_nothing_of_the_callers(
     environment = seen(bench)["algo-1"]
     for variable in (
         *("HOME", "TMPDIR", "LANG", "LC_ALL", "PYTHONUNBUFFERED", "PYTHONIOENCODING", "PWD"),
-        *("LAUNCHER_LOCAL_HOST", "SAGEMAKER_BASE_DIR"),
+        *("LAUNCHER_EVENTS", "LAUNCHER_LOCAL_HOST", "SAGEMAKER_BASE_DIR"),
     ):
         environment.pop(variable, None)
     path = environment.pop("PATH").split(":")

@@ -30,7 +30,7 @@ _UPLOAD = click.option(
 
 @dataclass(frozen=True, kw_only=True)
 class DryRun:
-    """What a user asks for: nothing is sent if `is_wanted`.
+    """The wish for a dry run: nothing is sent if `is_wanted`.
 
     resolve: look up on AWS what the job leaves out. upload: store the job's code.
     """

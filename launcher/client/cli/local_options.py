@@ -52,7 +52,7 @@ def local_run_options(verb: Verb) -> Verb:
 
 @dataclass(frozen=True)
 class LocalChoices:
-    """How hosts of a local job run. isolation: None for the best that works here."""
+    """Choices for the hosts of a local job. isolation: None for the best that works here."""
 
     isolation: str | None
     host_failure: str

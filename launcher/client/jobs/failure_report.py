@@ -39,7 +39,8 @@ class FailureReport:
 
     host, group, log_host, rank, doing, fix: None if not known. log_host: the host whose failure
     ended the job; its log has the traceback of a data host. doing: what failed there, such as
-    "sample 7 of pipeline:train_set". traceback: its lines that matter. printed: the last lines of
+    "sample 7 of pipeline:train_set". traceback: its lines that matter, or
+    what the reason says below its first line. printed: the last lines of
     log_host. fix: what to try.
     """
 
@@ -141,7 +142,7 @@ def report_failure(
         rank=None if data_host else rank,
         cause=cause,
         doing=doing,
-        traceback=short_traceback(text, TRACEBACK_LINES),
+        traceback=short_traceback(text, TRACEBACK_LINES) or _details(reason),
         printed=printed,
         fix=advice(cause, channels),
     )
@@ -159,6 +160,11 @@ def _origin(
         return reporter, fields.get("of_rank"), str(fields.get("cause", "it failed"))
     host = host_of_reason(reason, groups)
     return host, None, next(iter(reason.strip().splitlines()), "no reason was given")
+
+
+def _details(reason: str) -> tuple[str, ...]:
+    """Return what a reason says below its first line, such as pip's last lines."""
+    return tuple(reason.strip().splitlines()[1:])[-TRACEBACK_LINES:]
 
 
 def _own_words(cause: str, printed: Iterable[str]) -> str:

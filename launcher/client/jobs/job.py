@@ -308,6 +308,7 @@ def _to_error(name: str, now: TrainingJobDescription, failure: FailureReport | N
         now.get("FailureReason", "no reason was given"),
         host=failure.host if failure else None,
         last_lines=failure.printed if failure else (),
+        log_host=failure.log_host if failure else None,
         report=failure.text if failure else None,
     )
 

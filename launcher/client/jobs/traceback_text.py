@@ -16,7 +16,7 @@ _MARKS = re.compile(r"^\s*[\^~]+[\s\^~]*$")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Frame:
+class _TracebackFrame:
     file: str
     lines: tuple[str, ...]
 
@@ -43,7 +43,7 @@ def short_traceback(lines: Sequence[str], limit: int) -> tuple[str, ...]:
     return tuple(line for number in sorted(kept) for line in frames[number].lines)
 
 
-def _frames(lines: Sequence[str]) -> Iterator[_Frame]:
+def _frames(lines: Sequence[str]) -> Iterator[_TracebackFrame]:
     """Yield the frames of a traceback that are not Launcher's."""
     frames: list[tuple[str, list[str]]] = []
     for line in lines:
@@ -57,4 +57,4 @@ def _frames(lines: Sequence[str]) -> Iterator[_Frame]:
             frames[-1][1].append(f"    {line.strip()}")
     for file, block in frames:
         if not _OWN.search(file):
-            yield _Frame(file=file, lines=tuple(block))
+            yield _TracebackFrame(file=file, lines=tuple(block))
