@@ -1,5 +1,6 @@
 """AWS as moto serves it over HTTP, a machine that knows nothing of it, and tests of libraries."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -13,6 +14,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Hundreds of processes of tests import this package: without its bytecode, each compiles it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A busy machine is no failure.
+if importlib.util.find_spec("hypothesis"):  # environments of single libraries may be without
+    import hypothesis
+
+    hypothesis.settings.register_profile("launcher", deadline=None)
+    hypothesis.settings.load_profile("launcher")
 
 REGION = "eu-west-1"
 
