@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,8 +13,10 @@ from launcher.client.cli.age_option import age_option
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.verb_output import with_output_option
 from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.registry import open_session
+from launcher.client.sessions.registry import open_local_session
+
+if TYPE_CHECKING:
+    from launcher.client.sessions.local import LocalSession
 
 
 @click.command()
@@ -24,7 +27,7 @@ def rm(names: tuple[str, ...], output: str) -> int:
 
     They must have ended. Results and checkpoints that they wrote elsewhere stay.
     """
-    _remove(names, _local(), output)
+    _remove(names, open_local_session(), output)
     return 0
 
 
@@ -40,17 +43,11 @@ def prune(older_than: datetime, output: str) -> int:
 
     Jobs that run stay, as do results and checkpoints that jobs wrote elsewhere.
     """
-    session = _local()
+    session = open_local_session()
     jobs = session.list_training_jobs(CreationTimeBefore=older_than)["TrainingJobSummaries"]
     ended = [job for job in jobs if job["TrainingJobStatus"] in TERMINAL_STATUSES]
     _remove([job["TrainingJobName"] for job in ended], session, output)
     return 0
-
-
-def _local() -> LocalSession:
-    session = open_session("local")
-    assert isinstance(session, LocalSession), "the registry's own"
-    return session
 
 
 def _remove(names: Iterable[str], session: LocalSession, output: str) -> None:

@@ -109,9 +109,10 @@ class _Evidence:
             elif name == "host_failed" and self.reported is None:
                 self.reported = (line.host, fields)
             return
-        self.printed.setdefault(line.host, deque(maxlen=_KEPT_LINES)).append(line.readable)
         if line.belongs_to_event and self._current is not None:
             self._current.append(line.readable)
+        else:
+            self.printed.setdefault(line.host, deque(maxlen=_KEPT_LINES)).append(line.readable)
 
 
 def host_of_reason(reason: str, hosts: Iterable[str]) -> str | None:
@@ -131,7 +132,8 @@ def report_failure(
     evidence = _Evidence.of(lines)
     host, rank, cause = _origin(reason, evidence, groups)
     printed = tuple(evidence.printed.get(host or "", ()))
-    text = evidence.text(host, rank) or (printed if START in printed else reason.splitlines())
+    raised = evidence.text(host, rank)
+    text = raised or (printed if START in printed else reason.splitlines())
     cause = _own_words(_OWN_ERROR.sub("", cause), printed)
     cause, data_host, doing = _of_sample(cause)
     place = data_host or host
@@ -143,7 +145,7 @@ def report_failure(
         cause=cause,
         doing=doing,
         traceback=short_traceback(text, TRACEBACK_LINES) or _details(reason),
-        printed=printed,
+        printed=(*printed, *(raised or ()))[-_KEPT_LINES:],
         fix=advice(cause, channels),
     )
 

@@ -17,6 +17,8 @@ from launcher.errors import PlatformError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from launcher.client.sessions.local import LocalSession
+
 #: The entry point group of other packages' sessions.
 GROUP = "launcher.sessions"
 
@@ -61,6 +63,13 @@ def open_session(name: str, **options: object) -> PlatformSession:
             "launcher.client.sessions.base.Platform"
         )
     return session
+
+
+def open_local_session() -> LocalSession:
+    """Return a new session of this machine, for what only its jobs can do, such as be removed."""
+    from launcher.client.sessions.local import LocalSession  # slow; few verbs need it
+
+    return LocalSession()
 
 
 def _loaded(point: EntryPoint) -> Any:
