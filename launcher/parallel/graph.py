@@ -359,6 +359,12 @@ def holds_tensors(value: object) -> bool:
 
 
 def on_meta(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of the same shape, dtype and requires_grad on the meta device."""
-    like = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+    """Return a tensor of the same shape, strides, dtype and requires_grad on the meta device.
+
+    Tensors whose elements overlap or leave gaps get the strides of a copy.
+    """
+    if tensor.layout is torch.strided:
+        like = torch.empty_like(tensor, device="meta", requires_grad=False)
+    else:
+        like = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
     return like.requires_grad_(tensor.requires_grad)

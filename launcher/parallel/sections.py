@@ -18,7 +18,10 @@ _TENSOR = object()
 
 
 class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
-    """A stage whose output is a flat tuple of contiguous tensors.
+    """A stage whose arguments and output are flat tuples of contiguous tensors.
+
+    Its module gets them in the memory layout that they have in the whole model: dropout, for one,
+    drops elements by their order in memory.
 
     number: among all stages. is_split: true if the backward pass computes input gradients first and
         weight gradients later. torch then detaches outputs in place, which breaks views and what
@@ -55,6 +58,9 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
             for each in arguments:
                 if torch.is_tensor(each) and each.requires_grad:
                     each.register_hook(torch.Tensor.contiguous)  # it is sent as it is
+        if self.stage.inputs:
+            values = zip(arguments, self.stage.inputs, strict=True)
+            arguments = tuple(_laid_out(each, value.like) for each, value in values)
         with self._autocasting():
             leaves, spec = tree_flatten(self._module(*arguments))
         places = [_TENSOR if torch.is_tensor(leaf) else leaf for leaf in leaves]
@@ -81,11 +87,28 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
             self.number,
             world.degrees.stages,
             world.device,
-            input_args=_likes(self.stage.inputs),
-            output_args=_likes(self.stage.outputs),
+            input_args=_buffers(self.stage.inputs),
+            output_args=_buffers(self.stage.outputs),
             group=world.pp_group,
         )
 
 
-def _likes(values: tuple[Value, ...]) -> tuple[torch.Tensor, ...]:
-    return tuple(value.like for value in values)
+def _buffers(values: tuple[Value, ...]) -> tuple[torch.Tensor, ...]:
+    """Return what the values are received into: contiguous tensors, without storage."""
+    return tuple(
+        torch.empty_like(
+            value.like,
+            memory_format=torch.contiguous_format,
+            requires_grad=value.like.requires_grad,
+        )
+        for value in values
+    )
+
+
+def _laid_out(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Return a contiguous tensor with the strides of another one, which may be in another order."""
+    if tensor.stride() == like.stride():
+        return tensor
+    order = sorted(range(like.ndim), key=lambda dim: (-like.stride(dim), dim))
+    places = [order.index(dim) for dim in range(like.ndim)]
+    return tensor.permute(order).contiguous().permute(places)

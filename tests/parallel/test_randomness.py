@@ -12,6 +12,8 @@ import numpy as np  # noqa: E402 - torch comes first, or nothing here runs
 from torch import nn  # noqa: E402
 
 from launcher.parallel.randomness import Randomness  # noqa: E402
+from launcher.parallel.sections import Section  # noqa: E402
+from launcher.parallel.stages import cut  # noqa: E402
 
 
 class Noise(nn.Module):
@@ -68,3 +70,28 @@ def test_other_numbers_are_as_if_nothing_had_been_drawn(make) -> None:
         randomness.set_position(step=step, replica=0, microbatch=0)
         model["drawing"](torch.ones(64))
     assert found == undisturbed
+
+
+class Turned(nn.Module):
+    """Drops elements of a tensor that is not contiguous; they are drawn by their order in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(6, 5)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(self.first(x).permute(2, 0, 1))
+
+
+def test_a_stage_draws_in_the_memory_order_of_the_whole_model() -> None:
+    model, x = Turned(), torch.ones(4, 3, 6)
+    first, second = (
+        Section(stage, number) for number, stage in enumerate(cut(model, ["drop"], {"x": x}))
+    )
+    (crossing,) = first(x)
+    assert crossing.is_contiguous()  # as it is received
+    torch.manual_seed(3)
+    (found,) = second(crossing)
+    torch.manual_seed(3)
+    assert torch.equal(found, model(x))
