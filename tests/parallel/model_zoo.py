@@ -248,6 +248,7 @@ ZOO = {
         num_conv_pos_embedding_groups=2,
         classifier_proj_size=8,
         num_labels=3,
+        layerdrop=0.0,  # layers that are left out give fewer hidden states
     ),
     "mamba": hugging_face(
         "MambaForCausalLM",
