@@ -184,6 +184,7 @@ def test_a_damaged_document_is_refused(text: str) -> None:
         JobDocument.from_json(text)
 
 
+@pytest.mark.long
 @given(words)
 def test_an_event_line_is_one_line_and_reads_back(fields: dict[str, object]) -> None:
     line = format_event("something", **fields)

@@ -43,6 +43,7 @@ def test_a_wait_survives_expired_credentials_and_a_cut_network(job, front):
     assert "launcher logs -f rings" in told[0]
 
 
+@pytest.mark.long
 def test_credentials_that_stay_expired_end_the_wait_with_the_way_back(job, front):
     front.meet("DescribeTrainingJob", *[Refuse("ExpiredTokenException", "renew")] * 50)
     impatient = Job("rings", job.session, give_up_seconds=2)
@@ -52,6 +53,7 @@ def test_credentials_that_stay_expired_end_the_wait_with_the_way_back(job, front
     assert "`launcher logs -f rings`" in str(raised.value)
 
 
+@pytest.mark.long
 def test_ctrl_c_leaves_a_job_while_aws_does_not_answer(job, front):
     front.meet("DescribeTrainingJob", Hold())
 
@@ -88,6 +90,7 @@ def test_where_the_first_type_is_not_to_be_had_the_next_is_sent(run, front, past
     assert sent["ResourceConfig"]["InstanceGroups"][0]["InstanceType"] == "ml.g6.xlarge"
 
 
+@pytest.mark.long
 def test_where_nothing_is_to_be_had_the_exit_code_is_five(run, front):
     front.meet("CreateTrainingJob", NO_CAPACITY, NO_CAPACITY)
     result = run()
@@ -122,6 +125,7 @@ def test_a_run_survives_throttling_of_every_call(run, front, options):
     assert options or "Status   Completed" in result.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("operation", ["GetCallerIdentity", "PUT", "CreateTrainingJob"])
 def test_credentials_that_expire_on_the_way_end_a_run_that_created_nothing(
     run, front, past, operation
@@ -149,6 +153,7 @@ def test_ctrl_c_ends_an_upload_and_nothing_is_created(run, front):
     assert front.count("CreateTrainingJob") == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [2, 5])
 def test_after_the_creation_every_error_explains_how_to_follow_the_job(run, front, number):
     """Whichever of the questions is the one that has no answer."""

@@ -87,6 +87,7 @@ def test_a_role_that_may_not_be_looked_up(session, front):
         session.role_arn("Training")
 
 
+@pytest.mark.long
 def test_without_a_role_it_is_our_own_assumed_one(front, make_role, assume):
     arn = make_role("Training", Path="/service-role/")
     assume(arn)

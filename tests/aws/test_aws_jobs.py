@@ -144,6 +144,7 @@ def test_the_job_of_somebody_else_is_not_taken_for_ours(session, front, past, re
     assert created(front) == 0
 
 
+@pytest.mark.long
 def test_after_an_outage_the_error_explains_how_to_find_the_job(session, front, request_):
     front.meet("CreateTrainingJob", *[Cut(after=True)] * 9)
     front.meet("DescribeTrainingJob", *[Cut(after=False)] * 9)
@@ -248,6 +249,7 @@ def test_pages_of_jobs_and_their_filters(session, front, past, request_):
 # AWS that is slow, silent or unsure ---------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_throttled_questions_are_asked_again(session, front, request_):
     session.create_training_job(**request_)
     front.meet("DescribeTrainingJob", THROTTLED, THROTTLED)

@@ -44,6 +44,7 @@ def read(job, session, **options):
     return TrainingJobAnalytics(job, NAMES, session, **options).records()
 
 
+@pytest.mark.long
 def test_averages_of_each_minute_of_any_number_of_days(job, session):
     found = [(record.metric_name, record.value, record.host) for record in read(job, session)]
     assert found == [("loss", 2.0, None), ("loss", 0.5, None), ("loss", 0.25, None)]
@@ -51,6 +52,7 @@ def test_averages_of_each_minute_of_any_number_of_days(job, session):
     assert first == START.timestamp()
 
 
+@pytest.mark.long
 def test_a_longer_period_has_fewer_values(job, session):
     values = [record.value for record in read(job, session, period=3600)]
     assert values == [1.5, 0.25]
@@ -61,6 +63,7 @@ def test_throttling_is_waited_for(job, session, front):
     assert len(read(job, session, source="cloudwatch")) == 3
 
 
+@pytest.mark.long
 def test_lines_that_cannot_be_read_leave_cloudwatch(job, session, front):
     front.meet("DescribeLogStreams", *[Refuse("AccessDeniedException", "no logs for you")] * 9)
     assert len(read(job, session)) == 3

@@ -28,6 +28,7 @@ def test_the_running_job_and_the_next_are_switched(attached, front, enabled):
     assert attached.get_remote_debug_config() == {"EnableRemoteDebug": enabled}
 
 
+@pytest.mark.long
 def test_a_job_that_has_ended_changes_nothing(attached, front):
     refusal = "The training job is in status Completed"
     front.meet("UpdateTrainingJob", Refuse("ValidationException", refusal))

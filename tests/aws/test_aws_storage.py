@@ -115,6 +115,7 @@ def test_the_key_encrypts_what_is_sent_and_what_is_copied(session, bucket):
         assert (head["ServerSideEncryption"], head["SSEKMSKeyId"]) == ("aws:kms", key)
 
 
+@pytest.mark.long
 def test_the_bundle_is_named_by_its_content(session, front, past, prepared):
     """Two jobs of the same code: the second sends its small files alone."""
     first, second = prepared(), prepared()
@@ -181,6 +182,7 @@ class Unpacked:
         return JobSpec(entry_point="train.py", source_dir=self.uri, instance_type="local")
 
 
+@pytest.mark.long
 def test_a_source_in_s3_is_fetched_once_for_its_content(aws, tmp_path):
     archive = Unpacked(Session())
     archive.store((tarfile.TarInfo("train.py"), b"print(1)"), (tarfile.TarInfo("lib/a.py"), b""))

@@ -43,6 +43,7 @@ def test_what_is_sent_is_what_was_built(session, front, prepared):
     assert json.loads(call.body) == submission.request
 
 
+@pytest.mark.long
 def test_a_name_that_was_used_is_refused_before_anything_is_sent(session, front, prepared):
     send(prepared("job-1"), session)
     before = len(front.calls)
@@ -92,6 +93,7 @@ def test_an_estimator_without_a_session_asks_aws(front, spec):
     assert PyTorch.attach("job-1").latest_training_job.session.region == "eu-west-1"
 
 
+@pytest.mark.long
 def test_the_session_of_the_sagemaker_package_sets_credentials_and_region(front, spec, foreign):
     mine = boto3.Session("AKIAMINE", "made-up", region_name="us-west-2")
     estimator(spec, sagemaker_session=foreign(mine)).fit(wait=False, job_name="job-1")

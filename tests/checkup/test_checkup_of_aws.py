@@ -96,6 +96,7 @@ def test_a_silent_network_is_given_up_within_seconds(silent):
     assert time.monotonic() - start < 20
 
 
+@pytest.mark.long
 def test_a_closed_network(credentials):
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
@@ -222,6 +223,7 @@ def repository(aws):
     return image["image"]["imageId"]["imageDigest"]
 
 
+@pytest.mark.long
 def test_an_image_that_is_there(repository):
     for uri in (f"{IMAGE}:1", f"{IMAGE}@{repository}"):
         finding = only(look(spec(image_uri=uri)), "image")
@@ -262,6 +264,7 @@ def test_a_job_without_an_image_is_not_asked_for_one(aws):
 # Quotas -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_quota_for_each_type_of_the_job(quotas):
     groups = [
         {"instance_group_name": "data", "instance_type": "ml.c5.xlarge", "instance_count": 3},

@@ -90,6 +90,7 @@ def itself(vpc):
     return {"UserIdGroupPairs": [{"GroupId": vpc.group}]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rule", "level"),
     [
@@ -133,6 +134,7 @@ def test_hosts_must_be_let_in_to_each_other(vpc, rule, level):
         )
 
 
+@pytest.mark.long
 def test_hosts_must_be_let_out_to_each_other(vpc):
     vpc.let_in(**itself(vpc))
     vpc.let_nothing_out()
@@ -149,6 +151,7 @@ def test_two_groups_may_let_each_other_in(vpc):
     assert finding.level is Level.OK
 
 
+@pytest.mark.long
 def test_one_host_needs_no_other(vpc):
     (finding,) = look(network_checks, vpc.job(instance_count=1))
     assert finding.level is Level.OK
@@ -161,6 +164,7 @@ def test_subnets_and_groups_are_of_one_vpc(aws, vpc):
     assert other.id in finding.what
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "wrong",
     [{"subnets": ["subnet-0123456789abcdef0"]}, {"security_group_ids": ["sg-0123456789abcdef0"]}],

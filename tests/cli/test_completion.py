@@ -189,6 +189,7 @@ def test_the_lines_beside_the_verbs_are_their_own():
         assert main.get_command(None, name).name == name
 
 
+@pytest.mark.long
 def test_completing_loads_nothing_heavy(terminal, jobs):
     """Import costs are what a TAB takes: the modules are counted, not the seconds."""
     program = (

@@ -76,6 +76,7 @@ def test_ctrl_c_leaves_the_job_running_and_prints_how_to_return(terminal, follow
     assert terminal("status", "job-1").exit_code == 3
 
 
+@pytest.mark.long
 def test_ctrl_c_twice_stops_the_job_and_shows_its_end(terminal, following):
     following.send_signal(signal.SIGINT)
     terminal.wait_for(following.stderr, "Ctrl-C again")
@@ -86,6 +87,7 @@ def test_ctrl_c_twice_stops_the_job_and_shows_its_end(terminal, following):
     assert status_of(terminal)["model_artifacts"], "the script's handler ran"
 
 
+@pytest.mark.long
 def test_ctrl_c_while_the_job_is_created_leaves_it_running(terminal):
     job = terminal.write(COUNTS, terminal.one_host + FOR_EVER)
     process = terminal.start("run", job, "--local", "--name", "job-1", "-o", "json")
@@ -102,6 +104,7 @@ def test_ctrl_c_while_the_job_is_created_leaves_it_running(terminal):
     terminal("logs", "-f", "job-1")
 
 
+@pytest.mark.long
 def test_a_follower_that_is_killed_leaves_the_job_alone(terminal, following):
     os.kill(following.pid, signal.SIGKILL)
     following.wait()
@@ -122,6 +125,7 @@ def test_an_interrupted_job_resumes_from_its_checkpoint(terminal):
     assert kept.read_text() == "1"
 
 
+@pytest.mark.long
 def test_a_job_without_spot_instances_is_not_interrupted(terminal, following):
     result = terminal("interrupt", "job-1")
     assert result.exit_code == 2

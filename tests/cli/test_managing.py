@@ -33,6 +33,7 @@ def lines(terminal, *options):
     return [line.partition(" | ")[2] for line in printed]
 
 
+@pytest.mark.long
 def test_a_part_of_the_logs(ran):
     whole = [f"line {n} green" for n in range(5)] + ["loss=0.25"]
     assert lines(ran) == whole
@@ -48,6 +49,7 @@ def test_a_part_of_the_logs(ran):
     assert "'(' is no regular expression" in refused.stderr
 
 
+@pytest.mark.long
 def test_the_table_of_jobs(ran):
     ran("run", ran.write("raise ValueError('no such luck')"), "--local", "--name", "job-2")
     header, second, first = ran("list").stdout.splitlines()
@@ -77,6 +79,7 @@ def test_the_table_of_jobs(ran):
     assert ran("logs", "job-2").exit_code == 0
 
 
+@pytest.mark.long
 def test_all_jobs_are_stopped(terminal):
     assert "No job runs" in terminal("stop", "--all").stderr
     assert terminal("stop").exit_code == 2
@@ -89,6 +92,7 @@ def test_all_jobs_are_stopped(terminal):
     assert terminal("wait", "job-1", "job-2").exit_code == 3
 
 
+@pytest.mark.long
 def test_a_job_file_is_found_and_a_job_named_after_its_folder(terminal, monkeypatch):
     terminal.write()
     monkeypatch.chdir(terminal.folder)
@@ -105,6 +109,7 @@ def test_a_variable_needs_a_name_and_a_value(terminal, given):
     assert not terminal.home.exists()
 
 
+@pytest.mark.long
 def test_jobs_that_have_ended_are_removed_with_their_results(ran):
     storage = ran.home / "storage" / "job-1"
     assert storage.is_dir()

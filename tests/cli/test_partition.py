@@ -70,6 +70,7 @@ def test_a_model_is_cut_and_a_job_can_take_the_file(terminal):
     assert left_in(terminal.folder) == ["cuts.json"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )

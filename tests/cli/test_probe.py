@@ -88,6 +88,7 @@ def _normalised(given, home):
     return json.loads(text)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("isolation", ["process", "sandbox", "network"])
 def test_the_answers_are_those_that_are_pinned(normalised, isolation):
     if isolation not in normalised:

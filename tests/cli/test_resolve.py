@@ -50,6 +50,7 @@ def test_what_the_job_leaves_open_is_filled_in_and_nothing_is_made(terminal, acc
     assert before["buckets"] == []
 
 
+@pytest.mark.long
 def test_problems_on_aws_are_reported_beside_the_request(terminal, account):
     before = account()
     result = terminal(
@@ -104,6 +105,7 @@ def test_check_judges_the_request_that_would_be_sent(terminal, account):
     assert account() == before
 
 
+@pytest.mark.long
 def test_an_estimator_resolves_too(terminal, account):
     terminal.write()
     before = account()

@@ -54,6 +54,7 @@ def test_a_job_that_completes(terminal):
         assert archive.extractfile("weights.txt").read() == b"1 2 3"
 
 
+@pytest.mark.long
 def test_a_number_that_json_does_not_have_is_null(terminal):
     definitions = """
 metric_definitions:
@@ -66,6 +67,7 @@ metric_definitions:
     assert "Metric   loss = nan" in terminal("status", json.loads(result.stdout)["name"]).stdout
 
 
+@pytest.mark.long
 def test_host_failure_is_set_and_reaches_the_hosts(terminal):
     script = 'import os\nprint("lost hosts:", os.environ["LAUNCHER_HOST_FAILURE"])\n'
     job = terminal.write(script)
@@ -82,6 +84,7 @@ def test_another_word_for_it_is_refused_before_anything_is_made(terminal):
     assert not terminal.home.exists()
 
 
+@pytest.mark.long
 def test_the_talk_has_states_and_lines_with_group_and_host(terminal):
     result = terminal("run", terminal.write(), "--local", "--name", "job-1")
     assert "[Training]" in result.stderr
@@ -91,6 +94,7 @@ def test_the_talk_has_states_and_lines_with_group_and_host(terminal):
     assert "launcher logs job-1" in result.stdout
 
 
+@pytest.mark.long
 def test_a_script_that_raises_fails_the_job_with_its_last_words(terminal):
     result = terminal("run", terminal.write("raise ValueError('no such luck')\n"), "--local")
     assert result.exit_code == 1
@@ -98,6 +102,7 @@ def test_a_script_that_raises_fails_the_job_with_its_last_words(terminal):
     assert "ValueError: no such luck" in result.stdout
 
 
+@pytest.mark.long
 def test_a_failure_is_shown_once_with_its_host_and_what_to_type_next(terminal):
     script = "for n in range(40):\n    print('step', n)\nraise ValueError('no such luck')\n"
     job = terminal.write(script, terminal.one_host.replace("count: 1", "count: 2"))
@@ -174,6 +179,7 @@ def test_no_jobs_yet(terminal):
     assert "launcher init" in terminal("list").stderr
 
 
+@pytest.mark.long
 def test_a_group_or_host_that_the_job_does_not_have(terminal):
     terminal("run", terminal.write(), "--local", "--name", "job-1")
     result = terminal("logs", "job-1", "--host", "algo-7", "--group", "homogenousCluster")

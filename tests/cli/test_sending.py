@@ -191,6 +191,7 @@ class Screen:
             return ""
 
 
+@pytest.mark.long
 def test_on_a_terminal_the_user_is_asked_and_confirms(terminal, aws, job):
     screen = Screen(terminal, job, "--name", "digits-1", "--detach")
     screen.read_until("Send job digits-1? [Y/n]")

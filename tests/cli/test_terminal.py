@@ -25,6 +25,7 @@ def environment(terminal):
     return {**terminal.environment, "TERM": "xterm-256color"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("columns", [80, 120])
 def test_the_users_lines_stay_and_the_state_is_drawn_below_them(terminal, environment, columns):
     job = terminal.write(TRAIN)
@@ -50,6 +51,7 @@ def test_the_users_lines_stay_and_the_state_is_drawn_below_them(terminal, enviro
     assert len(users) + len(shown.lines) - own >= len(shown.lines) / 2
 
 
+@pytest.mark.long
 def test_ctrl_c_leaves_a_clean_screen(terminal, environment):
     job = terminal.write("import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
     shown = capture(
@@ -65,6 +67,7 @@ def test_ctrl_c_leaves_a_clean_screen(terminal, environment):
     assert not any(line.startswith("Training") for line in shown.lines)
 
 
+@pytest.mark.long
 def test_a_terminal_that_cannot_move_its_cursor_gets_lines(terminal, environment):
     shown = capture(
         [*LAUNCHER, "run", str(terminal.write()), "--local"],

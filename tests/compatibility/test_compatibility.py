@@ -85,6 +85,7 @@ def change(file: Path, **fields: Any) -> None:
 # Jobs ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_jobs_are_listed_the_newest_first(home: Path) -> None:
     jobs = {job["name"]: job["status"] for job in answer("list")["jobs"]}
     assert list(jobs) == ["task-job", "failed-job", "done-job"]
@@ -104,12 +105,14 @@ def test_the_status_of_a_job_that_completed(home: Path) -> None:
     assert f"file://{home}/storage/done-job/output/model.tar.gz" in text
 
 
+@pytest.mark.long
 def test_the_status_of_a_job_that_failed(home: Path) -> None:
     status = answer("status", "failed-job", code=1)
     assert (status["status"], status["exit_code"]) == ("Failed", 1)
     assert "ValueError: told to fail" in launcher("status", "failed-job", code=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["done-job", "failed-job"])
 def test_logs_are_printed_by_group_and_host(home: Path, name: str) -> None:
     text = launcher("logs", name)

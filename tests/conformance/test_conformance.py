@@ -60,6 +60,7 @@ pathlib.Path(os.environ["SM_OUTPUT_DATA_DIR"], "notes.txt").write_text("notes")
     )
 
 
+@pytest.mark.long
 def test_artifacts_are_downloaded(platform, tmp_path):
     script = """
 import os, pathlib
@@ -75,6 +76,7 @@ pathlib.Path(os.environ["SM_MODEL_DIR"], "model.txt").write_text("weights")
         assert archive.extractfile("model.txt").read() == b"weights"
 
 
+@pytest.mark.long
 def test_a_job_that_fails(platform, tmp_path):
     job = platform.run("print('about to fail', flush=True)\n1 / 0", tmp_path)
     assert job.status == "Failed"
@@ -83,6 +85,7 @@ def test_a_job_that_fails(platform, tmp_path):
     assert "about to fail" in [line.text for line in job.logs()]
 
 
+@pytest.mark.long
 def test_a_job_that_is_stopped(platform, tmp_path):
     job = platform.start(WAITS, tmp_path)
     first_line(job)

@@ -98,10 +98,12 @@ def test_its_part_of_the_document_gives_it_back() -> None:
     assert constructor_arguments({}, document)["distribution"] == ring(3)
 
 
+@pytest.mark.long
 def test_a_whole_job_is_started_by_its_starter(tmp_path: Path, installed: str) -> None:
     assert ended(tmp_path, installed) == ("Completed", ["width=3 rank=0"], "")
 
 
+@pytest.mark.long
 def test_a_host_without_its_starter_reports_it(tmp_path: Path, installed: str) -> None:
     status, _, reason = ended(tmp_path, str(PACKAGE))
     assert status == "Failed"

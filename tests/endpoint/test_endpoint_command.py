@@ -61,6 +61,7 @@ def test_ctrl_c_ends_it_and_leaves_its_jobs(tmp_path: Path) -> None:
         assert again.end_of("goes-on")["TrainingJobStatus"] == "Stopped"
 
 
+@pytest.mark.long
 def test_it_listens_on_the_loopback_only(customer: Customer) -> None:
     port = f"{customer.endpoint.port:04X}"
     tables = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()

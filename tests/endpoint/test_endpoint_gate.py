@@ -51,6 +51,7 @@ def refused(request: str | urllib.request.Request) -> int:
     return caught.value.code
 
 
+@pytest.mark.long
 def test_a_signed_request_is_answered(customer: Customer) -> None:
     status, document = answer(customer, signed(customer))
     assert (status, list(document)) == (200, ["TrainingJobSummaries"])

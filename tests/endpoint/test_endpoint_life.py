@@ -40,6 +40,7 @@ def test_a_job_completes(customer: Customer) -> None:
     assert customer.lines("completes") == ["hello", "world"]
 
 
+@pytest.mark.long
 def test_a_job_fails_with_its_reason(customer: Customer) -> None:
     customer.submit("fails", "import sys; sys.exit(7)")
     document = customer.end_of("fails")
@@ -63,6 +64,7 @@ def test_a_job_runs_out_of_time(customer: Customer) -> None:
     assert document["SecondaryStatus"] == "MaxRuntimeExceeded"
 
 
+@pytest.mark.long
 def test_a_job_of_two_groups(customer: Customer) -> None:
     groups = [
         {"InstanceGroupName": "data", "InstanceType": "ml.c5.xlarge", "InstanceCount": 2},
@@ -93,6 +95,7 @@ def test_a_region_has_its_own_jobs(customer: Customer) -> None:
     assert not logs.describe_log_groups(logGroupNamePrefix=GROUP)["logGroups"]
 
 
+@pytest.mark.long
 def test_a_deleted_job_frees_its_name(customer: Customer) -> None:
     customer.submit("again", "pass")
     customer.end_of("again")
@@ -102,6 +105,7 @@ def test_a_deleted_job_frees_its_name(customer: Customer) -> None:
     assert customer.lines("again") == ["once more"]
 
 
+@pytest.mark.long
 def test_the_keeper_of_a_deleted_job_leaves_the_next_of_its_name_alone(customer: Customer) -> None:
     customer.submit("reborn", OBEDIENT)
     customer.wait("reborn", "SecondaryStatus", "Training")
@@ -182,6 +186,7 @@ def test_status_messages_are_those_of_sagemaker(customer: Customer) -> None:
     assert "exit code 3" in failed["FailureReason"]
 
 
+@pytest.mark.long
 def test_a_status_is_that_of_its_last_transition(customer: Customer) -> None:
     customer.submit("stopping", OBEDIENT)
     customer.wait("stopping", "SecondaryStatus", "Training")

@@ -60,6 +60,7 @@ def test_every_line_is_there_once_also_for_one_who_follows(customer: Customer) -
         assert abs(times[-1] / 1000 - time.time()) < 60
 
 
+@pytest.mark.long
 def test_a_prefix_of_filter_log_events_means_its_streams_only(customer: Customer) -> None:
     for name in ("filtered", "filtered-2"):
         customer.submit(name, f"print('this is {name}')")
@@ -70,6 +71,7 @@ def test_a_prefix_of_filter_log_events_means_its_streams_only(customer: Customer
     assert nobody["events"] == []
 
 
+@pytest.mark.long
 def test_each_attempt_of_a_spot_job_has_its_stream(customer: Customer) -> None:
     script = """
 import os, pathlib, signal, sys

@@ -72,6 +72,7 @@ def test_cloudwatch_has_every_value(customer: Customer, cloudwatch: Any) -> None
     assert metric_names(cloudwatch, "measured") == {"loss", "val:accuracy"}
 
 
+@pytest.mark.long
 def test_metrics_are_searched_by_their_last_values(customer: Customer) -> None:
     customer.ensure("measured", SCRIPT, AlgorithmSpecification=algorithm())
 
@@ -88,6 +89,7 @@ def test_metrics_are_searched_by_their_last_values(customer: Customer) -> None:
     assert found("GreaterThan", "0.95") == []
 
 
+@pytest.mark.long
 def test_other_metrics_are_left_alone(customer: Customer, cloudwatch: Any) -> None:
     cloudwatch.put_metric_data(Namespace="mine", MetricData=[{"MetricName": "loss", "Value": 5.0}])
     customer.ensure("gone", SCRIPT, AlgorithmSpecification=algorithm())

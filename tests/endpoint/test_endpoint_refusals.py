@@ -222,6 +222,7 @@ def test_a_token_of_no_page(customer: Customer, unchecked: Any, operation: str, 
     }
 
 
+@pytest.mark.long
 def test_a_token_of_another_order(customer: Customer, unchecked: Any) -> None:
     for name in ("first-of-two", "second-of-two"):
         customer.ensure(name)

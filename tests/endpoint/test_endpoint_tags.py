@@ -45,6 +45,7 @@ def test_thirty_threads_lose_no_tag(customer: Customer, arn: str) -> None:
     assert tags_of(customer, arn) == {f"new-{number}": str(number) for number in range(THREADS)}
 
 
+@pytest.mark.long
 def test_a_resource_has_fifty_tags_at_most(customer: Customer, arn: str) -> None:
     clear(customer, arn)
     fifty = [{"Key": str(number), "Value": "x"} for number in range(50)]

@@ -21,6 +21,7 @@ def seeded_sample(dataset, index, seed):
     return dataset[index]
 
 
+@pytest.mark.long
 def test_every_fifth_image_is_held_back(images):
     train, test = (
         {int(file.stem) for file in images.glob(f"{split}/*/*.png")} for split in ("train", "test")

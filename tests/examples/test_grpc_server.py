@@ -159,6 +159,7 @@ def test_epochs_are_complete_differ_and_come_from_all_servers(
     assert [ids.tolist() for ids, _, _ in again] == [ids for ids, _, _ in epochs[0]]
 
 
+@pytest.mark.long
 def test_an_epoch_that_is_left_early_can_be_followed_by_another(
     example: SimpleNamespace, servers: list[Server]
 ) -> None:

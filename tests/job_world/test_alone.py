@@ -34,6 +34,7 @@ def test_the_bare_interpreter_has_nothing_of_ours(bare_python: str, package: str
     assert f"No module named '{package}'" in result.stderr
 
 
+@pytest.mark.long
 def test_a_job_with_a_data_service_runs_with_numpy_alone(
     bare_python: str, make_hosts: Callable[..., Hosts]
 ) -> None:

@@ -241,6 +241,7 @@ def test_a_receiver_that_no_worker_reaches_is_named(
     )
 
 
+@pytest.mark.long
 def test_a_receiver_that_was_reached_with_nothing_new_is_not(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,6 +281,7 @@ def test_a_rank_that_takes_nothing_is_named_once(
     assert capfd.readouterr().err.count("rank_idle") == 1
 
 
+@pytest.mark.long
 def test_a_batch_that_a_worker_does_not_bring_is_named_once(
     meeting: Meeting,
     monkeypatch: pytest.MonkeyPatch,
@@ -511,6 +513,7 @@ def test_workers_that_are_silent_while_they_build_a_dataset_are_given_up_in_time
     assert word == "every data worker is gone or silent for 301 s; data hosts: data"
 
 
+@pytest.mark.long
 def test_workers_that_build_a_dataset_may_be_silent_for_long(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:

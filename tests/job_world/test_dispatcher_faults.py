@@ -157,6 +157,7 @@ def test_a_dispatcher_that_dies_again_and_again_fails_the_job(make_hosts: MakeHo
     assert hosts.processes() == []
 
 
+@pytest.mark.long
 def test_a_receiver_that_is_killed_fails_the_job_and_is_named(make_hosts: MakeHosts) -> None:
     hosts = make_hosts(FILES, data=1, train=2)
     hosts.start()

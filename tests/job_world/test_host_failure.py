@@ -44,6 +44,7 @@ def test_a_tolerated_data_host_changes_no_batch(make_hosts: MakeHosts) -> None:
     assert hosts.processes() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("host_failure", "data"),
     [(HostFailure.FAIL, 2), (HostFailure.TOLERATE, 1)],

@@ -71,6 +71,7 @@ def ids(hosts: Hosts, epoch: int = 0) -> Counter[int]:
     return Counter(int(number) for line in lines for number in line.split())
 
 
+@pytest.mark.long
 def test_shards_give_the_same_batches_in_process_and_served(make_hosts: MakeHosts) -> None:
     alone = run(make_hosts(files(), train=2))
     served = run(make_hosts(files(), data=2, train=2))
@@ -153,6 +154,7 @@ print("rank=0 epoch=0 sha256=0", flush=True)
     assert [(e["steps"], e["samples"], e["pads"]) for e in epochs] == [(5, 10, 0)] * 4
 
 
+@pytest.mark.long
 def test_an_iterator_that_raises_fails_the_job_with_its_shard_and_place(
     make_hosts: MakeHosts,
 ) -> None:

@@ -51,6 +51,7 @@ def test_batches_are_the_same_with_any_number_of_data_hosts_and_in_process(
     assert seen[0] == seen[1] == seen[2] == seen[3]
 
 
+@pytest.mark.long
 def test_the_sum_of_prepared_batches_is_what_the_ranks_received(make_hosts: MakeHosts) -> None:
     hosts = make_hosts(FILES, data=2, train=2)
     run(hosts)
@@ -187,6 +188,7 @@ if os.environ["RANK"] == "0":
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("data", [0, 1], ids=["in-process", "service"])
 def test_reading_resumes_after_a_restart_with_another_number_of_ranks(
     make_hosts: MakeHosts, tmp_path: Path, data: int
@@ -399,6 +401,7 @@ def test_a_dataset_module_that_does_not_import_fails_the_job(make_hosts: MakeHos
     assert "No module named 'no_such_module'" in (hosts["algo-2"].failure or "")
 
 
+@pytest.mark.long
 def test_workers_that_die_as_fast_as_they_start_fail_the_job(make_hosts: MakeHosts) -> None:
     dies = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
     hosts = make_hosts({**FILES, "pipeline.py": dies}, data=1)
@@ -536,6 +539,7 @@ for epoch in range(10**6):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("launch", list(Launch), ids=lambda launch: launch.value)
 def test_sigterm_reaches_the_script_which_may_read_on_and_save(
     make_hosts: MakeHosts, launch: Launch

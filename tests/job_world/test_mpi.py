@@ -151,6 +151,7 @@ def test_torch_finds_its_peers(make_hosts: MakeHosts) -> None:
 # Failing ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @needs_mpirun
 def test_a_rank_that_is_killed_fails_the_job_with_its_name(make_hosts: MakeHosts) -> None:
     hosts = start(make_hosts, WAIT)
@@ -222,6 +223,7 @@ def test_without_open_mpi_the_reason_names_it(
 # Stopping --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @needs_mpirun
 def test_a_stop_lets_a_rank_save_while_others_end_at_once(make_hosts: MakeHosts) -> None:
     hosts = start(make_hosts, SAVE)

@@ -70,6 +70,7 @@ def metrics(hosts: Hosts, of: str) -> dict[str, Any]:
     return merged
 
 
+@pytest.mark.long
 def test_a_job_counts_what_its_hosts_did(make_hosts: MakeHosts) -> None:
     hosts = job(make_hosts, steps=60, work=0.04, compute=0.01, data=1, workers_per_host=2)
     found = verdict(hosts)

@@ -162,6 +162,7 @@ def test_other_worlds_and_batch_sizes_resume_with_the_remaining_samples(
     check_exactly_once(read)
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(streams(), sizes, worlds, st.integers(0, 20), st.integers(0, 20), st.data())
 def test_out_of_order_each_rank_of_the_same_world_resumes_from_its_own_state(

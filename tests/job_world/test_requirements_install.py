@@ -89,6 +89,7 @@ def test_the_script_finds_what_the_host_has_installed(make, index: Index, image:
     assert order == sorted(order)
 
 
+@pytest.mark.long
 def test_a_group_installs_its_own_file_and_a_failure_ends_the_job_at_once(
     make, index: Index
 ) -> None:

@@ -82,6 +82,7 @@ def run(hosts: Hosts) -> Hosts:
     return hosts
 
 
+@pytest.mark.long
 def test_what_the_script_asks_for_is_served_with_the_same_batches(make_hosts: MakeHosts) -> None:
     files = {"pipeline.py": PIPELINE, "train.py": SCRIPT}
     seen = []
@@ -147,6 +148,7 @@ for batch in {line}:
     assert message in (hosts["algo-2"].failure or ""), hosts.output()
 
 
+@pytest.mark.long
 def test_a_loader_waits_no_longer_than_its_timeout(make_hosts: MakeHosts, tmp_path: Path) -> None:
     pipeline = f"""
 import os, time
@@ -261,6 +263,7 @@ list(DataLoader(f"pipeline:{DATASET}", **options))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dataset", "data", "ranks", "message"),
     [

@@ -17,6 +17,7 @@ from launcher.data.memory.slabs import SlabPool
 from launcher.errors import DataError, WireError
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(batches)
 def test_a_batch_survives_bit_for_bit_over_the_wire_and_in_this_process(batch: Any) -> None:

@@ -68,6 +68,7 @@ def run_alone(script: Path) -> str:
     return done.output
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", PORTS)
 def test_the_script_runs_with_torch_before_it_is_changed(kind: str, tmp_path: Path) -> None:
     folder = shutil.copytree(SCRIPTS / kind, tmp_path / kind)

@@ -43,6 +43,7 @@ def run(bench: Bench, *, train_hosts: int) -> dict[str, Any]:
     return bench.end_of()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("train_hosts", [1, 2])
 def test_every_batch_of_every_data_host_is_trained_on_once(
     network_bench: Bench, train_hosts: int
@@ -92,6 +93,7 @@ def test_a_port_taken_on_the_machine_is_taken_from_hosts_without_a_network_of_th
     assert any("Address already in use" in text for text in data_hosts)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_feed_port_taken")
 def test_hosts_with_a_network_of_their_own_have_every_port_of_it(network_bench: Bench) -> None:
     description = run(network_bench, train_hosts=1)

@@ -72,12 +72,14 @@ def test_the_example_of_the_docs_runs(start: Start) -> None:
     ]
 
 
+@pytest.mark.long
 def test_an_attached_estimator_has_the_command(start: Start) -> None:
     job = start().wait()
     server, _ = PyTorch.attach("job", job.session).spec.instance_groups
     assert (server.command, server.ready) == (("python", "server.py"), Ready(port=8000))
 
 
+@pytest.mark.long
 def test_a_program_that_fails_is_the_reason(start: Start) -> None:
     server = "raise SystemExit('no licence')\n"
     job = start("instance_groups.server_group.instance_count=1", **{"server.py": server}).wait()
@@ -87,6 +89,7 @@ def test_a_program_that_fails_is_the_reason(start: Start) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_killed_command_host_fails_the_job(start: Start, tmp_path: Path) -> None:
     job = start(**{"train.py": PATIENT})
     wait_until(lambda: printed(job, "training"))
@@ -106,6 +109,7 @@ def test_a_shell_is_a_program_like_any_other(start: Start) -> None:
     assert printed(job, "at 0.0.0.0") or printed(job, "at 127.")
 
 
+@pytest.mark.long
 def test_a_stopped_job_stops_its_programs(start: Start) -> None:
     job = start(**{"train.py": PATIENT})
     wait_until(lambda: printed(job, "training"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from bench import Bench
 
 from launcher import Job
@@ -94,6 +95,7 @@ def test_both_are_merged_by_time_in_pieces_of_any_size(tmp_path: Path, monkeypat
     assert numbers == list(range(30))
 
 
+@pytest.mark.long
 def test_more_lines_than_are_read_at_once_keep_the_order(tmp_path: Path, monkeypatch) -> None:
     stream = Stream(tmp_path, monkeypatch)
     for number in range(4):

@@ -160,6 +160,7 @@ print("read", sum(len(batch) for batch in DataLoader("pipeline:numbers", batch_s
     assert lines == {"algo-2": "watched", "algo-3": "read 10"}
 
 
+@pytest.mark.long
 def test_a_command_beside_script_groups_is_ready_and_gets_the_hyperparameters(
     tmp_path: Path,
 ) -> None:

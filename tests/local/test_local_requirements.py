@@ -323,6 +323,7 @@ def test_an_editable_package_of_the_source_is_found_and_follows_its_content(
         assert lines_of(run(source, word, index))["algo-1"] == [word]
 
 
+@pytest.mark.long
 def test_without_installation_it_is_said_what_is_missing(source: Path, index: Index) -> None:
     write(source, train_py=TELLS, requirements_txt="small-a>=2\nnumpy>=1\nnumpy<1\n")
 
@@ -393,6 +394,7 @@ def command_line(pid: int) -> str:
         return ""
 
 
+@pytest.mark.long
 def test_where_else_pip_would_install_for_the_user_does_not_apply(
     source: Path, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -424,6 +426,7 @@ def test_what_was_not_used_for_30_days_is_removed_unless_a_job_uses_it(tmp_path:
     assert not old.use()
 
 
+@pytest.mark.long
 def test_a_job_can_be_stopped_while_it_installs(source: Path, index: Index) -> None:
     write(source, train_py=TELLS, requirements_txt="small-a\n")
     with index.blocked():

@@ -129,6 +129,7 @@ def test_metrics_are_known_while_the_job_runs(plain_bench: Bench) -> None:
     plain_bench.end_of()
 
 
+@pytest.mark.long
 def test_the_last_value_is_the_last_in_time_over_all_hosts(plain_bench: Bench) -> None:
     script = """
     if host == "algo-1":
@@ -167,6 +168,7 @@ def test_a_log_is_read_in_complete_lines(default_bench: Bench) -> None:
     assert default_bench.session.read_log("job", stream.name, end) == ([], end)
 
 
+@pytest.mark.long
 def test_a_long_log_comes_in_pieces(plain_bench: Bench) -> None:
     plain_bench.run('print("x" * 3_000_000); print("\\n".join(map(str, range(300_000))))')
     (stream,) = plain_bench.session.log_streams("job")

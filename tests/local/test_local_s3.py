@@ -29,6 +29,7 @@ DIGITS = {f"digits/{name}": name[-1].upper() for name in ("a", "b", "c", "deep/i
 RESULTS = {"OutputDataConfig": {"S3OutputPath": "s3://bucket/results/"}}
 
 
+@pytest.mark.long
 def test_channels_of_two_groups(s3_bench: Bench, cloud: Cloud) -> None:
     cloud.put(**DIGITS, **{"digits/": "", "digits-not/x": "X"})
     s3_bench.start(
@@ -58,6 +59,7 @@ def test_channels_of_two_groups(s3_bench: Bench, cloud: Cloud) -> None:
     assert left == [], "an ended job keeps no copy of its data"
 
 
+@pytest.mark.long
 def test_all_that_begins_so_and_a_manifest(plain_s3_bench: Bench, cloud: Cloud) -> None:
     manifest = [{"prefix": "s3://bucket/digits/"}, "deep/j", "c"]
     cloud.put(**DIGITS, **{"digits2/x": "X", "list": json.dumps(manifest)})
@@ -178,6 +180,7 @@ def test_data_that_are_not_there(plain_s3_bench: Bench, cloud: Cloud, bucket: st
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keys", [("a//b", "a/b"), ("a", "a/b")], ids=["one file", "file, folder"])
 def test_objects_that_no_folder_can_hold(
     plain_s3_bench: Bench, cloud: Cloud, keys: tuple[str, str]
@@ -189,6 +192,7 @@ def test_objects_that_no_folder_can_hold(
     assert "has the same file name as another object" in description["FailureReason"]
 
 
+@pytest.mark.long
 def test_results_wait_for_an_s3_that_was_away(plain_s3_bench: Bench, cloud: Cloud) -> None:
     plain_s3_bench.start('print("up"); time.sleep(600)', **RESULTS)
     plain_s3_bench.wait_for_line("up")
@@ -268,6 +272,7 @@ def test_without_credentials_s3_is_refused(tmp_path: Path) -> None:
     assert not s3_bench.job_folder().exists()
 
 
+@pytest.mark.long
 def test_credentials_of_the_user_serve_a_plain_session(
     tmp_path: Path, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,7 @@ def test_data_below_tmp_is_seen(sandbox_bench: Bench) -> None:
     assert sandbox_bench.lines() == {"algo-1": ["seen"]}
 
 
+@pytest.mark.long
 def test_a_python_below_tmp_is_seen(sandbox_bench: Bench) -> None:
     """A fresh clone below /tmp has its virtual environment there."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:

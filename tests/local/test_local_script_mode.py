@@ -85,6 +85,7 @@ open(os.path.join(os.environ["SM_MODEL_DIR"], "weights"), "w").write("w")
 """
 
 
+@pytest.mark.long
 def test_pip_that_fails_is_told_as_awss_toolkit_tells_it(s3_bench: Bench, cloud: Cloud) -> None:
     request = asked(s3_bench) | {"Environment": {"PIP_NO_INDEX": "1"}}
     description = run(
@@ -168,6 +169,7 @@ print(*(os.environ[name] for name in names), "RANK" in os.environ, master)
 """
 
 
+@pytest.mark.long
 def test_the_script_of_every_group_decides_for_itself(plain_s3_bench: Bench, cloud: Cloud) -> None:
     request = asked(plain_s3_bench, groups=[group("data", 1), group("dnn", 2)])
     description = run(plain_s3_bench, cloud, request, train_py=LOOKS)
@@ -308,6 +310,7 @@ time.sleep(600)
     ]
 
 
+@pytest.mark.long
 def test_mpi_without_mpirun(plain_s3_bench: Bench, cloud: Cloud) -> None:
     request = mpi_request(plain_s3_bench, sagemaker_distribution_instance_groups=["train"])
     request["Environment"] = {"PATH": "/nowhere"}
@@ -315,6 +318,7 @@ def test_mpi_without_mpirun(plain_s3_bench: Bench, cloud: Cloud) -> None:
     assert description["FailureReason"].startswith("the job needs MPI, and mpirun is not on PATH")
 
 
+@pytest.mark.long
 def test_a_script_that_fails(plain_s3_bench: Bench, cloud: Cloud) -> None:
     description = run(
         plain_s3_bench, cloud, asked(plain_s3_bench), train_py="raise ValueError('no luck')"
@@ -335,6 +339,7 @@ def test_an_archive_that_leads_out_of_its_folder(plain_s3_bench: Bench, cloud: C
     assert "outside the destination" in description["FailureReason"]
 
 
+@pytest.mark.long
 def test_a_script_hears_that_the_job_is_stopped(plain_s3_bench: Bench, cloud: Cloud) -> None:
     script = """\
 import signal, sys, time
@@ -353,6 +358,7 @@ time.sleep(600)
     assert plain_s3_bench.lines()["algo-1"] == ["up", "saved"]
 
 
+@pytest.mark.long
 def test_the_source_may_come_in_a_channel(plain_s3_bench: Bench, cloud: Cloud) -> None:
     """As SDK v2 sends it for a job with network isolation; here with a shell script."""
     inside = "/opt/ml/input/data/code/sourcedir.tar.gz"
@@ -367,6 +373,7 @@ def test_the_source_may_come_in_a_channel(plain_s3_bench: Bench, cloud: Cloud) -
     assert plain_s3_bench.lines() == {"algo-1": ["--epochs 3 --name abc"]}
 
 
+@pytest.mark.long
 def test_source_that_is_not_there(plain_s3_bench: Bench, cloud: Cloud) -> None:
     plain_s3_bench.session.create_training_job(**asked(plain_s3_bench))
     description = plain_s3_bench.end_of()

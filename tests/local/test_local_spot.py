@@ -161,6 +161,7 @@ def test_a_wait_shorter_than_the_run_is_refused_as_aws_does(plain_bench: Bench) 
     assert not plain_bench.job_folder().exists()
 
 
+@pytest.mark.long
 def test_the_running_time_counts_all_attempts(impatient: Bench) -> None:
     condition = {"MaxRuntimeInSeconds": 3, "MaxWaitTimeInSeconds": 600}
     impatient.start('print("up"); time.sleep(600)', **{**SPOT, "StoppingCondition": condition})

@@ -35,6 +35,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return fit
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", ["#!/bin/bash\n", ""], ids=["bash", "sh"])
 def test_it_gets_the_hyperparameters_and_the_folder_of_the_code(run: Run, first: str) -> None:
     job = run(first + 'echo "got $# $2 $4 in $(basename "$PWD") of $SM_CURRENT_HOST"\n')
@@ -47,6 +48,7 @@ def test_its_exit_code_is_the_reason(run: Run) -> None:
         run("exit 3\n")
 
 
+@pytest.mark.long
 def test_every_host_of_script_groups_runs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

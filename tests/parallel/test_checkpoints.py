@@ -81,6 +81,7 @@ def steps_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "architecture",
     ["gpt, tied", "frozen and unused", "resnet, batch norm", "dropout", "layers left out"],
@@ -324,6 +325,7 @@ def test_an_optimizer_of_other_parameters_is_refused(
 # ---- One file ------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_an_exported_model_is_a_plain_state_dict(
     tmp_path: Path, world: ParallelContext, capsys: pytest.CaptureFixture[str]
 ) -> None:

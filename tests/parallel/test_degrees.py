@@ -37,6 +37,7 @@ def test_placement_determines_the_ranks_of_a_replica(
     assert ParallelDims(world=8, pipeline=2, placement=placement).grid == grid
 
 
+@pytest.mark.long
 @given(some)
 def test_every_rank_has_one_stage_of_one_replica(degrees: ParallelDims) -> None:
     ranks = range(degrees.world)
@@ -47,6 +48,7 @@ def test_every_rank_has_one_stage_of_one_replica(degrees: ParallelDims) -> None:
         assert degrees.grid[dp_rank][pp_rank] == rank
 
 
+@pytest.mark.long
 @given(some)
 def test_groups_are_the_rows_and_the_columns_of_the_grid(degrees: ParallelDims) -> None:
     for rank in range(degrees.world):

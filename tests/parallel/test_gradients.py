@@ -80,6 +80,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 def test_replicas_learn_what_one_process_does(tmp_path: Path) -> None:
     outcome = run(tmp_path, _TRAINING + _AGAINST_ONE_PROCESS, ranks=2)
     assert outcome.code == 0, outcome.output

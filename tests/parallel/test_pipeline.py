@@ -188,6 +188,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 def test_accumulated_batches_are_one_of_their_size_also_for_tied_parameters(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _ACCUMULATED, ranks=2)
     assert outcome.code == 0, outcome.output
@@ -292,6 +293,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 def test_training_continues_after_an_evaluation_as_in_one_process(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _EVALUATED, ranks=2)
     assert outcome.code == 0, outcome.output

@@ -94,6 +94,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
 def test_an_infinite_gradient_in_one_stage_skips_the_step_in_all(tmp_path: Path, rank: int) -> None:
     outcome = run(tmp_path, f"FORCED = (2, {rank})" + _PREAMBLE + _SKIPPED, ranks=2)
@@ -152,6 +153,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 def test_what_is_computed_again_is_the_same_and_takes_less_memory(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _SAVED, ranks=2)
     assert outcome.code == 0, outcome.output

@@ -72,6 +72,7 @@ def drawn_starts(found: Profile, draw: random.Random) -> list[int]:
     return sorted(draw.sample(places, draw.randint(0, min(3, len(places)))))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ProfileKind)
 @pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name != DRAWN])
 def test_stages_keep_the_bytes_that_the_profile_says(name: str, kind: ProfileKind) -> None:

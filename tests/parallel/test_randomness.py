@@ -73,7 +73,7 @@ def test_other_numbers_are_as_if_nothing_had_been_drawn(make) -> None:
 
 
 class Turned(nn.Module):
-    """Drops elements of a tensor that is not contiguous; they are drawn by their order in memory."""
+    """Drops elements of a tensor that is not contiguous, by their order in memory."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -106,6 +106,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 def test_a_file_of_something_else_is_refused(tmp_path: Path, partition: PartitionFile) -> None:
     part, variables = of_file(tmp_path, partition)
     other = dataclasses.replace(partition.fingerprint, example=("[8, 16] float32",), torch="2.0")
@@ -134,6 +135,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, partition: Partitio
     assert outcome.notes[1]["doubts"] == []
 
 
+@pytest.mark.long
 def test_rank_0_finds_the_cuts_once(tmp_path: Path) -> None:
     part = ParallelPart(partitions=2, microbatches=4, auto_partition=True)
     first = started(tmp_path / "first", _SCRIPT, part, SM_OUTPUT_DATA_DIR=str(tmp_path))

@@ -55,6 +55,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 def test_batches_of_other_shapes_are_announced(tmp_path: Path) -> None:
     outcome = run(tmp_path, _SCRIPT, ranks=2)
     assert outcome.code == 0, outcome.output

@@ -127,6 +127,7 @@ def _ends_well(outcome: Outcome, ranks: int) -> list[Any]:
     return list(outcome.notes.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "config", "ranks"),
     [
@@ -349,6 +350,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Any]:
     return outcome.notes
 
 
+@pytest.mark.long
 def test_training_continues_after_an_evaluation_of_another_size_and_a_reload(
     mixed: dict[int, Any],
 ) -> None:
@@ -507,6 +509,7 @@ smp.barrier()
 """
 
 
+@pytest.mark.long
 def test_cuts_that_are_not_set_are_found(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _UNSAID, ranks=2, SM_OUTPUT_DATA_DIR=str(tmp_path))
     _ends_well(outcome, 2)

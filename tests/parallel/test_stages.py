@@ -47,7 +47,9 @@ def total(value: Any) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    "count", [1, 2, *(pytest.param(n, marks=pytest.mark.long) for n in (3, 4))]
+)
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 def test_stages_are_the_model(architecture: Architecture, count: int, training: bool) -> None:
     torch.manual_seed(0)

@@ -94,6 +94,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("script", [_PIPELINE, _REPLICAS], ids=["pipeline", "replicas"])
 def test_uneven_labels_are_learned_as_in_one_process(tmp_path: Path, script: str) -> None:
     outcome = run(tmp_path, _PREAMBLE + script, ranks=2)

@@ -46,6 +46,7 @@ def test_a_plan_knows_the_region_that_is_configured(credentials, estimator):
     assert "eu-west-1 differs" in repr(estimator.plan())
 
 
+@pytest.mark.long
 def test_a_job_above_the_ceiling_is_not_sent(aws, bucket, estimator):
     with pytest.raises(SpecError, match=r"may cost \$1\.41 in 1h00m, more than \$1\.40"):
         estimator.fit(wait=False, max_cost=1.4)
@@ -53,6 +54,7 @@ def test_a_job_above_the_ceiling_is_not_sent(aws, bucket, estimator):
     assert aws("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
 
 
+@pytest.mark.long
 def test_a_job_below_it_is_sent_and_has_a_bill(aws, bucket, estimator):
     job = estimator.fit(wait=False, max_cost=1.41)
     assert bucket() > 0
@@ -62,6 +64,7 @@ def test_a_job_below_it_is_sent_and_has_a_bill(aws, bucket, estimator):
     assert bill.estimate.region == "eu-west-1"
 
 
+@pytest.mark.long
 def test_on_this_machine_there_is_nothing_to_pay(offline, estimator):
     job = estimator.fit(local=True, max_cost=0, logs=False)
     assert job.status == "Completed"
@@ -69,6 +72,7 @@ def test_on_this_machine_there_is_nothing_to_pay(offline, estimator):
     assert job.summary()["cost"] is None
 
 
+@pytest.mark.long
 def test_a_local_job_with_a_region_of_its_own_is_free_too(offline, estimator):
     estimator.sagemaker_session = LocalSession(region="eu-west-1")
     job = estimator.fit(max_cost=0, logs=False)

@@ -7,6 +7,8 @@ import os
 import tarfile
 from pathlib import Path
 
+import pytest
+
 import launcher
 from launcher.client.request import build_bundle
 
@@ -69,6 +71,7 @@ def test_the_content_is_what_was_in_the_folder(source):
     assert contract == (Path(launcher.__file__).parent / "shared" / "job_document.py").read_bytes()
 
 
+@pytest.mark.long
 def test_a_large_source_is_warned_of_with_its_five_biggest_files(source):
     for number in range(7):
         with (source.root / f"big{number}").open("wb") as file:

@@ -73,6 +73,7 @@ def test_what_starts_without_launcher_may_have_any_python(tmp_path):
         assert place_offline(spec, "job-1").image_uri == OLD
 
 
+@pytest.mark.long
 def test_a_host_of_this_machine_uses_no_image(tmp_path, monkeypatch):
     monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -81,6 +82,7 @@ def test_a_host_of_this_machine_uses_no_image(tmp_path, monkeypatch):
     assert made.fit(logs=False, local=True).status == "Completed"
 
 
+@pytest.mark.long
 def test_the_version_of_a_framework_is_named_as_its_place(tmp_path, credentials, monkeypatch):
     """Of an image that is looked up, by a package whose answer stands for AWS's table."""
     monkeypatch.setattr("launcher.client.request.images._retriever", lambda: lambda **_given: OLD)

@@ -161,6 +161,7 @@ def test_a_cloud_job_without_a_region_says_how_to_give_one(folder, offline):
 FOREIGN_LOCAL = SimpleNamespace(local_mode=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("instance_type", "make_session", "fit"),
     [
@@ -182,6 +183,7 @@ def test_a_job_runs_here(folder, instance_type, make_session, fit, capsys):
         assert model.extractfile("arguments.txt").read() == b"--epochs 3"
 
 
+@pytest.mark.long
 def test_dependencies_and_a_model_reach_the_script(folder, tmp_path):
     """Also with parts of the request that mean nothing here: they are noted, and harmless."""
     (tmp_path / "shared").mkdir()
@@ -226,6 +228,7 @@ def test_logs_of_any_length_come_to_the_end(folder):
     assert printed == [str(line) for line in range(40_000)]
 
 
+@pytest.mark.long
 def test_leaving_a_job_that_is_followed_says_how_to_come_back(folder, capsys, monkeypatch):
     def leave(*_, **__):
         raise KeyboardInterrupt
@@ -240,6 +243,7 @@ def test_leaving_a_job_that_is_followed_says_how_to_come_back(folder, capsys, mo
     assert trainer.latest_training_job.wait().status == "Completed"
 
 
+@pytest.mark.long
 def test_a_job_without_a_model_says_so(folder):
     (folder / "train.py").write_text("print('nothing to save')")
     trainer = estimator(folder)
@@ -248,6 +252,7 @@ def test_a_job_without_a_model_says_so(folder):
         trainer.model_data  # noqa: B018 (the access is the test)
 
 
+@pytest.mark.long
 def test_a_job_that_fails_raises_its_reason(folder):
     (folder / "train.py").write_text("raise ValueError('no such luck')")
     trainer = estimator(folder)
@@ -261,6 +266,7 @@ def test_a_job_that_fails_raises_its_reason(folder):
         trainer.model_data  # noqa: B018 (the access is the test)
 
 
+@pytest.mark.long
 def test_without_waiting_the_job_goes_on_alone_and_can_be_attached(folder, capsys):
     trainer = estimator(folder)
     trainer.fit("file://data", wait=False, job_name="job-1")
@@ -354,12 +360,14 @@ def test_a_bad_spec_starts_nothing(folder):
     assert LocalSession().list_training_jobs() == {"TrainingJobSummaries": []}
 
 
+@pytest.mark.long
 def test_the_summary_is_plain(folder):
     job = estimator(folder).fit("file://data", logs=False)
     assert isinstance(job, Job)
     assert json.loads(json.dumps(job.summary())) == job.summary()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wait", [True, False])
 def test_a_warning_points_at_the_line_that_called_fit(folder, wait):
     unknown = estimator(folder, instance_type="ml.zz9.xlarge")

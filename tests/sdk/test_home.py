@@ -1,9 +1,12 @@
 """Where jobs are kept."""
 
+import pytest
+
 from launcher.client.request import build_bundle
 from launcher.client.spec import JobSpec
 
 
+@pytest.mark.long
 def test_jobs_that_are_kept_in_the_source_folder_do_not_travel_with_the_next(tmp_path, monkeypatch):
     from launcher import Estimator
 

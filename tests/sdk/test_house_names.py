@@ -1,6 +1,7 @@
 """Names in launcher/: one class and one file for each, and docstrings that open plainly."""
 
 import ast
+import functools
 from collections import defaultdict
 from pathlib import Path
 
@@ -19,6 +20,7 @@ SHARED_FILE_NAMES = {
 RELATIVE_WORDS = {"Of", "That", "Whether", "What", "How", "Where", "Who"}
 
 
+@functools.cache
 def modules():
     return {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
 
@@ -31,26 +33,26 @@ def where(path):
     return path.relative_to(PACKAGE).as_posix()
 
 
-def test_no_two_classes_share_a_name():
+def shared_class_names():
     places_of = defaultdict(list)
     for path, tree in modules().items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 places_of[node.name].append(f"{where(path)}:{node.lineno}")
-    assert repeated(places_of) == {}
+    return repeated(places_of)
 
 
-def test_no_two_files_share_a_name():
+def shared_file_names():
     places_of = defaultdict(list)
     for path in modules():
         if path.stem not in SHARED_FILE_NAMES:
             places_of[path.stem].append(where(path))
-    assert repeated(places_of) == {}
+    return repeated(places_of)
 
 
-def test_no_docstring_opens_with_a_relative_word():
+def relative_openings():
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    openings = [
+    return [
         f"{where(path)}:{getattr(node, 'lineno', 1)}: {docstring.splitlines()[0]}"
         for path, tree in modules().items()
         for node in ast.walk(tree)
@@ -58,10 +60,9 @@ def test_no_docstring_opens_with_a_relative_word():
         and (docstring := ast.get_docstring(node))
         and docstring.split()[0].strip(",.:;") in RELATIVE_WORDS
     ]
-    assert openings == []
 
 
-def test_few_signatures_name_any():
+def signatures_with_any():
     """`Any` switches type checks off: below one function in ten, with Mapping[str, Any] counted."""
     functions = [
         node
@@ -70,7 +71,7 @@ def test_few_signatures_name_any():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     with_any = [node for node in functions if "Any" in signature_names(node)]
-    assert len(with_any) < len(functions) / 10
+    return [] if len(with_any) < len(functions) / 10 else [node.name for node in with_any]
 
 
 def signature_names(function):
@@ -83,4 +84,15 @@ def signature_names(function):
         if annotation is not None
         for node in ast.walk(annotation)
         if isinstance(node, ast.Name)
+    }
+
+
+def test_the_package_keeps_its_rules_of_names():
+    """One test, since parsing the package takes longer than all the checks."""
+    checks = (shared_class_names, shared_file_names, relative_openings, signatures_with_any)
+    assert {check.__name__: check() for check in checks} == {
+        "shared_class_names": {},
+        "shared_file_names": {},
+        "relative_openings": [],
+        "signatures_with_any": [],
     }

@@ -55,6 +55,7 @@ def test_an_image_that_is_given_is_the_image(script):
     assert made.request()["AlgorithmSpecification"]["TrainingImage"] == "mine:1"
 
 
+@pytest.mark.long
 def test_it_runs_here_without_versions(script, monkeypatch, tmp_path):
     monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "home"))
     made = HuggingFace("py310", script, instance_type="local", instance_count=1)

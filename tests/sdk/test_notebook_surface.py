@@ -225,6 +225,7 @@ def test_before_the_first_job_there_is_nothing_to_read(ask):
         ask(PyTorch("train.py"))
 
 
+@pytest.mark.long
 def test_remote_debugging_can_be_switched_before_a_job_but_not_in_one_elsewhere(folder, session):
     made = estimator(session)
     made.enable_remote_debug()
@@ -298,6 +299,7 @@ def test_metrics_are_a_dataframe_with_sdk_v2s_columns(trained):
     ]
 
 
+@pytest.mark.long
 def test_a_job_that_runs_here_has_its_metrics_over_time(folder):
     (folder / "train.py").write_text("for i in range(3):\n    print(f'loss={i}', flush=True)\n")
     made = PyTorch("train.py", metric_definitions=METRICS, instance_type="local", instance_count=1)

@@ -73,7 +73,10 @@ def opened(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "opened", [local, aws, memory, attic], indirect=True, ids=lambda p: p.__name__
+    "opened",
+    [pytest.param(local, marks=pytest.mark.long, id="local"), aws, memory, attic],
+    indirect=True,
+    ids=lambda p: p.__name__,
 )
 @pytest.mark.parametrize("clause", CLAUSES, ids=lambda each: each.__name__)
 @pytest.mark.usefixtures("attic")

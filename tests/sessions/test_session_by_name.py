@@ -29,6 +29,7 @@ def cli(*words: object) -> Result:
     return CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
 
 
+@pytest.mark.long
 def test_a_job_runs_on_a_session_by_its_name(job_file: Path) -> None:
     ran = cli("run", job_file, "--session", "attic", "--name", "rings")
     assert ran.exit_code == 0, ran.output

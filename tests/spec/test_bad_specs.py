@@ -56,6 +56,7 @@ def test_a_wrong_job_is_refused_with_cause_place_and_fix(path: Path) -> None:
     assert str(raised.value).replace(f"{BAD}/", "") == expected(path)
 
 
+@pytest.mark.long
 def test_every_problem_of_every_wrong_job_has_a_fix() -> None:
     for path in BAD.glob("*.yaml"):
         with pytest.raises(SpecError) as raised:

@@ -333,6 +333,7 @@ def test_any_job_comes_back_from_its_yaml(spec: JobSpec) -> None:
     assert JobSpec.from_yaml(text).to_yaml() == text
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(json_values)
 def test_any_json_comes_back_with_its_types(value: object) -> None:

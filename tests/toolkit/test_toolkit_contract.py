@@ -236,6 +236,7 @@ print("FOUND", json.dumps([sys.argv[1:], os.environ["SM_HPS"]]))
 """
 
 
+@pytest.mark.long
 def test_who_edits_the_request_is_obeyed(tmp_path: Path) -> None:
     """The job document was written with the values as they were; it restores types, not values."""
     (tmp_path / "train.py").write_text(EDITED)

@@ -147,6 +147,7 @@ def test_too_few_samples_for_a_step_are_refused(make: Callable[..., Any], tmp_pa
         train(make(batch_size=71), tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "steps",
     [2, pytest.param(None, marks=pytest.mark.slow)],

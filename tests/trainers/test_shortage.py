@@ -136,6 +136,7 @@ def make():
 """
 
 
+@pytest.mark.long
 def test_a_rank_that_is_out_of_memory_suggests_changes(tmp_path: Path) -> None:
     outcome = run(tmp_path, ranks=1, task=_LARGE)
     assert outcome.code == 1

@@ -52,6 +52,7 @@ _WAYS = {
 _FAST = ("two replicas", "two stages")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ranks", "parallel"),
     [
