@@ -30,7 +30,7 @@ class ParallelContext:
     """The parallel context of this process.
 
     mesh: ("dp", "pp"), with a process group for each. job: the job's settings for parallel
-    training.
+    training. store: a key-value store of all ranks.
     """
 
     degrees: ParallelDims
@@ -39,6 +39,7 @@ class ParallelContext:
     device: torch.device
     mesh: DeviceMesh
     job: ParallelPart
+    store: dist.Store
 
     @property
     def pp_rank(self) -> int:
@@ -107,7 +108,7 @@ def join(
     backend = backend or ("nccl" if device.type == "cuda" else "gloo")
     if backend == _SMDDP:
         _register_smddp(degrees)
-    _init_process_group(backend, timeout)
+    store = _init_process_group(backend, timeout)
     return ParallelContext(
         degrees=degrees,
         rank=dist.get_rank(),
@@ -115,6 +116,7 @@ def join(
         device=device,
         mesh=_mesh(device, degrees, backend),
         job=job,
+        store=store,
     )
 
 
@@ -159,8 +161,8 @@ def _device(local_rank: int) -> torch.device:
     return torch.device("cuda", local_rank)
 
 
-def _init_process_group(backend: str, timeout: timedelta) -> None:
-    """Create the process group of all ranks.
+def _init_process_group(backend: str, timeout: timedelta) -> dist.Store:
+    """Create the process group of all ranks; return their store.
 
     Each restart of the ranks prefixes its keys in the agents' store. Otherwise restarted ranks find
     the addresses of the previous ranks there: 8 of 12 restarts failed or hung (torch 2.13, gloo).
@@ -171,8 +173,10 @@ def _init_process_group(backend: str, timeout: timedelta) -> None:
             "init_process_group()"
         )
     if "RANK" not in os.environ:
-        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
-        return
+        own = dist.HashStore()
+        dist.init_process_group(backend, store=own, rank=0, world_size=1)
+        return own
     store, rank, world = next(rendezvous("env://", timeout=timeout))
     store = dist.PrefixStore(f"launcher/start-{os.environ.get(_RESTARTS, '0')}", store)
     dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
+    return store

@@ -518,3 +518,29 @@ def test_cuts_that_are_not_set_are_found(tmp_path: Path) -> None:
     assert max(first["own"]) < start < max(second["own"])
     assert len(first["own"]) + len(second["own"]) == 10
     assert first["loss"] == second["loss"] > 0
+
+
+_FAILING_RANK = """
+smp.init(partitions=2, microbatches=2, starts=["2"])
+torch.manual_seed(0)
+model = smp.DistributedModel(ARCHITECTURES["mlp"].make())
+
+@smp.step
+def train_step(x):
+    loss = model(x).square().mean()
+    model.backward(loss)
+    return loss
+
+train_step(torch.ones(4, 6))
+if smp.rank() == RANK:
+    raise ValueError("planted")
+train_step(torch.ones(4, 6))
+"""
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_raises_ends_while_others_wait_for_it(tmp_path: Path, rank: int) -> None:
+    script = _PREAMBLE + _FAILING_RANK.replace("RANK", str(rank))
+    outcome = run(tmp_path, script, ranks=2, patience=120)
+    assert outcome.code == 1
+    assert "ValueError: planted" in outcome.output

@@ -5,9 +5,9 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
@@ -20,7 +20,8 @@ from launcher.runtime import gloo_threads
 from launcher.shared import ParallelPart
 
 #: The time that a rank waits for the others at exit, since scripts for smp have no final call.
-_EXIT_TIMEOUT = timedelta(seconds=5)
+_EXIT_SECONDS = 5.0
+_EXIT_KEY = "launcher/smp-ended"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +78,25 @@ def _shut_down() -> None:
     """Wait for the other ranks and destroy the process groups, at exit.
 
     If a process exits right after its last collective, peers that have not finished it crash. A
-    rank that fails also ends here, so the wait has a timeout.
+    rank that fails also ends here, while others wait for it in a step: so the wait is no
+    collective, which would keep the process from ending, and has a timeout.
     """
     if not dist.is_initialized():
         return
-    with contextlib.suppress(RuntimeError):  # the other ranks may have failed or exited
-        dist.barrier(async_op=True).wait(_EXIT_TIMEOUT)
-    with contextlib.suppress(RuntimeError):
-        dist.destroy_process_group()
+    if _have_all_ended(_sessions[0].world):
+        with contextlib.suppress(RuntimeError):
+            dist.destroy_process_group()
     gloo_threads.wait_for_gloo_threads()
     _sessions.clear()
+
+
+def _have_all_ended(world: ParallelContext) -> bool:
+    """Say that this rank ends; return whether all others do so within some seconds."""
+    deadline = time.monotonic() + _EXIT_SECONDS
+    with contextlib.suppress(RuntimeError):  # the store may be gone
+        world.store.add(_EXIT_KEY, 1)
+        while time.monotonic() < deadline:
+            if world.store.add(_EXIT_KEY, 0) >= world.degrees.world:
+                return True
+            time.sleep(0.01)
+    return False
