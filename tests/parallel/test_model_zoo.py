@@ -76,7 +76,7 @@ def learned(name):
         whole = {{key: torch.cat([part[key] for part in parts]) for key in parts[0]}}
         found = pipeline.step(**whole, target=torch.zeros(MANY)).item()
         ours.step()
-        worst = max(worst, abs(found - expected) / abs(expected) - 1e-7)  # the loss is a float32
+        worst = max(worst, abs(found - expected) / abs(expected) - 3e-7)  # summed as float32
     largest = max(gradients.values())
     reference = dict([*alone.named_parameters(remove_duplicate=False), *alone.named_buffers()])
     for key, own in [*pipeline.module.named_parameters(), *pipeline.module.named_buffers()]:

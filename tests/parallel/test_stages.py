@@ -332,3 +332,27 @@ def test_what_cannot_be_cut_is_refused(
 ) -> None:
     with pytest.raises(ParallelError, match=words):
         cut(make(), starts, arguments)
+
+
+class Reused(nn.Module):
+    """Calls a part of its first block again behind the last one, as DiT's transformer does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.5))) for _ in range(3)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x
+        for block in self.blocks:
+            y = block(y)
+        return y + self.blocks[0][0](x)
+
+
+def test_a_part_that_is_called_again_is_where_its_second_call_is() -> None:
+    first, second = cut(Reused(), ["blocks.1.0.0"], {"x": torch.ones(4, 6)})
+    assert dict(first.drawing) == {"blocks.0.0.1": 0}
+    assert dict(second.drawing) == {"blocks.0.0.1": 1, "blocks.1.0.1": 0, "blocks.2.0.1": 0}
+    for name in second.drawing:
+        second.module.get_submodule(name)
