@@ -5,12 +5,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 FRAMEWORKS := .venv/.frameworks
+DOCS := .venv/.docs
 # Tests wait twice as long as they compute: three processes for each of two cores (make test WORKERS=12).
 WORKERS ?= 6
 BENCHMARKS := $(wildcard benchmarks/*.py)
 DIGITS := examples/digits
 
-.PHONY: help demo test test-long test-full frameworks coverage matrix soak check mutants bench
+.PHONY: help demo test test-long test-full frameworks coverage matrix soak check docs mutants bench
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +25,7 @@ help:
 	@echo "make matrix     ruff, mypy and the tests on each Python 3.10 to 3.13 that this machine has"
 	@echo "make soak       a job under load for 20 minutes: nothing of its data processes grows"
 	@echo "make check      formatting, lint, types, import layers"
+	@echo "make docs       build the documentation site into site/; a broken link is an error"
 	@echo "make mutants    the mutation score of rules, order and wire (an hour of one CPU)"
 	@echo "make bench      run the benchmarks"
 
@@ -65,6 +67,11 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The variable silences a notice about a later release of mkdocs, which is not installed.
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "site/index.html is the first page; $(BIN)/python -m mkdocs serve shows it while you write."
+
 mutants: $(READY)
 	$(BIN)/python tests/mutation_score.py
 
@@ -90,3 +97,8 @@ $(FRAMEWORKS): $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
 	  -c constraints.txt -e '.[torch,examples,frameworks,test,dev]'
 	@touch $(FRAMEWORKS)
+
+$(DOCS): $(READY)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
+	  -c constraints.txt -e '.[torch,examples,docs,test,dev]'
+	@touch $(DOCS)

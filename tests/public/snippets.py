@@ -35,11 +35,15 @@ class Snippet:
 
 def snippets() -> Iterator[Snippet]:
     """Yield the snippets of the README and of each page of the docs."""
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         text = path.read_text()
         for found in _FENCE.finditer(text):
             line = text.count("\n", 0, found.start(1)) + 1
-            yield Snippet(page=path.name, line=line, text=found.group(1))
+            yield Snippet(
+                page=str(path.relative_to(ROOT)).removeprefix("docs/"),
+                line=line,
+                text=found.group(1),
+            )
 
 
 def free_names(tree: ast.Module) -> set[str]:

@@ -15,7 +15,7 @@ PAGES = [
     ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "examples").glob("*/README.md")),
-    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "bad-input.md"),
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "bad-input.md"),
 ]
 WIDTH = 120
 

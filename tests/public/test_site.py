@@ -1,0 +1,50 @@
+"""The documentation site: its reference has every public name, and it says what the code says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+
+import pytest
+from snippets import ROOT
+
+from launcher.client.jobs.failure_advice import advice
+
+DOCS = ROOT / "docs"
+
+
+@pytest.mark.parametrize(
+    "module", ["launcher", "launcher.data", "launcher.parallel", "launcher.trainers"]
+)
+def test_the_reference_has_every_public_name(module):
+    if module in ("launcher.parallel", "launcher.trainers"):
+        pytest.importorskip("torch")
+    page = (DOCS / "reference" / f"{module.rpartition('.')[2]}.md").read_text()
+    shown = re.findall(rf"^::: {re.escape(module)}\.(\w+)$", page, re.M)
+    assert sorted(shown) == sorted(import_module(module).__all__)
+
+
+def test_troubleshooting_gives_the_advice_that_a_failure_gets():
+    rows = re.findall(r"^\| `(.+)` \| (.+) \|$", (DOCS / "troubleshooting.md").read_text(), re.M)
+    said = {cause: text for cause, text in rows if "](" not in text}
+    assert len(said) == 20
+    assert said == {cause: advice(cause, ["images"]) for cause in said}
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    named = re.findall(r"[\w/-]+\.md", navigation)
+    assert sorted(named) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="make docs installs it")
+def test_the_site_builds_without_a_warning_and_can_be_searched(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert '"guides/costs.html' in (tmp_path / "search" / "search_index.json").read_text()
+    assert (tmp_path / "repository" / "examples" / "gpt" / "task.py.html").exists()
