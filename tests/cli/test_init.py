@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-FILES = {"job.yaml", "pipeline.py", "train.py", ".launcherignore"}
+FILES = {"job.yaml", "pipeline.py", "train.py", ".launcherignore", ".job.schema.json"}
 
 
 def test_init_writes_a_job_that_describes_itself(terminal):

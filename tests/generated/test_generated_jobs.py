@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from botocore.loaders import Loader
 from botocore.model import ServiceModel, Shape
@@ -24,6 +25,8 @@ from launcher.client.request.source_tree import SourceTree
 from launcher.client.sessions.job_location import place
 from launcher.client.sessions.local.checks import check_request
 from launcher.client.spec import JobSpec, check
+from launcher.client.spec.document_builder import read_value
+from launcher.client.spec.job_schema import job_schema
 from launcher.client.submit import send
 
 REPORT = """\
@@ -107,7 +110,9 @@ def test_what_the_rules_accept_survives_yaml(
     places: tuple[Path, Path], data: st.DataObject
 ) -> None:
     spec = data.draw(job_specs(*places)).replace(**data.draw(trainings))
-    read = JobSpec.from_yaml(spec.to_yaml() + "\n")
+    text = spec.to_yaml() + "\n"
+    jsonschema.validate(read_value(text), job_schema())
+    read = JobSpec.from_yaml(text)
     assert read == spec
     assert (
         check(read, SourceTree(read)) == check(spec, SourceTree(spec)) or read.where != spec.where

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from launcher.client.cli.json_output import print_json
+from launcher.client.cli.schema import schema_text
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.errors import PlatformError
 
@@ -20,6 +21,9 @@ _STARTER = {
     "train.py": "train.py.txt",
     ".launcherignore": "launcherignore.txt",
 }
+#: The schema that job.yaml names for editors.
+_SCHEMA = ".job.schema.json"
+_FILES = (*_STARTER, _SCHEMA)
 
 
 @click.command()
@@ -29,9 +33,10 @@ def init(folder: Path, output: str) -> int:
     """Write a first job, ready to run.
 
     Its files go into FOLDER (default: the current one): job.yaml, pipeline.py and train.py. It
-    trains a small network on synthetic data: one host trains, another prepares the batches.
+    trains a small network on synthetic data: one host trains, another prepares the batches. Editors
+    complete job.yaml by .job.schema.json, which `launcher schema` prints.
     """
-    existing = [name for name in _STARTER if (folder / name).exists()]
+    existing = [name for name in _FILES if (folder / name).exists()]
     if existing:
         raise PlatformError(
             f"{folder.absolute()} already contains {', '.join(existing)}; nothing was written. "
@@ -43,9 +48,9 @@ def init(folder: Path, output: str) -> int:
         raise PlatformError(f"cannot write to {folder}: {error.strerror}") from error
     _print_next_steps(folder)
     if output == "json":
-        print_json({"folder": str(folder.absolute()), "files": list(_STARTER)})
+        print_json({"folder": str(folder.absolute()), "files": list(_FILES)})
     else:
-        click.echo("\n".join(str(folder / name) for name in _STARTER))
+        click.echo("\n".join(str(folder / name) for name in _FILES))
     return 0
 
 
@@ -54,6 +59,7 @@ def _write(folder: Path) -> None:
     for name, text in _STARTER.items():
         content = (files("launcher.client.cli") / "starter" / text).read_text(encoding="utf-8")
         (folder / name).write_text(content, encoding="utf-8")
+    (folder / _SCHEMA).write_text(schema_text(), encoding="utf-8")
 
 
 def _print_next_steps(folder: Path) -> None:

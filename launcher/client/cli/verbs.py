@@ -29,6 +29,7 @@ class Verb:
 #: In the order of a job's life.
 VERBS = {
     "init": Verb(home="init:init", line="Write a first job, ready to run."),
+    "schema": Verb(home="schema:schema", line="Print the JSON schema of job.yaml, for editors."),
     "check": Verb(home="check:check", line="Report what works here and what does not."),
     "config": Verb(
         home="config:config", line="Show the defaults of jobs for AWS, and where each comes from."

@@ -41,6 +41,8 @@ _NOUNS: dict[Any, str] = {
     float: "a number",
     bool: "true or false",
 }
+#: AWS's own keys of a metric definition, and our fields.
+METRIC_KEYS = {"Name": "name", "Regex": "regex"}
 #: Placeholder of a value that could not be read; YamlReading holds the reason.
 _UNREAD: Any = object()
 
@@ -130,9 +132,9 @@ def _read_dataclass(declared: Any, value: Any, path: FieldPath, reading: YamlRea
         here = (*path, part.name)
         if value.get(part.name) is not None:
             read[part.name] = _read(hints[part.name], value[part.name], here, reading)
-        elif _is_required(part) and not reading.broken & {here, ()}:
+        elif is_required(part) and not reading.broken & {here, ()}:
             reading.reject(here, f'"{part.name}" is missing', f'write "{part.name}: ..."')
-        if _is_required(part) and read.get(part.name, _UNREAD) is _UNREAD:
+        if is_required(part) and read.get(part.name, _UNREAD) is _UNREAD:
             read[part.name] = ""  # every required field is a string
     return declared(**{name: item for name, item in read.items() if item is not _UNREAD})
 
@@ -142,7 +144,7 @@ def _written_out(declared: Any, value: Any, path: FieldPath) -> tuple[Any, Field
     if declared is TrainingInput and isinstance(value, str):
         return {"s3_data": value}, path
     if declared is MetricDefinition and isinstance(value, Mapping):
-        return {{"Name": "name", "Regex": "regex"}.get(k, k): v for k, v in value.items()}, path
+        return {METRIC_KEYS.get(key, key): item for key, item in value.items()}, path
     return declared.expanded(value, path) if _is_distribution(declared) else (value, path)
 
 
@@ -199,7 +201,7 @@ def written_fields(declared: Any) -> tuple[dataclasses.Field[Any], ...]:
     return tuple(part for part in dataclasses.fields(declared) if part.compare)
 
 
-def _is_required(part: dataclasses.Field[object]) -> bool:
+def is_required(part: dataclasses.Field[object]) -> bool:
     """Return whether a dataclass field has no default."""
     missing = dataclasses.MISSING
     return part.default is missing and part.default_factory is missing

@@ -71,6 +71,22 @@ class Distribution(ABC):
         return {self.word: fields}
 
     @classmethod
+    def schema(cls, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the JSON schema of what a document may hold, given the schema of its fields."""
+        inner = {"anyOf": [fields, {"type": "null"}]}
+        return {
+            "anyOf": [
+                {"const": cls.word},
+                {
+                    "type": "object",
+                    "properties": {cls.word: inner},
+                    "required": [cls.word],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+
+    @classmethod
     def from_sdk_v2(cls, strategies: Mapping[str, object]) -> Distribution:
         """Convert SDK v2's strategies, of which at least one is among `sdk_v2_keys`."""
         return cls()

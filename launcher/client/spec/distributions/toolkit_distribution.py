@@ -80,6 +80,17 @@ class Toolkit(Distribution):
         return fields["strategies"]
 
     @classmethod
+    def schema(cls, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the JSON schema of the strategies, whose options the libraries know."""
+        known = (*TOOLKIT_STRATEGIES, *_STARTERS)
+        return {
+            "type": "object",
+            "properties": {name: {"type": "object"} for name in known},
+            "additionalProperties": False,
+            "anyOf": [{"required": [name]} for name in TOOLKIT_STRATEGIES],
+        }
+
+    @classmethod
     def from_sdk_v2(cls, strategies: Mapping[str, object]) -> Toolkit:
         """Take SDK v2's strategies, which the rules check with the rest of the job."""
         return cls(strategies=strategies)

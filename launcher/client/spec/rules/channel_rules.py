@@ -26,7 +26,8 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _URI_LIMIT = 1024
 _S3_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
 INPUT_MODES = ("File", "FastFile", "Pipe")
-_CHOICES = {
+#: The words that each of these fields of a channel may have.
+CHANNEL_WORDS = {
     "distribution": ("FullyReplicated", "ShardedByS3Key"),
     "compression": (None, "None", "Gzip"),
     "record_wrapping": (None, "None", "RecordIO"),
@@ -95,7 +96,7 @@ def _name_problems(name: str, path: FieldPath) -> Iterator[Problem]:
 
 
 def _choice_problems(channel: TrainingInput, path: FieldPath) -> Iterator[Problem]:
-    for field, known in _CHOICES.items():
+    for field, known in CHANNEL_WORDS.items():
         value = getattr(channel, field)
         if value not in known:
             fix = choice_fix(value, (word for word in known if word))
