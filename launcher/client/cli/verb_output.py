@@ -26,16 +26,18 @@ def with_output_option(verb: Callable[..., int]) -> Callable[..., None]:
     form = click.option(
         "-o", "output", type=click.Choice(["text", "json"]), default="text", help="Output format."
     )
-    return form(_with_exit_code(verb))
+    return form(with_exit_code(verb))
 
 
 def with_json_flag(verb: Callable[..., int]) -> Callable[..., None]:
     """Add `--json` to a verb whose `-o` names a file; otherwise as `with_output_option`."""
     form = click.option("--json", "output", flag_value="json", default="text", help="Print JSON.")
-    return form(_with_exit_code(verb))
+    return form(with_exit_code(verb))
 
 
-def _with_exit_code(verb: Callable[..., int]) -> Callable[..., None]:
+def with_exit_code(verb: Callable[..., int]) -> Callable[..., None]:
+    """Let a verb's return value, or the error it raises, set the exit code."""
+
     @click.pass_context
     @functools.wraps(verb)
     def command(context: click.Context, /, **arguments: object) -> None:
@@ -45,7 +47,7 @@ def _with_exit_code(verb: Callable[..., int]) -> Callable[..., None]:
         except LauncherError as error:
             code = error.exit_code
             print_error(error)
-            if arguments["output"] == "json":
+            if arguments.get("output") == "json":
                 print_json({"error": _described(error), "exit_code": code})
         context.exit(code)
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
 from launcher.client.sessions.local import file_uris, host_logs, job_description
 from launcher.client.sessions.local.checks import check_isolation, check_request
+from launcher.client.sessions.local.host_command import run_in_host
 from launcher.client.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
@@ -171,6 +172,14 @@ class LocalSession:
         if status["SecondaryStatus"] in (JobState.STOPPING, JobState.UPLOADING):
             raise PlatformError(f"job {folder.name} is ending: {status['SecondaryStatus']}")
         folder.interrupt.touch()
+
+    def run_in_host(self, job_name: str, host: str, command: Sequence[str]) -> int:
+        """Run a command in a running host, on this process's terminal; return its exit code.
+
+        It has the host's environment, folder and isolation, and ends with the host. Raises
+        PlatformError for a host that does not run.
+        """
+        return run_in_host(self._jobs.find(job_name), host, command)
 
     def remove_training_job(self, *, TrainingJobName: str) -> int:  # noqa: N803 (as above)
         """Remove a job that has ended, with its code and results; return the bytes freed.

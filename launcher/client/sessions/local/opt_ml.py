@@ -36,6 +36,11 @@ class HostTree:
         """The host's home folder."""
         return self.path / "home"
 
+    @property
+    def process(self) -> Path:
+        """The file with the ID of the host's first process, once it has started."""
+        return self.path / "process.json"
+
     def make(self) -> None:
         """Create every folder that exists in a training container."""
         ml = self.ml

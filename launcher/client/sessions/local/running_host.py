@@ -7,6 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from launcher.client.sessions.local.atomic_files import write_json
 from launcher.client.sessions.local.isolation import StartPlan
 from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.opt_ml import HostTree
@@ -32,6 +33,7 @@ class RunningHost:
         self._wrappers = plan.wrappers
         _share_events(events, tree)
         self._process = _start(host, plan, log)
+        write_json(tree.process, {"pid": self.pid, "wrappers": plan.wrappers})
 
     @property
     def pid(self) -> int:

@@ -21,6 +21,9 @@ class Namespace(enum.IntFlag):
     """Kinds of namespaces (linux/sched.h); the value names are those in /proc."""
 
     MOUNTS = 0x00020000
+    UTS = 0x04000000
+    IPC = 0x08000000
+    PID = 0x20000000
     USER = 0x10000000
     NET = 0x40000000
 

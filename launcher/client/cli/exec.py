@@ -1,0 +1,52 @@
+"""`launcher exec` and `launcher shell`: a command, or a shell, in a running local host."""
+
+from __future__ import annotations
+
+import click
+
+from launcher.client.cli import completion_values
+from launcher.client.cli.local_job import session_of_local_job
+from launcher.client.cli.shared_options import Verb
+from launcher.client.cli.verb_output import with_exit_code
+
+_WHAT_ON_AWS = (
+    "hosts on AWS are entered by the AWS CLI, if the job has enable_remote_debug: true: "
+    "aws ssm start-session --target sagemaker-training-job:NAME_algo-1"
+)
+
+
+def _host_option(verb: Verb) -> Verb:
+    return click.option(
+        "--host",
+        default="algo-1",
+        show_default=True,
+        help="The host, for example algo-2.",
+        shell_complete=completion_values.hosts,
+    )(verb)
+
+
+@click.command("exec")
+@click.argument("name", shell_complete=completion_values.jobs)
+@_host_option
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@with_exit_code
+def exec_in_host(name: str, host: str, command: tuple[str, ...]) -> int:
+    """Run COMMAND in a running host of local job NAME.
+
+    It has the environment, the folder and the isolation of the host, and ends with it. Write -- in
+    front of it. The exit code is the command's.
+    """
+    return session_of_local_job(name, _WHAT_ON_AWS).run_in_host(name, host, command)
+
+
+@click.command()
+@click.argument("name", shell_complete=completion_values.jobs)
+@_host_option
+@with_exit_code
+def shell(name: str, host: str) -> int:
+    """Open a shell in a running host of local job NAME.
+
+    It is bash, or sh where there is none; otherwise as `launcher exec`.
+    """
+    words = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
+    return session_of_local_job(name, _WHAT_ON_AWS).run_in_host(name, host, words)

@@ -1,0 +1,83 @@
+"""launcher exec and launcher shell: entering a running host."""
+
+import os
+import pty
+import select
+import sys
+import time
+
+import pytest
+from waiting import wait_until
+
+FOR_EVER = "import time\nprint('waits', flush=True)\ntime.sleep(600)\n"
+
+
+@pytest.fixture
+def running(terminal):
+    """A job that waits until the test ends."""
+    job = terminal.write(FOR_EVER)
+    terminal("run", job, "--local", "-d", "--name", "job-1")
+    wait_until(lambda: "waits" in terminal("logs", "job-1").stdout)
+    yield terminal
+    terminal("stop", "job-1")
+    terminal("wait", "job-1")
+
+
+def test_exec_has_the_output_and_the_code_of_its_command(running):
+    process = running.start("exec", "job-1", "--", "sh", "-c", "ls; echo oops >&2; exit 3")
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (3, "oops\n")
+    assert "train.py" in output.split()
+
+
+def test_the_options_of_a_command_are_its_own(running):
+    process = running.start("exec", "job-1", "--host", "algo-1", "--", "echo", "--host", "x")
+    assert process.communicate(timeout=60)[0] == "--host x\n"
+
+
+def test_what_cannot_be_entered(running):
+    refused = running("exec", "job-1", "--host", "algo-2", "--", "ls")
+    assert (refused.exit_code, refused.stderr) == (
+        2,
+        "error: job job-1 has no host 'algo-2': use one of algo-1\n",
+    )
+    assert running("exec", "job-2", "--", "ls").exit_code == 2
+    assert running("exec", "job-1").exit_code == 2
+
+
+class Typist:
+    """Someone at a terminal who types lines and reads the answers."""
+
+    def __init__(self, command, environment):
+        self.pid, self.terminal = pty.fork()
+        if not self.pid:
+            os.execvpe(command[0], command, {**os.environ, **environment, "TERM": "dumb"})
+        self.text = ""
+
+    def type(self, text):
+        os.write(self.terminal, text.encode())
+
+    def wait_for(self, text):
+        deadline = time.monotonic() + 60
+        while text not in self.text:
+            assert time.monotonic() < deadline, self.text
+            if select.select([self.terminal], [], [], 0.1)[0]:
+                self.text += os.read(self.terminal, 4096).decode()
+        self.text = self.text.partition(text)[2]
+
+    def leave(self):
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self.terminal)
+        return code
+
+
+def test_a_shell_on_a_terminal_survives_ctrl_c(running):
+    person = Typist([sys.executable, "-m", "launcher", "shell", "job-1"], running.environment)
+    person.type("echo $((40 + 2)) $TRAINING_JOB_NAME; sleep 600\n")
+    person.wait_for("42 job-1")
+    person.type("\x03")
+    person.type("echo after $(( 1 + 1 ))\n")
+    person.wait_for("after 2")
+    person.type("exit 4\n")
+    assert person.leave() == 4
+    assert '"InProgress"' in running("status", "job-1", "-o", "json").stdout

@@ -1,0 +1,112 @@
+"""A command in a running host: its environment, folder, isolation and end."""
+
+import subprocess
+import sys
+
+import pytest
+from bench import group, processes_mentioning
+from waiting import wait_until
+
+from launcher.errors import JobNotFound, PlatformError
+
+WAITS = """\
+Path("here").write_text(host)
+(ml / "model" / "weights").write_text(host)
+print("ready", flush=True)
+time.sleep(600)
+"""
+RUN = """\
+import sys
+from launcher.client.sessions.local import LocalSession
+root, job, host, *command = sys.argv[1:]
+sys.exit(LocalSession(root).run_in_host(job, host, command))
+"""
+
+
+def start(bench, host, *command):
+    """A command in a host, as a process with pipes."""
+    words = [sys.executable, "-c", RUN, str(bench.session.root), "job", host, *command]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(bench, host, *command):
+    process = start(bench, host, *command)
+    output, errors = process.communicate(timeout=60)
+    return process.returncode, output, errors
+
+
+@pytest.fixture
+def two_hosts(bench):
+    groups = [group("data_group", 1), group("train_group", 1)]
+    bench.start(WAITS, groups=groups, Environment={"COLOUR": "green"})
+    bench.wait_for_line("ready", hosts=2)
+    return bench
+
+
+def test_a_command_sees_what_its_host_sees(two_hosts, isolation):
+    script = 'echo $COLOUR; cat here; cat "${SAGEMAKER_BASE_DIR:-/opt/ml}/model/weights"; exit 7'
+    code, output, _ = run(two_hosts, "algo-2", "sh", "-c", script)
+    assert (code, output.split()) == (7, ["green", "algo-2algo-2"])
+    if isolation != "process":
+        assert run(two_hosts, "algo-2", "hostname")[1].strip() == "algo-2"
+        listed = run(two_hosts, "algo-1", "sh", "-c", "ls -d /proc/[0-9]*")[1]
+        assert len(listed.split()) < 10, "of the processes of this machine, only the host's"
+
+
+def test_the_end_of_a_command_is_told_by_its_code(two_hosts):
+    assert run(two_hosts, "algo-1", "true")[0] == 0
+    assert run(two_hosts, "algo-1", "sh", "-c", "kill -9 $$")[0] == 128 + 9
+    code, _, errors = run(two_hosts, "algo-1", "no-such-program")
+    assert code == 127
+    assert errors == "error: there is no program 'no-such-program' in the host\n"
+
+
+def test_python_is_the_python_of_the_job(two_hosts):
+    program = "import sys; print(sys.version_info[:2])"
+    assert run(two_hosts, "algo-1", "python", "-c", program)[1] == f"{sys.version_info[:2]}\n"
+
+
+def test_a_command_ends_with_its_host(two_hosts):
+    process = start(
+        two_hosts, "algo-1", "sh", "-c", "trap '' TERM; echo runs; sleep 601; sleep 602"
+    )
+    assert process.stdout.readline() == "runs\n"
+    two_hosts.stop()
+    two_hosts.end_of()
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + 9
+    wait_until(lambda: not processes_mentioning("sleep\x00601"))
+
+
+def test_a_command_does_not_end_its_job(default_bench):
+    default_bench.start(WAITS)
+    default_bench.wait_for_line("ready")
+    run(default_bench, "algo-1", "false")
+    assert default_bench.describe()["TrainingJobStatus"] == "InProgress"
+
+
+def test_a_host_that_does_not_run_is_refused_with_what_to_do(default_bench):
+    session = default_bench.session
+    default_bench.run("print('done')")
+    with pytest.raises(PlatformError, match=r"has ended \(Completed\).*`launcher logs job`"):
+        session.run_in_host("job", "algo-1", ["ls"])
+    with pytest.raises(PlatformError, match="no host 'algo-9': use one of algo-1"):
+        session.run_in_host("job", "algo-9", ["ls"])
+    with pytest.raises(JobNotFound):
+        session.run_in_host("other", "algo-1", ["ls"])
+
+
+def test_a_host_that_ended_before_its_job_is_refused(default_bench):
+    script = "print('up', flush=True)\nif host == 'algo-2': time.sleep(600)\n"
+    default_bench.start(script, hosts=2)
+    default_bench.wait_for_line("up", hosts=2)
+    refusal = r"host algo-1 of job job has ended"
+
+    def refused():
+        try:
+            default_bench.session.run_in_host("job", "algo-1", ["true"])
+        except PlatformError as error:
+            return str(error)
+        return ""
+
+    assert refusal in wait_until(refused)
