@@ -43,11 +43,15 @@ def run_in_host(folder: JobFolder, host: str, command: Sequence[str]) -> int:
         ).returncode
 
 
+def host_names(folder: JobFolder) -> list[str]:
+    """Return the names of a job's hosts, in numeric order."""
+    hosts = sum(count for *_, count in groups_of(folder.request()))
+    return [f"algo-{number}" for number in range(1, hosts + 1)]
+
+
 def tree_of(folder: JobFolder, host: str) -> HostTree:
     """Return the folders of a host; raise PlatformError if the job has no such host."""
-    known = [
-        f"algo-{n + 1}" for n in range(sum(count for *_, count in groups_of(folder.request())))
-    ]
+    known = host_names(folder)
     if host not in known:
         raise PlatformError(
             f"job {folder.name} has no host {host!r}: use one of {', '.join(known)}"

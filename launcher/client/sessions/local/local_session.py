@@ -15,6 +15,7 @@ from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progres
 from launcher.client.sessions.local import file_uris, host_logs, job_description
 from launcher.client.sessions.local.checks import check_isolation, check_request
 from launcher.client.sessions.local.host_command import run_in_host
+from launcher.client.sessions.local.host_files import copy_from_host
 from launcher.client.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
@@ -180,6 +181,14 @@ class LocalSession:
         PlatformError for a host that does not run.
         """
         return run_in_host(self._jobs.find(job_name), host, command)
+
+    def copy_from_host(self, job_name: str, host: str, path: str, target: Path) -> Path:
+        """Copy a file or folder below a host's /opt/ml to a target; return the copy's path.
+
+        Raises PlatformError for a path that the host does not have, and for a target that cannot
+        be written.
+        """
+        return copy_from_host(self._jobs.find(job_name), host, path, target)
 
     def remove_training_job(self, *, TrainingJobName: str) -> int:  # noqa: N803 (as above)
         """Remove a job that has ended, with its code and results; return the bytes freed.

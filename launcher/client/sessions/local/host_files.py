@@ -1,0 +1,116 @@
+"""Copies of files that the hosts of a local job have written, while it runs and afterwards."""
+
+from __future__ import annotations
+
+import posixpath
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from launcher.client.sessions.local.host_command import host_names, tree_of
+from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.opt_ml import HostTree
+from launcher.errors import PlatformError
+from launcher.shared import DEFAULT_ML_ROOT, MlPaths
+
+_ROOT = PurePosixPath(DEFAULT_ML_ROOT)
+_CHANNELS = MlPaths(DEFAULT_ML_ROOT).channels
+#: Longest chain of links to follow; the same limit as Linux (path_resolution(7)).
+_MAX_LINKS = 40
+
+
+def copy_from_host(folder: JobFolder, host: str, path: str, target: Path) -> Path:
+    """Copy a file or folder of a host, as `cp -r` does; return the copy's path.
+
+    path: as the host sees it, below /opt/ml; a relative path starts there.
+    target: a folder, which gets the copy under its own name, or the copy's path.
+
+    Raises PlatformError for a path that the host does not have, and for a target that cannot be
+    written.
+    """
+    inside = _path_in_host(path)
+    source = _found(tree_of(folder, host), inside)
+    if source is None:
+        raise PlatformError(_why_absent(folder, host, inside))
+    copy = target / inside.name if target.is_dir() else target
+    try:
+        if source.is_dir():
+            shutil.copytree(source, copy, symlinks=True, ignore=_special_files, dirs_exist_ok=True)
+        else:
+            shutil.copy2(source, copy)
+    except shutil.Error as error:
+        first, _, reason = error.args[0][0]
+        raise PlatformError(f"cannot copy {first}: {reason}") from error
+    except OSError as error:
+        raise PlatformError(
+            f"cannot copy {inside} of {host} to {copy}: {error.strerror or error}"
+        ) from error
+    return copy
+
+
+def _path_in_host(path: str) -> PurePosixPath:
+    """Return an absolute path in a host, without `..`; raise PlatformError outside of /opt/ml."""
+    inside = PurePosixPath(posixpath.normpath(_ROOT / path))
+    if not inside.is_relative_to(_ROOT):
+        raise PlatformError(
+            f"{inside} is not below {_ROOT}, which is all that is kept of a host: give a path "
+            "there, such as model or output/data"
+        )
+    return inside
+
+
+def _found(tree: HostTree, inside: PurePosixPath) -> Path | None:
+    """Return the file or folder on this machine, following links; None if there is none.
+
+    An absolute link is one in the host, unless the host sees this machine's paths.
+    """
+    for _ in range(_MAX_LINKS):
+        path = tree.ml.root / inside.relative_to(_ROOT)
+        if not path.is_symlink():
+            is_mount = (
+                inside.is_relative_to(_CHANNELS) and path.is_dir() and not any(path.iterdir())
+            )
+            return path if path.exists() and not is_mount else None
+        link = PurePosixPath(posixpath.normpath(inside.parent / path.readlink()))
+        if not link.is_relative_to(_ROOT):
+            return path if path.exists() else None
+        inside = link
+    return None
+
+
+def _is_mount(inside: PurePosixPath, path: Path) -> bool:
+    """Return whether a folder is empty because a channel was mounted there in the host alone."""
+    return inside.is_relative_to(_CHANNELS) and path.is_dir() and not any(path.iterdir())
+
+
+def _why_absent(folder: JobFolder, host: str, inside: PurePosixPath) -> str:
+    what = f"host {host} of job {folder.name} has no {inside}"
+    for channel in folder.request().get("InputDataConfig", []):
+        source = channel["DataSource"].get("S3DataSource")
+        if source and inside.is_relative_to(_CHANNELS / channel["ChannelName"]):
+            return f"{what}: a channel is not kept with the job; its data is {source['S3Uri']}"
+    others = [each for each in host_names(folder) if each != host]
+    having = [each for each in others if _found(tree_of(folder, each), inside)]
+    if having:
+        return f"{what}, but {', '.join(having)} has: use --host {having[0]}"
+    return f"{what}; it has {', '.join(_nearest_entries(tree_of(folder, host), inside)) or 'none'}"
+
+
+def _nearest_entries(tree: HostTree, inside: PurePosixPath) -> Iterator[str]:
+    """Yield what is in the nearest folder above a path that the host has."""
+    parents = [_ROOT, *(each for each in reversed(inside.parents) if each.is_relative_to(_ROOT))]
+    nearest = next((each for each in reversed(parents) if _found(tree, each)), None)
+    found = nearest and _found(tree, nearest)
+    if nearest and found and found.is_dir():
+        yield from (str(nearest / entry.name) for entry in sorted(found.iterdir())[:10])
+
+
+def _special_files(folder: str, names: Sequence[str]) -> list[str]:
+    """Return sockets, pipes and devices, which mean nothing outside their job."""
+    return [name for name in names if _is_special(Path(folder, name))]
+
+
+def _is_special(path: Path) -> bool:
+    mode = path.lstat().st_mode
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))

@@ -1,0 +1,43 @@
+"""launcher cp: files of a host."""
+
+import json
+
+import pytest
+
+SCRIPT = """\
+from pathlib import Path
+import os
+(Path(os.environ["SM_MODEL_DIR"]) / "weights").write_text("w")
+"""
+
+
+@pytest.fixture
+def ran(terminal):
+    result = terminal("run", terminal.write(SCRIPT), "--local", "--name", "job-1")
+    assert result.exit_code == 0, result.stderr
+    return terminal
+
+
+def test_cp_says_where_the_copy_is(ran):
+    file = ran.folder / "copy"
+    result = ran("cp", "job-1:model/weights", file)
+    assert (result.exit_code, result.stdout) == (0, f"{file}\n")
+    assert file.read_text() == "w"
+    again = ran("cp", "job-1/algo-1:/opt/ml/model/weights", ran.folder, "-o", "json")
+    assert json.loads(again.stdout)["copy"] == str(ran.folder / "weights")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["job-1", "."], "'job-1' is not NAME:PATH: write for example my-job:model"),
+        (["job-1/algo-1:model", ".", "--host", "algo-2"], "names host algo-1, and --host algo-2"),
+        (["job-1:model/x", "."], "host algo-1 of job job-1 has no /opt/ml/model/x"),
+        (["job-1/algo-2:model", "."], "job job-1 has no host 'algo-2': use one of algo-1"),
+        (["job-9:model", "."], "there is no local job 'job-9'"),
+    ],
+)
+def test_what_cannot_be_copied(ran, words, message):
+    result = ran("cp", *words)
+    assert result.exit_code == 2
+    assert message in result.stderr
