@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pytest
 from waiting import wait_until
 
-from launcher.client.endpoint import ServedEndpoint
+from launcher.client.endpoint import ServedEndpoint, serve
+from launcher.client.sessions.local.isolation import choose_isolation
+from launcher.errors import PlatformError
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 BUCKET = "training-bucket"
@@ -118,3 +123,16 @@ class Customer:
     def lines(self, name: str) -> list[str]:
         """All that the hosts of a job have printed, host by host."""
         return [event["message"] for stream in self.streams(name) for event in self.events(stream)]
+
+
+@contextmanager
+def isolated_customer(isolation: str, root: Path) -> Iterator[Customer]:
+    """A client of an endpoint, with a bucket; skips the test where hosts cannot be isolated so."""
+    try:
+        choose_isolation(isolation)
+    except PlatformError as error:
+        pytest.skip(str(error))
+    with serve(root, isolation=isolation) as endpoint:
+        customer = Customer(endpoint, root)
+        customer.s3.create_bucket(Bucket=BUCKET)
+        yield customer

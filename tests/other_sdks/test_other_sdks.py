@@ -11,12 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from customer import BUCKET, ROLE, Customer
+from customer import BUCKET, ROLE, Customer, isolated_customer
 from sdk_clients import run_client
-
-from launcher.client.endpoint import serve
-from launcher.client.sessions.local.isolation import choose_isolation
-from launcher.errors import PlatformError
 
 HERE = Path(__file__).parent
 #: The programs of the library's environment.
@@ -53,14 +49,7 @@ inputs:
 
 @pytest.fixture(scope="module")
 def customer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Customer]:
-    try:
-        choose_isolation("sandbox")
-    except PlatformError as error:
-        pytest.skip(str(error))
-    root = tmp_path_factory.mktemp("endpoint")
-    with serve(root, isolation="sandbox") as endpoint:
-        customer = Customer(endpoint, root)
-        customer.s3.create_bucket(Bucket=BUCKET)
+    with isolated_customer("sandbox", tmp_path_factory.mktemp("endpoint")) as customer:
         customer.s3.put_object(Bucket=BUCKET, Key="digits/a", Body=b"A")
         yield customer
 

@@ -10,12 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from customer import BUCKET, ROLE, Customer
+from customer import BUCKET, ROLE, Customer, isolated_customer
 from sdk_clients import run_client
-
-from launcher.client.endpoint import serve
-from launcher.client.sessions.local.isolation import choose_isolation
-from launcher.errors import PlatformError
 
 PORTS = Path(__file__).parents[1] / "local" / "aws_ports"
 
@@ -25,14 +21,7 @@ pytestmark = pytest.mark.timeout(1200)
 @pytest.fixture(scope="module")
 def customer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Customer]:
     """An endpoint whose hosts have a network of their own, where each may use the same ports."""
-    try:
-        choose_isolation("network")
-    except PlatformError as error:
-        pytest.skip(str(error))
-    root = tmp_path_factory.mktemp("endpoint")
-    with serve(root, isolation="network") as endpoint:
-        customer = Customer(endpoint, root)
-        customer.s3.create_bucket(Bucket=BUCKET)
+    with isolated_customer("network", tmp_path_factory.mktemp("endpoint")) as customer:
         yield customer
 
 
