@@ -10,6 +10,8 @@ from launcher.client import catalogue
 from launcher.client.catalogue import Price
 from launcher.errors import SpecError
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -36,6 +38,20 @@ def test_a_price_has_a_region_and_a_month() -> None:
 def test_a_price_that_nobody_could_confirm_is_unknown() -> None:
     assert price("ml.p4d.24xlarge") is None
     assert price("ml.c5.3xlarge") is None
+
+
+def test_the_docs_name_the_families_with_and_without_a_price() -> None:
+    page = " ".join((ROOT / "docs" / "cli.md").read_text().split())
+    types = [each for each in catalogue.instance_types() if each.startswith("ml.")]
+    priced = {each.split(".")[1] for each in types if price(each)}
+    unpriced = {each.split(".")[1] for each in types if not price(each)}
+    assert f"has prices of the families {_listed(priced)}. " in page
+    assert f"Those of {_listed(unpriced)} are unknown" in page
+
+
+def _listed(names: set[str]) -> str:
+    *first, last = sorted(names)
+    return f"{', '.join(first)} and {last}"
 
 
 def test_this_machine_costs_nothing_anywhere() -> None:
