@@ -161,9 +161,16 @@ def _check_top_level(code: type | FunctionType, what: str) -> None:
         return
     kind = "lambda" if "<lambda>" in code.__qualname__ else f"local {type(code).__name__}"
     raise DataError(
-        f"the {what} {code.__qualname__} of {code.__module__} is a {kind}, which data hosts cannot "
-        "find by its name: define it at the top level of its module, with def or class"
+        f"the {what} {code.__qualname__} of {code.__module__}{_line(code)} is a {kind}, which data "
+        "hosts cannot find by its name: define it at the top level of its module, with def or class"
     )
+
+
+def _line(code: type | FunctionType) -> str:
+    """Return the file and line of a function, in brackets; of a class, nothing."""
+    if not isinstance(code, FunctionType):
+        return ""
+    return f" ({Path(code.__code__.co_filename).name}:{code.__code__.co_firstlineno})"
 
 
 # Objects in a job with data hosts ------------------------------------------------------------

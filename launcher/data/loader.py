@@ -284,8 +284,9 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
 
     def __reduce__(self) -> NoReturn:
         raise DataError(
-            "a loader cannot be pickled or copied, because it is the position of one rank and one "
-            "process in a stream: make a DataLoader there, and send it this one's state_dict()"
+            f"a loader (of {self._spec.dataset}) cannot be pickled or copied, because it is the "
+            "position of one rank and one process in a stream: make a DataLoader there, and send "
+            "it this one's state_dict()"
         )
 
     # ---------------------------------------------------------------------------------------

@@ -44,9 +44,13 @@ class Pictures(Numbers):
     def __getitem__(self, index):
         return Picture()
 
-class Broken(Numbers):
+class Unlabelled(Numbers):
     def __getitem__(self, index):
-        return {}["label"]
+        return float(index), None if index == 3 else index
+
+class OtherKeys(Numbers):
+    def __getitem__(self, index):
+        return {"odd" if index % 2 else "even": index}
 
 class NoLength:
     def __getitem__(self, index):
@@ -131,7 +135,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], str, str, str]] = {
     ),
     "a dataset without __len__": (
         lambda p: read(p.NoLength),
-        "returned a NoLength",
+        "returned a NoLength, which has no __len__",
         ":NoLength",
         "a dataset has __getitem__ and __len__",
     ),
@@ -143,15 +147,27 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], str, str, str]] = {
     ),
     "samples of different shapes": (
         lambda p: read(p.Ragged, batch_size=2),
-        "different numbers of parts",
+        "different numbers of parts, 1 and 2",
         ":Ragged.*samples 0, 1",
         "or give the loader a collate_fn",
     ),
     "a sample that is None": (
         lambda p: read(p.Missing, batch_size=2, shuffle=False),
-        "not alike: [2, None]",
+        "number 2 of the 2 samples of a batch is None",
         ":Missing.*samples 2, 3",
+        "a branch of it may lack its return",
+    ),
+    "a label that is None": (
+        lambda p: read(p.Unlabelled, batch_size=2, shuffle=False),
+        "not alike: [2, None]",
+        ":Unlabelled.*samples 2, 3",
         "let the dataset return numbers of one kind",
+    ),
+    "samples with different keys": (
+        lambda p: read(p.OtherKeys, batch_size=2, shuffle=False),
+        "KeyError",
+        ":OtherKeys.*samples 0, 1",
+        "make them alike in the dataset, or give the loader a collate_fn",
     ),
     "samples of a picture library": (
         lambda p: read(p.Pictures, batch_size=2),
@@ -162,7 +178,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], str, str, str]] = {
     "a lambda as collate_fn": (
         lambda p: read(p.Numbers, collate_fn=lambda samples: samples),
         "is a lambda, which data hosts cannot find by its name",
-        "the collate_fn",
+        "the collate_fn .*test_usual_mistakes.py:",
         "define it at the top level of its module",
     ),
     "a collate_fn that cannot be called": (
@@ -180,20 +196,20 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], str, str, str]] = {
     "a sampler of another dataset": (
         lambda p: read(p.Numbers, sampler=[3, 10]),
         "the sample id 10",
-        "](...) gave",
-        "the dataset has 10 samples, 0 to 9",
+        "the sampler .*](...) gave",
+        "0 to 9: give the loader a sampler that was made for this dataset",
     ),
     "a sampler and shuffle": (
         lambda p: read(p.Numbers, sampler=p.forgets_return, shuffle=True),
         "sampler excludes shuffle",
         "sampler",
-        "let the sampler shuffle",
+        "leave shuffle out",
     ),
     "shuffling a stream": (
         lambda p: read(p.Stream, shuffle=True),
         "shuffle: .*:Stream is iterable",
         ":Stream",
-        "leave them out and shuffle there",
+        "leave it out and shuffle there",
     ),
     "a stream on several ranks": (
         lambda p: read(p.Stream, rank=0, world_size=2, shards=2),
@@ -252,7 +268,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], str, str, str]] = {
     "a loader that is copied": (
         lambda p: copy.deepcopy(DataLoader(p.Numbers)),
         "cannot be pickled or copied",
-        "a loader",
+        "a loader (of .*:Numbers)",
         "make a DataLoader there, and send it this one's state_dict()",
     ),
     "a state of another dataset": (

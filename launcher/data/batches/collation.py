@@ -80,10 +80,10 @@ def _collate_fields(samples: Sequence[Any]) -> Any:
 
 def _collate_elements(samples: Sequence[Any]) -> Any:
     first = samples[0]
-    if any(len(sample) != len(first) for sample in samples):
+    if len(sizes := sorted({len(sample) for sample in samples})) > 1:
         raise DataError(
-            "the samples of a batch have different numbers of parts: make them alike in the "
-            "dataset, or give the loader a collate_fn"
+            f"the samples of a batch have different numbers of parts, {sizes[0]} and {sizes[1]}: "
+            "make them alike in the dataset, or give the loader a collate_fn"
         )
     parts = [collate(part) for part in zip(*samples, strict=True)]
     return type(first)._make(parts) if hasattr(first, "_fields") else parts

@@ -112,8 +112,8 @@ class SamplerCall:
                 f"positional arguments, or is an object that gives ids\n{latest_traceback()}"
             ) from error
         if self.what == "sampler":
-            return SampleOrder(_checked(drawn, self.name, self.length))
-        return self._in_batches([_checked(batch, self.name, self.length) for batch in drawn])
+            return SampleOrder(self._checked(drawn))
+        return self._in_batches([self._checked(batch) for batch in drawn])
 
     def _in_batches(self, batches: list[Ids]) -> SampleOrder:
         if empty := [number for number, batch in enumerate(batches) if len(batch) == 0]:
@@ -123,6 +123,23 @@ class SamplerCall:
             )
         bounds = np.cumsum([0, *map(len, batches)], dtype=np.int64)
         return SampleOrder(np.concatenate([np.empty(0, np.int64), *batches]), bounds)
+
+    def _checked(self, ids: object) -> Ids:
+        gave = f"the {self.what} {self.name} gave"
+        array = _as_array(ids)
+        if array is None or array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+            raise DataError(
+                f"{gave} {str(ids)[:60]} where sample ids are expected: a sampler returns ints, "
+                "and a batch_sampler a sequence of ints for each batch"
+            )
+        outside = array[(array < 0) | (array >= self.length)] if array.size else array
+        if outside.size:
+            raise DataError(
+                f"{gave} the sample id {outside[0]}; the dataset has {self.length} samples, "
+                f"0 to {self.length - 1}: give the loader a {self.what} "
+                "that was made for this dataset"
+            )
+        return array.astype(np.int64)
 
 
 @functools.lru_cache(maxsize=_ORDERS)
@@ -134,22 +151,6 @@ def sampled_order(call: SamplerCall) -> SampleOrder:
     function = user_code.resolve(call.name, call.what)
     with seeding.preserve_random_states():
         return call.order(lambda: function(call.length, call.epoch, call.seed))
-
-
-def _checked(ids: object, reference: str, length: int) -> Ids:
-    array = _as_array(ids)
-    if array is None or array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise DataError(
-            f"{reference} gave {str(ids)[:60]} where sample ids are expected: a sampler returns "
-            "ints, and a batch_sampler a sequence of ints for each batch"
-        )
-    outside = array[(array < 0) | (array >= length)] if array.size else array
-    if outside.size:
-        raise DataError(
-            f"{reference} gave the sample id {outside[0]}; the dataset has {length} samples, "
-            f"0 to {length - 1}"
-        )
-    return array.astype(np.int64)
 
 
 def _as_array(ids: Any) -> npt.NDArray[Any] | None:

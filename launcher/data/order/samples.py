@@ -170,11 +170,11 @@ def build_dataset(reference: str, epoch: int = 0) -> Any:
 def check_dataset(dataset: object, which: str) -> None:
     """Raise DataError for an object that is not a dataset, or one that would hang."""
     _check_no_barrier(dataset, which)
-    if not is_iterable(dataset) and not (
-        hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
-    ):
+    missing = [name for name in ("__getitem__", "__len__") if not hasattr(dataset, name)]
+    if missing and not is_iterable(dataset):
+        lacks = f", which has no {missing[0]}" if len(missing) == 1 else ""
         raise DataError(
-            f"{which} a {type(dataset).__name__}; a dataset has __getitem__ and "
+            f"{which} a {type(dataset).__name__}{lacks}; a dataset has __getitem__ and "
             "__len__, or, if it can only be read from its start, __iter__: return or define one"
         )
 
@@ -408,13 +408,25 @@ def make_batch(
         return loaded[0]
     try:
         return collate(loaded)
-    except DataError as error:
-        raise DataError(f"{spec.dataset}: {error} ({describe_batch()})") from error
     except Exception as error:  # mismatched samples fail in many ways
-        raise DataError(
-            f"{spec.dataset}: samples that do not make a batch: {error_repr(error)} "
-            f"({describe_batch()})\n{latest_traceback()}"
-        ) from error
+        raise _uncollated(loaded, error, spec.dataset, describe_batch()) from error
+
+
+def _uncollated(loaded: Sequence[object], error: Exception, dataset: str, batch: str) -> DataError:
+    """Return the error for samples that cannot be collated."""
+    nones = [place for place, sample in enumerate(loaded, 1) if sample is None]
+    if nones and len(nones) < len(loaded):
+        return DataError(
+            f"{dataset}: number {nones[0]} of the {len(loaded)} samples of a batch is None: let "
+            "the dataset return a value for each, since a branch of it may lack its return, or "
+            f"give the loader a collate_fn that leaves None out ({batch})"
+        )
+    if isinstance(error, DataError):
+        return DataError(f"{dataset}: {error} ({batch})")
+    return DataError(
+        f"{dataset}: samples that do not make a batch: {error_repr(error)}; make them alike in the "
+        f"dataset, or give the loader a collate_fn ({batch})\n{latest_traceback()}"
+    )
 
 
 def _called(

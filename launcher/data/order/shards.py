@@ -178,8 +178,8 @@ def _inapplicable(spec: StreamSpec) -> Iterator[str]:
     if names := [name for name, is_given in given.items() if is_given]:
         yield (
             f"{', '.join(names)}: {spec.dataset} is iterable, so its own __iter__ determines the "
-            "order: leave them out and shuffle there, where random, numpy.random and torch are "
-            "seeded for each epoch and shard"
+            f"order: leave {'them' if names[1:] else 'it'} out and shuffle there, where random, "
+            "numpy.random and torch are seeded for each epoch and shard"
         )
     if spec.seeding == "worker":
         yield (

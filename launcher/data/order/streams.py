@@ -158,7 +158,10 @@ def _contradictions(spec: StreamSpec) -> Iterator[str]:
         if both := [name for name, is_given in given.items() if is_given]:
             yield (f"batch_sampler excludes {', '.join(both)}: it returns whole batches, in order")
     elif spec.sampler is not None and spec.shuffle:
-        yield "sampler excludes shuffle: let the sampler shuffle; it is given the epoch and seed"
+        yield (
+            "sampler excludes shuffle: let the sampler shuffle, which is given the epoch and seed, "
+            "and leave shuffle out"
+        )
     if spec.batch_size is None:
         if spec.drop_last:
             yield "batch_size=None excludes drop_last: samples one by one have no incomplete batch"
