@@ -73,7 +73,8 @@ class Typist:
 
 def test_a_shell_on_a_terminal_survives_ctrl_c(running):
     person = Typist([sys.executable, "-m", "launcher", "shell", "job-1"], running.environment)
-    person.type("echo $((40 + 2)) $TRAINING_JOB_NAME; sleep 600\n")
+    # one program, so that Ctrl-C does not come between two
+    person.type("sh -c 'echo $((40 + 2)) $TRAINING_JOB_NAME; exec sleep 600'\n")
     person.wait_for("42 job-1")
     person.type("\x03")
     person.type("echo after $(( 1 + 1 ))\n")
