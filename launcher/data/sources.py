@@ -114,11 +114,12 @@ class LocalSource:
             tree, arrays = structure.disassemble(batch)
             del batch
             self._verifier.check(
-                plan, step, (tree, arrays), functools.partial(self._prepare_again, plan, step)
+                plan, step, (tree, arrays), functools.partial(self.load, plan, step)
             )
             yield step, (tree, self._copy_if_shared(plan.spec, arrays))
 
-    def _prepare_again(self, plan: BatchPlan, step: int) -> Parts:
+    def load(self, plan: BatchPlan, step: int) -> Parts:
+        """Load the batch of one step, whichever were loaded before."""
         dataset = self._datasets.ready(plan.spec, plan.epoch)
         with seeding.preserve_random_states(), self._one_thread:
             batch = samples.load_batch(dataset, plan, step, self._given)

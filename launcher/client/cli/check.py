@@ -13,20 +13,51 @@ from launcher.client.cli.session_options import session_of_check_option
 from launcher.client.cli.shared_options import optional_job_file_options
 from launcher.client.cli.verb_output import with_output_option
 from launcher.client.doctor.checkup import run_checks
+from launcher.client.doctor.dataset_checks import ReadLimits
 
 
 @click.command()
 @session_of_check_option
 @optional_job_file_options
+@click.option(
+    "--data", is_flag=True, help="Read the first samples of each of the job's datasets as well."
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="With --data: samples of each dataset to read.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+    help="With --data: stop reading a dataset after so many seconds.",
+)
 @with_output_option
-def check(job_file: Path | None, session: str | None, changes: tuple[str, ...], output: str) -> int:
+def check(
+    job_file: Path | None,
+    session: str | None,
+    changes: tuple[str, ...],
+    *,
+    data: bool,
+    samples: int,
+    seconds: float,
+    output: str,
+) -> int:
     """Report what works here and what does not.
 
     Checks this machine, AWS as far as it can be seen from here, and JOB_FILE. Creates nothing.
     The exit code is 0 when a job (JOB_FILE, if given) can run on the session: this machine, AWS
-    with --cloud, or the one that --session names; else 2.
+    with --cloud, or the one that --session names; else 2. With --data, JOB_FILE is by default
+    job.yaml, and a dataset that fails or does not repeat itself is a problem, too.
     """
-    checkup = run_checks(job_file, changes, session=session or "local")
+    limits = ReadLimits(samples=samples, seconds=seconds) if data else None
+    if data and job_file is None:
+        job_file = Path("job.yaml")
+    checkup = run_checks(job_file, changes, session=session or "local", data=limits)
     if output == "json":
         findings = [dataclasses.asdict(finding) for finding in checkup.findings]
         print_json({"findings": findings, "exit_code": checkup.exit_code})

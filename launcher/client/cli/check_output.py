@@ -45,13 +45,17 @@ def _titles(platform: Platform) -> dict[CheckSection, str]:
         CheckSection.MACHINE: f"This machine{machine_note}",
         CheckSection.AWS: f"AWS{aws_note}",
         CheckSection.JOB: "The job file",
+        CheckSection.DATA: "The datasets, read on this machine",
     }
 
 
 def _rows(finding: CheckResult, width: int) -> Iterator[str]:
     """Yield the lines of one finding, its subject padded to `width`."""
     level = click.style(f"{finding.level.value:<7}", fg=_COLOURS[finding.level])
-    yield f"  {level}  {finding.subject:<{width}}  {finding.what}"
+    what, *below = finding.what.splitlines()
+    yield f"  {level}  {finding.subject:<{width}}  {what}"
+    for line in below:
+        yield f"  {'':7}  {'':{width}}  {line}"
     for word in ("where", "fix"):
         if text := getattr(finding, word):
             yield f"  {'':7}  {'':{width}}  {word}: {text}"

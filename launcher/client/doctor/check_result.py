@@ -22,13 +22,15 @@ class CheckSection(str, enum.Enum):
     MACHINE = "machine"
     JOB = "job"
     AWS = "aws"
+    DATA = "data"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
     """One thing that was checked.
 
-    subject: a word for it ("torch"); where: in the job file; fix: None if nothing is to be fixed.
+    subject: a word for it ("torch"); what: in one line, which a traceback may follow; where: in the
+    job file; fix: None if nothing is to be fixed.
     """
 
     part: CheckSection

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from launcher.client.doctor import cloud_checks as aws
 from launcher.client.doctor import (
+    dataset_checks,
     job_file_checks,
     machine_checks,
     package_checks,
     requirement_checks,
 )
 from launcher.client.doctor.check_result import CheckResult, Checkup, Level
+from launcher.client.doctor.dataset_checks import ReadLimits
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.completed_spec import with_defaults, with_platform_defaults
 from launcher.client.sessions.default_values import read_defaults
@@ -22,18 +24,23 @@ from launcher.client.spec import JobSpec
 
 
 def run_checks(
-    job_file: Path | None, changes: Iterable[str] = (), *, session: str = "local"
+    job_file: Path | None,
+    changes: Iterable[str] = (),
+    *,
+    session: str = "local",
+    data: ReadLimits | None = None,
 ) -> Checkup:
     """Check this machine, AWS and a job file.
 
     changes: to the job file, as "path=value".
     session: where the job is to run, by its name in the registry. What is wrong with this machine
         or with AWS is a problem if that session needs it; otherwise it is a warning.
+    data: how much of each dataset is read; None to read none.
 
     Raises PlatformError for an unknown session.
     """
     opened = open_session(session)
-    findings = tuple(_findings(job_file, changes, opened))
+    findings = tuple(_findings(job_file, changes, opened, data))
     return Checkup(platform=opened.platform, findings=findings)
 
 
@@ -43,7 +50,10 @@ def check_aws(spec: JobSpec) -> Iterator[CheckResult]:
 
 
 def _findings(
-    job_file: Path | None, changes: Iterable[str], session: PlatformSession
+    job_file: Path | None,
+    changes: Iterable[str],
+    session: PlatformSession,
+    data: ReadLimits | None,
 ) -> Iterator[CheckResult]:
     platform = session.platform
     spec, read_findings = job_file_checks.read(job_file, changes) if job_file else (None, ())
@@ -64,6 +74,8 @@ def _findings(
         offline = platform.uses_aws and not _is_reachable(aws_findings)
         yield from job_file_checks.check_job(job_file, spec, session, offline=offline)
         yield from requirement_checks.check(spec, runs_here=platform.runs_here)
+        if data:
+            yield from dataset_checks.check(spec, data, session, offline=offline)
 
 
 def _is_reachable(aws_findings: Iterable[CheckResult]) -> bool:

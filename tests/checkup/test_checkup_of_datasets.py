@@ -1,0 +1,267 @@
+"""launcher check --data: each dataset of a job is read here, twice."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from launcher.client.cli import main
+from launcher.client.doctor.check_result import Level
+from launcher.client.doctor.dataset_checks import ReadLimits, check
+from launcher.client.doctor.named_datasets import named_datasets
+from launcher.client.sessions.local import LocalSession
+from launcher.client.spec import JobSpec
+
+JOB = """\
+entry_point: train.py
+source_dir: .
+instance_groups:
+  - {instance_group_name: data_group, instance_type: local, instance_count: 1}
+  - {instance_group_name: train_group, instance_type: local, instance_count: 1}
+"""
+MODULE = """\
+import os, random, time, numpy as np
+
+class Rows:
+    def __init__(self, size=100):
+        self.size, self.read = size, 0
+    def __len__(self):
+        return self.size
+    def __getitem__(self, index):
+        if index >= self.size:
+            raise IndexError(index)
+        self.read += 1
+        return self.sample(index)
+    def sample(self, index):
+        noise = np.random.normal(size=3).astype(np.float32) + random.random()
+        return {"image": noise, "label": index}
+"""
+
+
+@pytest.fixture
+def findings(tmp_path):
+    """Read the dataset `pipeline:train_set` of a module, which ends with some code."""
+
+    def read(code, *, listed=("pipeline:train_set",), script="", job="", **limits):
+        (tmp_path / "pipeline.py").write_text(MODULE + code)
+        (tmp_path / "train.py").write_text(script)
+        (tmp_path / "job.yaml").write_text(
+            f"{JOB}data_service: {{datasets: {json.dumps(listed)}}}\n{job}"
+        )
+        spec = JobSpec.from_yaml(tmp_path / "job.yaml")
+        asked = ReadLimits(**{"samples": 12, "seconds": 20.0, **limits})
+        return list(check(spec, asked, LocalSession(root=tmp_path / "jobs")))
+
+    return read
+
+
+def problem_of(found):
+    """The one problem."""
+    (problem,) = [each for each in found if each.level is Level.PROBLEM]
+    return problem
+
+
+# What is printed --------------------------------------------------------------------------
+
+
+def test_length_structure_and_speed_of_a_map_style_dataset(findings):
+    found = findings("def train_set():\n    return Rows(1200)\n")
+    assert {(each.subject, each.level) for each in found} == {("pipeline:train_set", Level.OK)}
+    length, batch, speed, same = [each.what for each in found]
+    assert length == "map-style, 1,200 samples"
+    assert batch == "first batch, of up to 8: image float32 (8, 3), label int64 (8,)"
+    assert "samples/s of one worker (12 in " in speed
+    assert same == "12 samples are the same when another process prepares them"
+
+
+def test_an_iterable_dataset_without_an_end_is_read_as_far_as_asked(findings):
+    endless = """
+class Endless:
+    def __iter__(self):
+        while True:
+            yield random.random()
+train_set = Endless
+"""
+    length, batch, _, same = [each.what for each in findings(endless, samples=5)]
+    assert length == "iterable, of unknown length"
+    assert batch == "first batch, of up to 5: float64 (5,)"
+    assert same == "5 samples are the same when another process prepares them"
+
+
+def test_reading_ends_after_the_seconds(findings):
+    slow = """
+class Slow(Rows):
+    def sample(self, index):
+        time.sleep(0.05)
+        return index
+train_set = Slow
+"""
+    *_, same = findings(slow, seconds=0.01)
+    assert same.what == "1 samples are the same when another process prepares them"
+
+
+def test_samples_that_make_no_batch_are_described_one_by_one(findings):
+    ragged = "class Ragged(Rows):\n    sample = lambda self, index: np.zeros(index + 1)\n"
+    found = findings(f"{ragged}train_set = Ragged\n")
+    assert [each.what for each in found][1] == "first sample: float64 (1,)"
+    (warning,) = [each for each in found if each.level is Level.WARNING]
+    assert "do not make a batch by themselves" in warning.what
+    assert "collate_fn" in warning.fix
+
+
+def test_an_argument_and_a_channel_of_the_script_are_used(findings, tmp_path):
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "size").write_text("77")
+    code = "def train_set(path, extra):\n    return Rows(int(open(path).read()) + extra)\n"
+    script = 'DataLoader("pipeline:train_set", dataset_args={"path": channel("rows", "size"), '
+    job = 'inputs: {rows: {s3_data: "file://rows"}}'
+    found = findings(code, listed=(), script=f'{script}"extra": 3}})', job=job)
+    assert found[0].subject == "pipeline:train_set(extra=3, path=channel('rows', 'size'))"
+    assert found[0].what == "map-style, 80 samples"
+
+
+def test_nothing_is_written_to_the_folder_of_the_job(findings, tmp_path):
+    findings("open('written', 'w').close()\ntrain_set = Rows\n")
+    there = {path.name for path in tmp_path.iterdir()}
+    assert there == {"pipeline.py", "train.py", "job.yaml"}
+
+
+# Nondeterminism ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sample",
+    ["time.time_ns()", "os.getpid()", "self.read", "random.SystemRandom and os.urandom(8).hex()"],
+    ids=["clock", "process", "samples-before", "system-entropy"],
+)
+def test_a_dataset_that_does_not_repeat_itself_is_a_problem(findings, sample):
+    code = "class Changing(Rows):\n    def sample(self, index):\n"
+    code += f"        return {{'stays': np.zeros(2), 'moves': np.array([{sample}])}}\n"
+    problem = problem_of(findings(f"{code}train_set = Changing\n"))
+    assert problem.what.startswith("not reproducible when another process prepares it: sample 0")
+    assert "differs in moves " in problem.what
+    assert "stays" not in problem.what
+    assert "seeded generators" in problem.fix
+
+
+def test_an_iterable_dataset_that_ends_elsewhere_is_a_problem(findings):
+    code = """
+class Shorter:
+    def __iter__(self):
+        yield from range(1 + os.getpid() % 1 if "SHORT" in os.environ else 9)
+        os.environ["SHORT"] = "yes"
+def train_set():
+    return Shorter()
+"""
+    assert "it ended after 1 samples when it was read again" in problem_of(findings(code)).what
+
+
+# Datasets that fail -----------------------------------------------------------------------
+
+FAILING = {
+    "raises": (
+        "class Bad(Rows):\n    def sample(self, index):\n        return [0, 1, 2][index]\n"
+        "train_set = Bad\n",
+        "pipeline:train_set raised IndexError for sample 3",
+    ),
+    "import": ("import no_such_module\n", "No module named 'no_such_module'"),
+    "length": (
+        "class Bad(Rows):\n    def __len__(self):\n        raise KeyError('n')\ntrain_set = Bad\n",
+        "raised KeyError('n')",
+    ),
+    "not there": ("train_sets = Rows\n", 'did you mean "pipeline:train_sets"?'),
+    "empty": ("def train_set():\n    return Rows(0)\n", "has no samples: its __len__ returned 0"),
+    "yields none": (
+        "class Bad:\n    def __iter__(self):\n        return iter(())\ntrain_set = Bad\n",
+        "have no batch, so rank 0 has none to read",
+    ),
+    "argument": ("def train_set(root):\n    pass\n", "missing a required argument: 'root'"),
+    "no codec": (
+        "class Odd: pass\nclass Bad(Rows):\n    sample = lambda self, index: Odd()\n"
+        "train_set = Bad\n",
+        "register_codec(Odd",
+    ),
+    "exits": ("import sys\nsys.exit(7)\n", "SystemExit(7)"),
+    "killed": ("os.kill(os.getpid(), 9)\n", "the process that reads it ended with SIGKILL"),
+}
+
+
+@pytest.mark.parametrize(("code", "expected"), FAILING.values(), ids=FAILING)
+def test_a_dataset_that_fails_is_a_problem(findings, tmp_path, code, expected):
+    what = problem_of(findings(code)).what
+    assert expected in what
+    assert "launcher/data" not in what
+    assert "launcher-check-" not in what
+
+
+def test_a_failure_has_the_users_traceback(findings, tmp_path):
+    what = problem_of(findings(FAILING["raises"][0])).what
+    assert f'File "{tmp_path}/pipeline.py", line 12, in __getitem__' in what
+    assert "return [0, 1, 2][index]" in what
+
+
+def test_a_dataset_that_hangs_is_a_problem_with_its_place(findings):
+    code = "class Bad(Rows):\n    def sample(self, index):\n        time.sleep(600)\n"
+    found = findings(f"{code}train_set = Bad\n", seconds=0.5, build_seconds=3.0)
+    assert "did not answer within 4 s" in problem_of(found).what
+    assert "time.sleep(600)" in problem_of(found).what
+
+
+def test_a_training_script_without_a_guard_is_not_run(findings):
+    found = findings("", listed=["train:Rows"], script="from pipeline import *\n1 / 0\n")
+    assert "has no main guard" in problem_of(found).what
+
+
+def test_a_channel_that_is_elsewhere_is_no_fault_of_the_dataset(findings):
+    script = 'DataLoader("pipeline:Rows", dataset_args={"size": channel("rows")})'
+    job = 'inputs: {rows: {s3_data: "s3://bucket/rows"}}'
+    (found,) = findings("", listed=["pipeline:Rows"], script=script, job=job)
+    assert found.level is Level.WARNING
+    assert "its channel rows is not on this machine" in found.what
+    assert "--set inputs.rows.s3_data=file:///folder" in found.fix
+
+
+def test_a_job_that_names_no_dataset_is_told_where_to(findings):
+    (found,) = findings("", listed=(), script="print('hello')")
+    assert found.level is Level.WARNING
+    assert "data_service" in found.fix
+
+
+# Names in the script ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ('data.DataLoader("a:b", batch_size=2)', ["a:b"]),
+        ("from a import b\nDataLoader(dataset=b)", ["a:b"]),
+        ('Task(train_data="a:b", validation_data="a:c")', ["a:b", "a:c"]),
+        ('DataLoader("a:b", dataset_args={"z": [1, -2], "e": EPOCH})', ["a:b(e=EPOCH, z=[1, -2])"]),
+        ('DataLoader("a:b", dataset_args={"root": args.root})', ["a:b"]),
+        ('DataLoader("a:b"); DataLoader("a:b")', ["a:b"]),
+        ("DataLoader(rows)", []),
+        ("def", []),
+    ],
+)
+def test_datasets_are_found_where_a_script_names_them(source, expected):
+    assert named_datasets(source) == expected
+
+
+def test_a_jobs_own_list_comes_first():
+    source = 'DataLoader("a:b", dataset_args={"n": 1}); DataLoader("a:other")'
+    assert named_datasets(source, ["a:b", "a:c"]) == ["a:b(n=1)", "a:c"]
+
+
+# The verb ---------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_the_verb_reads_the_datasets_and_its_exit_code_tells(offline, findings, tmp_path):
+    findings("def train_set():\n    return Rows(0)\n")
+    arguments = ["check", "--data", str(tmp_path), "--samples", "3", "-o", "json"]
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    answer = json.loads(result.stdout)
+    assert result.exit_code == answer["exit_code"] == 2
+    (found,) = [each for each in answer["findings"] if each["part"] == "data"]
+    assert found["level"] == "problem"
+    assert "has no samples" in found["what"]
