@@ -91,7 +91,6 @@ class _Program:
         self._start_time = time.monotonic()
         self._output = Output(watch=TakenPortNotice(host.environment.cluster))
         self._child = self._start()
-        self._output.follow()
         emit(f"{settings.noun}_started", pid=self._child.pid)
 
     def wait_until_ready(self, probe: ReadinessProbe) -> None:
@@ -132,11 +131,10 @@ class _Program:
     def _start(self) -> subprocess.Popen[bytes]:
         settings = self._settings
         try:
-            return processes.start(
-                list(settings.words),
+            return self._output.start(
+                settings.words,
                 environment={**self._host.variables, **settings.variables},
                 folder=settings.folder,
-                output=self._output.write_end,
             )
         except OSError as error:
             raise self._host.failure(

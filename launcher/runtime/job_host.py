@@ -89,18 +89,16 @@ class JobHost:
     ) -> subprocess.Popen[bytes]:
         """Start a program as a child process that prints to this host's log."""
         output = Output()
-        child = processes.start(
-            command,
-            environment=variables,
-            folder=self.environment.paths.library,
-            output=output.write_end,
-        )
-        self.follow(output)
+        child = output.start(command, environment=variables, folder=self.environment.paths.library)
+        self._keep(output)
         return child
 
     def follow(self, output: Output) -> None:
         """Forward an output until it is over; `drain` waits for that."""
         output.follow()
+        self._keep(output)
+
+    def _keep(self, output: Output) -> None:
         self._outputs = [each for each in self._outputs if not each.is_over] + [output]
 
     def drain(self) -> None:

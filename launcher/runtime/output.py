@@ -7,12 +7,14 @@ import fcntl
 import io
 import os
 import select
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from launcher.runtime import processes
 from launcher.runtime.event_log import emit
 from launcher.runtime.log_lines import LogLines
 from launcher.shared import EVENTS_VARIABLE
@@ -51,6 +53,19 @@ class Output:
         self._lines = LogLines()
         self._open_line = _OpenLine(source)
         self._thread = threading.Thread(target=self._forward, name="output", daemon=True)
+
+    def start(
+        self, command: Sequence[str], *, environment: Mapping[str, str], folder: Path
+    ) -> subprocess.Popen[bytes]:
+        """Start a program that prints here, as `processes.start` does, and forward what it prints.
+
+        Raises OSError when there is no such program.
+        """
+        child = processes.start(
+            command, environment=environment, folder=folder, output=self.write_end
+        )
+        self.follow()
+        return child
 
     def follow(self) -> None:
         """Start forwarding; call it once the program has started."""

@@ -58,7 +58,6 @@ def _install(host: JobHost, file: str) -> None:
     emit("requirements_started", file=file)
     output = Output()
     child = _start_pip(host, file, output)
-    output.follow()
     _wait(host, child, file, start)
     output.drain()
     if child.returncode != 0:
@@ -69,7 +68,7 @@ def _install(host: JobHost, file: str) -> None:
 
 
 def _start_pip(host: JobHost, file: str, output: Output) -> subprocess.Popen[bytes]:
-    return processes.start(
+    return output.start(
         [sys.executable, "-m", "pip", "install", "-r", file],
         environment={
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",  # its notice would be the last line of a failure
@@ -77,7 +76,6 @@ def _start_pip(host: JobHost, file: str, output: Output) -> subprocess.Popen[byt
             "PYTHONPATH": _without_own_folders(host),
         },
         folder=host.environment.paths.code,
-        output=output.write_end,
     )
 
 

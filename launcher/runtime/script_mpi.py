@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from launcher.runtime import processes
 from launcher.runtime.environment import Environment
 from launcher.runtime.mpi.daemons import Daemons
 from launcher.runtime.mpi.group_start import daemon_variables, group_command
@@ -82,13 +81,7 @@ def serve_daemons(
 
     def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
         output = Output()
-        daemon = processes.start(
-            command,
-            environment=variables,
-            folder=environment.paths.library,
-            output=output.write_end,
-        )
-        output.follow()
+        daemon = output.start(command, environment=variables, folder=environment.paths.library)
         outputs.append(output)
         return daemon
 

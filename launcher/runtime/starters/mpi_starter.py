@@ -49,13 +49,11 @@ class MpiStarter(Starter):
         if len(self.host.environment.cluster.train_group.hosts) > 1:
             self._serve_daemons()
         output = Output()
-        child = processes.start(
+        child = output.start(
             self._command(),
             environment=self._variables(),
             folder=self.host.environment.paths.library,
-            output=output.write_end,
         )
-        output.follow()
         # At SIGTERM it would end all ranks at once, although they may be saving their work.
         self.host.exempt_from_sigterm(child)
         code = self.host.wait(child, self._check_ranks)
