@@ -65,7 +65,8 @@ def _row(job: TrainingJobSummary) -> tuple[str, ...]:
 def _details(name: str, session: PlatformSession) -> Iterator[str]:
     job = Job(name, session)
     try:
-        now, bill = job.description(), job.cost()
+        now = job.description()
+        bill = job.cost(now)
     except LauncherError:  # one job that cannot be read must not hide the others
         yield from ("?", "?", "")
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 
 import click
@@ -10,8 +10,7 @@ import click
 from launcher.client.cli.json_output import print_json_line
 from launcher.client.cli.printable import printable
 from launcher.client.jobs.event_sentences import sentence
-from launcher.client.jobs.group_hosts import host_groups
-from launcher.client.jobs.job import Job
+from launcher.client.jobs.group_hosts import HostGroup
 from launcher.client.jobs.log_line import LogLine
 
 #: One colour per group, in group order.
@@ -27,13 +26,12 @@ class LinePrinter:
 
     def __init__(
         self,
-        job: Job,
+        groups: Sequence[HostGroup],
         write: Callable[[str], None],
         *,
         verbose: bool,
         with_time: bool = False,
     ) -> None:
-        groups = host_groups(job.description())
         self._groups = [group.name for group in groups]
         prefixes = [f"{group.name}/{host}" for group in groups for host in group.hosts]
         self._width = max(map(len, prefixes), default=0)  # a serverless job has no known hosts

@@ -43,13 +43,13 @@ class JobView:
     def __init__(self, job: Job, *, verbose: bool, stream_is_terminal: bool | None = None) -> None:
         description = job.description()
         self.progress = JobProgress(host_groups(description))
-        bill = job.cost()
+        bill = job.cost(description)
         self._area = StatusArea(
             progress=self.progress,
             dollars=None if bill is None else bill.estimate.dollars,
         )
         self._verbose = verbose
-        self._print_line = LinePrinter(job, self._write, verbose=verbose)
+        self._print_line = LinePrinter(self.progress.groups, self._write, verbose=verbose)
         self._live = _live() if _is_terminal(stream_is_terminal) else None
         self._waiting: list[str] = []
         self._flushed = self._spoke = time.monotonic()

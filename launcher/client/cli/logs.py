@@ -10,12 +10,14 @@ from launcher.client.cli.follow_output import print_notice
 from launcher.client.cli.line_printer import JsonLinePrinter, LinePrinter
 from launcher.client.cli.line_selection import (
     LineSelection,
+    Printer,
     WantedLines,
     line_selection_options,
 )
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.shared_options import verbose_option
 from launcher.client.cli.verb_output import with_output_option
+from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.summary import EXIT_CODES
 from launcher.client.sessions.resolve import session_of
@@ -53,11 +55,10 @@ def logs(
     exit code is the job's.
     """
     job = Job(name, session_of(name, session))
-    printer = (
-        JsonLinePrinter()
-        if output == "json"
-        else LinePrinter(job, click.echo, verbose=verbose, with_time=timestamps)
-    )
+    printer: Printer = JsonLinePrinter()
+    if output == "text":
+        groups = host_groups(job.description())
+        printer = LinePrinter(groups, click.echo, verbose=verbose, with_time=timestamps)
     lines = LineSelection(wanted, printer)
     try:
         for line in job.logs(

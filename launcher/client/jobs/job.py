@@ -188,7 +188,7 @@ class Job:
     def summary(self) -> dict[str, Any]:
         """Return the outcome as plain values, as `-o json` prints it."""
         now = self.description()
-        document, cost = self._document(now), self._bill(now)
+        document, cost = self._document(now), self.cost(now)
         # only training hosts report how the data arrived
         lines = self._lines(now, training_hosts(group_of_hosts(now), document))
         return {
@@ -197,9 +197,12 @@ class Job:
             "cost": cost and cost.summary(),
         }
 
-    def cost(self) -> Bill | None:
-        """Return the estimated cost; None for a job on this machine, which costs nothing."""
-        return self._bill(self.description())
+    def cost(self, description: TrainingJobDescription | None = None) -> Bill | None:
+        """Return the estimated cost; None for a job on this machine, which costs nothing.
+
+        description: the job's, where it is known already; else the platform is asked.
+        """
+        return bill(description or self.description()) if self.session.platform.bills else None
 
     def download_artifacts(
         self, folder: str | Path = ".", progress: FileProgress | None = None
@@ -272,9 +275,6 @@ class Job:
             return report_failure(reason, lines, groups, given)
         except LauncherError:  # without access to the logs, the failure reason still stands
             return report_failure(reason, (), groups, given)
-
-    def _bill(self, now: TrainingJobDescription) -> Bill | None:
-        return bill(now) if self.session.platform.bills else None
 
     def _document(self, now: TrainingJobDescription) -> JobDocument | None:
         code = [
