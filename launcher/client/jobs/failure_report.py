@@ -39,9 +39,8 @@ class FailureReport:
 
     host, group, log_host, rank, doing, fix: None if not known. log_host: the host whose failure
     ended the job; its log has the traceback of a data host. doing: what failed there, such as
-    "sample 7 of pipeline:train_set". traceback: its lines that matter, or
-    what the reason says below its first line. printed: the last lines of
-    log_host. fix: what to try.
+    "sample 7 of pipeline:train_set". traceback: its lines that matter, or what the reason says
+    below its first line. printed: the last lines of log_host. fix: what to try.
     """
 
     host: str | None

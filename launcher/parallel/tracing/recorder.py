@@ -52,8 +52,7 @@ class _Frame:
     """A call of a module that is being recorded.
 
     call: its number, from 0. taken: its arguments as nodes. mark: the nodes before it. before,
-    seen: the state before it. reason: why it cannot be recorded,
-    once that is known.
+    seen: the state before it. reason: why it cannot be recorded, once that is known.
     """
 
     module: nn.Module

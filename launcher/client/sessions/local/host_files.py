@@ -68,10 +68,7 @@ def _found(tree: HostTree, inside: PurePosixPath) -> Path | None:
     for _ in range(_MAX_LINKS):
         path = tree.ml.root / inside.relative_to(_ROOT)
         if not path.is_symlink():
-            is_mount = (
-                inside.is_relative_to(_CHANNELS) and path.is_dir() and not any(path.iterdir())
-            )
-            return path if path.exists() and not is_mount else None
+            return path if path.exists() and not _is_mount(inside, path) else None
         link = PurePosixPath(posixpath.normpath(inside.parent / path.readlink()))
         if not link.is_relative_to(_ROOT):
             return path if path.exists() else None
