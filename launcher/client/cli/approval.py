@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
 
 import click
 
+from launcher.client.cli.shared_options import Verb
 from launcher.client.cli.verb_output import print_message
 from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan
 from launcher.client.planning.plan_formats import plan_text
 from launcher.errors import CloudError, NotSent, Problem, SpecError
-
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 _MAX_COST = click.option(
     "--max-cost",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import click
 
+from launcher.client.cli.shared_options import Verb
 from launcher.client.sessions.base import Platform
-
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 _DRY_RUN = click.option(
     "--dry-run", is_flag=True, help="Print the CreateTrainingJob request without sending it."

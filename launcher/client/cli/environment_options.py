@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
+from launcher.client.cli.shared_options import Verb
 from launcher.client.spec import JobSpec
-
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def environment_options(verb: Verb) -> Verb:
@@ -58,7 +56,8 @@ def _of_file(file: Path) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
         text = line.strip().removeprefix("export ")
         if text and not text.startswith("#"):
-            name, value = _pair(text, f"{file}:{number}")
+            name, written = _pair(text, f"{file}:{number}")
+            value = written.strip()
             is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
             yield name, value[1:-1] if is_quoted else value
 
@@ -67,4 +66,4 @@ def _pair(text: str, where: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
         raise click.BadParameter(f"{text!r} in {where} is no NAME=VALUE")
-    return name.strip(), value.strip() if where != "--env" else value
+    return name.strip(), value

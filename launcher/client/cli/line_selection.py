@@ -5,17 +5,15 @@ from __future__ import annotations
 import functools
 import re
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, cast
 
 import click
 
 from launcher.client.cli.age_option import age_option
+from launcher.client.cli.shared_options import Verb
 from launcher.client.jobs.log_line import LogLine
-
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 class Printer(Protocol):

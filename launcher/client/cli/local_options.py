@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import click
 
+from launcher.client.cli.shared_options import Verb
 from launcher.client.sessions.local import Isolation
 from launcher.shared import HostFailure
-
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 _ISOLATION = click.option(
     "--isolation",

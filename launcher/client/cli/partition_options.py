@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
+from launcher.client.cli.shared_options import Verb
 from launcher.client.planning.partition_request import PROFILES
 from launcher.client.spec.document_builder import read_value
 from launcher.shared import OBJECTIVES, PRECISIONS, SCHEDULES
-
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def _values(

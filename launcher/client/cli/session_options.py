@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
 
 import click
 
 from launcher.client.cli import completion_values
-
-Verb = TypeVar("Verb", bound=Callable[..., Any])
+from launcher.client.cli.shared_options import Verb
 
 
 def session_option(verb: Verb) -> Verb:

@@ -10,15 +10,13 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.printable import printable
 from launcher.errors import LauncherError, SpecError
-
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def with_output_option(verb: Callable[..., int]) -> Callable[..., None]:
