@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.shared import TOOLKIT_NAMES, TOOLKIT_PREFIX
+from launcher.shared import TOOLKIT_NAMES, is_of_toolkit
 
 #: The toolkit's parameters that it does not pass on to a framework.
 _KEPT = TOOLKIT_NAMES | {
@@ -44,16 +44,12 @@ def _decode_one(text: str, declared: str | None) -> Any:
 
 def for_script(values: Mapping[str, object]) -> dict[str, Any]:
     """Return the hyperparameters that belong to the user's script."""
-    return {key: value for key, value in values.items() if not _is_of_toolkit(key)}
+    return {key: value for key, value in values.items() if not is_of_toolkit(key)}
 
 
 def for_framework(values: Mapping[str, object]) -> dict[str, Any]:
     """Return the toolkit's parameters that it passes on to a framework."""
-    return {key: value for key, value in values.items() if _is_of_toolkit(key) and key not in _KEPT}
-
-
-def _is_of_toolkit(key: str) -> bool:
-    return key.startswith(TOOLKIT_PREFIX) or key in TOOLKIT_NAMES
+    return {key: value for key, value in values.items() if is_of_toolkit(key) and key not in _KEPT}
 
 
 def as_arguments(values: Mapping[str, object]) -> list[str]:

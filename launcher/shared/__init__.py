@@ -66,6 +66,7 @@ from launcher.shared.variables import (
     TOOLKIT_NAMES,
     TOOLKIT_PREFIX,
     HostFailure,
+    is_of_toolkit,
 )
 
 __all__ = [
@@ -99,6 +100,7 @@ __all__ = [
     "TASK_VARIABLE",
     "TOOLKIT_PREFIX",
     "TOOLKIT_NAMES",
+    "is_of_toolkit",
     "REDACTED",
     "FAILURE_REASON_LIMIT",
     "HOMOGENEOUS_GROUP",

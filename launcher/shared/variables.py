@@ -61,3 +61,8 @@ class HostFailure(str, enum.Enum):
 
     FAIL = "fail"
     TOLERATE = "tolerate"
+
+
+def is_of_toolkit(hyperparameter: str) -> bool:
+    """Return whether SageMaker's toolkit keeps hyperparameters of this name for itself."""
+    return hyperparameter.startswith(TOOLKIT_PREFIX) or hyperparameter in TOOLKIT_NAMES

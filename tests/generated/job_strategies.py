@@ -23,7 +23,7 @@ from launcher.client.spec import (
     Mpi,
     TrainingInput,
 )
-from launcher.shared import DEFAULT_ENGINE, SCHEDULES, Role
+from launcher.shared import DEFAULT_ENGINE, SCHEDULES, Role, is_of_toolkit
 
 #: What generated jobs travel with.
 SCRIPT, DATASETS = "train.py", ("pipeline:train_set", "pipeline:test_set")
@@ -49,7 +49,7 @@ _json = st.recursive(
     max_leaves=5,
 )
 _hyperparameters = st.dictionaries(
-    _printable.filter(lambda name: "=" not in name),
+    _printable.filter(lambda name: "=" not in name and not is_of_toolkit(name)),
     _json,
     max_size=4,
 )

@@ -18,8 +18,7 @@ from launcher.shared import (
     PARALLEL_VARIABLE,
     TASK_VARIABLE,
     TOKEN_VARIABLE,
-    TOOLKIT_NAMES,
-    TOOLKIT_PREFIX,
+    is_of_toolkit,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def _hyperparameter_problems(spec: JobSpec) -> Iterator[Problem]:
     yield from count_problems(path, spec.hyperparameters, _HYPERPARAMETERS_LIMIT)
     for name, value in spec.hyperparameters.items():
         here = (*path, name)
-        if name.startswith(TOOLKIT_PREFIX) or name in TOOLKIT_NAMES:
+        if is_of_toolkit(name):
             what = f'the hyperparameter "{name}" has a name that SageMaker\'s toolkit keeps'
             yield Problem(path=here, what=what, fix="give it another name")
         elif not _can_be_name(name):
