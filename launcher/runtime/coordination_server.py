@@ -14,6 +14,7 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import RankActivity
+from launcher.runtime.host_silence import INTERVAL, HostSilence
 from launcher.runtime.outcome_decider import OutcomeDecider
 from launcher.runtime.version_comparison import VersionComparison
 from launcher.runtime.wait_notice import WaitNotice
@@ -68,6 +69,8 @@ class _Server:
             groups=self._groups, roles={group.name: group.role for group in cluster.groups}
         )
         self._wait_notice = WaitNotice(environment)
+        self._silence = HostSilence()
+        self._next_line = 0.0
         self._ready: set[str] = set()
         self._members: list[tuple[str, jsonl_socket.LineConnection]] = []
         self._end_sent: set[str] = set()
@@ -97,6 +100,7 @@ class _Server:
         emit("host_joined", member=host)
         with self._lock:
             self._decider.record_join(host)
+            self._silence.record(host, time.monotonic())
             self._members.append((host, member))
         self._changed.set()
         self._send_ready()
@@ -109,16 +113,21 @@ class _Server:
             except OSError as error:
                 emit("host_unreachable", member=host, why=str(error))
                 with self._lock:
+                    self._silence.forget(host)
                     self._decider.record_unreachable(host, time.monotonic())
                 return
             if message is None:
                 with self._lock:
+                    self._silence.forget(host)
                     self._decider.record_lost(host, self._groups[host], time.monotonic())
                 return
             self._record(host, message)
 
     def _record(self, host: str, message: dict[str, Any]) -> None:
         with self._lock:
+            self._silence.record(host, time.monotonic())
+            if "alive" in message:
+                return
             if "ready" in message:
                 self._ready.add(host)
             elif "versions" in message:
@@ -142,6 +151,7 @@ class _Server:
             self._changed.clear()
             with self._lock:
                 now = time.monotonic()
+                self._look_for_silence(now)
                 outcome = self._decider.outcome(now)
                 self._request_activity()
                 waits = [] if outcome else list(self._wait_notice.due(self._decider.done, now))
@@ -153,6 +163,19 @@ class _Server:
                 self._send(member, {"end": failure and failure.to_message()})
                 self._end_sent.add(host)
             self._changed.wait(_POLL)
+
+    def _look_for_silence(self, now: float) -> None:
+        """Name silent hosts, record frozen ones, and send a line of our own to the others."""
+        for host, seconds in self._silence.look(now):
+            emit("host_silent", member=host, seconds=round(seconds))
+        for host in self._silence.frozen(now):
+            self._decider.record_frozen(host, self._groups[host], now)
+        if now < self._next_line:
+            return
+        self._next_line = now + INTERVAL
+        for host, member in self._members:
+            if not self._silence.is_silent(host):  # what it does not read would fill the connection
+                self._send(member, {"alive": True})
 
     def _request_activity(self) -> None:
         if not self._decider.needs_activity:

@@ -50,8 +50,11 @@ def supervise_workers(host: JobHost, module: str, count: int, variables: Mapping
                     _report_crash(host, index, worker, len(crashes), CRASH_LIMIT * count)
                     workers[index] = start(index)
             host.pause()
-    except JobEnded:
+    except JobEnded as ended:
         host.end_children(grace=2.0)
+        failure = ended.outcome.failure
+        if failure is not None and failure.witness == host.environment.cluster.host:
+            raise  # the leader is frozen, and no other host might report it
 
 
 def _report_crash(

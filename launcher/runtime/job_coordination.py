@@ -9,8 +9,10 @@ The leader runs the server; every host connects to it and keeps the connection u
                       {"hung": {...}}     a rank hangs: a Failure
                       {"activity": [...]} what each rank is doing: RankActivity
                       {"versions": {...}} of Python and of packages
+                      {"alive": true}     every 2 s
     leader -> host    {"ready": [...]}    the hosts that are ready
                       {"report_activity": true}  to train hosts: report what your ranks are doing
+                      {"alive": true}     every 2 s
                       {"end": null}       all awaited hosts are done
                       {"end": {...}}      the first Failure
 
@@ -21,7 +23,7 @@ whose program the train hosts wait for.
 A host that dies closes its connection. If a host loses its network, the connection breaks after
 jsonl_socket.KEEPALIVE_TIMEOUT seconds. A train host that is cut off fails the job. A data host that
 is cut off does not: other data hosts take over its work, and the host exits, since it no longer
-serves anyone.
+serves anyone. A frozen host (SIGSTOP) keeps its connection, and is known by its silence.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import RankActivity
+from launcher.runtime.host_silence import CAUSE, INTERVAL, HostSilence
 from launcher.runtime.outcome_decider import SETTLE, JobOutcome, OutcomeDecider
 from launcher.shared import Role
 
@@ -143,6 +146,7 @@ class _LeaderConnection:
         self._connection: jsonl_socket.LineConnection | None = None
         self._unsent: list[dict[str, Any]] = []
         self._lock = threading.Lock()
+        self._silence = HostSilence()
         self.coordination = JobCoordination(self._send, is_end_sent)
         threading.Thread(target=self._run, name="coordination", daemon=True).start()
 
@@ -188,14 +192,29 @@ class _LeaderConnection:
             connection.send({"join": cluster.host})
             for unsent in self._unsent:
                 connection.send(unsent)
+        self._silence.record(cluster.leader, time.monotonic())
+        threading.Thread(target=self._send_lines, name="coordination-lines", daemon=True).start()
         return connection
+
+    def _send_lines(self) -> None:
+        """Send a line in each interval until the end, and end the job if the leader is frozen."""
+        while self.coordination.outcome is None:
+            now = time.monotonic()
+            for host, seconds in self._silence.look(now):
+                emit("host_silent", member=host, seconds=round(seconds))
+            if self._silence.frozen(now):
+                self._leader_frozen()
+            self._send({"alive": True})
+            time.sleep(INTERVAL / 2)
 
     def _receive_end(self, connection: jsonl_socket.LineConnection) -> dict[str, Any] | None:
         """Receive until the end arrives; return None if the leader disconnects without one."""
+        leader = self._environment.cluster.leader
         while (message := connection.receive()) is not None and "end" not in message:
+            self._silence.record(leader, time.monotonic())
             if "ready" in message:
                 self.coordination.add_ready_hosts(message["ready"])
-            else:
+            elif "report_activity" in message:
                 self.coordination.is_activity_requested = True
         return message
 
@@ -203,6 +222,14 @@ class _LeaderConnection:
         cluster = self._environment.cluster
         cause = f"the leader cannot be reached: {why}" if why else "the leader died"
         self._fail(cluster.leader, cluster.train_group.name, cause)
+
+    def _leader_frozen(self) -> None:
+        """End the job here, on any host: no other one might report it."""
+        cluster = self._environment.cluster
+        failure = Failure(
+            host=cluster.leader, group=cluster.train_group.name, cause=CAUSE, witness=cluster.host
+        )
+        self.coordination.set_outcome(JobOutcome(failure))
 
     def _leader_unreachable(self, error: OSError) -> None:
         """End the job here after the network was lost; on a train host, that is a failure."""

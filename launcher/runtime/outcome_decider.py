@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import HangDiagnosis, RankActivity
+from launcher.runtime.host_silence import CAUSE
 
 #: Seconds that a report of a lost peer waits for a report of the cause.
 SETTLE = 3.0
@@ -85,6 +86,12 @@ class OutcomeDecider:
     def record_unreachable(self, host: str, now: float) -> None:
         """Record that a connection broke without an end: the host or the leader is cut off."""
         self._unreachable.setdefault(host, now)
+
+    def record_frozen(self, host: str, group: str, now: float) -> None:
+        """Record that a host has been silent for long, which fails the job if it is awaited."""
+        if host in self.awaited - self._done:
+            failure = Failure(host=host, group=group, cause=CAUSE, witness=self.leader)
+            self.record_failure(failure, now)
 
     def record_hang(self, report: Failure, now: float) -> None:
         """Record that a rank hangs; the end then waits for the train hosts' answers."""

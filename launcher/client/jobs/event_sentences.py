@@ -20,6 +20,7 @@ WARNINGS = {
     "distribution_in_every_group": "{why}: {fix}",
     "failure_not_written": "the cause of the failure could not be written: {why}",
     "host_unreachable": "{member} cannot be reached: {why}",
+    "host_silent": "{member} has sent nothing for {seconds} s; it may be frozen",
     "iterator_not_closed": "the iterator of {dataset} cannot be closed: {why}",
     "leader_unreachable": "the leader {leader} cannot be reached: {why}",
     "memory_low": "memory is low: {why}",
