@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-sys.path[:0] = [str(TESTS.parent), str(TESTS / "job_world")]
+sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "job_world")]
 
 from hosts import Hosts, running  # noqa: E402 - found beside the package
 
@@ -166,7 +166,7 @@ def soak(minutes: float) -> int:
         with running(hosts):
             lives = _watch(hosts, 60 * minutes)
             stop.touch()
-            codes = hosts.wait(60)
+            codes = hosts.wait()
         left = hosts.processes()
         ranks = re.findall(r"^rank \d+: .*$", hosts.output(), re.MULTILINE)
         growths = [words for life in lives for words in life.growths()]

@@ -243,7 +243,7 @@ def test_torch_is_not_imported_by_the_side_that_asks(offline):
         ],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=540,
         check=True,
     )
     assert run.stdout == "False False\n"

@@ -41,7 +41,7 @@ def probed(tmp_path_factory):
         env={**os.environ, "LAUNCHER_HOME": str(folder / "home"), "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=540,
         check=False,
     )
     assert run.returncode == 0, run.stderr

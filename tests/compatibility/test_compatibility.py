@@ -68,7 +68,7 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def launcher(*words: object, code: int = 0) -> str:
     """What a verb answers; it is to end with this code."""
     done = subprocess.run(
-        [*COMMAND, *map(str, words)], env=os.environ, capture_output=True, text=True, timeout=120
+        [*COMMAND, *map(str, words)], env=os.environ, capture_output=True, text=True, timeout=540
     )
     assert done.returncode == code, done.stderr
     return done.stdout

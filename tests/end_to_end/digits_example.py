@@ -12,6 +12,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+from waiting import PATIENCE
+
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 #: Two ranks on one host, which is a process with torch less than on two.
 ONE_TRAIN_HOST = (
@@ -78,7 +80,11 @@ class Example:
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
     """(exit code, the one JSON object on stdout, stderr)"""
-    stdout, stderr = process.communicate(timeout=170)
+    try:
+        stdout, stderr = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise AssertionError(f"no end after {PATIENCE} s:\n{process.communicate()[1]}") from None
     return process.returncode, json.loads(stdout), stderr
 
 

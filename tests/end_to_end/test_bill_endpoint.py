@@ -39,7 +39,7 @@ def test_a_job_that_was_sent_and_followed_is_billed_by_group(tmp_path: Path) -> 
             env={**os.environ, **endpoint.environment, "LAUNCHER_HOME": str(tmp_path / "home")},
             capture_output=True,
             text=True,
-            timeout=150,
+            timeout=540,
             check=False,
         )
         assert finished.returncode == 0, finished.stderr

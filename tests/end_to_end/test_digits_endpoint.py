@@ -77,7 +77,6 @@ def model_keys(storage: Any, name: str) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)  # two jobs, one after the other
 def test_the_same_training_through_the_endpoint(
     example: Example, endpoint: ServedEndpoint, storage: Any
 ) -> None:
@@ -93,7 +92,6 @@ def test_the_same_training_through_the_endpoint(
 
 
 @pytest.mark.library("awscli")
-@pytest.mark.timeout(600)  # the CLI asks each minute whether the job has ended
 def test_the_same_request_through_the_aws_cli(
     example: Example,
     endpoint: ServedEndpoint,

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -150,20 +149,21 @@ def test_a_script_that_fails_reports_it(example: Example, line: str, reason: lis
     assert all(part in run.summary["failure_reason"] for part in reason), run.summary
 
 
+#: A data host's worker stops itself before its first line: declared, not reachable.
+STOPS_ITSELF = """import os, signal, sys
+
+if "launcher.data.worker" in sys.orig_argv:
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
 @pytest.mark.long
 def test_data_hosts_that_never_come_fail_the_job(example: Example) -> None:
-    """The hosts of the data group are stopped (SIGSTOP) as they start: declared, not reachable."""
-    process = example.start(
-        *("job.yaml", *SHORT, *ONE_TRAIN_HOST, "--name", "alone"),
+    (example.folder / "sitecustomize.py").write_text(STOPS_ITSELF)
+    run = example.run(
+        *("job.yaml", *SHORT, *ONE_TRAIN_HOST),
         *("--set", "data_service.start_timeout=8", "--set", "data_service.workers_per_host=1"),
     )
-    stopped: set[int] = set()
-    while len(stopped) < 2 and process.poll() is None:
-        for pid in set(example.processes("alone", "launcher.data.worker")) - stopped:
-            os.kill(pid, signal.SIGSTOP)
-            stopped.add(pid)
-        time.sleep(0.01)
-    run = Run(example, *finish(process))
     assert run.code == 1
     assert "DataServiceUnavailable" in run.summary["failure_reason"]
     assert "data hosts: algo-1, algo-2" in run.summary["failure_reason"]

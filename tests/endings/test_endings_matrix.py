@@ -258,7 +258,6 @@ NO_CELLS = {
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:2 train hosts, but no distribution")
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("cell", [cell.parameter for cell in CELLS])
 def test_ending(stage: Stage, table: list[Row], cell: Cell) -> None:
     with cell.play(stage):

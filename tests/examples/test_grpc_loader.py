@@ -87,7 +87,7 @@ def job(grpc_example: SimpleNamespace, tmp_path: Path) -> Job:
 
 @pytest.mark.slow
 def test_the_job_trains_and_sees_each_sample_once_an_epoch(job: Job) -> None:
-    stdout, talk = job.start("--set", "entry_point=witness.py").communicate(timeout=170)
+    stdout, talk = job.start("--set", "entry_point=witness.py").communicate(timeout=540)
     summary = json.loads(stdout)
     assert summary["status"] == "Completed", talk
     assert summary["metrics"]["test_accuracy"] > 0.9
@@ -112,7 +112,7 @@ def test_a_server_that_is_killed_fails_the_job_from_its_host(job: Job) -> None:
     wait_until(lambda: "train_loss" in job.log("algo-4"), seconds=120)
     (victim,) = [pid for pid in job.processes("server.py") if is_on(pid, "algo-2")]
     os.kill(victim, signal.SIGKILL)
-    stdout, talk = process.communicate(timeout=120)
+    stdout, talk = process.communicate(timeout=540)
     summary = json.loads(stdout)
     assert process.returncode == 1
     assert summary["status"] == "Failed"

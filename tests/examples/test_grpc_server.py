@@ -311,7 +311,7 @@ def test_a_server_whose_address_is_taken_fails(servers: list[Server]) -> None:
         cwd=FOLDER,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=540,
         check=False,
     )
     assert second.returncode == 1

@@ -27,7 +27,7 @@ def test_its_script_trains_as_one_rank(tmp_path: Path) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=540,
     )
     assert done.returncode == 0, done.stderr
     assert "step=200 rank=0 host=algo-1" in done.stdout
@@ -46,7 +46,7 @@ def test_four_ranks_on_two_hosts_train_one_model(tmp_path: Path, script: str) ->
         env={**os.environ, "LAUNCHER_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=540,
     )
     assert done.returncode == 0, done.stderr
     assert "ranks=4 test_error=" in done.stderr

@@ -49,7 +49,7 @@ def test_the_job_reaches_its_accuracy(images: Path, tmp_path: Path, hosts: int) 
         env={**os.environ, "LAUNCHER_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=540,
     )
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)

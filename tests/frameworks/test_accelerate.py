@@ -114,5 +114,5 @@ def test_gathered_samples_are_each_there_once_without_pads(
         )
         for rank in range(2)
     ]
-    errors = [rank.communicate(timeout=150)[1] for rank in ranks]
+    errors = [rank.communicate(timeout=540)[1] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], errors

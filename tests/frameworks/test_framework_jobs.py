@@ -55,7 +55,6 @@ def epochs_read(log: str, stream: str) -> list[int]:
     return [int(epoch) for epoch in found]
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("framework", TEST_EPOCHS)
 def test_losses_are_the_same_with_and_without_a_data_group(framework: str, tmp_path: Path) -> None:
     if find_spec(framework) is None or find_spec("sklearn") is None:

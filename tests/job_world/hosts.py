@@ -26,6 +26,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from waiting import PATIENCE
+
 from launcher.shared import (
     ADDRESSES_VARIABLE,
     BUNDLE_CODE,
@@ -69,9 +71,14 @@ class Host:
         parsed = (parse_event(line) for line in self.output.splitlines())
         return [fields for event, fields in filter(None, parsed) if event == name]
 
-    def wait(self, seconds: float = 90.0) -> int:
+    def wait(self) -> int:
         assert self.process is not None
-        return self.process.wait(seconds)
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(
+                f"{self.name}: no end after {PATIENCE:.0f} s:\n{self.output}"
+            ) from None
 
 
 @dataclass
@@ -115,14 +122,17 @@ class Hosts:
                     start_new_session=True,
                 )
 
-    def wait(self, seconds: float = 90.0) -> dict[str, int]:
+    def wait(self) -> dict[str, int]:
         """The exit codes of all started hosts."""
-        deadline = time.monotonic() + seconds
-        return {
-            name: host.wait(max(0.1, deadline - time.monotonic()))
-            for name, host in self.hosts.items()
-            if host.process is not None
-        }
+        deadline = time.monotonic() + PATIENCE
+        started = {name: host.process for name, host in self.hosts.items() if host.process}
+        try:
+            return {
+                name: process.wait(max(0.1, deadline - time.monotonic()))
+                for name, process in started.items()
+            }
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"no end after {PATIENCE:.0f} s:\n{self.output()}") from None
 
     def processes(self, host: str | None = None) -> list[int]:
         """Every living process of this cluster, or of one host, found by its environment."""

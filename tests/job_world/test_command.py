@@ -260,7 +260,7 @@ print("last words", flush=True)
     hosts.start()
     wait_until(lambda: all("training" in hosts[name].output for name in ("algo-3", "algo-4")))
     (hosts["algo-2"].paths.code / "enough").touch()
-    assert hosts.wait(30) == {"algo-1": 0, "algo-2": 1, "algo-3": 1, "algo-4": 1}, hosts.output()
+    assert hosts.wait() == {"algo-1": 0, "algo-2": 1, "algo-3": 1, "algo-4": 1}, hosts.output()
     reason = hosts["algo-2"].failure or ""
     cause = f"host algo-2 (server-group): the command ended before training did: {how}"
     assert reason.startswith(cause)
@@ -293,7 +293,7 @@ while not pathlib.Path("enough").exists():
 def test_a_program_that_leaves_with_0_before_it_is_ready_fails_the_job(make_job: MakeJob) -> None:
     hosts = make_job("pass", ready=Ready(port=1))
     hosts.start()
-    assert hosts.wait(30) == {"algo-1": 1, "algo-2": 1}
+    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}
     assert "the command ended before it was ready: exit code 0" in (hosts["algo-1"].failure or "")
 
 
@@ -310,7 +310,7 @@ def test_a_command_gets_the_hyperparameters_when_asked(make_job: MakeJob) -> Non
 def test_the_last_lines_of_the_program_are_in_the_reason(make_job: MakeJob) -> None:
     hosts = make_job("print('x' * 10000)\n{}['word']\n", ready=Ready(seconds=60))
     hosts.start()
-    assert hosts.wait(30) == {"algo-1": 1, "algo-2": 1}
+    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}
     reason = hosts["algo-1"].failure or ""
     assert "the command ended before it was ready: exit code 1\n" in reason
     assert reason.endswith("KeyError: 'word'")
@@ -330,7 +330,7 @@ def test_a_program_that_never_gets_ready_fails_the_job(
 ) -> None:
     hosts = make_job("import time; time.sleep(1000)", ready=ready, start_timeout=3)
     hosts.start()
-    assert hosts.wait(30) == {"algo-1": 1, "algo-2": 1}, hosts.output()
+    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}, hosts.output()
     assert "the command was not ready within" in (hosts["algo-1"].failure or "")
     assert lack in (hosts["algo-1"].failure or "")
     assert hosts["algo-2"].failure is None
@@ -345,7 +345,7 @@ def test_a_port_of_another_program_is_no_sign(make_job: MakeJob) -> None:
         ready = Ready(port=other.getsockname()[1])
         hosts = make_job("import time; time.sleep(1000)", ready=ready, start_timeout=2)
         hosts.start()
-        assert hosts.wait(30) == {"algo-1": 1, "algo-2": 1}, hosts.output()
+        assert hosts.wait() == {"algo-1": 1, "algo-2": 1}, hosts.output()
     assert "it does not listen on port" in (hosts["algo-1"].failure or "")
 
 
@@ -353,7 +353,7 @@ def test_a_port_of_another_program_is_no_sign(make_job: MakeJob) -> None:
 def test_command_hosts_that_never_come_are_named(make_job: MakeJob) -> None:
     hosts = make_job("", servers=2, start_timeout=1)
     hosts.start("algo-3")
-    assert hosts["algo-3"].wait(30) == 1
+    assert hosts["algo-3"].wait() == 1
     assert "the command hosts algo-1, algo-2 were not ready" in (hosts["algo-3"].failure or "")
 
 
@@ -369,7 +369,7 @@ def test_a_program_that_cannot_be_started(
 ) -> None:
     hosts = make_job("", command=command)
     hosts.start()
-    assert hosts.wait(30) == {"algo-1": 1, "algo-2": 1}
+    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}
     expected = f"host algo-1 (server-group): the command {command[0]!r} cannot be started: {why}"
     assert hosts["algo-1"].failure == expected
 
@@ -405,7 +405,7 @@ def test_a_program_that_leaves_by_itself_may_do_so_before_training_ends(make_job
 def test_a_program_that_leaves_by_itself_badly_fails_the_job(make_job: MakeJob) -> None:
     hosts = make_job("import sys; sys.exit('no disk')", lifetime=Lifetime.OWN)
     hosts.start()
-    assert hosts.wait(30) == {"algo-1": 1, "algo-2": 1}
+    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}
     assert "exit code 1\nno disk" in (hosts["algo-1"].failure or "")
 
 
@@ -415,7 +415,7 @@ def test_a_program_that_leaves_by_itself_badly_fails_the_job(make_job: MakeJob) 
 def test_a_failure_of_training_ends_the_program(make_job: MakeJob) -> None:
     hosts = make_job("import time; time.sleep(1000)", "raise ValueError('loss is NaN')")
     hosts.start()
-    assert hosts.wait(30) == {"algo-1": 0, "algo-2": 1}, hosts.output()
+    assert hosts.wait() == {"algo-1": 0, "algo-2": 1}, hosts.output()
     assert "ValueError: loss is NaN" in (hosts["algo-2"].failure or "")
     assert hosts["algo-1"].failure is None
     assert hosts.processes() == []
@@ -428,7 +428,7 @@ def test_a_command_host_that_is_killed_fails_the_job(make_job: MakeJob) -> None:
     init = hosts["algo-1"].process
     assert init is not None
     init.kill()
-    assert hosts["algo-2"].wait(30) == hosts["algo-3"].wait(30) == 1
+    assert hosts["algo-2"].wait() == hosts["algo-3"].wait() == 1
     assert 'origin="host algo-1 (server-group): the host died"' in hosts.output()
 
 
@@ -439,7 +439,7 @@ def test_a_dead_leader_ends_the_program(make_job: MakeJob) -> None:
     leader = hosts["algo-2"].process
     assert leader is not None
     leader.kill()
-    assert hosts["algo-1"].wait(30) == 0
+    assert hosts["algo-1"].wait() == 0
     assert programs(hosts) == []
 
 
@@ -469,7 +469,7 @@ def test_a_stopped_job_ends_its_program_after_the_script_has_saved(make_job: Mak
     hosts.start()
     wait_until(lambda: "training" in hosts["algo-2"].output)
     hosts.terminate()
-    codes = hosts.wait(30)
+    codes = hosts.wait()
     assert "saved with algo-1" in hosts["algo-2"].output, hosts.output()
     assert "closing" in hosts["algo-1"].output
     assert codes == {"algo-1": 0, "algo-2": 143}
@@ -487,6 +487,6 @@ def test_a_stop_that_reaches_the_program_first_is_no_failure(
     inits = [host.process.pid for host in hosts.hosts.values() if host.process]
     for pid in [*programs(hosts), *inits]:
         os.kill(pid, signal.SIGTERM)
-    assert set(hosts.wait(30).values()) <= {0, 143}, hosts.output()
+    assert set(hosts.wait().values()) <= {0, 143}, hosts.output()
     assert not any(host.failure for host in hosts.hosts.values())
     assert hosts.processes() == []

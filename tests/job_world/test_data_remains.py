@@ -92,7 +92,7 @@ def test_nothing_is_left(
     assert names or stage in ("starting", "ending"), "there is something that could be left"
     ENDINGS[ending](hosts)
     (tmp_path / "go").touch()
-    hosts.wait(60)
+    hosts.wait()
     assert hosts.processes() == [], hosts.output()
     assert names & abstract_sockets() == set()
 

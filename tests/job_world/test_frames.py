@@ -347,7 +347,6 @@ def test_an_entry_is_read_for_any_payload() -> None:
 _NEAR_STEPS = [near + more for near in (1 << 17, 1 << 18, 1 << 20, 1 << 21) for more in (-1, 0, 1)]
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("size", [0, 1, *_NEAR_STEPS, (4 << 20) + (1 << 20), (9 << 20) + 5])
 def test_a_frame_is_complete_with_its_last_byte_and_not_one_later(size: int) -> None:
     """The kernel wakes the receiver for many bytes at once; the last are never waited for."""
@@ -374,7 +373,6 @@ def test_a_frame_is_complete_with_its_last_byte_and_not_one_later(size: int) -> 
         sender.join()
 
 
-@pytest.mark.timeout(60)
 def test_who_ends_within_a_frame_is_noticed() -> None:
     here, there = socket.socketpair()
     with here, there:
@@ -384,7 +382,6 @@ def test_who_ends_within_a_frame_is_noticed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_batch_above_2_gib_survives() -> None:
     """Past every 32-bit number on the way: sendmsg, MSG_WAITALL, mmap and the checksum."""
     size = (2 << 30) + (200 << 20) + 13

@@ -52,7 +52,7 @@ def straying(make_hosts: MakeHosts, stray: str, *, train: int = 2) -> Hosts:
 def test_the_rank_that_the_others_wait_for_is_named(make_hosts: MakeHosts, train: int) -> None:
     hosts = straying(make_hosts, "time.sleep(1000)", train=train)
     hosts.start()
-    assert set(hosts.wait(120).values()) == {1}, hosts.output()
+    assert set(hosts.wait().values()) == {1}, hosts.output()
     origin = hosts[f"algo-{train}"]
     assert origin.failure == (
         f"host algo-{train} (train_group), rank 1: no progress for 6 s: "
@@ -87,7 +87,7 @@ def test_a_rank_that_cannot_speak_is_seen_by_its_host(
 ) -> None:
     hosts = straying(make_hosts, stray)
     hosts.start()
-    assert set(hosts.wait(120).values()) == {1}, hosts.output()
+    assert set(hosts.wait().values()) == {1}, hosts.output()
     failure = hosts["algo-2"].failure or ""
     assert re.search(words, failure), failure or hosts.output()
     assert "rank 0 waits in all_reduce" in failure
@@ -101,7 +101,7 @@ def test_a_host_that_is_frozen_does_not_keep_the_others(make_hosts: MakeHosts) -
     wait_until(lambda: "straying" in hosts["algo-2"].output)
     for pid in hosts.processes("algo-2"):
         os.kill(pid, signal.SIGSTOP)
-    assert hosts["algo-1"].wait(120) == 1
+    assert hosts["algo-1"].wait() == 1
     failure = hosts["algo-1"].failure or ""
     assert "rank 0 waits in all_reduce" in failure
     assert "host algo-2 does not answer" in failure
@@ -128,7 +128,7 @@ def test_waiting_less_than_the_timeout_and_sleeping_alone_are_no_hang(
     pytest.importorskip("torch")
     hosts = make_hosts({"train.py": LATE}, train=2, launch=Launch.TORCHRUN, hang_timeout=10)
     hosts.start()
-    assert set(hosts.wait(120).values()) == {0}, hosts.output()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
     assert hosts.output().count("over the barrier") == 2
 
 
@@ -139,7 +139,7 @@ def test_a_sample_that_never_comes_is_a_hang_of_the_loader(make_hosts: MakeHosts
     )
     hosts = make_hosts({"pipeline.py": stuck, "train.py": READER}, data=1, hang_timeout=6)
     hosts.start()
-    assert hosts.wait(120) == {"algo-1": 0, "algo-2": 1}, hosts.output()
+    assert hosts.wait() == {"algo-1": 0, "algo-2": 1}, hosts.output()
     assert hosts["algo-2"].failure == (
         "host algo-2 (train_group), rank 0: no progress for 6 s: "
         "rank 0 waits in the data loader (train.py:8)"

@@ -109,7 +109,6 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(420)
 @pytest.mark.parametrize(("frozen", "other"), [("algo-3", "algo-2"), ("algo-2", "algo-3")])
 def test_a_train_host_that_is_frozen_after_all_was_read_ends_the_job(
     make_hosts: Callable[..., Hosts], frozen: str, other: str

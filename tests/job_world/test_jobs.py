@@ -519,8 +519,8 @@ def test_a_dead_leader_ends_the_other_hosts(make_hosts: MakeHosts) -> None:
     wait_until(lambda: len(leader.events("host_joined")) == 3 and "training" in leader.output)
     assert leader.process is not None
     leader.process.kill()
-    assert hosts["algo-3"].wait(60) == 1
-    assert hosts["algo-1"].wait(60) == 0
+    assert hosts["algo-3"].wait() == 1
+    assert hosts["algo-1"].wait() == 0
     assert 'origin="host algo-2 (train_group): the leader died"' in hosts["algo-3"].output
 
 
@@ -552,7 +552,7 @@ def test_sigterm_reaches_the_script_which_may_read_on_and_save(
     for pid in hosts.processes():  # a platform may signal the whole tree of a host
         if "launcher.data.worker" not in command(pid):
             os.kill(pid, signal.SIGTERM)
-    codes = hosts.wait(30)
+    codes = hosts.wait()
     assert "saved after the step" in hosts["algo-2"].output, hosts.output()
     assert codes["algo-2"] == 143
     assert hosts["algo-2"].failure is None

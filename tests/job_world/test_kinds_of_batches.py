@@ -123,7 +123,7 @@ except Exception as error:
 
 def told(hosts: Hosts) -> list[str]:
     hosts.start()
-    assert set(hosts.wait(90).values()) == {0}, hosts.output()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
     return [line for line in hosts.output().splitlines() if line.startswith("told ")]
 
 

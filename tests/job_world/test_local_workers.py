@@ -104,7 +104,7 @@ for epoch in range(10**6):
     wait_until(lambda: "training" in hosts["algo-1"].output)
     for pid in hosts.processes():
         os.kill(pid, signal.SIGTERM)
-    assert hosts.wait(30) == {"algo-1": 143}
+    assert hosts.wait() == {"algo-1": 143}
     assert "saved" in hosts["algo-1"].output, hosts.output()
     assert hosts.processes() == []
 

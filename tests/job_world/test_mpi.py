@@ -241,7 +241,7 @@ def test_a_stop_ends_ranks_that_wait_in_mpi(make_hosts: MakeHosts) -> None:
     hosts = start(make_hosts, SUM_AND_WAIT)
     wait_for_ranks(hosts)
     hosts.terminate()
-    assert set(hosts.wait(60).values()) == {143}, hosts.output()
+    assert set(hosts.wait().values()) == {143}, hosts.output()
     assert hosts.processes() == []
 
 

@@ -61,7 +61,7 @@ def test_a_rank_that_ends_without_a_reader_of_reports_leaves_no_traceback(
         env={**os.environ, REPORTS_VARIABLE: str(reports)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=540,
         check=False,
     )
     assert run.returncode == 1

@@ -127,7 +127,7 @@ def test_a_host_that_installs_can_be_stopped(make, index: Index) -> None:
         hosts.start()
         wait_until(lambda: index.asked)
         hosts.terminate()
-        assert hosts.wait(30) == {"algo-1": 143}, hosts.output()
+        assert hosts.wait() == {"algo-1": 143}, hosts.output()
     assert hosts["algo-1"].failure is None
 
 

@@ -167,7 +167,7 @@ def test_the_first_failure_fails_the_job(
     hosts.start()
     wait_until(lambda: all("running" in host.output for host in hosts.hosts.values()))
     finish(hosts, "algo-1")
-    assert hosts.wait(30) == {"algo-1": 1, "algo-2": 1}, hosts.output()
+    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}, hosts.output()
     assert (hosts["algo-1"].failure or "").startswith(f"host algo-1 (data_group): {cause}")
     assert hosts["algo-2"].failure is None
     assert hosts.processes() == []
@@ -205,7 +205,7 @@ def test_a_helper_group_ends_with_training(make_job: MakeJob) -> None:
         PATIENT.format(group="data_group", ending="pass"), data=2, lifetime=Lifetime.TRAIN
     )
     hosts.start()
-    assert set(hosts.wait(40).values()) == {0}, hosts.output()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
     assert not hosts["algo-3"].events("waiting_for_hosts")
     assert hosts.processes() == []
 
@@ -256,7 +256,7 @@ def test_a_killed_script_fails_the_job(make_job: MakeJob, victim: str, lifetime:
     (other,) = hosts.hosts.keys() - {victim}
     # a helper that is ended with training has not failed
     is_helper = other == "algo-1" and lifetime is Lifetime.TRAIN
-    assert hosts.wait(60) == {victim: 1, other: 0 if is_helper else 1}, hosts.output()
+    assert hosts.wait() == {victim: 1, other: 0 if is_helper else 1}, hosts.output()
     group = {"algo-1": "data_group", "algo-2": "dnn_group"}[victim]
     reason = f"host {victim} ({group}): the script ended before training did: killed by SIGKILL"
     assert (hosts[victim].failure or "").startswith(reason)
@@ -269,7 +269,7 @@ def test_a_killed_host_fails_the_job(make_job: MakeJob, victim: str) -> None:
     hosts = start_all(make_job(RUN_ON))
     hosts.kill(victim)
     (other,) = hosts.hosts.keys() - {victim}
-    assert hosts[other].wait(60) == 1
+    assert hosts[other].wait() == 1
     assert "the host died" in hosts[other].output or "leader" in hosts[other].output
     assert hosts.processes() == []
 
@@ -313,7 +313,7 @@ def test_a_helper_that_fails_after_training(
     hosts.start()
     wait_until(lambda: hosts["algo-2"].events("script_ended"))
     finish(hosts, "algo-1")
-    assert set(hosts.wait(60).values()) == codes, hosts.output()
+    assert set(hosts.wait().values()) == codes, hosts.output()
     failure = hosts["algo-1"].failure
     assert (failure is None) == (lifetime is Lifetime.TRAIN)
     assert "exit code 5" in (failure or "exit code 5")
@@ -324,7 +324,7 @@ def test_what_a_script_leaves_behind_ends_with_the_job(make_job: MakeJob) -> Non
         "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)"
     )
     hosts.start()
-    assert set(hosts.wait(60).values()) == {0}, hosts.output()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
     assert hosts.processes() == []
 
 
@@ -333,7 +333,7 @@ def test_a_stopped_job_stops_every_script(make_job: MakeJob) -> None:
     hosts.start()
     wait_until(lambda: all("running" in host.output for host in hosts.hosts.values()))
     hosts.terminate()
-    assert set(hosts.wait(30).values()) == {143}, hosts.output()
+    assert set(hosts.wait().values()) == {143}, hosts.output()
     assert hosts.processes() == []
 
 
@@ -359,7 +359,7 @@ with socket.socket() as listener:
     hosts.start()
     wait_until(lambda: "running" in hosts["algo-1"].output)
     finish(hosts, "algo-2")
-    assert hosts.wait(60) == {"algo-1": 1, "algo-2": 1}, hosts.output()
+    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}, hosts.output()
     fix = "run it with isolation network, or bind LAUNCHER_HOST_ADDRESS"
     assert hosts["algo-2"].events("port_taken")[0]["fix"] == fix
     assert fix in (hosts["algo-2"].failure or "")

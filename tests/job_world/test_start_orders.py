@@ -38,7 +38,6 @@ def start_apart(jobs: Mapping[Order, Hosts], skew: float) -> None:
         pytest.param(ALL, 60.0, id="all orders, 60 s", marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.timeout(240)
 def test_hosts_may_start_in_any_order_long_apart(
     make_hosts: Callable[..., Hosts], orders: list[Order], skew: float
 ) -> None:

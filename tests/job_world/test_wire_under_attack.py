@@ -68,7 +68,7 @@ class Attack(threading.Thread):
 def test_strangers_and_a_saboteur_change_nothing(make_hosts: MakeHosts) -> None:
     calm = make_hosts({**FILES, "pipeline.py": PIPELINE}, train=1)
     calm.start()
-    assert set(calm.wait(60).values()) == {0}, calm.output()
+    assert set(calm.wait().values()) == {0}, calm.output()
 
     hosts = make_hosts(FILES, data=1, train=1, checksums=True)
     hosts.start()
@@ -82,7 +82,7 @@ def test_strangers_and_a_saboteur_change_nothing(make_hosts: MakeHosts) -> None:
     attacks["sabotages"] = Attack(hosts, saboteur.work)
     for attack in attacks.values():
         attack.start()
-    assert set(hosts.wait(90).values()) == {0}, hosts.output()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
     for attack in attacks.values():
         attack.join(30)
     while HELD:
@@ -104,7 +104,7 @@ def test_a_run_whose_batches_come_damaged_again_and_again_fails(make_hosts: Make
     hosts = make_hosts({**FILES, "pipeline.py": slower}, data=1, train=1, checksums=True)
     hosts.start()
     Saboteur(hosts).damage(10)
-    assert hosts.wait(60)["algo-2"] == 1, hosts.output()
+    assert hosts.wait()["algo-2"] == 1, hosts.output()
     assert "10 batches were refused by this host, the last from the worker saboteur/0/" in (
         hosts["algo-2"].failure or ""
     )

@@ -95,5 +95,5 @@ def _run(command: list[str], repository: Path) -> subprocess.CompletedProcess[st
         env=environment_of(repository),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=540,
     )

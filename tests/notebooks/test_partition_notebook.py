@@ -15,7 +15,6 @@ LARGE, LESS = '"layers": 24', '"layers": 8'
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_a_model_is_cut_and_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "home"))

@@ -40,7 +40,7 @@ def test_the_cells_run(tmp_path):
             env={**endpoint.environment, "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
             capture_output=True,
             text=True,
-            timeout=170,
+            timeout=540,
         )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "world=2 loss=" in done.stdout

@@ -158,6 +158,6 @@ def test_a_job_of_another_sdk_is_attached(tmp_path: Path, library: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=540,
     )
     assert "ATTACHED job-1" in done.stdout, done.stderr

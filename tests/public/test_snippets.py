@@ -46,7 +46,7 @@ def said(tmp_path_factory) -> dict[str, str]:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=170,
+        timeout=540,
     )
     assert run.returncode in (0, 1), run.stderr
     found: dict[str, str] = dict.fromkeys((file.stem for file in files), "")

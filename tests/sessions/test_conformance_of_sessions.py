@@ -110,6 +110,6 @@ def test_the_page_shows_a_test_that_passes(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=540,
     )
     assert f"{len(CLAUSES)} passed" in run.stdout, run.stdout

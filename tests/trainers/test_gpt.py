@@ -62,7 +62,7 @@ def test_the_loss_falls_in_each_way(job: str, tmp_path: Path) -> None:
         env={**os.environ, "LAUNCHER_HOME": str(tmp_path), "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=540,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -107,7 +107,7 @@ def test_a_task_takes_its_data_from_data_hosts(
         env={**os.environ, "LAUNCHER_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=540,
         check=False,
     )
     assert done.returncode == 0, done.stderr
