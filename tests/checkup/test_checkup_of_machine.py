@@ -187,7 +187,7 @@ def test_torch_is_a_problem_only_for_a_job_that_needs_it(bare, tmp_path):
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=540,
         check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -62,7 +62,7 @@ def test_detaching_at_once(terminal):
 @pytest.mark.long
 def test_ctrl_c_leaves_the_job_running_and_prints_how_to_return(terminal, following):
     following.send_signal(signal.SIGINT)
-    stdout, stderr = following.communicate(timeout=60)
+    stdout, stderr = following.communicate(timeout=540)
     assert following.returncode == 0
     assert stdout == "job-1\n"
     assert "launcher logs -f job-1" in stderr
@@ -71,7 +71,7 @@ def test_ctrl_c_leaves_the_job_running_and_prints_how_to_return(terminal, follow
     follower = terminal.start("logs", "-f", "job-1")
     terminal.wait_for(follower.stdout, "| waiting")
     terminal("stop", "job-1")
-    follower.communicate(timeout=60)
+    follower.communicate(timeout=540)
     assert follower.returncode == 3
     assert terminal("status", "job-1").exit_code == 3
 
@@ -81,7 +81,7 @@ def test_ctrl_c_twice_stops_the_job_and_shows_its_end(terminal, following):
     following.send_signal(signal.SIGINT)
     terminal.wait_for(following.stderr, "Ctrl-C again")
     following.send_signal(signal.SIGINT)
-    stdout, _ = following.communicate(timeout=60)
+    stdout, _ = following.communicate(timeout=540)
     assert following.returncode == 3
     assert "Stopped" in stdout
     assert status_of(terminal)["model_artifacts"], "the script's handler ran"
@@ -95,7 +95,7 @@ def test_ctrl_c_while_the_job_is_created_leaves_it_running(terminal):
     while not code.exists():  # it is uploaded before the job is created
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=540)
     assert process.returncode == 0, stderr
     assert json.loads(stdout)["status"] == "InProgress"
     assert "Detached; job job-1 continues" in stderr
@@ -119,7 +119,7 @@ def test_an_interrupted_job_resumes_from_its_checkpoint(terminal):
     assert terminal("interrupt", "job-1").exit_code == 0
     terminal.wait_for(process.stderr, "[Interrupted]")
     terminal.wait_for(process.stderr, "| waiting with 1")
-    process.communicate(timeout=60)
+    process.communicate(timeout=540)
     assert process.returncode == 0
     kept = terminal.home / "storage" / "checkpoints" / "my-bucket" / "digits" / "count"
     assert kept.read_text() == "1"

@@ -89,7 +89,7 @@ def test_ctrl_c_leaves_no_process_and_no_file(terminal, tmp_path, number):
         started = [int(pid) for pid in pids.read_text().split()]
         assert all(map(is_running, started))
         process.send_signal(number)
-        process.communicate(timeout=60)
+        process.communicate(timeout=540)
     finally:
         process.kill()
         process.communicate()

@@ -193,7 +193,7 @@ def test_stop_ends_a_job_and_run_reports_stopped(terminal):
     process = terminal.start("run", terminal.write(WAITS_FOREVER), "--local", "--name", "job-1")
     terminal.wait_for(process.stderr, "| waiting")
     assert terminal("stop", "job-1").exit_code == 0
-    stdout, _ = process.communicate(timeout=60)
+    stdout, _ = process.communicate(timeout=540)
     assert process.returncode == 3
     assert "Stopped" in stdout
     again = terminal("stop", "job-1")

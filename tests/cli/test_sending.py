@@ -178,7 +178,7 @@ class Screen:
 
     def finish(self):
         """The exit code, and what was on stdout."""
-        stdout, _ = self.process.communicate(timeout=60)
+        stdout, _ = self.process.communicate(timeout=540)
         while more := self._read():
             self.shown += more
         os.close(self.end)

@@ -156,7 +156,7 @@ def test_one_root_has_one_endpoint_and_one_port_too(root: Path, tmp_path: Path) 
 def _failure(*arguments: str) -> str:
     """What an endpoint says that does not start."""
     command = [sys.executable, "-m", "launcher", "endpoint", *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=540, check=False)
     assert result.returncode == 2, result.stderr
     assert "Traceback" not in result.stderr
     return result.stderr

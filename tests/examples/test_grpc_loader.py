@@ -57,7 +57,7 @@ class Job:
         return self._popen("run", job, "--local", "--name", NAME.decode(), "-o", "json", *options)
 
     def log(self, host: str) -> str:
-        talk, _ = self._popen("logs", NAME.decode(), "--host", host).communicate(timeout=60)
+        talk, _ = self._popen("logs", NAME.decode(), "--host", host).communicate(timeout=540)
         return talk
 
     def processes(self, part: str) -> list[int]:
@@ -109,7 +109,7 @@ def test_the_job_trains_and_sees_each_sample_once_an_epoch(job: Job) -> None:
 @pytest.mark.slow
 def test_a_server_that_is_killed_fails_the_job_from_its_host(job: Job) -> None:
     process = job.start("--set", "hyperparameters.epochs=1000")
-    wait_until(lambda: "train_loss" in job.log("algo-4"), seconds=120)
+    wait_until(lambda: "train_loss" in job.log("algo-4"))
     (victim,) = [pid for pid in job.processes("server.py") if is_on(pid, "algo-2")]
     os.kill(victim, signal.SIGKILL)
     stdout, talk = process.communicate(timeout=540)

@@ -536,7 +536,7 @@ except DataError as error:
     print(error, "PIL" in sys.modules)
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=540, check=True
     )
     assert "a batch holds a PIL.Image" in done.stdout
     assert "(import PIL, or the module" in done.stdout

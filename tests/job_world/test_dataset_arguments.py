@@ -354,7 +354,7 @@ def test_torchs_arguments_are_taken_and_change_no_batch(
         num_workers=4,
         prefetch_factor=2,
         persistent_workers=True,
-        timeout=30,
+        timeout=540,
         generator=generator,
         worker_init_fn=pipeline.begin,
         pin_memory_device="",

@@ -176,7 +176,7 @@ def run(hosts: Hosts, done: Path, *, kills: bool) -> int:
     process, latest = leader.process, 0.0
     assert process is not None
     while process.poll() is None:
-        before = wait_until(functools.partial(epochs_beyond, leader, before), 500)
+        before = wait_until(functools.partial(epochs_beyond, leader, before))
         workers = [int(str(event["pid"])) for event in leader.events("worker_joined")]
         is_due = time.monotonic() - latest > _KILL_EVERY
         if kills and is_due and (living := [pid for pid in workers if pid not in killed]):

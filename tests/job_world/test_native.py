@@ -95,7 +95,7 @@ def test_a_rank_ends_after_them(tmp_path: Path) -> None:
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=540,
     )
     assert (ended.returncode, ended.stdout) == (0, "the script ends\nthe thread ends\n"), ended
 

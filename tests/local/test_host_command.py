@@ -31,7 +31,7 @@ def start(bench, host, *command):
 
 def run(bench, host, *command):
     process = start(bench, host, *command)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=540)
     return process.returncode, output, errors
 
 
@@ -73,7 +73,7 @@ def test_a_command_ends_with_its_host(two_hosts):
     assert process.stdout.readline() == "runs\n"
     two_hosts.stop()
     two_hosts.end_of()
-    process.communicate(timeout=60)
+    process.communicate(timeout=540)
     assert process.returncode == 128 + 9
     wait_until(lambda: not processes_mentioning("sleep\x00601"))
 

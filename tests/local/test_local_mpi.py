@@ -94,7 +94,7 @@ def test_ranks_of_two_train_hosts_and_one_data_host(tmp_path: Path, isolation: s
 @pytest.mark.parametrize("isolation", ISOLATIONS, indirect=True)
 def test_a_killed_rank_fails_the_job_with_its_host(tmp_path: Path, isolation: str) -> None:
     job = start(tmp_path, isolation, DEMAND="wait")
-    wait_until(lambda: len(said(job, "waits")) == 4, 60)
+    wait_until(lambda: len(said(job, "waits")) == 4)
     # Inside a sandbox pids are others: the process is known by its place.
     place = "OMPI_COMM_WORLD_RANK=2"
     ranks = [pid for pid in processes_mentioning(place) if is_below(pid, tmp_path)]
@@ -119,7 +119,7 @@ def is_below(pid: int, tmp_path: Path) -> bool:
 @pytest.mark.parametrize("isolation", ISOLATIONS, indirect=True)
 def test_a_stopped_job_leaves_nothing(tmp_path: Path, isolation: str) -> None:
     job = start(tmp_path, isolation, DEMAND="wait")
-    wait_until(lambda: len(said(job, "waits")) == 4, 60)
+    wait_until(lambda: len(said(job, "waits")) == 4)
     job.stop()
     job.wait()
     assert job.status in TERMINAL_STATUSES - {"Failed"}

@@ -60,7 +60,7 @@ def asked(s3_bench: Bench, hyperparameters: Mapping[str, Any] | None = None, **f
 
 def end_of(s3_bench: Bench) -> dict[str, Any]:
     """Importing torch takes its time where many hosts share a machine."""
-    wait_until(lambda: s3_bench.describe()["TrainingJobStatus"] in TERMINAL_STATUSES, 120)
+    wait_until(lambda: s3_bench.describe()["TrainingJobStatus"] in TERMINAL_STATUSES)
     return s3_bench.end_of()
 
 

@@ -217,6 +217,6 @@ def test_a_job_of_this_machine_is_not_judged_as_one_of_aws(source):
 def test_botocore_is_loaded_when_a_request_is_judged():
     program = "import sys, launcher.client.request.prepared; print('botocore' in sys.modules)"
     run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=540, check=True
     )
     assert run.stdout == "False\n"

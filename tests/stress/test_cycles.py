@@ -137,6 +137,6 @@ def test_cycles_of_starts_and_ends_leave_nothing(tmp_path: Path, cycles: int) ->
         expected = end(crowd, job)
         assert job.wait().status == expected, (end.__name__, isolation, job.summary())
     try:
-        wait_until(lambda: not newly(look(), before), seconds=30)
+        wait_until(lambda: not newly(look(), before))
     except AssertionError:
         pytest.fail(f"left behind: {newly(look(), before)}")
