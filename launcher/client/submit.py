@@ -8,13 +8,16 @@ job = draft.send()
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import dataclass
 
 from launcher.client.doctor.host_needs import unmet_needs
 from launcher.client.doctor.requirement_checks import missing_requirements
 from launcher.client.jobs.job import Job
 from launcher.client.request.prepared import Submission
+from launcher.client.request.source_commit import SourceCommit, commit_of_source
 from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.job_record import new_record, write_record
 from launcher.client.sessions.placed_job import PlacedJob, place_job
 from launcher.client.sessions.s3_uris import bucket_and_key
 from launcher.client.spec import JobSpec
@@ -23,13 +26,38 @@ from launcher.shared import BUNDLE_FILE
 
 
 @dataclass(frozen=True, kw_only=True)
+class JobOrigin:
+    """The origin of a job, for its record.
+
+    command_line: the words of the command, without secrets; default: the script of this process,
+        whose other words may be secrets.
+    git: the commit of the source; default: that of its folder, unless the job is a rerun.
+    rerun_of: the name of the job that is repeated.
+    """
+
+    command_line: tuple[str, ...] = ()
+    git: SourceCommit | None = None
+    rerun_of: str | None = None
+
+    def completed(self, spec: JobSpec) -> JobOrigin:
+        """Return the origin of a job whose source is on this machine, with its defaults."""
+        return JobOrigin(
+            command_line=self.command_line or tuple(sys.argv[:1]),
+            git=self.git if self.rerun_of else commit_of_source(spec),
+            rerun_of=self.rerun_of,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobDraft(PlacedJob):
     """A job that is not sent yet; what a dry run shows of it is what `send` sends.
 
     unmet_needs: warnings of what the job's hosts will miss on this machine.
+    origin: what its record says beside the job itself.
     """
 
     unmet_needs: tuple[str, ...] = ()
+    origin: JobOrigin
 
     @property
     def job(self) -> Job:
@@ -46,22 +74,36 @@ class JobDraft(PlacedJob):
         upload(self.submission, self.session)
 
     def create(self) -> Job:
-        """Create the job, whose objects are stored. See `create`."""
+        """Create the job, whose objects are stored, and record how it was made. See `create`."""
         create(self.submission, self.session)
+        record = new_record(
+            self.spec,
+            git=self.origin.git,
+            command_line=self.origin.command_line,
+            code_uri=self.location.code_uri,
+            rerun_of=self.origin.rerun_of,
+        )
+        write_record(self.session, self.name, record)
         return self.job
 
     def send(self) -> Job:
         """Upload, then create. See `send`."""
-        send(self.submission, self.session)
-        return self.job
+        self.upload()
+        return self.create()
 
 
 def draft_job(
-    spec: JobSpec, session: PlatformSession, name: str, *, offline: bool = False
+    spec: JobSpec,
+    session: PlatformSession,
+    name: str,
+    *,
+    offline: bool = False,
+    origin: JobOrigin = JobOrigin(),
 ) -> JobDraft:
     """Draft the job of a spec on a session, and check all that needs no network.
 
     offline: do not call the session, which is SageMaker's; the spec must then name everything.
+    origin: for the job's record.
 
     Raises SpecError with every problem.
     """
@@ -69,7 +111,8 @@ def draft_job(
     needs = [*unmet_needs(spec)] if session.platform.runs_here else []
     if not session.platform.installs:
         needs += missing_requirements(spec)
-    return JobDraft(**vars(placed), unmet_needs=tuple(needs))
+    made = origin.completed(placed.spec)
+    return JobDraft(**vars(placed), unmet_needs=tuple(needs), origin=made)
 
 
 def send(submission: Submission, session: PlatformSession) -> None:

@@ -12,6 +12,7 @@ import click
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.printable import printable
 from launcher.client.cli.verb_output import wants_colours
+from launcher.client.jobs.record_text import record_text
 from launcher.client.jobs.summary_text import VALUE_COLUMN, summary_text
 
 
@@ -23,9 +24,12 @@ def print_summary(summary: Mapping[str, object], output: str, *, is_followed: bo
     if output == "json":
         print_json(summary)
         return
-    styled = summary_text(summary, is_followed=is_followed, style=click.style)
-    text = printable(styled, keep_styles=wants_colours())
-    click.echo(wrapped(text, _width()) if sys.stdout.isatty() else text)
+    _print(summary_text(summary, is_followed=is_followed, style=click.style))
+
+
+def print_record(record: Mapping[str, object] | None) -> None:
+    """Print how a job was made, below its summary."""
+    _print(record_text(record))
 
 
 def wrapped(text: str, width: int) -> str:
@@ -43,6 +47,11 @@ def wrapped(text: str, width: int) -> str:
         for line in text.split("\n")
     )
     return "\n".join(part for parts in lines for part in parts)
+
+
+def _print(styled: str) -> None:
+    text = printable(styled, keep_styles=wants_colours())
+    click.echo(wrapped(text, _width()) if sys.stdout.isatty() else text)
 
 
 def _width() -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import click
 
 from launcher.client.cli.approval import cancel_on_ctrl_c, show_plan
+from launcher.client.cli.command_line import command_line
 from launcher.client.cli.deferred_signals import defer_ctrl_c
 from launcher.client.cli.follow_output import follow_unless_left, print_notice, print_started
 from launcher.client.cli.screen import print_summary
@@ -17,7 +18,11 @@ from launcher.client.planning.cost_plan import plan_job
 from launcher.client.planning.retry_capacity import detached_retry_warning, retry_capacity
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.spec import JobSpec
-from launcher.client.submit import JobDraft, draft_job
+from launcher.client.submit import JobDraft, JobOrigin, draft_job
+
+
+def _origin_of_command() -> JobOrigin:
+    return JobOrigin(command_line=command_line())
 
 
 @dataclass(kw_only=True)
@@ -25,7 +30,7 @@ class JobSender:
     """The jobs of one `launcher run`, most often one.
 
     is_offline: AWS is not called, so a job for AWS names everything. is_left: the user detached.
-    verbose: Launcher's own events are shown.
+    verbose: Launcher's own events are shown. origin: for the record of each job.
     """
 
     session: PlatformSession
@@ -33,11 +38,12 @@ class JobSender:
     max_cost: float | None
     is_left: bool
     verbose: bool
+    origin: JobOrigin = field(default_factory=_origin_of_command)
 
     def draft(self, spec: JobSpec, name: str) -> JobDraft:
         """Draft a job, with its warnings; show the plan of one that costs money."""
         offline = self.is_offline and self.session.platform.uses_aws
-        draft = draft_job(spec, self.session, name, offline=offline)
+        draft = draft_job(spec, self.session, name, offline=offline, origin=self.origin)
         print_warnings(draft.warnings)
         if self.session.platform.bills:
             show_plan(plan_job(draft.spec, self.session, draft.location), self.max_cost)

@@ -23,6 +23,7 @@ from launcher.client.jobs.merged_log import MergedLog
 from launcher.client.jobs.retrying_session import RetryingSession
 from launcher.client.jobs.summary import final_metrics, summarise
 from launcher.client.sessions.base import TERMINAL_STATUSES, PlatformSession
+from launcher.client.sessions.job_record import JobRecord, read_record
 from launcher.errors import JobFailed, JobStopped, LauncherError
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
 
@@ -188,14 +189,19 @@ class Job:
     def summary(self) -> dict[str, Any]:
         """Return the outcome as plain values, as `-o json` prints it."""
         now = self.description()
-        document, cost = self._document(now), self.cost(now)
+        document, cost, record = self._document(now), self.cost(now), self.record()
         # only training hosts report how the data arrived
         lines = self._lines(now, training_hosts(group_of_hosts(now), document))
         return {
             **summarise(now, document, (line.text for line in lines)),
             **_plain_failure(self._failure(now)),
             "cost": cost and cost.summary(),
+            "record": record and record.to_plain(),
         }
+
+    def record(self) -> JobRecord | None:
+        """Return how the job was made; None unless it was sent from this machine, and recently."""
+        return read_record(self.session, self.name)
 
     def cost(self, description: TrainingJobDescription | None = None) -> Bill | None:
         """Return the estimated cost; None for a job on this machine, which costs nothing.

@@ -41,7 +41,7 @@ def _lines(summary: Mapping[str, Any], is_followed: bool, style: Style) -> Itera
     styled = style(status, fg=_COLOURS.get(status), bold=True)
     yield f"Status   {styled}" + (f" ({secondary})" if secondary != status else "")
     for group in summary["groups"]:
-        yield _row("Group", _group(group))
+        yield summary_row("Group", _group(group))
     yield from _cost_lines(summary)
     if summary["failure"] is not None:
         yield from _failure_lines(summary["name"], summary["failure"], is_followed, style)
@@ -60,16 +60,17 @@ def _failure_lines(
     """Yield the cause, the lines that show it, and what to try."""
     host = failure["host"]
     place = f"{host} ({failure['group']}): " if host else ""
-    yield _row("Cause", place + style(failure["cause"], fg="red"))
+    yield summary_row("Cause", place + style(failure["cause"], fg="red"))
     if failure["traceback"] or not is_followed:
-        yield from (_row("", line) for line in failure["lines"])
+        yield from (summary_row("", line) for line in failure["lines"])
     of_host = f" --host {failure['log_host']}" if failure["log_host"] else ""
     attempts = [failure["fix"]] if failure["fix"] else []
     for number, text in enumerate([*attempts, f"launcher logs {name}{of_host}"]):
-        yield _row("" if number else "Try", text)
+        yield summary_row("" if number else "Try", text)
 
 
-def _row(word: str, text: str) -> str:
+def summary_row(word: str, text: str) -> str:
+    """Return one line of a summary: a word, empty in the lines that continue one, and its value."""
     return f"{word:<{VALUE_COLUMN}}{text}"
 
 
@@ -89,24 +90,24 @@ def _cost_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         return
     at_most = f"(max {dollars_text(cost['max_dollars'])})"
     if summary["exit_code"] is None:
-        yield _row("Cost", f"known once the job has ended {at_most}")
+        yield summary_row("Cost", f"known once the job has ended {at_most}")
         return
     unknown = ", ".join(cost["unknown_prices"])
     reason = f": the price of {unknown} is unknown" if unknown else ", an estimate without storage"
-    yield _row("Cost", f"{dollars_text(cost['dollars'])} {at_most}{reason}")
+    yield summary_row("Cost", f"{dollars_text(cost['dollars'])} {at_most}{reason}")
     if len(cost["by_group"]) > 1:
         each = (f"{name} {dollars_text(dollars)}" for name, dollars in cost["by_group"].items())
-        yield _row("", ", ".join(each))
-    yield from (_row("", source) for source in cost["prices"])
+        yield summary_row("", ", ".join(each))
+    yield from (summary_row("", source) for source in cost["prices"])
     if cost["spot_saving"] is not None:
-        yield _row("Spot", f"{cost['spot_saving']:.1%} saved")
+        yield summary_row("Spot", f"{cost['spot_saving']:.1%} saved")
 
 
 def _data_lines(data: Mapping[str, object] | None) -> Iterator[str]:
     if data is None:
         return
     for number, text in enumerate(_data_texts(data)):
-        yield _row("" if number else "Data", text)
+        yield summary_row("" if number else "Data", text)
 
 
 def _data_texts(data: Mapping[str, Any]) -> Iterator[str]:

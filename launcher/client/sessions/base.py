@@ -220,6 +220,17 @@ class CanUpdateJobs(Protocol):
         """Change a running job; the arguments are those of UpdateTrainingJob."""
 
 
+@runtime_checkable
+class KeepsRecords(Protocol):
+    """A session that keeps, on this machine, a record of each job that was sent from here."""
+
+    def record_file(self, job_name: str) -> Path:
+        """Return the file of a job's record, which may not exist."""
+
+    def session_as_of(self, job_name: str) -> PlatformSession:
+        """Return the session with the options that a job was sent with."""
+
+
 def is_session(given: object) -> TypeGuard[PlatformSession]:
     """Return whether an object is a session of ours, not one of another SDK."""
     return isinstance(getattr(given, "platform", None), Platform)

@@ -25,6 +25,7 @@ from launcher.client.sessions.aws.create_job import Creation
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
 from launcher.client.sessions.base import LogEvent, LogStream, MetricPoint, Platform, Progress
 from launcher.client.sessions.default_values import DefaultValue, read_defaults
+from launcher.client.sessions.job_record import records_folder
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.errors import Problem, SpecError
 
@@ -155,6 +156,14 @@ class AwsSession:
     def update_training_job(self, **request: object) -> None:
         """Change a running job; the arguments are those of UpdateTrainingJob."""
         sagemaker_jobs.update(self._clients, **request)
+
+    def record_file(self, job_name: str) -> Path:
+        """Return the file of the record of a job that was sent from this machine."""
+        return records_folder() / "aws" / self.region / f"{job_name}.json"
+
+    def session_as_of(self, job_name: str) -> AwsSession:
+        """Return this session: jobs on AWS have no options beside their request."""
+        return self
 
     @property
     def poll_seconds(self) -> float:

@@ -2,6 +2,7 @@
 
 jobs/<name>/request.json     the CreateTrainingJob request, as received
             settings.json    how this machine runs it (Settings)
+            record.json      how the job was made (JobRecord); jobs of other clients have none
             status.json      the DescribeTrainingJob document, replaced at each change
             reserve          space for the last status.json, freed when the disk is full
             lock             held (flock) by the platform process for as long as it lives
@@ -144,6 +145,11 @@ class JobFolder:
     def metrics(self) -> Path:
         """The file of the values of the job's metrics."""
         return self.path / "metrics.jsonl"
+
+    @property
+    def record(self) -> Path:
+        """The file that says how the job was made."""
+        return self.path / "record.json"
 
     @property
     def lock(self) -> Path:

@@ -197,6 +197,27 @@ class LocalSession:
         """
         return remove_job(self._jobs.find(TrainingJobName), self.root)
 
+    def record_file(self, job_name: str) -> Path:
+        """Return the file of a job's record; raise JobNotFound for an unknown name."""
+        return self._jobs.find(job_name).record
+
+    def session_as_of(self, job_name: str) -> LocalSession:
+        """Return the session with the options that a job was sent with.
+
+        Raises JobNotFound for an unknown name.
+        """
+        settings = self._jobs.find(job_name).settings()
+        return LocalSession(
+            self.root,
+            settings.isolation.value,
+            stop_grace_seconds=settings.stop_grace_seconds,
+            host_failure=settings.host_failure.value,
+            region=settings.region,
+            account=settings.account,
+            install=settings.install,
+            platform_environment=self._platform_environment,
+        )
+
     @property
     def poll_seconds(self) -> float:
         """Seconds between two status checks."""
