@@ -16,23 +16,24 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 verbose_option = click.option(
     "-v", "--verbose", is_flag=True, help="Show Launcher's own events as well."
 )
-_CHANGES = click.option(
+#: --set, for verbs that send a job.
+changes_option = click.option(
     "--set",
     "changes",
     metavar="PATH=VALUE",
     multiple=True,
-    help="Change a field of the job file. Repeatable.",
+    help="Change a field of the job. Repeatable.",
 )
 
 
 def job_file_options(verb: Verb) -> Verb:
     """Add JOB_FILE, by default that of this folder, and --set to a verb."""
-    return _job_file(default=Path())(_CHANGES(verb))
+    return _job_file(default=Path())(changes_option(verb))
 
 
 def optional_job_file_options(verb: Verb) -> Verb:
     """Add JOB_FILE, which may be left out, and --set to a verb."""
-    return _job_file(default=None)(_CHANGES(verb))
+    return _job_file(default=None)(changes_option(verb))
 
 
 def _job_file(*, default: Path | None) -> Callable[[Verb], Verb]:

@@ -7,7 +7,6 @@ import difflib
 import click
 from click.shell_completion import CompletionItem
 
-from launcher.client.cli.command_line import keep_command_line
 from launcher.client.cli.verbs import VERBS
 
 
@@ -28,6 +27,8 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve a verb; for an unknown one, fail and suggest the nearest."""
         name = args[0]
+        from launcher.client.cli.command_line import keep_command_line  # completion needs no more
+
         keep_command_line(ctx, args)
         if name not in VERBS and not name.startswith("-") and not ctx.resilient_parsing:
             near = difflib.get_close_matches(name, VERBS, n=1)

@@ -38,6 +38,9 @@ VERBS = {
         home="partition:partition", line="Find the best pipeline cuts for a task's model."
     ),
     "run": Verb(home="run:run", line="Run a job and follow it to its end."),
+    "rerun": Verb(
+        home="rerun:rerun", line="Run job NAME again, with the code that it was sent with."
+    ),
     "list": Verb(home="list:list_jobs", line="List jobs, newest first."),
     "status": Verb(home="status:status", line="Show the progress or outcome of job NAME."),
     "logs": Verb(home="logs:logs", line="Print the logs of job NAME."),

@@ -24,6 +24,8 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
     yield summary_row("Commit", _commit(record["git"]))
     for number, (name, value) in enumerate(record["hyperparameters"].items()):
         yield summary_row("" if number else "Params", f"{name} = {value}")
+    if record["variables"]:
+        yield summary_row("Environ", ", ".join(record["variables"]))
     packages = record["packages"]
     yield summary_row("Packages", f"{len(packages)} installed: {', '.join(packages)}")
 

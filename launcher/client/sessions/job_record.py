@@ -29,6 +29,7 @@ class JobRecord:
 
     launcher, python: versions; packages: "name==version" of what is installed beside the client.
     command_line: the words of `launcher run`, or the script that called the Estimator.
+    variables: the names of the job's own environment variables.
     code_uri: the prefix that holds the job's code as it was sent.
     job: the job as YAML, its source in the folder "source"; None if YAML cannot hold its values.
     rerun_of: the name of the job that it repeats.
@@ -40,6 +41,7 @@ class JobRecord:
     git: SourceCommit | None
     packages: Sequence[str]
     hyperparameters: Mapping[str, Any]
+    variables: Sequence[str]
     code_uri: str
     job: str | None = field(repr=False)
     rerun_of: str | None = None
@@ -74,6 +76,7 @@ def new_record(
         git=git,
         packages=_installed_packages(),
         hyperparameters=dict(spec.hyperparameters),
+        variables=sorted({*spec.environment, *spec.extra_request.get("Environment", {})}),
         code_uri=code_uri,
         job=_job_file(spec),
         rerun_of=rerun_of,

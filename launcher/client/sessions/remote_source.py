@@ -46,7 +46,7 @@ def _fetched(uri: str, store: PlatformSession, home: Path) -> Path:
         place = home / hashlib.sha256(archive.read_bytes()).hexdigest()
         if not place.exists():
             unpacked = Path(scratch, "source")
-            _unpack(archive, unpacked, uri)
+            unpack_source(archive, unpacked, uri)
             _move(unpacked, place)
     return place
 
@@ -60,12 +60,18 @@ def _move(unpacked: Path, place: Path) -> None:
             raise
 
 
-def _unpack(archive: Path, folder: Path, uri: str) -> None:
+def unpack_source(archive: Path, folder: Path, uri: str, *, below: str = "") -> None:
+    """Unpack an archive, or its part below a folder, into a new folder.
+
+    Raises SpecError for an archive that cannot be unpacked, or whose files would be elsewhere.
+    """
     folder.mkdir()
     try:
         with tarfile.open(archive, "r:gz") as tar:
             for member, path in _files(tar, uri):
-                target = folder / path
+                if not path.is_relative_to(below):
+                    continue
+                target = folder / path.relative_to(below)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 content = tar.extractfile(member)
                 assert content is not None  # a regular file
