@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c, print_detached
+from launcher.client.cli.deferred_signals import defer_ctrl_c
 from launcher.client.cli.live_view import JobView
 from launcher.client.cli.verb_output import print_message
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.retrying_session import with_resume_hint
+
+if TYPE_CHECKING:
+    from launcher.shared.training_job_types import TrainingJobDescription
 
 
 def print_started(job: Job) -> None:
@@ -28,6 +34,27 @@ def follow(job: Job, *, verbose: bool) -> bool:
                 polls=view.show_description,
             )
     except Detached:
+        return False
+    return True
+
+
+def watch(job: Job) -> bool:
+    """Show the state of a job on stderr until it ends; return False if the user left with Ctrl-C.
+
+    Nothing of what its programs print is shown.
+    """
+
+    def draw(now: TrainingJobDescription) -> None:
+        with defer_ctrl_c() as is_pressed:  # what is half drawn could not be removed
+            view.show_description(now)
+        if is_pressed():
+            raise KeyboardInterrupt
+
+    try:
+        with JobView(job, is_quiet=True) as view, with_resume_hint(job.name):
+            job.wait(view.show_line, view.show_state, view.show_notice, polls=draw)
+    except KeyboardInterrupt:
+        print_detached(job.name)
         return False
     return True
 

@@ -38,9 +38,19 @@ class JobView:
 
     What its programs print stays. On a terminal the state of the job follows it, and is drawn anew
     in place; elsewhere a line now and then has it.
+
+    is_quiet: only the state of the job is shown, and nothing that its programs print but the lines
+        that they have not ended.
     """
 
-    def __init__(self, job: Job, *, verbose: bool, stream_is_terminal: bool | None = None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        *,
+        verbose: bool = False,
+        is_quiet: bool = False,
+        stream_is_terminal: bool | None = None,
+    ) -> None:
         description = job.description()
         self.progress = JobProgress(host_groups(description))
         bill = job.cost(description)
@@ -49,6 +59,7 @@ class JobView:
             dollars=None if bill is None else bill.estimate.dollars,
         )
         self._verbose = verbose
+        self._is_quiet = is_quiet
         self._print_line = LinePrinter(self.progress.groups, self._write, verbose=verbose)
         self._live = _live() if _is_terminal(stream_is_terminal) else None
         self._waiting: list[str] = []
@@ -84,7 +95,8 @@ class JobView:
             self.progress.add(line, *event)
         elif line.belongs_to_event and not self._verbose:
             return  # a traceback, which the summary has
-        self._print_line(line)
+        if not self._is_quiet:
+            self._print_line(line)
 
     def show_state(self, state: StateChange) -> None:
         """Take a change of the job's state."""
