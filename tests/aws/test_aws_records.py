@@ -1,12 +1,14 @@
 """The records of jobs on AWS: on the machine that sent them, without their secrets."""
 
 import json
+import shutil
 
 import pytest
+from cut_model import PARTITION
 
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.recorded_job import restore_job
-from launcher.client.spec import JobSpec
+from launcher.client.spec import JobSpec, ModelParallel, Toolkit
 from launcher.client.submit import JobOrigin, draft_job
 from launcher.errors import PlatformError
 
@@ -38,6 +40,56 @@ def test_it_is_restored_with_its_code(sent, session, spec, tmp_path):
     draft.send()
     new = json.loads(session.record_file("job-2").read_text())
     assert new["job"] == old["job"]
+
+
+def _lone_script(spec, folder):
+    return spec.replace(source_dir=None, entry_point=f"{folder}/source/train.py")
+
+
+def _with_dependencies(spec, folder):
+    (folder / "near").mkdir()
+    (folder / "near" / "code.py").write_text("# near")
+    return spec.replace(dependencies=(str(folder / "near"),))
+
+
+def _cut_model(spec, folder):
+    (folder / "source" / "task.py").write_text("def make(): ...\n")
+    PARTITION.write(folder / "cuts.json")
+    return spec.replace(
+        entry_point="",
+        task="task:make",
+        instance_type="ml.g5.12xlarge",
+        distribution=ModelParallel(partition_file=str(folder / "cuts.json")),
+    )
+
+
+def _toolkit(spec, _folder):
+    library = {"smdistributed": {"dataparallel": {"enabled": True}}}
+    return spec.replace(
+        instance_type="ml.p4d.24xlarge",
+        framework="pytorch",
+        distribution=Toolkit(strategies=library),
+    )
+
+
+def _no_script(spec, _folder):
+    return spec.replace(source_dir=None, entry_point="", container_entry_point=("true",))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "make", [_lone_script, _with_dependencies, _cut_model, _toolkit, _no_script]
+)
+def test_a_restored_job_sends_the_same_code(session, spec, tmp_path, make):
+    first = draft_job(make(spec, tmp_path), session, "job-1")
+    first.send()
+    shutil.rmtree(tmp_path / "source")
+    folder = tmp_path / "again"
+    folder.mkdir()
+    restored = restore_job("job-1", session, folder)
+    second = draft_job(JobSpec.from_yaml(restored.job_file), restored.session, "job-2")
+    code = {uri.replace("job-2", "job-1"): each for uri, each in second.submission.objects.items()}
+    assert code == first.submission.objects
 
 
 def test_variables_whose_values_the_platform_does_not_return(session, spec, tmp_path):
