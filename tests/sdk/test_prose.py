@@ -14,6 +14,7 @@ PAGES = [
     README,
     ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     *sorted((ROOT / "examples").glob("*/README.md")),
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "bad-input.md"),
 ]
