@@ -12,10 +12,14 @@ from torch import nn
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A model as its library publishes it. arguments: of two samples, by name."""
+    """A model as its library publishes it. arguments: of two samples, by name.
+
+    loss: takes the model's output; by default its `loss`, or a function of all tensors in it.
+    """
 
     make: Callable[[], nn.Module]
     arguments: Callable[[], dict[str, Any]]
+    loss: Callable[[Any], torch.Tensor] | None = None
 
 
 def ids() -> torch.Tensor:
