@@ -13,7 +13,6 @@ import functools
 import inspect
 import itertools
 import random
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +25,7 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
+from launcher.parallel.tracing.eval_mode import eval_differences
 from launcher.parallel.tracing.preservation import preserved_tensors, random_state
 from launcher.parallel.tracing.python_state import PythonState, hooks
 from launcher.parallel.tracing.recorded_operations import Same, flatten
@@ -73,7 +73,7 @@ def _trace(model: nn.Module, arguments: Mapping[str, object], is_settled: bool) 
         if reasons := train.reasons | evaluation.reasons:
             whole |= reasons
             continue
-        changing = _differences(train.graph, evaluation.graph)
+        changing = eval_differences(train, evaluation)
         if not changing:
             return _finished(train, whole)
         if changing == {""}:
@@ -259,43 +259,6 @@ def order_arguments(model: nn.Module, arguments: Mapping[str, object]) -> dict[s
     named = inspect.signature(model.forward).parameters
     known = {name: arguments[name] for name in named if name in arguments}
     return known | {name: value for name, value in arguments.items() if name not in known}
-
-
-# Comparison ---------------------------------------------------------------------------------
-
-
-def _differences(one: fx.Graph, other: fx.Graph) -> set[str]:
-    """Return the modules whose code makes other calls ("" is the model)."""
-    ours, theirs = (_by_module(graph) for graph in (one, other))
-    found = {name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)}
-    if not found and _looks(one) != _looks(other):
-        return {""}  # the same calls of other values
-    return found
-
-
-def _by_module(graph: fx.Graph) -> dict[str, list[tuple[object, ...]]]:
-    found: dict[str, list[tuple[object, ...]]] = defaultdict(list)
-    for node in graph.nodes:
-        found[_calling_module(node)].append(_look(node, defaultdict(int)))
-    return found
-
-
-def _looks(graph: fx.Graph) -> list[tuple[object, ...]]:
-    numbers = {node: number for number, node in enumerate(graph.nodes)}
-    return [_look(node, numbers) for node in graph.nodes]
-
-
-def _look(node: fx.Node, numbers: Mapping[fx.Node, int]) -> tuple[object, ...]:
-    arguments = fx.node.map_arg((node.args, node.kwargs), lambda each: f"%{numbers[each]}")
-    return node.op, node.target, repr(arguments)
-
-
-def _calling_module(node: fx.Node) -> str:
-    """Return the module whose code makes a call."""
-    calls = [str(path) for path, _ in node.meta.get("calls", ())]
-    if node.op == "call_module":
-        calls.pop()
-    return calls[-1] if calls else ""
 
 
 # Contexts -----------------------------------------------------------------------------------

@@ -356,3 +356,27 @@ def test_a_part_that_is_called_again_is_where_its_second_call_is() -> None:
     assert dict(second.drawing) == {"blocks.0.0.1": 1, "blocks.1.0.1": 0, "blocks.2.0.1": 0}
     for name in second.drawing:
         second.module.get_submodule(name)
+
+
+class Adapter(nn.Module):
+    """Reads its input again after the dropout, which in eval mode returns its very input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.one, self.two = nn.Dropout(0.5), nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.one(self.drop(x)) + self.two(x)
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+def test_what_goes_into_a_dropout_may_be_used_beside_it(training: bool) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), Adapter(), Adapter())
+    given = {"input": torch.randn(4, 3)}
+    stages = cut(model, ["1.two", "2.two"], given)
+    for part in (model, *(stage.module for stage in stages)):
+        part.train(training)
+    seed()
+    expected = model(*given.values())
+    seed()
+    assert torch.equal(through(stages, given), expected)
