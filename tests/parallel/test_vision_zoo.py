@@ -1,0 +1,54 @@
+"""Models of torchvision and timm, drawn by a seed, learn what one process does or are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("vision_zoo", reason="needs the library 'vision-models'")
+
+from vision_zoo import TIMM, ZOO, draw
+from zoo_learning import Row, learn
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.library("vision-models"),
+    pytest.mark.timeout(3600),
+]
+
+#: The models that are refused, each with a part of the reason.
+REFUSED = {
+    # With auxiliary heads in train mode.
+    "torchvision googlenet": "behaves differently in eval mode",
+    "torchvision inception_v3": "behaves differently in eval mode",
+    # A dropout in the model's own code.
+    "timm ghostnet_050": "F.dropout(x, p=self.drop_rate, training=self.training)` draws",
+    "timm legacy_seresnet18": "F.dropout(x, p=self.drop_rate, training=self.training)` draws",
+}
+
+
+def check(rows: list[Row]) -> None:
+    """Reject models that learn something else, and refusals that are not known."""
+    exact = sum(row.is_exact for row in rows)
+    print(f"{exact} of {len(rows)} are exact ({exact / len(rows):.0%})")
+    assert [str(row) for row in rows if not row.is_exact and row.error is not None] == []
+    refused = {row.model: row.note for row in rows if row.error is None}
+    assert refused.keys() == {row.model for row in rows} & REFUSED.keys()
+    assert all(REFUSED[name] in reason for name, reason in refused.items())
+
+
+def test_they_learn_what_one_process_does(tmp_path: Path) -> None:
+    names = list(ZOO)
+    three = names[::4]
+    rows = learn(tmp_path, "vision_zoo", [n for n in names if n not in three], stages=2)
+    check(rows + learn(tmp_path, "vision_zoo", three, stages=3))
+
+
+def test_one_in_four_learns_it_with_two_replicas(tmp_path: Path) -> None:
+    check(learn(tmp_path, "vision_zoo", list(ZOO)[1::4], stages=2, replicas=2))
+
+
+def test_the_models_of_timm_are_those_of_the_seed() -> None:
+    assert draw() == TIMM
