@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import math
 import os
 import time
 from typing import Any
+from weakref import WeakSet
 
 from launcher.data.loader_state import LoaderProgress
 from launcher.data.metrics.counters import StreamCounters
@@ -20,6 +23,10 @@ from launcher.runtime.event_log import emit
 _FLUSH_EVERY = 0.1
 #: Seconds between two events of rank 0 about a pass that goes on.
 REPORT_EVERY = 10.0
+
+#: Recorders of passes that have not ended.
+_open: WeakSet[EpochRecorder] = WeakSet()
+os.register_at_fork(after_in_child=_open.clear)  # they are the parent's
 
 
 class EpochRecorder:
@@ -37,6 +44,8 @@ class EpochRecorder:
         self._unflushed: list[tuple[int | ShardBatch, float, float]] = []  # not counted yet
         self._next_flush = 0.0
         self._reports = time.perf_counter() + REPORT_EVERY if _is_first_rank() else math.inf
+        _finish_at_exit()
+        _open.add(self)
 
     def restart(self, plan: BatchPlan | ShardPlan) -> None:
         """Account for another plan instead; no batch has been returned yet."""
@@ -85,7 +94,10 @@ class EpochRecorder:
         )
 
     def finish(self) -> None:
-        """Finish the pass, complete or abandoned, and log its event."""
+        """Finish the pass, complete or abandoned, and log its event, once."""
+        if self not in _open:
+            return
+        _open.discard(self)
         plan, progress, skipped = self.plan, self.progress, self._skipped
         if self.waits_since is not None:
             self._clock.waited(self.waits_since, time.perf_counter())
@@ -108,6 +120,17 @@ class EpochRecorder:
             **self._clock.fields(),
             **fields,
         )
+
+
+@functools.cache
+def _finish_at_exit() -> None:
+    """Log also passes whose iterator the script still holds when it ends."""
+    atexit.register(_finish_all)
+
+
+def _finish_all() -> None:
+    for recorder in [each for each in _open if each.has_begun]:
+        recorder.finish()
 
 
 def _is_first_rank() -> bool:

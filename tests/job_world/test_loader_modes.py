@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from modes import MODES_PIPELINE
+from waiting import PATIENCE
 
 from launcher.data import DataLoader
 from launcher.data.order.batch_plan import sampled
@@ -59,6 +60,34 @@ def epochs_read(capfd: pytest.CaptureFixture[str]) -> Callable[[], list[dict[str
         return [fields for name, fields in filter(None, parsed) if name == "data_epoch"]
 
     return read
+
+
+_KEEPS_ITS_ITERATOR = """
+import builtins
+from launcher.data import DataLoader
+
+class Samples:
+    def __len__(self):
+        return 12
+    def __getitem__(self, index):
+        return {"id": index}
+
+numbers = Samples()
+batches = builtins.kept = iter(DataLoader(numbers, batch_size=4, tensors=False))
+next(batches), next(batches)
+"""
+
+
+def test_a_pass_that_the_script_still_holds_at_its_end_is_logged(tmp_path: Path) -> None:
+    script = tmp_path / "keeps.py"
+    script.write_text(_KEEPS_ITS_ITERATOR)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 0, done.stderr
+    parsed = (parse_event(line) for line in done.stderr.splitlines())
+    (read,) = [fields for name, fields in filter(None, parsed) if name == "data_epoch"]
+    assert (read["steps"], read["samples"]) == (2, 8)
 
 
 # Samples and batches -------------------------------------------------------------------------
