@@ -15,11 +15,12 @@ from launcher.client.doctor.host_needs import unmet_needs
 from launcher.client.doctor.requirement_checks import missing_requirements
 from launcher.client.jobs.job import Job
 from launcher.client.request.prepared import Submission
-from launcher.client.request.source_commit import SourceCommit, commit_of_source
 from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.job_record import new_record, write_record
+from launcher.client.sessions.job_record import SourceCommit, write_record
+from launcher.client.sessions.new_record import new_record
 from launcher.client.sessions.placed_job import PlacedJob, place_job
 from launcher.client.sessions.s3_uris import bucket_and_key
+from launcher.client.sessions.source_commit import commit_of_source
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, JobNotFound, Problem, SpecError
 from launcher.shared import BUNDLE_FILE

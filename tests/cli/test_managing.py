@@ -1,7 +1,10 @@
 """Managing jobs: a table of them, their logs in part, waiting for several, stopping all of them."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -133,3 +136,21 @@ def test_a_job_that_runs_is_not_removed(terminal):
     terminal("wait", "job-1")
     assert terminal("prune", "--older-than", "0s").stdout.startswith("job-1  ")
     assert "No jobs" in terminal("list").stderr
+
+
+def test_a_list_of_local_jobs_needs_no_request_and_no_aws(tmp_path):
+    program = (
+        "import sys\n"
+        "from launcher.client.cli import main\n"
+        "main(['list'], standalone_mode=False)\n"
+        "print(sorted({'botocore', 'launcher.client.request'} & set(sys.modules)))"
+    )
+
+    answer = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "LAUNCHER_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert answer.stdout.splitlines()[-1] == "[]", answer.stderr

@@ -5,22 +5,25 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import launcher
-from launcher.client.request.source_commit import SourceCommit
 from launcher.client.sessions.base import KeepsRecords, PlatformSession
-from launcher.client.spec import JobSpec
-from launcher.errors import SpecError
-from launcher.shared import PARTITION_FILE
 
 _VERSION = 1
-#: The folder with the job's code, beside its job file.
-SOURCE_FOLDER = "source"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceCommit:
+    """The commit that is checked out in a repository, in hexadecimal.
+
+    is_dirty: files of the repository differ from it, or are not in it and not ignored.
+    """
+
+    commit: str
+    is_dirty: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,29 +63,6 @@ class JobRecord:
         return cls(git=git and SourceCommit(**git), **values)
 
 
-def new_record(
-    spec: JobSpec,
-    *,
-    git: SourceCommit | None,
-    command_line: Sequence[str],
-    code_uri: str,
-    rerun_of: str | None,
-) -> JobRecord:
-    """Return the record of a job that this process sends."""
-    return JobRecord(
-        launcher=launcher.__version__,
-        python=platform.python_version(),
-        command_line=tuple(command_line),
-        git=git,
-        packages=_installed_packages(),
-        hyperparameters=dict(spec.hyperparameters),
-        variables=sorted({*spec.environment, *spec.extra_request.get("Environment", {})}),
-        code_uri=code_uri,
-        job=_job_file(spec),
-        rerun_of=rerun_of,
-    )
-
-
 def write_record(session: PlatformSession, job_name: str, record: JobRecord) -> None:
     """Keep the record of a job where its session keeps records.
 
@@ -110,34 +90,3 @@ def read_record(session: PlatformSession, job_name: str) -> JobRecord | None:
 def records_folder() -> Path:
     """Return the folder of the records of jobs elsewhere: below $LAUNCHER_HOME, or ~/.launcher."""
     return Path(os.environ.get("LAUNCHER_HOME") or "~/.launcher").expanduser() / "records"
-
-
-def _job_file(spec: JobSpec) -> str | None:
-    """Return the job file that describes a job beside its code as it was sent."""
-    extra = {name: each for name, each in spec.extra_request.items() if name != "Environment"}
-    bare = spec.replace(environment={}, extra_request=extra)
-    if spec.runs_script and not (spec.starts_toolkit and spec.has_remote_source):
-        bare = _beside_its_code(bare)
-    try:
-        return bare.to_yaml()
-    except SpecError:
-        return None
-
-
-def _beside_its_code(spec: JobSpec) -> JobSpec:
-    """Return a job whose code, with all dependencies, is in a folder beside its job file."""
-    name = Path(spec.source_dir).name if spec.source_dir else ""
-    distribution = spec.distribution
-    return spec.replace(
-        entry_point=spec.script,
-        source_dir=f"{SOURCE_FOLDER}/{name or 'code'}",
-        dependencies=(),
-        distribution=distribution and distribution.anchored(lambda _path: PARTITION_FILE),
-    )
-
-
-def _installed_packages() -> tuple[str, ...]:
-    from importlib.metadata import distributions  # 15 ms to import
-
-    names = {(each.name, each.version) for each in distributions()}
-    return tuple(sorted((f"{name}=={version}" for name, version in names), key=str.lower))

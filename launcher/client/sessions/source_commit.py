@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
+from launcher.client.sessions.job_record import SourceCommit
 from launcher.client.spec import JobSpec
 
 #: Seconds that git may take: a job does not wait for a slow disk.
 _TIMEOUT = 10.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourceCommit:
-    """The commit that is checked out in a repository, in hexadecimal.
-
-    is_dirty: files of the repository differ from it, or are not in it and not ignored.
-    """
-
-    commit: str
-    is_dirty: bool
 
 
 def commit_of_source(spec: JobSpec) -> SourceCommit | None:
