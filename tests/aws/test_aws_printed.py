@@ -19,21 +19,26 @@ SOURCES = {
     "server.py": "",
     "bin/track": "",
     "pipeline.py": "def train_set(): ...\ndef test_set(): ...\n",
+    "task.py": "def make(): ...\n",
 }
+PARTITION_FILE = Path("spec/bad/partition.json")  # as a golden job names it, two folders up
 
 
 @pytest.fixture
 def run(front, past, credentials, tmp_path):
     """The verb `run` for a golden job, whose bucket and files are there."""
     credentials.setenv("AWS_DEFAULT_REGION", "us-east-1")  # that of the golden images
+    folder = tmp_path / "request" / "golden"
     for path, text in SOURCES.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text)
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    (tmp_path / PARTITION_FILE).parent.mkdir(parents=True)
+    shutil.copy(GOLDEN.parents[1] / PARTITION_FILE, tmp_path / PARTITION_FILE)
     here = {"LocationConstraint": "eu-west-1"}
     past("s3").create_bucket(Bucket="my-bucket", CreateBucketConfiguration=here)
 
     def run(name: str, *options: str) -> str:
-        job = shutil.copy(GOLDEN / f"{name}.yaml", tmp_path)
+        job = shutil.copy(GOLDEN / f"{name}.yaml", folder)
         given = ("--name", "job-1", "--set", "output_path=s3://my-bucket/output")
         result = CliRunner().invoke(main, ["run", str(job), *given, *options])
         assert result.exit_code == 0, result.output
