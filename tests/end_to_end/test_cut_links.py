@@ -199,7 +199,7 @@ def test_a_train_host_that_is_cut_off_fails_the_job(
     assert run.summary["status"] == "Failed"
     assert run.summary["failure_reason"] in reasons
     assert time.monotonic() - began < 120
-    assert job.processes("cut", "") == []
+    wait_until(lambda: not job.processes("cut", ""), what="the processes to end")
 
 
 @pytest.mark.long

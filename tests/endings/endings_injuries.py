@@ -43,7 +43,7 @@ def signalled_and_over(stage: Stage, number: signal.Signals, who: str) -> Iterat
 def tolerated(stage: Stage, number: signal.Signals, who: str) -> Iterator[None]:
     stage.host_failure = "tolerate"
     with signalled(stage, number, who):
-        wait_until(lambda: stage.job.description()["LocalNotes"], 30, "a note of the lost host")
+        wait_until(lambda: stage.job.description()["LocalNotes"], what="a note of the lost host")
         stage.signal("go")
         yield
 
@@ -92,6 +92,6 @@ def frozen_for_a_while(stage: Stage) -> Iterator[None]:
     """The platform process is stopped while its hosts end, and goes on after that."""
     with signalled(stage, signal.SIGSTOP, "launcher"):
         stage.signal("go")
-        wait_until(lambda: not processes_of(stage.job_folder), 60, "the hosts to end")
+        wait_until(lambda: not processes_of(stage.job_folder), what="the hosts to end")
         stage.kill("launcher", signal.SIGCONT)
         yield

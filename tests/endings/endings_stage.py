@@ -73,7 +73,7 @@ class Stage:
         self.job = self._estimator(code, session, torchrun, fault).fit(
             {"signals": f"file://{signals}"}, wait=False
         )
-        self.traces = wait_until(lambda: Traces.of(self.job_folder, shm), 60, "a host of the job")
+        self.traces = wait_until(lambda: Traces.of(self.job_folder, shm), what="a host of the job")
 
     def _estimator(
         self, code: Path, session: LocalSession, torchrun: bool, fault: Mapping[str, str]
@@ -104,8 +104,7 @@ class Stage:
     def wait_for_line(self, text: str) -> None:
         wait_until(
             lambda: self.is_over() or any(text in line.text for line in self.job.logs()),
-            90,
-            f"the line {text!r}",
+            what=f"the line {text!r}",
         )
 
     def wait_for_training(self) -> None:
@@ -114,8 +113,7 @@ class Stage:
             self.wait_for_line(f"trains: rank {rank}")
         wait_until(
             lambda: sum("worker_joined" in line.text for line in self.job.logs()) >= 2,
-            60,
-            "two workers",
+            what="two workers",
         )
 
     def is_over(self) -> bool:
@@ -188,7 +186,7 @@ def memory_limit(pid: int, size: int) -> Iterator[None]:
         (group / "cgroup.procs").write_text(str(pid))
         yield
     finally:
-        wait_until(lambda: not (group / "cgroup.procs").read_text(), 60, "the group to be empty")
+        wait_until(lambda: not (group / "cgroup.procs").read_text(), what="the group to be empty")
         group.rmdir()
 
 
@@ -204,4 +202,4 @@ def small_disk(place: Path, size: str) -> Iterator[Path]:
         yield place
     finally:
         unmount = partial(subprocess.run, ["umount", str(place)], check=False)
-        wait_until(lambda: unmount().returncode == 0, 20, f"{place} to be unmounted")
+        wait_until(lambda: unmount().returncode == 0, what=f"{place} to be unmounted")

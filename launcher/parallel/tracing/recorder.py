@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +105,10 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         self._opened = opened
         self._paths = {id(module): name for name, module in model.named_modules()}
         self.recording = Recording()
-        self._nodes = NodeTable(model, self.recording.values, self._stack)
-        self._graph = self.recording.graph = self._nodes.graph
         self._frames: list[_Frame] = []
+        stack = partial(_stack, self._frames)
+        self._nodes = NodeTable(model, self.recording.values, stack)
+        self._graph = self.recording.graph = self._nodes.graph
         self._is_busy = self._has_changed = False
         self._calls: Counter[str] = Counter()
         self._decided: dict[int, torch.Tensor] = {}
@@ -134,6 +136,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
                 self._fail_in(root, f"changes {change} of {type(self._model).__name__}")
             if root.reason is None:
                 self._record_output(output)
+        self._observation = Observation(())  # a reference cycle would keep activations
         return root.reason or ""
 
     @property
@@ -388,9 +391,6 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         """Note why the innermost call cannot be recorded; nothing inside is, from now on."""
         self._fail_in(self._frames[-1], reason)
 
-    def _stack(self) -> tuple[tuple[str, int], ...]:
-        return tuple((frame.path, frame.call) for frame in self._frames)
-
     @property
     def _is_off(self) -> bool:
         return self._is_busy or _is_closed(self._frames[-1])
@@ -442,6 +442,10 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
             return result
 
         return apply
+
+
+def _stack(frames: Sequence[_Frame]) -> tuple[tuple[str, int], ...]:
+    return tuple((frame.path, frame.call) for frame in frames)
 
 
 def _is_closed(frame: _Frame) -> bool:
