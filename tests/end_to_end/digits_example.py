@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -13,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from waiting import PATIENCE
+
+from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.process_tree import processes_of_host
+from launcher.shared.process_table import read_process_file
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 #: Two ranks on one host, which is a process with torch less than on two.
@@ -67,15 +70,15 @@ class Example:
         return Run(self, *finish(self.start(job, *options)))
 
     def processes(self, job_name: str, part: str) -> list[int]:
-        """Living processes of a job whose command has `part` in it, seen from outside."""
-        marker = f"TRAINING_JOB_NAME={job_name}".encode()
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # it may end meanwhile
-                variables = (entry / "environ").read_bytes().split(b"\0")
-                if marker in variables and part.encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-        return found
+        """Living processes of a job whose command has `part` in it, seen from outside.
+
+        Other tests run jobs of the same name meanwhile, below other homes.
+        """
+        living = processes_of_host(self.job_folder(job_name).hosts)
+        return [pid for pid in living if part.encode() in read_process_file(pid, "cmdline")]
+
+    def job_folder(self, job_name: str) -> JobFolder:
+        return JobFolder(Path(self.environment["LAUNCHER_HOME"]) / "jobs" / job_name)
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:

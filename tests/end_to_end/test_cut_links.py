@@ -11,7 +11,6 @@ from digits_example import Example, Run, finish
 from waiting import wait_until
 
 from launcher.client.sessions.local.isolation import choose_isolation, network_links
-from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.errors import PlatformError
 
 JOB = """
@@ -82,7 +81,7 @@ class Disturbed:
     """A job that runs, and whose cables can be cut."""
 
     def __init__(self, job: Example) -> None:
-        self.folder = JobFolder(Path(job.environment["LAUNCHER_HOME"]) / "jobs" / "cut")
+        self.folder = job.job_folder("cut")
         self._job = job
         self._process = job.start("job.yaml", "--isolation", "network", "--name", "cut")
         wait_until(lambda: self.said("algo-3", "under way") and self.said("algo-4", "under way"))
@@ -199,7 +198,7 @@ def test_a_train_host_that_is_cut_off_fails_the_job(
     assert run.summary["status"] == "Failed"
     assert run.summary["failure_reason"] in reasons
     assert time.monotonic() - began < 120
-    wait_until(lambda: not job.processes("cut", ""), what="the processes to end")
+    assert job.processes("cut", "") == []
 
 
 @pytest.mark.long
