@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from launcher.client.catalogue.instances import read_table
+from launcher.client.home import home_folder
 from launcher.errors import Problem, SpecError
 
 #: Path of the user's own file; if unset, prices.csv in the folder of Launcher's jobs is read.
@@ -69,8 +70,7 @@ def price_list() -> PriceList:
 
 def own_file() -> Path:
     """Return the path of the user's own prices: $LAUNCHER_PRICES, or prices.csv beside the jobs."""
-    home = os.environ.get("LAUNCHER_HOME") or "~/.launcher"
-    return Path(os.environ.get(PRICES_VARIABLE) or f"{home}/prices.csv").expanduser()
+    return Path(os.environ.get(PRICES_VARIABLE) or home_folder() / "prices.csv").expanduser()
 
 
 def price_fix(instance_type: str) -> str:

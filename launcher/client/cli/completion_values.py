@@ -12,14 +12,15 @@ import click
 from click.shell_completion import CompletionItem
 
 from launcher.client.cli.job_file_search import job_files_below
+from launcher.client.home import home_folder
 from launcher.errors import LauncherError
 
 
 def jobs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the jobs on this machine that match, newest first."""
-    from launcher.client.sessions.local.job_root import JobRoot, default_root  # only when needed
+    from launcher.client.sessions.local.job_root import JobRoot  # only when needed
 
-    names = JobRoot(default_root()).newest_names()
+    names = JobRoot(home_folder()).newest_names()
     return [name for name in names if name.startswith(incomplete)]
 
 

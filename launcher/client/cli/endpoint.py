@@ -10,7 +10,7 @@ from launcher.client.cli.json_output import print_json
 from launcher.client.cli.local_options import local_host_options
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.endpoint import load_server
-from launcher.client.sessions.local.job_root import default_root
+from launcher.client.home import home_folder
 
 
 @click.command()
@@ -55,7 +55,7 @@ def endpoint(
     """
     server = load_server()
     setup = server.Setup(
-        root=(root or default_root() / "endpoint").expanduser().resolve(),
+        root=(root or home_folder() / "endpoint").expanduser().resolve(),
         port=port,
         rates=server.parse_rates(rates),
         access_key=server.parse_access_key(access_key) if access_key else None,

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
+from launcher.client.home import HOME_VARIABLE, home_folder
 from launcher.client.sessions.local.file_access import nearest_existing, write_obstacle
 from launcher.client.sessions.local.isolation import Isolation, obstacles
-from launcher.client.sessions.local.job_root import ROOT_VARIABLE, default_root
 
 #: Required by pyproject.toml, and in a job's image too.
 _OLDEST_PYTHON = (3, 10)
@@ -46,8 +46,8 @@ def check_python(version: tuple[int, int] = sys.version_info[:2]) -> CheckResult
 
 def check_home() -> CheckResult:
     """Check that the folder of local jobs has space and is writable."""
-    home = default_root().absolute()
-    other_folder = f"set {ROOT_VARIABLE} to another folder"
+    home = home_folder().absolute()
+    other_folder = f"set {HOME_VARIABLE} to another folder"
     if obstacle := write_obstacle(home):
         return _home(Level.PROBLEM, obstacle, other_folder)
     free = shutil.disk_usage(nearest_existing(home)).free

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from launcher.client.home import home_folder
 from launcher.client.spec.suggestions import choice_fix, shown
 from launcher.errors import Problem, SpecError
 
@@ -68,7 +69,7 @@ class DefaultsFile:
 
 def defaults_files() -> tuple[DefaultsFile, ...]:
     """Return the files in the order in which they win; they need not exist."""
-    home = Path(os.environ.get("LAUNCHER_HOME") or "~/.launcher").expanduser()
+    home = home_folder()
     own = DefaultsFile(path=home / FILE_NAME, is_named=False, is_sdk_v2=False)
     return own, _sdk_v2_file(USER_VARIABLE, _user_folder()), _sdk_v2_file(ADMIN_VARIABLE, _site())
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from launcher.client.home import home_folder
 from launcher.client.sessions.base import KeepsRecords, PlatformSession
 
 _VERSION = 1
@@ -89,4 +89,4 @@ def read_record(session: PlatformSession, job_name: str) -> JobRecord | None:
 
 def records_folder() -> Path:
     """Return the folder of the records of jobs elsewhere: below $LAUNCHER_HOME, or ~/.launcher."""
-    return Path(os.environ.get("LAUNCHER_HOME") or "~/.launcher").expanduser() / "records"
+    return home_folder() / "records"

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from launcher.client.home import home_folder
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.registry import open_session
 from launcher.client.spec import JobSpec
@@ -35,7 +36,7 @@ def with_fetched_source(spec: JobSpec, session: PlatformSession, home: Path) -> 
 
 def sources_folder() -> Path:
     """Return the folder of fetched sources, beside the jobs: $LAUNCHER_HOME, or ~/.launcher."""
-    return Path(os.environ.get("LAUNCHER_HOME") or "~/.launcher").expanduser() / "sources"
+    return home_folder() / "sources"
 
 
 def _fetched(uri: str, store: PlatformSession, home: Path) -> Path:

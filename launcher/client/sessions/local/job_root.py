@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from launcher.client.sessions.local.job_description import LocalJobRecord
     from launcher.shared.training_job_types import TrainingJobRequest
 
-ROOT_VARIABLE = "LAUNCHER_HOME"
-
-
-def default_root() -> Path:
-    """Return $LAUNCHER_HOME, or ~/.launcher."""
-    return Path(os.environ.get(ROOT_VARIABLE) or "~/.launcher").expanduser()
-
 
 @dataclass(frozen=True)
 class JobRoot:

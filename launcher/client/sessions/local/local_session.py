@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launcher.client.home import home_folder
 from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
 from launcher.client.sessions.local import file_uris, host_logs, job_description
 from launcher.client.sessions.local.checks import check_isolation, check_request
@@ -20,7 +21,7 @@ from launcher.client.sessions.local.isolation import Isolation, choose_isolation
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.job_removal import remove_job
-from launcher.client.sessions.local.job_root import JobRoot, default_root
+from launcher.client.sessions.local.job_root import JobRoot
 from launcher.client.sessions.local.orphan_cleanup import current_boot, reconciled_status
 from launcher.client.sessions.local.platform_start import start_platform
 from launcher.client.sessions.local.this_machine import THIS_MACHINE
@@ -70,7 +71,7 @@ class LocalSession:
         install: bool = True,
         platform_environment: Mapping[str, str] | None = None,
     ) -> None:
-        self.root = Path(root or default_root()).expanduser().resolve()
+        self.root = Path(root or home_folder()).expanduser().resolve()
         self._isolation = isolation
         self._stop_grace_seconds = stop_grace_seconds
         self._host_failure = _host_failure(host_failure)
