@@ -1,10 +1,13 @@
-"""A service of quotas of our own: moto has no such list."""
+"""A service of quotas of our own, which moto lacks, and patience with an AWS that answers."""
 
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from waiting import PATIENCE
+
+from launcher.client.doctor import aws_connection, cloud_checks
 
 
 @pytest.fixture
@@ -44,3 +47,11 @@ def quotas(aws, credentials):
         )
         yield listed
         server.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def patience(request, monkeypatch):
+    """The seconds that a busy machine needs, for answers of an AWS that does answer."""
+    if "aws" in request.fixturenames:
+        monkeypatch.setattr(aws_connection, "_SECONDS", PATIENCE)
+        monkeypatch.setattr(cloud_checks, "_FIRST_CONTACT_SECONDS", PATIENCE)
