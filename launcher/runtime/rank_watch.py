@@ -106,4 +106,6 @@ def _is_distributed() -> bool:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return False
     distributed = sys.modules.get("torch.distributed")
-    return bool(distributed and distributed.is_available() and distributed.is_initialized())
+    # Missing without torch, in a build without distributed, and while the import is under way.
+    is_initialized = getattr(distributed, "is_initialized", None)
+    return is_initialized is not None and is_initialized()

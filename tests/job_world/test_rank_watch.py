@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
@@ -74,6 +74,14 @@ def checks(frame: Callable[[], FrameType | None], *, cpu: float = 0.0) -> list[b
 def test_the_same_wait_for_the_whole_timeout_is_a_hang() -> None:
     with stopped_in(COLLECTIVE, "all_reduce") as frame:
         assert checks(lambda: frame) == [False, False, False, True]
+
+
+def test_a_rank_that_still_imports_torch_has_joined_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.distributed", ModuleType("torch.distributed"))
+    with stopped_in(COLLECTIVE, "all_reduce") as frame:
+        assert checks(lambda: frame) == [False, False, False, False]
 
 
 def test_the_time_in_which_the_whole_rank_was_frozen_does_not_count() -> None:

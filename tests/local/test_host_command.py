@@ -73,9 +73,9 @@ def test_a_command_ends_with_its_host(two_hosts):
     assert process.stdout.readline() == "runs\n"
     two_hosts.stop()
     two_hosts.end_of()
-    process.communicate(timeout=540)
-    assert process.returncode == 128 + 9
-    wait_until(lambda: not processes_mentioning("sleep\x00601"))
+    assert not processes_mentioning("sleep\x00601")
+    _, errors = process.communicate(timeout=540)
+    assert (process.returncode, errors) == (128 + 9, "sh: killed: the host has ended\n")
 
 
 def test_a_command_does_not_end_its_job(default_bench):
@@ -109,4 +109,4 @@ def test_a_host_that_ended_before_its_job_is_refused(default_bench):
             return str(error)
         return ""
 
-    assert refusal in wait_until(refused)
+    wait_until(lambda: refusal in refused())

@@ -34,7 +34,11 @@ from launcher.client.sessions.local.overlay_install import (
     InstallStopped,
     install_overlays,
 )
-from launcher.client.sessions.local.process_tree import become_subreaper, kill_until_none
+from launcher.client.sessions.local.process_tree import (
+    become_subreaper,
+    kill_until_none,
+    processes_of_host,
+)
 from launcher.client.sessions.local.request_uris import results_store
 from launcher.client.sessions.local.result_archives import pack_artifacts
 from launcher.client.sessions.local.running_host import RunningHost
@@ -81,6 +85,8 @@ class LocalJob:
             ending, reason = JobState.FAILED, f"the local platform cannot run the job: {error}"
         finally:
             kill_until_none(partial(descendants, os.getpid()))
+            # Commands that `launcher exec` runs in a host are no descendants of this process.
+            kill_until_none(partial(processes_of_host, self.folder.hosts))
             self.line_times.sample(is_final=True)
             discard_fetched(self.request, self.folder)
         self.record.close(ending, reason)

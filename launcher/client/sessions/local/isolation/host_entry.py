@@ -43,10 +43,12 @@ def main(arguments: Sequence[str]) -> int:
     child = os.fork()  # only children are in the process namespace
     if not child:
         _execute(command, folder, environment)
-    if not _ends_before(child, watch):
-        print(f"{os.path.basename(command[0])}: killed: the host has ended", file=sys.stderr)  # noqa: PTH119
+    host_ended = _wait_for_either(child, watch)
+    if host_ended:
         signal_all([child, *descendants(child)], signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if host_ended and code == -signal.SIGKILL:
+        print(f"{os.path.basename(command[0])}: killed: the host has ended", file=sys.stderr)  # noqa: PTH119
     return code if code >= 0 else 128 - code
 
 
@@ -108,11 +110,14 @@ def _execute(command: Sequence[str], folder: str, environment: dict[bytes, bytes
         os._exit(code)
 
 
-def _ends_before(child: int, host: int) -> bool:
-    """Wait for the command or the host to end; return whether the command was the first."""
-    ours = os.pidfd_open(child)
-    ended, _, _ = select.select([ours, host], [], [])
-    return ours in ended
+def _wait_for_either(child: int, host: int) -> bool:
+    """Wait for the command or the host to end; return whether the host has ended.
+
+    The platform kills a host's processes before the commands in it, so that a command that ends
+    with its host always ends after it.
+    """
+    ended, _, _ = select.select([os.pidfd_open(child), host], [], [])
+    return host in ended
 
 
 if __name__ == "__main__":
