@@ -61,6 +61,47 @@ def assign_again(
     return _place_followers(trace, _run_through(trace, stage_of))
 
 
+def assign_evaluation(
+    evaluation: Trace, cuts: Sequence[str] | Pins, stages: Mapping[Call, int]
+) -> dict[fx.Node, int]:
+    """Return the stage of each node of a trace in eval mode: that of the same call in train mode.
+
+    stages: of each call of a module in train mode; calls of eval mode only follow those before.
+    Raises ParallelError.
+    """
+    if isinstance(cuts, Pins):
+        pinned = cuts.stage_of
+        found = _assign_by_pins(
+            evaluation, lambda node: stages.get(node.meta["calls"][-1], pinned(str(node.target)))
+        )
+    else:
+        found = _follow(evaluation, stages)
+    last = max(stages.values(), default=0)
+    (output,) = evaluation.graph.find_nodes(op="output")
+    found[output] = last
+    filled = {stage for node, stage in found.items() if node.op == "call_module"}
+    for stage in range(last + 1):
+        if stage not in filled:
+            raise ParallelError(
+                f"stage {stage} calls no module in eval mode: cut at modules that the model also "
+                "calls in eval mode"
+            )
+    for node in found:
+        _check_forward(node, found, "in eval mode, ")
+    return found
+
+
+def _follow(evaluation: Trace, stages: Mapping[Call, int]) -> dict[fx.Node, int]:
+    current = 0
+
+    def stage_of(node: fx.Node) -> int:
+        nonlocal current
+        current = stages.get(node.meta["calls"][-1], current)
+        return current
+
+    return _place_followers(evaluation, _run_through(evaluation, stage_of))
+
+
 def _assign_by_starts(trace: Trace, starts: Sequence[str]) -> dict[fx.Node, int]:
     """Return the stage of each node: the number of starts at or before it."""
     remaining = list(starts)
@@ -150,13 +191,13 @@ def _check_pins(trace: Trace, pins: Pins) -> None:
             )
 
 
-def _check_forward(node: fx.Node, stage_of: Mapping[fx.Node, int]) -> None:
+def _check_forward(node: fx.Node, stage_of: Mapping[fx.Node, int], when: str = "") -> None:
     late = [each for each in _tensor_inputs(node) if stage_of[each] > stage_of[node]]
     if late:
         raise ParallelError(
-            f"{node.target} in stage {stage_of[node]} needs {late[0].name} of the later stage "
-            f"{stage_of[late[0]]}, but data only goes to later stages: pin {node.target} to stage "
-            f"{stage_of[late[0]]} or a later one"
+            f"{when}{node.target} in stage {stage_of[node]} needs {late[0].name} of the later "
+            f"stage {stage_of[late[0]]}, but data only goes to later stages: pin {node.target} to "
+            f"stage {stage_of[late[0]]} or a later one"
         )
 
 

@@ -3,7 +3,8 @@
 Only the code between modules is traced (`tracing.recorder`). Modules stay as they are, so they
 handle train and eval mode, buffers, random numbers and their own state themselves. A module becomes
 a single call if its inside cannot be traced, draws random numbers, changes its state, has hooks, or
-behaves differently in eval mode.
+behaves differently in eval mode. If the model's own code does so, it is traced in both modes, and
+its draws are seeded (`tracing.draws`).
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ class Trace:
     """The calls of a model's forward, in order; their targets are the names of its modules.
 
     values: of each node, with tensors on the meta device. drawing: the modules that draw random
-    numbers in train mode. changing: the modules whose calls change their state. reasons: why
-    modules that are single calls could not be traced.
+    numbers in this mode, and "" if the model's own code does. changing: the modules whose calls
+    change their state. reasons: why modules that are single calls could not be traced.
+    evaluation: the trace in eval mode, if the model's own code makes other calls there.
     """
 
     graph: fx.Graph
@@ -48,6 +50,7 @@ class Trace:
     drawing: frozenset[str]
     changing: frozenset[str]
     reasons: Mapping[str, str]
+    evaluation: Trace | None = None
 
 
 def trace(model: nn.Module, arguments: Mapping[str, object]) -> Trace:
@@ -56,8 +59,8 @@ def trace(model: nn.Module, arguments: Mapping[str, object]) -> Trace:
     arguments: the model's arguments by name, for one microbatch. Those that are not tensors are
     part of the trace.
 
-    Raises ParallelError when the model's own forward depends on the values of tensors or on
-    `training`, draws random numbers, or changes the model.
+    Raises ParallelError when the model's own forward depends on the values of tensors, draws random
+    numbers other than by functions of torch, or changes the model.
     """
     _check_model(model)
     with caches_off(model):
@@ -73,15 +76,11 @@ def _trace(model: nn.Module, arguments: Mapping[str, object], is_settled: bool) 
         if reasons := train.reasons | evaluation.reasons:
             whole |= reasons
             continue
-        changing = eval_differences(train, evaluation)
-        if not changing:
-            return _finished(train, whole)
-        if changing == {""}:
-            raise ParallelError(
-                f"the forward of {type(model).__name__} behaves differently in eval mode: move "
-                "what depends on `training` into a module of its own (nn.Dropout for F.dropout)"
-            )
-        whole |= dict.fromkeys(changing - {""}, "behaves differently in eval mode")
+        different = eval_differences(train, evaluation)
+        if inner := different - {""}:
+            whole |= dict.fromkeys(inner, "behaves differently in eval mode")
+            continue
+        return _finished(train, whole, evaluation if different else None)
 
 
 def _settled(
@@ -120,12 +119,27 @@ def trace_opened(
     """
 
     def record(is_settled: bool) -> Trace:
-        found = _record(model, arguments, True, (), opened, is_settled=is_settled)
-        return _finished(found, deep.reasons)
+        train, *evaluation = (
+            _record(model, arguments, mode, (), opened, is_settled=is_settled)
+            for mode in ((True, False) if deep.evaluation else (True,))
+        )
+        return _finished(train, deep.reasons, *evaluation)
 
     with caches_off(model):
-        found = _settled(model, arguments, record)
-    return replace(found, drawing=deep.drawing, changing=found.changing | deep.changing)
+        return _with_findings(_settled(model, arguments, record), deep)
+
+
+def _with_findings(shallow: Trace, deep: Trace) -> Trace:
+    """Return a trace with what a deeper one has found within its calls."""
+    evaluation = shallow.evaluation
+    if evaluation is not None and deep.evaluation is not None:
+        evaluation = _with_findings(evaluation, deep.evaluation)
+    return replace(
+        shallow,
+        drawing=deep.drawing,
+        changing=shallow.changing | deep.changing,
+        evaluation=evaluation,
+    )
 
 
 def _record(
@@ -158,13 +172,16 @@ def _record(
     return recorder.recording
 
 
-def _finished(train: Recording, reasons: Mapping[str, str]) -> Trace:
+def _finished(
+    found: Recording, reasons: Mapping[str, str], evaluation: Recording | None = None
+) -> Trace:
     return Trace(
-        graph=train.graph,
-        values={n: tree_map_only(torch.Tensor, on_meta, v) for n, v in train.values.items()},
-        drawing=frozenset(train.drawing),
-        changing=frozenset(train.changing),
+        graph=found.graph,
+        values={n: tree_map_only(torch.Tensor, on_meta, v) for n, v in found.values.items()},
+        drawing=frozenset(found.drawing),
+        changing=frozenset(found.changing),
         reasons=reasons,
+        evaluation=None if evaluation is None else _finished(evaluation, reasons),
     )
 
 

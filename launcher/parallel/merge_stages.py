@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import fx, nn
+from torch import nn
 
-from launcher.parallel.stages import Stage
+from launcher.parallel.stages import Stage, container
 
 
 def assign_unused(model: nn.Module, stages: Sequence[Stage]) -> None:
@@ -34,17 +34,13 @@ def merge_stages(model: nn.Module, stages: Sequence[Stage]) -> nn.Module:
     """
     if len(stages) == 1:
         return stages[0].module
-    names = {(n.op, str(n.target)): None for stage in stages for n in stage.module.graph.nodes}
-    graph = fx.Graph()
-    for op, target in names:
-        if op in ("call_module", "get_attr"):
-            graph.create_node(op, target)
-    container = fx.GraphModule(model, graph, class_name="Stages")
+    of_both_modes = [each.in_mode(mode).module for each in stages for mode in (True, False)]
+    merged = container(model, of_both_modes, "Stages")
     whole = model.state_dict(keep_vars=True)
     for stage in stages:
         for name, value in (*stage.module.named_parameters(), *stage.module.named_buffers()):
-            _put(container, name, value, persistent=name in whole)
-    return container
+            _put(merged, name, value, persistent=name in whole)
+    return merged
 
 
 def _put(module: nn.Module, name: str, value: object, *, persistent: bool = True) -> None:

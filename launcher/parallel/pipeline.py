@@ -92,7 +92,9 @@ class Pipeline:
         self.module = merge_stages(model, own)
         _empty_others(model, self.module)
         self.module.to(world.device)
-        self._randomness = Randomness(self.module, {n for s in own for n in s.drawing}, seed)
+        modes = [stage.in_mode(training) for stage in own for training in (True, False)]
+        drawing = {name for stage in modes for name in stage.drawing if name}
+        self._randomness = Randomness(self.module, drawing, seed)  # see `seed_draws` for ""
         #: Batches so far. They seed the random numbers of modules, so a checkpoint saves them.
         self.steps = 0
         self._sums = _Sums()
@@ -139,7 +141,14 @@ class Pipeline:
             self._run_of[self._like] = self._arrange(stages)
 
     def _arrange(self, stages: Sequence[Stage]) -> _Arranged:
-        """Return the schedule of this rank's stages."""
+        """Return the schedules of this rank's stages, in both modes."""
+        train = self._arrange_mode(stages)
+        if all(stage.evaluation is None for stage in stages):
+            return _Arranged(train=train, evaluation=train)
+        others = [stage.in_mode(training=False) for stage in stages]
+        return _Arranged(train=train, evaluation=self._arrange_mode(others))
+
+    def _arrange_mode(self, stages: Sequence[Stage]) -> _Run:
         world = self._world
         own = [
             Section(
@@ -152,13 +161,20 @@ class Pipeline:
         ]
         for section in own:
             section.stage.move(world.device)
+            self._randomness.seed_draws(section.stage.module.graph)
         placed = [section.pipeline_stage(world) for section in own]
         schedule = make_schedule(self._kind, placed, world.degrees, self._weighted_loss)
-        return _Arranged(sections=own, schedule=schedule)
+        return _Run(sections=own, schedule=schedule)
+
+    @property
+    def _current(self) -> _Run:
+        """The run for the expected shapes and the mode that `train` has set."""
+        arranged = self._run_of[self._like]
+        return arranged.train if self.module.training else arranged.evaluation
 
     @property
     def _sections(self) -> list[Section]:
-        return self._run_of[self._like].sections
+        return self._current.sections
 
     def step(
         self,
@@ -181,7 +197,7 @@ class Pipeline:
         scaler: scales the gradients; see `precision.scaler`.
         """
         given = self._split(arguments, named)
-        self._run(self._run_of[self._like].schedule.step, given, target, scaler)
+        self._run(self._current.schedule.step, given, target, scaler)
         self.steps += 1
         if is_last:
             self._ties.add_gradients()
@@ -196,7 +212,7 @@ class Pipeline:
         """
         with torch.no_grad(), self._loss.without_counting():
             given = self._split(arguments, named)
-            self._run(self._run_of[self._like].schedule.eval, given, target, None)
+            self._run(self._current.schedule.eval, given, target, None)
             return self._broadcast_loss()
 
     def _run(
@@ -295,7 +311,15 @@ class Pipeline:
 
 @dataclass(frozen=True, kw_only=True)
 class _Arranged:
-    """This rank's stages and their schedule, for microbatches of one shape."""
+    """The runs for microbatches of one shape, in both modes: the same one for most models."""
+
+    train: _Run
+    evaluation: _Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """This rank's stages and their schedule, for microbatches of one shape, in one mode."""
 
     sections: list[Section]
     schedule: PipelineSchedule

@@ -3,21 +3,26 @@
 Otherwise dropout would drop different elements in a pipeline than in one process, and again with
 another number of stages. Each call of a module that draws random numbers is seeded by the step, the
 replica, the microbatch, the module's name and the number of its earlier calls in that microbatch.
+So is each draw of the model's own code, with the number of its earlier ones in that microbatch.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import fx, nn
+from torch.overrides import TorchFunctionMode
+
+from launcher.parallel.tracing.draws import Draw, may_draw
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 
@@ -25,7 +30,8 @@ _NONE: Mapping[str, int] = MappingProxyType({})
 class Randomness:
     """Seeds the modules of a model, or of a stage, that draw random numbers.
 
-    drawing: names of those modules. seed: the base seed of all.
+    drawing: names of those modules, and "" if the model's own code draws. seed: the base seed of
+        all.
     """
 
     def __init__(self, model: nn.Module, drawing: Iterable[str], seed: int = 0) -> None:
@@ -34,7 +40,11 @@ class Randomness:
         self._calls: Counter[str] = Counter()
         self._outside: list[_States] = []
         self._is_paused = False
+        self._draws = 0
         for name in drawing:
+            if not name:
+                self._follow_code(model)
+                continue
             module = model.get_submodule(name)
             module.register_forward_pre_hook(self._enter(name, of_all=not _is_torch_module(module)))
             module.register_forward_hook(self._leave, always_call=True)
@@ -48,6 +58,50 @@ class Randomness:
         """
         self._position = (step, replica, microbatch)
         self._calls = Counter(earlier)
+        self._draws = 0
+
+    def seed_draws(self, graph: fx.Graph) -> None:
+        """Seed also the draws of the model's own code that are in a stage's graph."""
+        for node in graph.nodes:
+            if isinstance(node.target, Draw):
+                node.target.seeding = self._seeding
+
+    @contextlib.contextmanager
+    def _seeding(self, number: int) -> Iterator[None]:
+        if self._is_paused:
+            yield
+            return
+        outside = _States(of_all=False)
+        _seed(_seed_of((self._seed, *self._position, "", number)), of_all=False)
+        try:
+            yield
+        finally:
+            outside.restore()
+
+    def _follow_code(self, model: nn.Module) -> None:
+        """Seed the draws of a whole model's own code, in its calls."""
+        modes: list[_OwnDraws] = []
+
+        def enter(module: nn.Module, arguments: object) -> None:
+            modes.append(_OwnDraws(self._draw))
+            modes[-1].__enter__()
+
+        def leave(module: nn.Module, arguments: object, output: object) -> None:
+            modes.pop().__exit__(None, None, None)
+
+        model.register_forward_pre_hook(enter)
+        model.register_forward_hook(leave, always_call=True)
+
+    def _draw(self, call: Callable[[], object]) -> object:
+        """Call a function of torch that may draw; seed it if the model's own code calls it."""
+        if self._outside or self._is_paused:  # a module that draws calls it
+            return call()
+        with self._seeding(self._draws):
+            before = torch.get_rng_state()
+            result = call()
+            is_drawn = not torch.equal(before, torch.get_rng_state())
+        self._draws += is_drawn
+        return result
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -72,6 +126,24 @@ class Randomness:
     def _leave(self, module: nn.Module, arguments: object, output: object) -> None:
         if not self._is_paused:
             self._outside.pop().restore()
+
+
+class _OwnDraws(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
+    """Passes the calls of functions that may draw to a function."""
+
+    def __init__(self, draw: Callable[[Callable[[], object]], object]) -> None:
+        super().__init__()
+        self._draw = draw
+
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        call = functools.partial(func, *args, **(kwargs or {}))
+        return self._draw(call) if may_draw(func, args, kwargs or {}) else call()
 
 
 @contextlib.contextmanager

@@ -40,21 +40,43 @@ def check_state(model: nn.Module, stages: Sequence[Stage], changing: Collection[
 
 
 def check_output(
-    model: nn.Module, stages: Sequence[Stage], arguments: Mapping[str, object]
+    model: nn.Module,
+    stages: Sequence[Stage],
+    arguments: Mapping[str, object],
+    *,
+    in_order: bool = True,
 ) -> None:
-    """Run the stages in eval mode and compare with the output of the model."""
+    """Run the stages in eval mode and compare with the output of the model.
+
+    Stages with a graph for each mode are also run in train mode. in_order: whether the stages run
+    the model's code in its order, so that both draw the same random numbers there.
+    """
+    _check_mode(model, stages, arguments, training=False, in_order=False)
+    if any(stage.evaluation is not None for stage in stages):
+        _check_mode(model, stages, arguments, training=True, in_order=in_order)
+
+
+def _check_mode(
+    model: nn.Module,
+    stages: Sequence[Stage],
+    arguments: Mapping[str, object],
+    *,
+    training: bool,
+    in_order: bool,
+) -> None:
     tensors, call = bind(model, arguments)
-    with caches_off(model), in_mode(model, training=False), torch.enable_grad():
+    with caches_off(model), in_mode(model, training=training), torch.enable_grad():
         with preserved_state(model), preserved_random_state() as has_drawn:
             expected = call()
-            if has_drawn():
-                return  # in eval mode, too: stages may draw in another order
+            if has_drawn() and not in_order:
+                return  # stages may draw in another order
         with preserved_state(model), preserved_random_state():
             output: Any = list(tensors.values())
-            for number, stage in enumerate(stages):
+            for number, stage in enumerate(each.in_mode(training) for each in stages):
                 given = [each.detach().requires_grad_(each.requires_grad) for each in output]
                 output = stage.module(*given)
-                _check_between(stages, number, output)
+                if number < len(stages) - 1:
+                    _check_between(stage, number, output)
     found = [each for each in tree_leaves(output) if isinstance(each, torch.Tensor)]
     wanted = [each for each in tree_leaves(expected) if isinstance(each, torch.Tensor)]
     if len(found) != len(wanted) or not all(map(_is_close, found, wanted)):
@@ -65,10 +87,8 @@ def check_output(
         )
 
 
-def _check_between(stages: Sequence[Stage], number: int, output: Sequence[torch.Tensor]) -> None:
-    if number == len(stages) - 1:
-        return
-    for value, tensor in zip(stages[number].outputs, output, strict=True):
+def _check_between(stage: Stage, number: int, output: Sequence[torch.Tensor]) -> None:
+    for value, tensor in zip(stage.outputs, output, strict=True):
         if value.like.requires_grad != tensor.requires_grad:
             raise ParallelError(
                 f"{value.name} crosses from stage {number} to the next one, and its gradient would "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,7 +18,14 @@ from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_leaves
 
 from launcher.errors import ParallelError
-from launcher.parallel.cuts import Call, Pins, assign_again, assign_stages, check_in_place
+from launcher.parallel.cuts import (
+    Call,
+    Pins,
+    assign_again,
+    assign_evaluation,
+    assign_stages,
+    check_in_place,
+)
 from launcher.parallel.graph import Trace, trace, trace_opened
 from launcher.parallel.stage_checks import check_output, check_state
 
@@ -37,8 +44,10 @@ class Stage:
 
     The first stage takes the model's arguments (none of them in `inputs`). The last returns the
     model's output tensors, in the order of torch's pytrees. drawing: the modules that draw random
-    numbers, each with the number of its calls in earlier stages. changing: the modules of the whole
-    model whose calls change their state.
+    numbers, each with the number of its calls in earlier stages; "" is the model's own code.
+    changing: the modules of the whole model whose calls change their state. evaluation: the stage
+    for eval mode, if the model's own code does something else there; all that it uses is in
+    `module` as well.
     """
 
     module: fx.GraphModule
@@ -46,10 +55,17 @@ class Stage:
     outputs: tuple[Value, ...]
     drawing: Mapping[str, int]
     changing: frozenset[str] = frozenset()
+    evaluation: Stage | None = None
+
+    def in_mode(self, training: bool) -> Stage:
+        """Return the stage for train or eval mode."""
+        return self if training or self.evaluation is None else self.evaluation
 
     def move(self, device: torch.device) -> None:
         """Move the stage to a device; tensors that its code creates, too."""
         self.module.to(device)
+        if self.evaluation is not None:
+            self.evaluation.move(device)
         if device.type == "cpu":
             return
 
@@ -64,15 +80,37 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A trace whose nodes have stages. drawing: by stage, see Stage."""
+    """A trace whose nodes have stages. drawing: by stage, see Stage. evaluation: in eval mode."""
 
     trace: Trace
     stage_of: dict[fx.Node, int]
     drawing: Sequence[Mapping[str, int]]
+    evaluation: Plan | None = None
 
     def build(self, model: nn.Module) -> list[Stage]:
         """Return the stages."""
-        return list(_Cutter(model, self).stages(len(self.drawing)))
+        stages = list(_Cutter(model, self).stages(len(self.drawing)))
+        if self.evaluation is None:
+            return stages
+        pairs = zip(stages, self.evaluation.build(model), strict=True)
+        return [_with_evaluation(model, stage, other) for stage, other in pairs]
+
+
+def _with_evaluation(model: nn.Module, stage: Stage, evaluation: Stage) -> Stage:
+    """Return a stage of both modes, whose module holds whatever one of them uses."""
+    used = container(model, [stage.module, evaluation.module], type(stage.module).__name__)
+    used.graph = stage.module.graph
+    return replace(stage, module=used, evaluation=evaluation)
+
+
+def container(model: nn.Module, parts: Sequence[fx.GraphModule], name: str) -> fx.GraphModule:
+    """Return a module that holds what some parts of a model use; it cannot be called."""
+    names = {(node.op, str(node.target)): None for part in parts for node in part.graph.nodes}
+    graph = fx.Graph()
+    for op, target in names:
+        if op in ("call_module", "get_attr"):
+            graph.create_node(op, target)
+    return fx.GraphModule(model, graph, class_name=name)
 
 
 def cut(
@@ -89,7 +127,7 @@ def cut(
     found = plan(model, cuts, arguments)
     stages = found.build(model)
     check_state(model, stages, found.trace.changing)
-    check_output(model, stages, arguments)
+    check_output(model, stages, arguments, in_order=not isinstance(cuts, Pins))
     return stages
 
 
@@ -101,9 +139,29 @@ def plan(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, o
     opened = {name for (name, _), found in calls.items() if len(found) > 1}
     # What is within one stage is called as it is.
     shallow = trace_opened(model, arguments, opened, deep)
-    stage_of = assign_again(shallow, cuts, {call: max(found) for call, found in calls.items()})
-    drawing = _drawing(deep, calls, max(stage_of.values()) + 1)
-    return Plan(trace=shallow, stage_of=stage_of, drawing=drawing)
+    placed = {call: max(found) for call, found in calls.items()}
+    stage_of = assign_again(shallow, cuts, placed)
+    count = max(stage_of.values()) + 1
+    return Plan(
+        trace=shallow,
+        stage_of=stage_of,
+        drawing=_drawing(deep, calls, count),
+        evaluation=_plan_evaluation(deep, shallow, cuts, placed),
+    )
+
+
+def _plan_evaluation(
+    deep: Trace, shallow: Trace, cuts: Sequence[str] | Pins, placed: Mapping[Call, int]
+) -> Plan | None:
+    if deep.evaluation is None or shallow.evaluation is None:
+        return None
+    calls = _stages_of_calls(assign_evaluation(deep.evaluation, cuts, placed))
+    here = {call: max(found) for call, found in calls.items()}
+    return Plan(
+        trace=shallow.evaluation,
+        stage_of=assign_evaluation(shallow.evaluation, cuts, {**here, **placed}),
+        drawing=_drawing(deep.evaluation, calls, max(placed.values()) + 1),
+    )
 
 
 def _stages_of_calls(stage_of: Mapping[fx.Node, int]) -> dict[Call, set[int]]:

@@ -114,6 +114,15 @@ def learned(name, optimizer):
         wanted, scale = expected[world.dp_rank]
         worst = max(worst, infinite(abs(found - wanted) / scale - 3e-7))  # summed as float32
     alone = replicas[world.dp_rank]
+    if {evaluates}:
+        alone.model.eval()
+        pipeline.train(False)
+        for number, part in enumerate(own):
+            alone.randomness.set_position(step=STEPS, replica=world.dp_rank, microbatch=number)
+            with torch.no_grad():
+                total = loss(alone.model(**part), None).item() / MANY + (total if number else 0.0)
+        found = pipeline.evaluate(**whole, target=torch.zeros(MANY)).item()
+        worst = max(worst, infinite(abs(found - total) / max(abs(total), 1e-9) - 3e-7))
     same = dict(remove_duplicate=False)
     reference = dict([*alone.model.named_parameters(**same), *alone.model.named_buffers(**same)])
     where = ""
@@ -168,11 +177,20 @@ class Row:
 
 
 def learn(
-    folder: Path, zoo: str, names: Sequence[str], *, stages: int, replicas: int = 1
+    folder: Path,
+    zoo: str,
+    names: Sequence[str],
+    *,
+    stages: int,
+    replicas: int = 1,
+    evaluates: bool = False,
 ) -> list[Row]:
-    """Train models of a zoo, a module here, and print their lines."""
+    """Train models of a zoo, a module here, and print their lines.
+
+    evaluates: whether they are evaluated too, afterwards.
+    """
     script = _SCRIPT + _LEARNING.format(
-        zoo=zoo, stages=stages, replicas=replicas, names=list(names)
+        zoo=zoo, stages=stages, replicas=replicas, names=list(names), evaluates=evaluates
     )
     outcome = run(
         folder / f"{stages} x {replicas}",

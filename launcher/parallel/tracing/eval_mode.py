@@ -16,9 +16,7 @@ def eval_differences(train: Recording, evaluation: Recording) -> set[str]:
     """Return the modules whose code makes other calls in eval mode ("" is the model)."""
     ours, theirs = (_by_module(each.graph) for each in (train, evaluation))
     found = {name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)}
-    if not found and not _read_the_same(train, evaluation):
-        return {""}  # the same calls of other values
-    return found
+    return found or _reading_others(train, evaluation)
 
 
 def _by_module(graph: fx.Graph) -> dict[str, list[tuple[object, ...]]]:
@@ -28,21 +26,22 @@ def _by_module(graph: fx.Graph) -> dict[str, list[tuple[object, ...]]]:
     return found
 
 
-def _read_the_same(train: Recording, evaluation: Recording) -> bool:
-    """Return whether the calls are in the same order, and of the same values.
+def _reading_others(train: Recording, evaluation: Recording) -> set[str]:
+    """Return the modules whose calls, though the same, are in another order or of other values.
 
     A module that returns its input in eval mode (nn.Dropout) is there the source of what else reads
     that input afterwards, although it is not in train mode.
     """
     pairs = list(zip(train.graph.nodes, evaluation.graph.nodes, strict=True))
+    if any(_look(one) != _look(other) for one, other in pairs):
+        return {""}
     counterparts = dict(pairs)
-    for one, other in pairs:
-        if _look(one) != _look(other):
-            return False
-        for ours, theirs in zip(_inputs(one), _inputs(other), strict=True):
-            if counterparts[ours] not in _sources(theirs, evaluation.values):
-                return False
-    return True
+    return {
+        _calling_module(one)
+        for one, other in pairs
+        for ours, theirs in zip(_inputs(one), _inputs(other), strict=True)
+        if counterparts[ours] not in _sources(theirs, evaluation.values)
+    }
 
 
 def _sources(node: fx.Node, values: Mapping[fx.Node, Any]) -> Iterator[fx.Node]:

@@ -21,6 +21,7 @@ import torch
 from torch import fx, nn
 from torch.overrides import TorchFunctionMode
 
+from launcher.parallel.tracing.draws import Draw, is_uniform, may_draw
 from launcher.parallel.tracing.nodes import Mark, NodeTable, Taken, Unknown
 from launcher.parallel.tracing.preservation import preserved_state, random_state
 from launcher.parallel.tracing.python_state import PythonState, hooks
@@ -71,8 +72,9 @@ class _Frame:
 class Recording:
     """A forward pass. values: of each node, with tensors on the meta device.
 
-    drawing: modules that draw random numbers. changing: modules whose calls change their state, or
-    that of their hooks. reasons: for modules that are whole because they cannot be recorded, why.
+    drawing: modules that draw random numbers, and "" if the model's own code does. changing:
+    modules whose calls change their state, or that of their hooks. reasons: for modules that are
+    whole because they cannot be recorded, why.
     """
 
     graph: fx.Graph = field(default_factory=fx.Graph)
@@ -111,6 +113,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         self._graph = self.recording.graph = self._nodes.graph
         self._is_busy = self._has_changed = False
         self._calls: Counter[str] = Counter()
+        self._own_draws = 0
         self._decided: dict[int, torch.Tensor] = {}
         self._observation = Observation(())
         self._outside = Modes.now()
@@ -171,7 +174,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         if name in _ESCAPES:
             self._fail(_BY_VALUE if name[:2] in ("to", "nu", "__") else f"calls Tensor.{name}")
             return func(*args, **given)
-        if func is torch.rand and not any(args) and not given.get("out"):
+        if is_uniform(func, args, given):
             return self._draw_uniform(args, given)
         try:
             taken = self._nodes.taken(args, given)
@@ -180,17 +183,29 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
                 return self._decide(func, args)
             self._fail(f"passes {unknown} to {name}")
             return func(*args, **given)
+        can_be_seeded = not self._frames[-1].path and may_draw(func, args, given)
+        if can_be_seeded:
+            self._look_for_draws()  # what was drawn before it is not its own
         seen = self._observation.now()
         result = func(*args, **given)
-        self._keep_function(func, taken, result, seen)
+        self._keep_function(func, taken, result, seen, can_be_seeded=can_be_seeded)
         return result
 
     def _keep_function(
-        self, func: Callable[..., object], taken: Taken, result: object, seen: Seen
+        self,
+        func: Callable[..., object],
+        taken: Taken,
+        result: object,
+        seen: Seen,
+        *,
+        can_be_seeded: bool = False,
     ) -> None:
         """Record a function that has run. seen: what was seen before."""
         now = self._observation.now()
-        if now.draws > seen.draws:
+        is_draw = can_be_seeded and now.draws > seen.draws
+        if is_draw:
+            self._random = random_state()
+        elif now.draws > seen.draws:
             self._look_for_draws()
         if self._is_off:  # it drew random numbers, or wrote to the model's state
             return
@@ -198,7 +213,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
         if now.dynamic > seen.dynamic or (now.reads > seen.reads and not tensors):
             self._fail(_BY_VALUE)
-        elif "dropout" in func.__name__ and isinstance(result, torch.Tensor):
+        elif "dropout" in func.__name__ and isinstance(result, torch.Tensor) and not is_draw:
             self._nodes.bind(
                 result, taken[0][0] if taken[0] else taken[1]["input"]
             )  # it drops nothing
@@ -211,9 +226,17 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
                 self._fail("runs under torch.utils.checkpoint or torch.inference_mode")
                 return
             target = _target(func, None if modes == self._outside else modes)
+            if is_draw:
+                target = self._next_draw(target)
             node = self._graph.call_function(target, *taken)
             node.meta["writes"] = now.writes > seen.writes
             self._nodes.add(node, result)
+
+    def _next_draw(self, target: Callable[..., object]) -> Draw:
+        """Return the next draw of the model's own code."""
+        self.recording.drawing.add("")
+        self._own_draws += 1
+        return Draw(target, self._own_draws - 1)
 
     def _draw_uniform(self, args: tuple[object, ...], kwargs: dict[str, object]) -> torch.Tensor:
         """Draw a number from [0, 1) that may only be compared with its bounds (no layer drop)."""

@@ -1,0 +1,136 @@
+"""Models whose own code draws random numbers, or does something else in eval mode, are cut."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from mode_zoo import WIDTH, ZOO, Blocks  # noqa: E402 - they need torch
+from torch.utils._pytree import tree_leaves  # noqa: E402
+from zoo_learning import learn  # noqa: E402
+
+from launcher.errors import ParallelError  # noqa: E402
+from launcher.parallel.boundaries import boundaries  # noqa: E402
+from launcher.parallel.cuts import Pins  # noqa: E402
+from launcher.parallel.randomness import Randomness  # noqa: E402
+from launcher.parallel.shapes import Reshaping  # noqa: E402
+from launcher.parallel.stages import Stage, cut  # noqa: E402
+
+
+def through(stages: list[Stage], x: Any, *, training: bool) -> list[torch.Tensor]:
+    output: Any = [x]
+    for stage in stages:
+        stage.module.train(training)
+        output = stage.in_mode(training).module(*output)
+    return [each for each in tree_leaves(output) if each is not None]
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("name", list(ZOO))
+def test_stages_draw_and_compute_what_the_model_does(name: str, training: bool) -> None:
+    torch.manual_seed(0)
+    model = ZOO[name].make().double()
+    alone = copy.deepcopy(model)
+    example = {"x": torch.randn(4, WIDTH, dtype=torch.float64)}
+    places = boundaries(model, example)
+    for starts in ([], [places[2]], [places[1], places[3], places[-1]]):
+        ours, theirs = copy.deepcopy(model), copy.deepcopy(alone)
+        stages = cut(ours, starts, example)
+        drawing = {name for s in stages for m in (True, False) for name in s.in_mode(m).drawing}
+        every = [Randomness(each, drawing, seed=3) for each in (ours, theirs)]
+        for stage in stages:
+            every[0].seed_draws(stage.in_mode(training).module.graph)
+        theirs.train(training)
+        for microbatch in range(2):
+            x = torch.randn(4, WIDTH, dtype=torch.float64)
+            for each in every:
+                each.set_position(step=5, replica=1, microbatch=microbatch)
+            torch.manual_seed(microbatch)
+            before = torch.get_rng_state()
+            found = through(stages, x, training=training)
+            assert torch.equal(torch.get_rng_state(), before), "all draws are seeded"
+            expected = [each for each in tree_leaves(theirs(x)) if each is not None]
+            assert len(found) == len(expected) == (3 if "Aux" in name and training else 1)
+            assert all(map(torch.equal, found, expected))
+
+
+@pytest.mark.long
+def test_they_learn_and_evaluate_what_one_process_does(tmp_path: Path) -> None:
+    rows = learn(tmp_path, "mode_zoo", list(ZOO), stages=2, evaluates=True)
+    rows += learn(tmp_path, "mode_zoo", list(ZOO)[:3], stages=3, evaluates=True)
+    assert [str(row) for row in rows if not row.is_exact] == []
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+def test_stages_for_other_shapes_draw_what_the_model_does(training: bool) -> None:
+    torch.manual_seed(0)
+    ours = ZOO["FunctionalDropout"].make().double()
+    theirs = copy.deepcopy(ours).train(training)
+    first, other = (torch.randn(samples, WIDTH, dtype=torch.float64) for samples in (4, 6))
+    cut(ours, ["blocks.3"], {"x": first})
+    reshaped = Reshaping(ours, ["blocks.3"]).stages({"x": other}, torch.device("cpu"))
+    every = [Randomness(each, ["", "drop"]) for each in (ours, theirs)]
+    for stage in reshaped:
+        every[0].seed_draws(stage.in_mode(training).module.graph)
+    (found,) = through(reshaped, other, training=training)
+    assert torch.equal(found, theirs(other))
+
+
+def test_a_start_may_be_a_module_of_train_mode() -> None:
+    example = {"x": torch.randn(4, WIDTH, dtype=torch.float64)}
+    stages = cut(ZOO["AuxiliaryHeads"].make().double(), ["first"], example)
+    assert [len(through(stages, example["x"], training=mode)) for mode in (True, False)] == [3, 1]
+
+
+def test_pins_hold_in_both_modes() -> None:
+    model = ZOO["ByHand"].make().double()
+    example = {"x": torch.randn(4, WIDTH, dtype=torch.float64)}
+    pins = {"blocks.3": 1, "blocks.4": 1, "norm": 1, "head": 1}
+    first, second = cut(model, Pins(stages=pins), example)
+    assert [hasattr(each.module, "calibration") for each in (first, second)] == [True, False]
+
+
+def test_a_stage_without_a_module_in_eval_mode_is_refused() -> None:
+    model = ZOO["AuxiliaryHeads"].make().double()
+    example = {"x": torch.randn(4, WIDTH, dtype=torch.float64)}
+    with pytest.raises(ParallelError, match="stage 1 calls no module in eval mode"):
+        cut(model, ["first", "blocks.2"], example)
+
+
+class Backwards(Blocks):
+    """Calls its blocks in another order in eval mode."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks if self.training else reversed(self.blocks):
+            x = block(x)
+        return self.head(x)
+
+
+def test_another_order_in_eval_mode_is_refused() -> None:
+    example = {"x": torch.randn(4, WIDTH)}
+    with pytest.raises(ParallelError, match=r"in eval mode, .* needs"):
+        cut(Backwards(), ["blocks.2"], example)
+
+
+NUMBERS = itertools.count()
+
+
+class Numbered(Blocks):
+    """Adds a number in train mode that no trace can see."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.blocks[0](x)
+        if self.training:
+            x = x + next(NUMBERS)
+        return self.head(self.blocks[1](x))
+
+
+def test_what_no_trace_can_see_in_train_mode_is_refused() -> None:
+    with pytest.raises(ParallelError, match="compute another output"):
+        cut(Numbered(), ["blocks.1"], {"x": torch.randn(4, WIDTH)})
