@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cut_model import PARTITION, partition
+from waiting import wait_until
 
 from launcher.errors import ParallelError
 from launcher.shared.partitions import PartitionFile
@@ -87,3 +91,40 @@ def test_starts_are_modules_in_their_order(starts: tuple[str, ...]) -> None:
     text = partition(starts=starts).to_json()
     with pytest.raises(ParallelError, match=r"no stage can start at .* make it again"):
         PartitionFile.from_json(text)
+
+
+_WRITER = """
+import itertools, pathlib, sys
+from cut_model import PARTITION
+folder = pathlib.Path(sys.argv[1])
+print("ready", flush=True)
+for number in itertools.count():
+    PARTITION.write(folder / f"{number}.json")
+"""
+
+
+def test_a_killed_writer_leaves_whole_files_only(tmp_path: Path) -> None:
+    for kill in range(8):
+        folder = tmp_path / str(kill)
+        folder.mkdir()
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        writer = subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(folder)], stdout=subprocess.PIPE, env=environment
+        )
+        try:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+            wait_until(lambda at=folder / f"{kill * 7}.json": at.exists())
+        finally:
+            writer.kill()
+            writer.communicate()
+        for path in folder.iterdir():
+            assert path.suffix == ".json", path
+            assert PartitionFile.read(path) == PARTITION
+
+
+def test_a_file_replaces_another_one(tmp_path: Path) -> None:
+    (tmp_path / "cuts.json").write_text("an older one")
+    PARTITION.write(tmp_path / "cuts.json")
+    assert PartitionFile.read(tmp_path / "cuts.json") == PARTITION
+    assert [path.name for path in tmp_path.iterdir()] == ["cuts.json"]

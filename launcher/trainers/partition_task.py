@@ -1,7 +1,8 @@
 """Find the best cuts of a task's model: `python -m launcher.trainers.partition_task`.
 
 The request is read from stdin as JSON, and the partition is written to the file that it names.
-Progress goes to stderr; on failure its last line gives the reason after "error: ".
+Progress goes to stderr; on failure its last line gives the reason after "error: ". The process
+ends, with all that it has started, when the one that asked for it does.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -42,14 +45,15 @@ class PartitionJob:
 
     replicas: the number of data-parallel replicas that share the task's batch.
     link: the link between stages; None to measure it.
-    output: the file to write.
+    output: the path or descriptor of the file to write.
+    lifeline: the descriptor of a pipe; the process group is killed when its other end is closed.
 
     The other fields are as in PartitionQuestion.
     """
 
     task: str
     source_dir: str
-    output: str
+    output: str | int
     partitions: int
     microbatches: int
     hyperparameters: Mapping[str, Any]
@@ -62,6 +66,7 @@ class PartitionJob:
     recomputed: tuple[str, ...] = ()
     profile: str = "measured"
     link: Mapping[str, Any] | None = None
+    lifeline: int | None = None
 
     @property
     def question(self) -> PartitionQuestion:
@@ -82,19 +87,29 @@ class PartitionJob:
 def main() -> int:
     """Answer the request on stdin and return the exit code."""
     request = PartitionJob(**json.load(sys.stdin))
+    if request.lifeline is not None:
+        threading.Thread(target=_end_with, args=(request.lifeline,), daemon=True).start()
     folder = Path(request.source_dir).resolve()
     os.chdir(folder)
     sys.path.insert(1, str(folder))  # after ours, which a user's launcher.py must not hide
     # As in a rank under torchrun.
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
     try:
-        answer(request).write(Path(request.output))
+        text = answer(request).to_json()
+        with open(request.output, "w") as file:  # noqa: PTH123 - it may be a descriptor
+            file.write(text)
     except LauncherError as error:
         return _print_error(error)
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything
         traceback.print_exc()
         return _print_error(error)
     return 0
+
+
+def _end_with(lifeline: int) -> None:
+    """Kill the process group when the other end of a pipe is closed."""
+    os.read(lifeline, 1)
+    os.killpg(0, signal.SIGKILL)
 
 
 def answer(request: PartitionJob) -> PartitionFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -10,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from made_up_partition import made_up
-from small_task import write_task
+from small_task import TASK, write_task
 from waiting import wait_until
 
 from launcher import Partition
@@ -42,8 +43,9 @@ def rows(text):
 
 
 def left_in(folder):
-    """The names in a folder, but for the user's modules and what Python compiled of them."""
-    return [p.name for p in folder.iterdir() if p.suffix != ".py" and p.name != "__pycache__"]
+    """The names in a folder, but for the user's modules, and caches of Python and torch."""
+    caches = ("__pycache__", "torchinductor_")
+    return [p.name for p in folder.iterdir() if p.suffix != ".py" and not p.name.startswith(caches)]
 
 
 # With a real model --------------------------------------------------------------------------------
@@ -96,7 +98,55 @@ def test_ctrl_c_leaves_no_process_and_no_file(terminal, tmp_path, number):
     assert process.returncode == 1
     wait_until(lambda: not any(map(is_running, started)))
     assert left_in(terminal.folder) == []
-    assert not list(scratch.glob("launcher-*"))
+    assert left_in(scratch) == []
+
+
+#: When the verb is killed: the task, and what it prints at that moment.
+MOMENTS = {
+    "as soon as its process has started": (TASK, ""),
+    "while the user's code runs": (WAITS, ""),
+    "while it measures the link": (TASK, "the link between two processes of this machine"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", list(MOMENTS))
+def test_a_kill_leaves_no_process_and_no_file(terminal, tmp_path, moment):
+    pytest.importorskip("torch")
+    task, sign = MOMENTS[moment]
+    write_task(terminal.folder, task)
+    scratch, pids, mark = tmp_path / "scratch", tmp_path / "pids", f"LAUNCHER_TEST={tmp_path}"
+    scratch.mkdir()
+    terminal.environment |= {"TMPDIR": str(scratch), "LAUNCHER_TEST": str(tmp_path)}
+    process = terminal.start(
+        "partition", "task:make", "--source-dir", terminal.folder, *ASKED[:6],
+        "-o", terminal.folder / "partition.json",
+        *(("--set", f"pids={pids}") if task is WAITS else ()),
+    )  # fmt: skip
+    try:
+        if sign:
+            terminal.wait_for(process.stderr, sign)
+        elif task is WAITS:
+            wait_until(lambda: pids.exists() or process.poll() is not None)
+        else:
+            wait_until(lambda: len(marked(mark)) > 1 or process.poll() is not None)
+        assert len(marked(mark)) > 1
+    finally:
+        process.kill()
+        process.communicate()
+    wait_until(lambda: not marked(mark))
+    assert left_in(terminal.folder) == []
+    assert left_in(scratch) == []
+
+
+def marked(mark):
+    """The processes with an entry in their environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (path / "environ").read_bytes().split(b"\0"):
+                found.append(int(path.name))
+    return found
 
 
 def is_running(pid):

@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryFile
 
 import launcher
 from launcher.client.planning.partition_request import PartitionRequest
@@ -27,16 +27,18 @@ def answer(request: PartitionRequest) -> Partition:
     """Run the process and return its partition; its other output goes to stderr.
 
     Whatever ends the wait, including Ctrl-C, kills the process and everything that it has started.
+    If this process itself is killed, they end too, and there is no file to be left behind.
     """
     _require_torch()
-    with TemporaryDirectory(prefix="launcher-partition-") as folder:
-        output = Path(folder) / "partition.json"
-        with _started(request.to_json(output)) as process:
+    with TemporaryFile("w+") as output, _lifeline() as lifeline:
+        numbers = (output.fileno(), lifeline)
+        with _started(request.to_json(*numbers), numbers) as process:
             refusal = _follow(process)
             code = process.wait()
         if code != 0:
             raise _fault(code, refusal)
-        return Partition.read(output)
+        output.seek(0)
+        return Partition.from_json(output.read())
 
 
 def _require_torch() -> None:
@@ -49,7 +51,18 @@ def _require_torch() -> None:
 
 
 @contextmanager
-def _started(question: str) -> Iterator[subprocess.Popen[str]]:
+def _lifeline() -> Iterator[int]:
+    """Yield the end to read of a pipe that is closed when this process ends, however it does."""
+    reading, writing = os.pipe()
+    try:
+        yield reading
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+@contextmanager
+def _started(question: str, passed: Sequence[int]) -> Iterator[subprocess.Popen[str]]:
     with TemporaryFile("w+") as standard_input:
         standard_input.write(question)
         standard_input.seek(0)
@@ -64,6 +77,7 @@ def _started(question: str) -> Iterator[subprocess.Popen[str]]:
             cwd=Path(launcher.__file__).parents[1],
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             start_new_session=True,
+            pass_fds=passed,
         )
     with process:
         try:

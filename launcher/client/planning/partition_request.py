@@ -6,7 +6,6 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from launcher.client.request.source_tree import SourceTree
@@ -43,11 +42,15 @@ class PartitionRequest:
     profile: str
     link: Link | None
 
-    def to_json(self, output: Path) -> str:
-        """Return the request as JSON. output: the file for the answer."""
+    def to_json(self, output: int, lifeline: int) -> str:
+        """Return the request as JSON.
+
+        output: the file descriptor for the answer. lifeline: that of a pipe which is closed when
+        the process has to end.
+        """
         link = self.link and {"latency": self.link.latency, "bandwidth": self.link.bandwidth}
         fields = {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
-        return json.dumps({**fields, "link": link, "output": str(output)})
+        return json.dumps({**fields, "link": link, "output": output, "lifeline": lifeline})
 
     def problems(self) -> Iterator[Problem]:
         """Yield the problems of the request, including those of such an auto_partition job."""

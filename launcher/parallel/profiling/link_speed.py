@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import statistics
-import tempfile
 import time
 from datetime import timedelta
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -56,20 +54,22 @@ def _seconds(size: int, group: dist.ProcessGroup, device: torch.device) -> float
 def measure_local_link() -> Link:
     """Measure the link between two processes of this machine, over gloo."""
     context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder:
-        store = Path(folder, "store")
-        other = context.Process(target=_measure_in_process, args=(store, 1), daemon=True)
-        other.start()
-        try:
-            return _measure_in_process(store, 0)
-        finally:
-            other.join()
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=_TIMEOUT)
+    other = context.Process(target=_measure_as_other, args=(store.port,), daemon=True)
+    other.start()
+    try:
+        return _measure_in_process(store, 0)
+    finally:
+        other.join()
 
 
-def _measure_in_process(store: Path, rank: int) -> Link:
-    dist.init_process_group(
-        "gloo", store=dist.FileStore(str(store), 2), rank=rank, world_size=2, timeout=_TIMEOUT
-    )
+def _measure_as_other(port: int) -> None:
+    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=_TIMEOUT)
+    _measure_in_process(store, 1)
+
+
+def _measure_in_process(store: dist.Store, rank: int) -> Link:
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=_TIMEOUT)
     try:
         return measure_link(dist.group.WORLD, torch.device("cpu"))
     finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 
 from launcher.errors import ParallelError
 from launcher.shared import SCHEDULES, Schedule
+from launcher.shared.complete_files import write_complete
 from launcher.shared.partitions.schedule_orders import Orders
 from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
 from launcher.shared.partitions.stage_types import misfits
@@ -121,14 +121,8 @@ class PartitionFile:
         return simulate(orders, self.stages)
 
     def write(self, path: Path) -> None:
-        """Write the file atomically. Raises OSError."""
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            draft.write_text(self.to_json())
-            draft.replace(path)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
+        """Write the file at once: a killed process leaves a whole file or none. Raises OSError."""
+        write_complete(path, self.to_json())
 
     def to_json(self) -> str:
         """Return the file's text, with a line for each module, stage and choice."""
