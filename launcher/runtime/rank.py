@@ -73,6 +73,8 @@ def run(program: Callable[[], object]) -> int:
         cause = _error_line(error)
         _report(cause, _detail(error), is_peer_loss=is_peer_loss(error, cause))
         emit_text("rank_failed", "".join(_format(error)), cause=cause[:_MAX_LENGTH])
+        # As the interpreter does, for handlers at exit; without the frames and what they hold.
+        sys.last_value = error.with_traceback(None)
         return 1
     return 0
 

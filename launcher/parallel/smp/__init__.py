@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from launcher.errors import ParallelError
 from launcher.parallel.smp import amp
+from launcher.parallel.smp.checkpoint_folders import resume_from_checkpoint, save_checkpoint
 from launcher.parallel.smp.communication import (
     DP_GROUP,
     MP_GROUP,
     PP_GROUP,
     RDP_GROUP,
+    TP_GROUP,
     WORLD,
     CommGroup,
     RankType,
@@ -27,10 +28,19 @@ from launcher.parallel.smp.communication import (
     broadcast,
     dp_barrier,
     mp_barrier,
+    pp_barrier,
+    rdp_barrier,
     recv_from,
     send,
+    tp_barrier,
 )
-from launcher.parallel.smp.distributed_model import DistributedModel
+from launcher.parallel.smp.distributed_model import DistributedModel, UnsupportedName
+from launcher.parallel.smp.model_contexts import (
+    delay_param_initialization,
+    is_tracing,
+    model_creation,
+    set_activation_checkpointing,
+)
 from launcher.parallel.smp.optimizer import DistributedOptimizer
 from launcher.parallel.smp.outputs import StepOutput
 from launcher.parallel.smp.partitions import partition, set_partition
@@ -41,8 +51,12 @@ from launcher.parallel.smp.rank_placement import (
     get_dp_process_group,
     get_mp_group,
     get_mp_process_group,
+    get_pp_group,
     get_pp_process_group,
+    get_rdp_group,
     get_rdp_process_group,
+    get_tp_group,
+    get_tp_process_group,
     get_world_process_group,
     local_rank,
     local_size,
@@ -72,6 +86,12 @@ __all__ = [
     "set_partition",
     "save",
     "load",
+    "save_checkpoint",
+    "resume_from_checkpoint",
+    "model_creation",
+    "delay_param_initialization",
+    "set_activation_checkpointing",
+    "is_tracing",
     "amp",
     "rank",
     "size",
@@ -89,11 +109,15 @@ __all__ = [
     "tp_size",
     "get_mp_group",
     "get_dp_group",
+    "get_pp_group",
+    "get_rdp_group",
+    "get_tp_group",
     "get_world_process_group",
     "get_mp_process_group",
     "get_pp_process_group",
     "get_dp_process_group",
     "get_rdp_process_group",
+    "get_tp_process_group",
     "CommGroup",
     "RankType",
     "WORLD",
@@ -101,9 +125,13 @@ __all__ = [
     "PP_GROUP",
     "DP_GROUP",
     "RDP_GROUP",
+    "TP_GROUP",
     "barrier",
     "mp_barrier",
     "dp_barrier",
+    "pp_barrier",
+    "rdp_barrier",
+    "tp_barrier",
     "allgather",
     "broadcast",
     "send",
@@ -116,22 +144,13 @@ _UNSUPPORTED = {
     "set_tensor_parallelism": "cut the model into more partitions",
     "tp_register": "cut the model into more partitions",
     "tp_register_with_module": "cut the model into more partitions",
-    "model_creation": "create the model without it",
-    "delay_param_initialization": "create the model on the CPU, without it",
-    "set_activation_checkpointing": "set recomputed=[names] in the job or in smp.init",
-    "is_tracing": "leave it out: the model is not traced by running a step",
+    "reset": "start another process",
     "nn": "use the layers of torch.nn",
     "optimizers": "use those of torch.optim",
-    "save_checkpoint": "use smp.save with local_state_dict()",
-    "resume_from_checkpoint": "use smp.load with load_state_dict()",
 }
-
-
-class _UnsupportedName(ParallelError, AttributeError):
-    """An unsupported name: hasattr() returns False, and other access explains the alternative."""
 
 
 def __getattr__(name: str) -> Any:
     if name in _UNSUPPORTED:
-        raise _UnsupportedName(f"smp.{name} is not supported: {_UNSUPPORTED[name]}")
+        raise UnsupportedName(f"smp.{name} is not supported: {_UNSUPPORTED[name]}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,17 +7,22 @@ from typing import Any
 
 import torch.distributed as dist
 
+from launcher.parallel.smp.rank_placement import get_tp_process_group
 from launcher.parallel.smp.smp_session import session
 
 
 class CommGroup(enum.Enum):
-    """Ranks that communicate: all, those of a replica (also PP_GROUP), or those of a stage."""
+    """Ranks that communicate: all, those of a replica (also PP_GROUP), or those of a stage.
+
+    TP_GROUP is a rank alone, since there is no tensor parallelism.
+    """
 
     WORLD = "world"
     MP_GROUP = "mp"
     PP_GROUP = "mp"
     DP_GROUP = "dp"
     RDP_GROUP = "dp"
+    TP_GROUP = "tp"
 
 
 class RankType(enum.Enum):
@@ -28,15 +33,19 @@ class RankType(enum.Enum):
     PP_RANK = "mp"
     DP_RANK = "dp"
     RDP_RANK = "dp"
+    TP_RANK = "tp"
 
 
 WORLD = CommGroup.WORLD
 MP_GROUP = PP_GROUP = CommGroup.MP_GROUP
 DP_GROUP = RDP_GROUP = CommGroup.DP_GROUP
+TP_GROUP = CommGroup.TP_GROUP
 
 
 def _group(among: CommGroup | RankType) -> dist.ProcessGroup:
     world = session().world
+    if among.value == "tp":
+        return get_tp_process_group()
     return {"world": dist.group.WORLD, "mp": world.pp_group, "dp": world.dp_group}[among.value]
 
 
@@ -53,6 +62,14 @@ def mp_barrier() -> None:
 def dp_barrier() -> None:
     """Wait for all ranks that hold the same stage."""
     barrier(DP_GROUP)
+
+
+def tp_barrier() -> None:
+    """Return at once: there is no tensor parallelism."""
+    barrier(TP_GROUP)
+
+
+pp_barrier, rdp_barrier = mp_barrier, dp_barrier
 
 
 def allgather(obj: object, group: CommGroup) -> list[Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from launcher.errors import ParallelError
 from launcher.parallel.pipeline import Pipeline
@@ -31,6 +33,30 @@ _IGNORED = {
     "broadcast_buffers",
     "gradient_as_bucket_view",
 }
+
+
+_NO_TENSOR_PARALLELISM = "there is no tensor parallelism, so leave it out"
+#: Methods of smp that are not there, and what to do instead.
+_UNSUPPORTED = {
+    "join": "give all replicas the same number of batches, with drop_last=True",
+    "register_comm_hook": "set compression in a data_parallel job, or leave it out",
+    **dict.fromkeys(
+        (
+            "distributed_modules",
+            "is_distributed_parameter",
+            "is_distributed_buffer",
+            "is_scaled_batch_parameter",
+            "is_scaled_batch_buffer",
+            "default_reducer_named_parameters",
+            "scaled_batch_reducer_named_parameters",
+        ),
+        _NO_TENSOR_PARALLELISM,
+    ),
+}
+
+
+class UnsupportedName(ParallelError, AttributeError):
+    """An unsupported name: hasattr() returns False, and other access explains the alternative."""
 
 
 class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
@@ -69,6 +95,8 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
         self._interceptor: CallInterceptor | None = None
         self._names = list(module.state_dict())
         self._on_partition: list[Callable[[], None]] = []
+        self._hooks: dict[int, Callable[[Any, Any], object]] = OrderedDict()
+        self._recomputed: list[str] = []
         self._loss: Callable[[Any, int], torch.Tensor] | None = None
         self._steps = 0
         self._passes = 0
@@ -106,6 +134,16 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
         self._passes += 1
         return self._passes % self._passes_per_step == 0
 
+    @property
+    def position(self) -> list[int]:
+        """The numbers of steps, backward passes and batches so far. They seed random numbers."""
+        return [self._steps, self._passes, self.pipeline.steps]
+
+    def move_to(self, position: Sequence[int]) -> None:
+        """Continue from a position, now or once the model is partitioned."""
+        self._steps, self._passes, batches = position
+        self.when_partitioned(lambda: setattr(self.pipeline, "steps", batches))
+
     @contextlib.contextmanager
     def intercepting(self, interceptor: CallInterceptor) -> Iterator[None]:
         """Pass calls of the model and of `backward` to an interceptor within the context."""
@@ -139,7 +177,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
         world, part = session().world, session().part
         self.seed = check_agreement(self.module, batch, world)
         self.module.cpu()
-        recompute(self.module, part.recomputed)
+        recompute(self.module, [*part.recomputed, *self._recomputed])
         self._pipeline = Pipeline(
             self.module,
             dataclasses.replace(world, job=part),
@@ -155,6 +193,8 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
             dist.broadcast(each.data, group=world.dp_group, group_src=0)
         for each in self._on_partition:
             each()
+        for hook in list(self._hooks.values()):
+            hook(self, next(iter(session().optimizers), None))
 
     def _loss_of(self, output: object, microbatch: torch.Tensor) -> torch.Tensor:
         assert self._loss is not None  # the pipeline calls this within a step
@@ -166,6 +206,46 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
             work()
         else:
             self._on_partition.append(work)
+
+    def register_post_partition_hook(
+        self, hook: Callable[[DistributedModel, Any], object]
+    ) -> RemovableHandle:
+        """Call a function once the model is partitioned, before its first forward pass.
+
+        hook: called with this model and the optimizer, or None. The handle's `remove` cancels it.
+        """
+        if self.partitioned:
+            raise ParallelError(
+                "register_post_partition_hook is called after the first step, which partitioned "
+                "the model: call it before"
+            )
+        handle = RemovableHandle(self._hooks)
+        self._hooks[handle.id] = hook
+        return handle
+
+    def recompute(self, module: nn.Module) -> None:
+        """Recompute the activations of a module, or of each entry of a sequence. See `recompute`.
+
+        Raises ParallelError after the first step, and for a module that is not in this model.
+        """
+        if self.partitioned:
+            raise ParallelError(
+                "smp.set_activation_checkpointing is called after the first step: call it before"
+            )
+        found = [name for name, each in self.module.named_modules() if each is module and name]
+        if not found:
+            raise ParallelError(
+                f"smp.set_activation_checkpointing: this {type(module).__name__} is no module "
+                "within the one that smp.DistributedModel wraps: pass one of model.get_module()"
+            )
+        is_sequence = isinstance(module, (nn.Sequential, nn.ModuleList))
+        parts = [f"{found[0]}.{child}" for child, _ in module.named_children()]
+        self._recomputed += parts if is_sequence else found[:1]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _UNSUPPORTED:
+            raise UnsupportedName(f"DistributedModel.{name} is not supported: {_UNSUPPORTED[name]}")
+        return super().__getattr__(name)
 
     def train(self, mode: bool = True) -> DistributedModel:
         """Set train or eval mode."""

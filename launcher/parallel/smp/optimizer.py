@@ -17,19 +17,27 @@ class DistributedOptimizer(torch.optim.Optimizer):  # type: ignore[misc] # torch
     """Wraps an optimizer of the whole model's parameters, created before the first step.
 
     Each rank updates the parameters of its own stage: the others have no gradients there.
+    static_loss_scale, dynamic_loss_scale and their options have an effect for 16-bit floats only,
+    as in smp, and there smp.amp.GradScaler replaces them.
     """
 
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
-        static_loss_scale: float = 1.0,
+        static_loss_scale: float | None = 1.0,
         dynamic_loss_scale: bool = False,
         **options: object,
     ) -> None:
-        if static_loss_scale != 1.0 or dynamic_loss_scale or options:
+        is_scaled = static_loss_scale not in (None, 1.0) or dynamic_loss_scale
+        if session().part.precision == "fp16" and is_scaled:
             raise ParallelError(
-                "smp.DistributedOptimizer does not scale the loss (use smp.amp.GradScaler): leave "
-                f"out {', '.join(['static_loss_scale', 'dynamic_loss_scale', *options])}"
+                "smp.DistributedOptimizer does not scale the loss of a job in fp16: use "
+                "smp.amp.GradScaler, and leave out static_loss_scale and dynamic_loss_scale"
+            )
+        if unknown := set(options) - {"dynamic_loss_args"}:
+            raise ParallelError(
+                f"smp.DistributedOptimizer does not support {', '.join(sorted(unknown))}: leave it "
+                "out"
             )
         models = session().models
         if models and models[0].partitioned and session().world.degrees.pipeline > 1:
@@ -38,6 +46,7 @@ class DistributedOptimizer(torch.optim.Optimizer):  # type: ignore[misc] # torch
                 "its own stage: create it before the first step"
             )
         self.optimizer = optimizer
+        session().optimizers.insert(0, self)
 
     # Schedulers and scalers read these; torch's own class would keep a second copy.
 

@@ -65,6 +65,8 @@ def broadcast_outputs(returned: Sequence[object], world: ParallelContext) -> lis
 def merge(name: str, returned: Sequence[object]) -> object:
     """Return the common structure of all microbatches, with a StepOutput for each tensor.
 
+    A number becomes the list of those of all microbatches.
+
     name: the step function's name. Raises ParallelError for other values that differ.
     """
     flat, (spec, *others) = zip(*map(tree_flatten, returned), strict=True)
@@ -79,6 +81,8 @@ def _merged(name: str, values: tuple[object, ...]) -> Any:
     first, *others = values
     if isinstance(first, torch.Tensor):
         return StepOutput(values)
+    if all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in values):
+        return list(values)
     if any(other != first for other in others):
         raise ParallelError(
             f"{name} returned {first!r} for one microbatch and {others!r} for others: return "

@@ -94,5 +94,19 @@ def get_dp_process_group() -> dist.ProcessGroup:
     return session().world.dp_group
 
 
+def get_tp_group() -> list[int]:
+    """Return this rank: there is no tensor parallelism."""
+    return [session().world.rank]
+
+
+def get_tp_process_group() -> dist.ProcessGroup:
+    """Return the process group of this rank alone."""
+    found = session().alone
+    if not found:
+        found.append(dist.new_group(get_tp_group(), use_local_synchronization=True))
+    return found[0]
+
+
+get_pp_group, get_rdp_group = get_mp_group, get_dp_group
 get_mp_process_group = get_pp_process_group
 get_rdp_process_group = get_dp_process_group

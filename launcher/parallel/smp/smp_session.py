@@ -5,9 +5,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch.distributed as dist
@@ -26,11 +27,17 @@ _EXIT_KEY = "launcher/smp-ended"
 
 @dataclass(frozen=True, kw_only=True)
 class SmpSession:
-    """The result of `init`. models: at most one, a DistributedModel."""
+    """The result of `init`.
+
+    models: at most one, a DistributedModel. optimizers: the DistributedOptimizers, the latest
+    first. alone: the group of this rank, once it was asked for.
+    """
 
     world: ParallelContext
     part: ParallelPart
     models: list[Any]
+    optimizers: list[Any] = field(default_factory=list)
+    alone: list[dist.ProcessGroup] = field(default_factory=list)
 
 
 #: The session of this process, which can join once.
@@ -78,12 +85,14 @@ def _shut_down() -> None:
     """Wait for the other ranks and destroy the process groups, at exit.
 
     If a process exits right after its last collective, peers that have not finished it crash. A
-    rank that fails also ends here, while others wait for it in a step: so the wait is no
-    collective, which would keep the process from ending, and has a timeout.
+    rank that leaves early also ends here, while others wait for it in a step: so the wait is no
+    collective, which would keep the process from ending, and has a timeout. A rank that has raised
+    does not wait: the others end once its connections are closed.
     """
     if not dist.is_initialized():
         return
-    if _have_all_ended(_sessions[0].world):
+    has_raised = getattr(sys, "last_value", None) is not None
+    if not has_raised and _have_all_ended(_sessions[0].world):
         with contextlib.suppress(RuntimeError):
             dist.destroy_process_group()
     gloo_threads.wait_for_gloo_threads()
