@@ -97,10 +97,10 @@ class Randomness:
         if self._outside or self._is_paused:  # a module that draws calls it
             return call()
         with self._seeding(self._draws):
-            before = torch.get_rng_state()
+            before = _torch_states()
             result = call()
-            is_drawn = not torch.equal(before, torch.get_rng_state())
-        self._draws += is_drawn
+            pairs = zip(before, _torch_states(), strict=True)
+            self._draws += not all(torch.equal(*pair) for pair in pairs)
         return result
 
     @contextlib.contextmanager
@@ -162,13 +162,17 @@ def _is_torch_module(module: nn.Module) -> bool:
     return all(type(each).__module__.startswith("torch.nn.") for each in module.modules())
 
 
+def _torch_states() -> list[torch.Tensor]:
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return [torch.get_rng_state(), *devices]
+
+
 class _States:
     """Random states of this process. of_all: include Python's and numpy's, which takes longer."""
 
     def __init__(self, *, of_all: bool) -> None:
         self._others = (random.getstate(), np.random.get_state()) if of_all else None
-        self._torch = torch.get_rng_state()
-        self._devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        self._torch, *self._devices = _torch_states()
 
     def restore(self) -> None:
         if self._others is not None:
