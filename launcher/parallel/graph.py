@@ -67,8 +67,11 @@ def trace(model: nn.Module, arguments: Mapping[str, object]) -> Trace:
         return _settled(model, arguments, functools.partial(_trace, model, arguments))
 
 
-def _trace(model: nn.Module, arguments: Mapping[str, object], is_settled: bool) -> Trace:
-    whole: dict[str, str] = {}
+def _trace(
+    model: nn.Module, arguments: Mapping[str, object], created: Mapping[str, str] | None
+) -> Trace:
+    whole = dict(created or {})
+    is_settled = created is not None
     while True:
         train, evaluation = (
             _record(model, arguments, mode, whole, is_settled=is_settled) for mode in (True, False)
@@ -84,18 +87,43 @@ def _trace(model: nn.Module, arguments: Mapping[str, object], is_settled: bool) 
 
 
 def _settled(
-    model: nn.Module, arguments: Mapping[str, object], record: Callable[[bool], Trace]
+    model: nn.Module,
+    arguments: Mapping[str, object],
+    record: Callable[[Mapping[str, str] | None], Trace],
 ) -> Trace:
-    """Trace a model; call it before if a first call sets up attributes that later ones leave."""
-    state = PythonState([model])
+    """Trace a model; call it before if a first call sets up attributes that later ones leave.
+
+    record: called with the modules that have then created a part, and with None before.
+    """
+    state, before = PythonState([model]), _parts(model)
     try:
         try:
-            return record(False)
+            return record(None)
         except _AttributesChanged:
             _call_once(model, arguments)
-        return record(True)
+        created = {name: part for name, part in _parts(model) - before if name in _names(before)}
+        if "" in created:
+            raise ParallelError(
+                f"the forward of {type(model).__name__} creates {created['']} in its first call: "
+                "call the model once with an example before it is cut (on all ranks, from the same "
+                "seed)"
+            )
+        return record({name: f"creates {part} in its first call" for name, part in created.items()})
     finally:
         state.restore()
+
+
+def _parts(model: nn.Module) -> set[tuple[str, str]]:
+    """Return the buffers, parameters and children of all modules, each with its module's name."""
+    return {
+        (name, part)
+        for name, each in model.named_modules()
+        for part in ("", *each._buffers, *each._parameters, *each._modules)
+    }
+
+
+def _names(parts: set[tuple[str, str]]) -> set[str]:
+    return {name for name, _ in parts}
 
 
 def _call_once(model: nn.Module, arguments: Mapping[str, object]) -> None:
@@ -118,7 +146,8 @@ def trace_opened(
     opened: those that are not; `deep` has traced them.
     """
 
-    def record(is_settled: bool) -> Trace:
+    def record(created: Mapping[str, str] | None) -> Trace:
+        is_settled = created is not None
         train, *evaluation = (
             _record(model, arguments, mode, (), opened, is_settled=is_settled)
             for mode in ((True, False) if deep.evaluation else (True,))

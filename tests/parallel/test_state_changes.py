@@ -300,3 +300,36 @@ def test_what_a_first_call_sets_up_is_no_change() -> None:
     stages = cut(model, ("layers.1",), {"x": x})
     assert model.kind is None
     assert torch.equal(stages[1].module(*stages[0].module(x)), model(x))
+
+
+class Late(nn.Module):
+    """Creates a buffer in its first call, as some rotary tables do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not hasattr(self, "late"):
+            self.register_buffer("late", torch.full((6,), 0.5))
+        return self.two(self.one(x) * self.late)
+
+
+def test_a_module_that_creates_a_buffer_in_its_first_call_stays_whole() -> None:
+    model = nn.Sequential(nn.Linear(6, 6), Late(), nn.Linear(6, 6))
+    x = torch.ones(2, 6)
+    stages = cut(model, ["2"], {"input": x})
+    assert not hasattr(model[1], "late")
+    assert torch.equal(stages[1].module(*stages[0].module(x)), model(x))
+    with pytest.raises(ParallelError, match=r"1 stays whole: creates late in its first call"):
+        cut(nn.Sequential(nn.Linear(6, 6), Late()), ["1.two"], {"input": x})
+
+
+def test_a_model_that_creates_a_buffer_in_its_first_call_is_called_first() -> None:
+    x = torch.ones(2, 6)
+    model = Late()
+    with pytest.raises(ParallelError, match="Late creates late in its first call: call the model"):
+        cut(model, ["two"], {"x": x})
+    model(x)
+    first, second = cut(model, ["two"], {"x": x})
+    assert torch.equal(second.module(*first.module(x)), model(x))
