@@ -116,18 +116,21 @@ def test_cpus_without_a_worker_are_used_first() -> None:
             id="the memory",
         ),
         pytest.param(
-            {"batches": 400}, Bound.UNKNOWN, "data_group was only 40% busy", id="nothing was full"
+            {"batches": 400},
+            Bound.UNKNOWN,
+            "data_group was 40% busy, no cause",
+            id="nothing was full",
         ),
         pytest.param(
             {"batches": 400, "blocked": 500.0, "bytes_per_second": 2e3},
             Bound.UNKNOWN,
-            "what held it up is not clear",
+            "no cause found",
             id="workers that cannot send where nothing flows",
         ),
         pytest.param(
             {"batches": 400, "blocked": 500.0, "filled": 1.0},
             Bound.UNKNOWN,
-            "what held it up is not clear",
+            "no cause found",
             id="workers that cannot send into a full memory",
         ),
     ],
@@ -144,10 +147,31 @@ def test_where_workers_are_not_what_is_short_no_number_of_them_is_advised(
 def test_for_a_job_without_waits_the_advice_is_fewer_workers() -> None:
     found = find(IDLE)
     assert (found.bound, found.more) == (Bound.NOTHING, -6)  # 300 / 99 workers, and a tenth more
-    assert found.text == (
-        "not input-bound (1.0% waiting for data): data_group was 30% busy; 6 fewer vCPU would do"
-    )
-    assert "fewer" not in words(replace(IDLE, batches=900))
+    assert found.text == "not input-bound (1.0% waiting for data): 6 fewer vCPU would do"
+    assert words(replace(IDLE, batches=900)) == "not input-bound (1.0% waiting for data)"
+
+
+def test_a_small_wait_without_a_cause_takes_one_phrase() -> None:
+    found = find(replace(BOUND, wait=5.0, batches=400))
+    assert (found.bound, found.more) == (Bound.UNKNOWN, None)
+    assert found.text == "5% of the time spent waiting for data"
+    assert words(replace(BOUND, wait=5.0)).startswith("input-bound 5% of the time: about 1 more")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"total": 0.4, "wait": 0.3}, id="too short"),
+        pytest.param({"wait": 1.0, "batches": 300}, id="no waits"),
+        pytest.param({"wait": 5.0, "batches": 400}, id="small waits"),
+        pytest.param({"batches": 400}, id="no cause"),
+    ],
+)
+def test_a_verdict_without_a_cause_fits_beside_its_label_in_80_columns(
+    changes: dict[str, object],
+) -> None:
+    text = words(replace(BOUND, **changes))  # type: ignore[arg-type]  # of any type
+    assert len(text) <= 80 - 9, text
 
 
 def test_loading_in_the_rank_is_all_wait() -> None:

@@ -38,6 +38,8 @@ from launcher.shared.observed_rates import FEWEST_STEPS, SHORTEST, ObservedRates
 
 #: A job that waits for less than this share of the time is not input-bound.
 NEGLIGIBLE = 0.03
+#: A job that waits for less than this share of the time is not worth a sentence without a cause.
+_SMALL = 0.1
 #: A script that waits for more than this share of the time computes next to nothing: it measures
 #: its loader, and no number of workers is advised.
 _NOTHING_COMPUTED = 0.95
@@ -129,21 +131,21 @@ def judge(rates: ObservedRates, group: str) -> Verdict | None:
     group: the name of the group that prepares data, for the text.
     """
     if rates.is_short:
-        text = f"too short to tell what training waits for ({rates.total:.1f} s of reading)"
+        text = f"too short to tell if data was waited for ({rates.total:.1f} s of reading)"
         return _verdict(rates, Bound.TOO_SHORT, text, None, 0.0)
     if rates.wait_share > _NOTHING_COMPUTED:
         return None
     if rates.wait_share < NEGLIGIBLE:
         spare = rates.workers - max(1, math.ceil(rates.needed * _SPARE))
-        cause = f"; {spare} fewer {_resource(rates, spare)} would do" if spare > 0 else ""
-        text = (
-            f"not input-bound ({rates.wait_share:.1%} waiting for data): {group} was "
-            f"{rates.busy:.0%} busy{cause}"
-        )
+        advice = f": {spare} fewer {_resource(rates, spare)} would do" if spare > 0 else ""
+        text = f"not input-bound ({rates.wait_share:.1%} waiting for data){advice}"
         margin = _margin_of_wait(rates.wait_share)
         return _verdict(rates, Bound.NOTHING, text, -spare if spare > 0 else 0, margin)
     bound, cause, more, margin = _cause(rates, group)
-    text = f"input-bound {rates.wait_share:.0%} of the time: {cause}"
+    if bound is Bound.UNKNOWN and rates.wait_share < _SMALL:
+        text = f"{rates.wait_share:.0%} of the time spent waiting for data"
+    else:
+        text = f"input-bound {rates.wait_share:.0%} of the time: {cause}"
     return _verdict(rates, bound, text, more, min(margin, _margin_of_wait(rates.wait_share)))
 
 
@@ -248,9 +250,5 @@ def _imbalance(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None
 
 
 def _unknown(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None, float]:
-    cause = (
-        f"{group} was only {rates.busy:.0%} busy, and what held it up is not clear "
-        f"({rates.bytes_per_second / 1e6:,.0f} MB/s arrive); some batches may take much longer "
-        "than others"
-    )
+    cause = f"{group} was {rates.busy:.0%} busy, no cause found"
     return Bound.UNKNOWN, cause, None, 0.0
