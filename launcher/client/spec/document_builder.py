@@ -244,11 +244,17 @@ def _as_path(text_or_path: str | Path) -> Path | None:
 
 
 def _load(path: Path) -> str:
+    if path.suffix == ".py" and path.is_file():
+        fix = f"`launcher run {path} --save job.yaml` writes one that runs it"
+        what = f"{path} is a script, not a job file"
+        raise SpecError([Problem(what=what, where=str(path.parent.absolute()), fix=fix)])
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         what = f"{path} cannot be read: {error.strerror}"
-        fix = "check the name; `launcher init` writes a first job"
+        fix = (
+            "check the name; `launcher init` writes a first job, `launcher run train.py` needs none"
+        )
         problem = Problem(what=what, where=str(path.parent.absolute()), fix=fix)
         raise SpecError([problem]) from error
     except UnicodeDecodeError as error:
