@@ -109,9 +109,10 @@ def draft_job(
     Raises SpecError with every problem.
     """
     placed = place_job(spec, session, name, offline=offline)
-    needs = [*unmet_needs(spec)] if session.platform.runs_here else []
-    if not session.platform.installs:
-        needs += missing_requirements(spec)
+    platform = session.platform
+    needs = [*unmet_needs(spec, platform.python)] if platform.runs_here else []
+    if not platform.installs:
+        needs += missing_requirements(spec, platform.python)
     made = origin.completed(placed.spec)
     return JobDraft(**vars(placed), unmet_needs=tuple(needs), origin=made)
 

@@ -28,6 +28,11 @@ _NO_INSTALL = click.option(
     is_flag=True,
     help="With a local job: do not install requirements.txt; warn about what is missing.",
 )
+_PYTHON = click.option(
+    "--python",
+    metavar="PATH",
+    help="With a local job: the interpreter of its hosts, or its virtual environment's folder.",
+)
 
 
 def local_host_options(verb: Verb) -> Verb:
@@ -36,25 +41,34 @@ def local_host_options(verb: Verb) -> Verb:
 
 
 def local_run_options(verb: Verb) -> Verb:
-    """Add the options of local hosts and --no-install to a verb, which gets them as `local`."""
+    """Add the options of local jobs to a verb, which gets them as `local`."""
 
     @functools.wraps(verb)
     def command(
-        *, isolation: str | None, host_failure: str, no_install: bool, **arguments: Any
+        *,
+        isolation: str | None,
+        host_failure: str,
+        no_install: bool,
+        python: str | None,
+        **arguments: Any,
     ) -> Any:
-        chosen = LocalChoices(isolation, host_failure, is_installing=not no_install)
+        chosen = LocalChoices(isolation, host_failure, is_installing=not no_install, python=python)
         return verb(local=chosen, **arguments)
 
-    return cast(Verb, local_host_options(_NO_INSTALL(command)))
+    return cast(Verb, local_host_options(_NO_INSTALL(_PYTHON(command))))
 
 
 @dataclass(frozen=True)
 class LocalChoices:
-    """Choices for the hosts of a local job. isolation: None for the best that works here."""
+    """Choices for the hosts of a local job.
+
+    isolation: None for the best that works here. python: None for the running interpreter.
+    """
 
     isolation: str | None
     host_failure: str
     is_installing: bool
+    python: str | None
 
     def session_arguments(self, session: str) -> dict[str, Any]:
         """Return the arguments of a session of this name; none if it is not the local one."""
@@ -63,7 +77,12 @@ class LocalChoices:
                 "isolation": self.isolation,
                 "host_failure": self.host_failure,
                 "install": self.is_installing,
+                "python": self.python,
             }
-        if not self.is_installing:
-            raise click.UsageError("--no-install goes with a local job")
+        for option, is_given in (
+            ("--no-install", not self.is_installing),
+            ("--python", self.python),
+        ):
+            if is_given:
+                raise click.UsageError(f"{option} goes with a local job")
         return {}

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
+from launcher.client.sessions.local.host_python import host_python
 from launcher.client.spec import JobSpec
 
 #: torch takes seconds to import, and many more from a cold disk.
@@ -32,11 +33,14 @@ def check(spec: JobSpec | None) -> Iterator[CheckResult]:
         yield _imported(found.what, is_needed=_needs_torch(spec)) if is_torch else found
 
 
-def check_installed(spec: JobSpec | None) -> Iterator[CheckResult]:
-    """Check as `check` does, but import nothing: torch is found, and not asked for its devices."""
-    yield _installed("torch", "PyTorch training", is_needed=_needs_torch(spec))
+def check_installed(spec: JobSpec | None, python: str | None = None) -> Iterator[CheckResult]:
+    """Check as `check` does, but import nothing: torch is found, and not asked for its devices.
+
+    python: the interpreter of the job's hosts; None for the running one.
+    """
+    yield _installed("torch", "PyTorch training", python, is_needed=_needs_torch(spec))
     has_service = spec is not None and spec.data_service is not None
-    yield _installed("numpy", "the data service", is_needed=has_service)
+    yield _installed("numpy", "the data service", python, is_needed=has_service)
     if spec is not None and spec.distribution is not None:
         for program, fix in spec.distribution.programs.items():
             yield _program(program, fix, spec.distribution.title())
@@ -62,10 +66,10 @@ def _imported(version: str, *, is_needed: bool) -> CheckResult:
     return CheckResult(part=CheckSection.MACHINE, subject="torch", level=Level.OK, what=what)
 
 
-def _installed(package: str, user: str, *, is_needed: bool) -> CheckResult:
-    version = _version(package)
+def _installed(package: str, user: str, python: str | None, *, is_needed: bool) -> CheckResult:
+    version = installed_version(package, python)
     if version is None:
-        return _not_installed(package, user, is_needed=is_needed)
+        return _not_installed(package, user, python or sys.executable, is_needed=is_needed)
     return CheckResult(part=CheckSection.MACHINE, subject=package, level=Level.OK, what=version)
 
 
@@ -80,17 +84,20 @@ def _program(program: str, fix: str, distribution: str) -> CheckResult:
     )
 
 
-def _not_installed(package: str, user: str, *, is_needed: bool) -> CheckResult:
+def _not_installed(package: str, user: str, python: str, *, is_needed: bool) -> CheckResult:
     return CheckResult(
         part=CheckSection.MACHINE,
         subject=package,
         level=Level.PROBLEM if is_needed else Level.WARNING,
-        what=f"not installed for {sys.executable}; {user} needs it",
+        what=f"not installed for {python}; {user} needs it",
         fix="install torch and numpy (the extra 'torch' of hetero-launcher)",
     )
 
 
-def _version(package: str) -> str | None:
+def installed_version(package: str, python: str | None = None) -> str | None:
+    """Return the version of a package that an interpreter has, by default the running one."""
+    if python is not None:
+        return host_python(python).installed(package)
     from importlib.metadata import PackageNotFoundError, version  # 15 ms to import
 
     try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
+from launcher.client.doctor.package_checks import installed_version
 from launcher.client.request.source_tree import SourceTree
 from launcher.client.spec import JobSpec
 from launcher.client.spec.requirements_file import RequirementsFile
@@ -41,10 +42,10 @@ def check(spec: JobSpec, *, runs_here: bool) -> Iterator[CheckResult]:
         )
 
 
-def missing_requirements(spec: JobSpec) -> Iterator[str]:
-    """Yield a warning for each requirement that the running Python does not satisfy."""
+def missing_requirements(spec: JobSpec, python: str | None = None) -> Iterator[str]:
+    """Yield a warning for each requirement that an interpreter, or the running one, lacks."""
     for found in _files(spec):
-        for why in _unsatisfied(found.file).values():
+        for why in _unsatisfied(found.file, python).values():
             yield f"{found.where} is not installed, as you asked: {why}"
 
 
@@ -82,22 +83,19 @@ def _groups(found: GroupRequirements) -> str:
     return f"group{'s' if len(found.groups) > 1 else ''} {', '.join(found.groups)}"
 
 
-def _unsatisfied(file: RequirementsFile) -> dict[str, str]:
+def _unsatisfied(file: RequirementsFile, python: str | None = None) -> dict[str, str]:
     """Return why each requirement is not satisfied, by the requirement as text."""
     reasons = {}
     for requirement in file.requirements():
-        if why := _why_not(requirement):
+        if why := _why_not(requirement, python):
             reasons[str(requirement)] = why
     return reasons
 
 
-def _why_not(requirement: Requirement) -> str | None:
-    from importlib.metadata import PackageNotFoundError, version  # 15 ms to import
-
+def _why_not(requirement: Requirement, python: str | None) -> str | None:
     text = str(requirement)
-    try:
-        installed = version(requirement.name)
-    except PackageNotFoundError:
+    installed = installed_version(requirement.name, python)
+    if installed is None:
         return f"{text} is not installed"
     if requirement.specifier.contains(installed, prereleases=True):
         return None

@@ -21,6 +21,7 @@ from launcher.client.sessions.local.checkpoint_sync import CheckpointSync
 from launcher.client.sessions.local.host_environment import host_environment
 from launcher.client.sessions.local.host_logs import new_streams
 from launcher.client.sessions.local.host_network import HostNetwork
+from launcher.client.sessions.local.host_python import host_python
 from launcher.client.sessions.local.host_supervision import HostSupervision, TerminationPolicy
 from launcher.client.sessions.local.input_channels import assign_channels, channels_of
 from launcher.client.sessions.local.isolation import HostLaunchSpec, StartPlan, plan_start
@@ -129,6 +130,7 @@ class Attempt:
         given = assign_channels(channels_of(self.request), hosts, fetched)
         command = command_of(self.request)
         secret = secret_variables(self.request)
+        interpreter = host_python(self.settings.python)
         plans = {}
         for host, tree in trees.items():
             write_config(tree, host, hosts, self.request, given[host])
@@ -143,11 +145,18 @@ class Attempt:
                 command=command,
                 environment={
                     **host_environment(
-                        self.request, hosts, self.network, tree.path, self.settings, overlay
+                        self.request,
+                        hosts,
+                        self.network,
+                        tree.path,
+                        self.settings,
+                        interpreter,
+                        overlay,
                     ),
                     **secret,
                 },
                 channel_mounts=given[host],
+                interpreter=interpreter,
                 overlay=overlay,
             )
             plans[host] = plan_start(launch_spec, self.settings.isolation)

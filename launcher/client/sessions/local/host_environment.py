@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.host_network import HostNetwork
+from launcher.client.sessions.local.host_python import HostPython
 from launcher.client.sessions.local.job_folder import Settings
 from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.overlay import Overlay
@@ -35,11 +35,12 @@ def host_environment(
     network: HostNetwork,
     host_folder: Path,
     settings: Settings,
+    interpreter: HostPython,
     overlay: Overlay | None = None,
 ) -> dict[str, str]:
     """Return the variables of a host; `host_folder` identifies its processes.
 
-    overlay: the packages of the host's requirements.
+    interpreter: the Python in which it runs. overlay: the packages of the host's requirements.
     """
     name = request["TrainingJobName"]
     return {
@@ -48,7 +49,7 @@ def host_environment(
         "LC_ALL": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "UTF-8",
-        "PATH": _search_path(overlay),
+        "PATH": _search_path(interpreter, overlay),
         **request.get("Environment", {}),
         "TRAINING_JOB_NAME": name,
         "TRAINING_JOB_ARN": settings.arn(name),
@@ -61,10 +62,10 @@ def host_environment(
     }
 
 
-def _search_path(overlay: Overlay | None) -> str:
-    """Return PATH: the programs of the host's packages, of the running Python, and the system's."""
+def _search_path(interpreter: HostPython, overlay: Overlay | None) -> str:
+    """Return PATH: the programs of the host's packages, of its Python, and the system's."""
     own = [] if overlay is None else [str(overlay.programs)]
-    return ":".join([*own, str(Path(sys.executable).parent), _SYSTEM_PATH])
+    return ":".join([*own, interpreter.programs, _SYSTEM_PATH])
 
 
 def _requirements_variable(overlay: Overlay | None, settings: Settings) -> dict[str, str]:

@@ -67,6 +67,7 @@ class Settings:
     host_failure: reaction to a failed host; SageMaker is assumed to fail the job (unverified).
     region, account: the values that the job's hosts see.
     install: install the packages of requirements.txt.
+    python: the interpreter of its hosts; None for the client's.
     """
 
     isolation: Isolation
@@ -76,6 +77,7 @@ class Settings:
     region: str = REGION
     account: str = ACCOUNT
     install: bool = True
+    python: str | None = None
 
     def arn(self, name: str) -> str:
         """Return the ARN of a job, used here and in its hosts."""
@@ -216,6 +218,7 @@ class JobFolder:
                 region=raw.get("region", REGION),
                 account=raw.get("account", ACCOUNT),
                 install=raw.get("install", True),
+                python=raw.get("python"),
             )
         except _UNREADABLE as error:
             raise PlatformError(

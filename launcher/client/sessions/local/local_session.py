@@ -17,6 +17,7 @@ from launcher.client.sessions.local import file_uris, host_logs, job_description
 from launcher.client.sessions.local.checks import check_isolation, check_request
 from launcher.client.sessions.local.host_command import run_in_host
 from launcher.client.sessions.local.host_files import copy_from_host
+from launcher.client.sessions.local.host_python import host_python
 from launcher.client.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
@@ -52,6 +53,8 @@ class LocalSession:
         assumed to do) or "tolerate" (continue while the host's group has other hosts; for tests).
     region, account: the values that jobs see, and that their ARNs contain.
     install: install the packages of a job's requirements.txt, once, in a folder below the root.
+    python: the interpreter in which hosts run, as a path, a name on PATH or the folder of a virtual
+        environment; default: the running one.
     platform_environment: more variables for the process that runs a job: the S3 endpoint and its
         keys (AWS_ENDPOINT_URL_S3, AWS_ACCESS_KEY_ID, ...). Hosts do not get them, and they are
         never written to a file.
@@ -69,6 +72,7 @@ class LocalSession:
         region: str = job_description.REGION,
         account: str = job_description.ACCOUNT,
         install: bool = True,
+        python: str | None = None,
         platform_environment: Mapping[str, str] | None = None,
     ) -> None:
         self.root = Path(root or home_folder()).expanduser().resolve()
@@ -80,13 +84,14 @@ class LocalSession:
         self.region = region
         self.account = account
         self.install = install
+        self._python = None if python is None else host_python(python).executable
 
     # identity ----------------------------------------------------------------------------------
 
     @property
     def platform(self) -> Platform:
         """This machine."""
-        return dataclasses.replace(THIS_MACHINE, installs=self.install)
+        return dataclasses.replace(THIS_MACHINE, installs=self.install, python=self._python)
 
     def role_arn(self, role: str | None) -> str:
         """Return an ARN for a role; local jobs need none, so a given ARN is returned unchanged."""
@@ -123,6 +128,7 @@ class LocalSession:
             region=self.region,
             account=self.account,
             install=self.install,
+            python=self._python,
         )
         status = job_description.new_record(
             request,
@@ -216,6 +222,7 @@ class LocalSession:
             region=settings.region,
             account=settings.account,
             install=settings.install,
+            python=settings.python,
             platform_environment=self._platform_environment,
         )
 

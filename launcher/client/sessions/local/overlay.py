@@ -1,8 +1,8 @@
-"""The overlay of a requirements file: a virtual environment on top of the running Python.
+"""The overlay of a requirements file: a virtual environment on top of the hosts' Python.
 
 overlays/<key>/lock       held (flock) by whoever builds it, and by pip, which may outlive that one;
                           then shared by the jobs that use it
-               env/       the virtual environment: it sees the running Python's packages too, and
+               env/       the virtual environment: it sees that Python's packages too, and
                           pip installs only what those do not satisfy
                source/    the files that pip read
                complete   exists when the environment can be used; written last, touched at each use
@@ -18,15 +18,16 @@ import contextlib
 import fcntl
 import os
 import shutil
-import site
-import sys
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from launcher.client.sessions.local.host_python import HostPython
+from launcher.errors import PlatformError
+
 #: An overlay that has not been used for so long is removed.
 UNUSED_SECONDS = 30 * 24 * 3600.0
-_PACKAGES = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True)
@@ -123,14 +124,21 @@ class Overlay:
         for folder in (self.environment, self.source):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def create(self) -> None:
-        """Create the environment without packages of its own, on top of the running Python's."""
-        import venv  # only a build needs it
+    def create(self, python: HostPython) -> None:
+        """Create the environment without packages of its own, on top of a Python's.
 
-        venv.EnvBuilder(symlinks=True, with_pip=not _has_pip()).create(self.environment)
-        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        own = self.environment / "lib" / version / "site-packages"
-        lines = [f"import site; site.addsitedir({folder!r})\n" for folder in site_folders()]
+        Raises PlatformError for a Python that cannot make one.
+        """
+        options = ["--symlinks", *(["--without-pip"] if python.has_pip else [])]
+        command = [python.executable, "-I", "-m", "venv", *options, str(self.environment)]
+        made = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
+        if made.returncode != 0:
+            said = (made.stderr or made.stdout).strip().splitlines() or ["it printed nothing"]
+            what = f"{python.executable} cannot make a virtual environment: {said[-1]}"
+            raise PlatformError(f"{what}; requirements.txt is installed into one")
+        major, minor, *_ = python.version
+        own = self.environment / "lib" / f"python{major}.{minor}" / "site-packages"
+        lines = [f"import site; site.addsitedir({folder!r})\n" for folder in python.site_folders]
         (own / "zz_running_python.pth").write_text("".join(lines), encoding="utf-8")
 
     def mark_complete(self) -> None:
@@ -145,29 +153,3 @@ def remove_unused(overlays: Path, before: float) -> int:
     return sum(
         Overlay(path).remove_if_unused(before) for path in overlays.iterdir() if path.is_dir()
     )
-
-
-def site_folders() -> list[str]:
-    """Return the package folders of the running Python, which hosts see too.
-
-    Folders that only .pth files name are found from these.
-    """
-    return [folder for folder in site.getsitepackages() if Path(folder).is_dir()]
-
-
-def installed_names() -> list[str]:
-    """Return the names and versions of the running Python's packages, as its folders have them."""
-    folders = {path for path in sys.path if Path(path).name in _PACKAGES} | set(site_folders())
-    return sorted(
-        entry
-        for folder in folders
-        if Path(folder).is_dir()
-        for entry in os.listdir(folder)  # noqa: PTH208 (names alone, of thousands)
-        if entry.endswith((".dist-info", ".egg-info"))
-    )
-
-
-def _has_pip() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("pip") is not None

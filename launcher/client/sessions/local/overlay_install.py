@@ -9,20 +9,19 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 import tarfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from launcher.client.sessions.local.host_python import HostPython, host_python
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.local_hosts import groups_of
 from launcher.client.sessions.local.overlay import (
     UNUSED_SECONDS,
     Overlay,
-    installed_names,
     remove_unused,
 )
 from launcher.client.sessions.local.pip_failure import describe_failure, describe_toolkit_failure
@@ -87,6 +86,7 @@ def install_overlays(
         code=code,
         folder=folder,
         has_toolkit=is_script_mode(request),
+        python=host_python(settings.python),
         variables=request.get("Environment", {}),
         requested_end=requested_end,
         on_message=on_message,
@@ -117,6 +117,7 @@ class _Build:
     code: SentCode
     folder: JobFolder
     has_toolkit: bool
+    python: HostPython
     variables: Mapping[str, str]
     requested_end: Callable[[], JobState | None]
     on_message: Callable[[str], None]
@@ -139,7 +140,7 @@ class _Build:
     def _key(self, file: RequirementsFile) -> str:
         """Return the name of an overlay: same interpreter, same packages, same requirements."""
         identity = {
-            "interpreter": [sys.executable, sys.version, *installed_names()],
+            "interpreter": [self.python.executable, self.python.build, *self.python.packages],
             "file": file.path,
             "texts": dict(file.texts),
             "variables": self._pip_variables(),
@@ -158,7 +159,7 @@ class _Build:
             self.on_note(f"{removed} folders of requirements, unused for long, were removed")
         overlay.clear()
         try:
-            overlay.create()
+            overlay.create(self.python)
             self.code.unpack(overlay.source)
             self._run_pip(overlay, file, lock)
         except BaseException:
@@ -175,7 +176,7 @@ class _Build:
         with self.folder.requirements_log.open("ab") as log:
             begin = log.tell()
             child = subprocess.Popen(
-                [*command, *_kept(overlay, file)],
+                [*command, *_kept(overlay, file, self.python)],
                 cwd=overlay.source,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
@@ -229,15 +230,10 @@ class _Build:
             raise InstallStopped(ending)
 
 
-def _kept(overlay: Overlay, file: RequirementsFile) -> list[str]:
+def _kept(overlay: Overlay, file: RequirementsFile, python: HostPython) -> list[str]:
     """Return pip's arguments that keep the installed torch, unless the file asks for torch."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        installed = version(_KEPT)
-    except PackageNotFoundError:
-        return []
-    if file.names(_KEPT):
+    installed = python.installed(_KEPT)
+    if installed is None or file.names(_KEPT):
         return []
     constraint = overlay.path / "constraints.txt"
     constraint.write_text(f"{_KEPT}=={installed}\n", encoding="utf-8")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from launcher.client.sessions.local.host_python import HostPython, host_python
 from launcher.client.sessions.local.input_channels import ChannelMount
 from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.opt_ml import HostTree
@@ -23,6 +24,7 @@ class HostLaunchSpec:
     environment: the variables that its container would have.
     scratch: its temporary folder, whose path must be short: a Unix socket's path is limited to 108
         characters.
+    interpreter: the Python in which it runs.
     overlay: the packages of the host's requirements, if it has some.
     """
 
@@ -33,12 +35,13 @@ class HostLaunchSpec:
     command: Sequence[str]
     environment: Mapping[str, str]
     channel_mounts: Sequence[ChannelMount]
+    interpreter: HostPython = field(default_factory=partial(host_python, None))
     overlay: Overlay | None = None
 
     @property
     def python(self) -> str:
         """The interpreter that "python" and "python3" mean."""
-        return sys.executable if self.overlay is None else str(self.overlay.python)
+        return self.interpreter.executable if self.overlay is None else str(self.overlay.python)
 
 
 @dataclass(frozen=True, kw_only=True)

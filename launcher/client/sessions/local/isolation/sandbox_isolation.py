@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from launcher.client.sessions.local.host_python import HostPython
 from launcher.client.sessions.local.isolation.host_launch_spec import (
     HostLaunchSpec,
     StartPlan,
@@ -127,7 +127,7 @@ def _bwrap_command(launch_spec: HostLaunchSpec, hosts_file: Path) -> list[str]:
         *("--dev-bind", "/dev", "/dev", "--tmpfs", str(_SHM), "--proc", "/proc"),
         *("--bind", str(launch_spec.scratch), str(_TMP)),
         *("--tmpfs", "/opt", *_opt_mounts()),
-        *_interpreter_mounts(),
+        *_interpreter_mounts(launch_spec.interpreter),
         *_overlay_mount(launch_spec.overlay),
         *("--bind", str(launch_spec.tree.home), str(_HOME)),
         *("--bind", str(launch_spec.tree.ml.root), str(_INSIDE.root)),
@@ -148,9 +148,9 @@ def _opt_mounts() -> Iterator[str]:
             yield from ("--ro-bind", str(child), str(child))
 
 
-def _interpreter_mounts() -> Iterator[str]:
-    """Yield mounts for the running Python and its packages if /tmp or /dev/shm would hide them."""
-    needed = {sys.prefix, sys.base_prefix, str(Path(sys.executable).parent), *sys.path}
+def _interpreter_mounts(python: HostPython) -> Iterator[str]:
+    """Yield mounts for a Python and its packages if /tmp or /dev/shm would hide them."""
+    needed = {*python.prefixes, python.programs, *python.path}
     for path in sorted(map(Path, filter(os.path.isabs, needed))):
         if path.exists() and (_TMP in path.parents or _SHM in path.parents):
             yield from ("--ro-bind", str(path), str(path))
