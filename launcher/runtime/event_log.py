@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 
+from launcher.runtime.secret_mask import own_mask
 from launcher.shared import EVENTS_VARIABLE, format_event, format_text
 
 
@@ -16,7 +17,7 @@ def emit(name: str, /, **fields: object) -> None:
     It goes to the host's file of events, and to stderr where there is none: outside a job, and in
     the first process of a host, whose stderr is the log itself.
     """
-    line = format_event(name, **_origin(os.environ), **fields) + "\n"
+    line = own_mask().text(format_event(name, **_origin(os.environ), **fields)) + "\n"
     if not _append(os.environ.get(EVENTS_VARIABLE), line):
         _print(line)
 
@@ -27,7 +28,8 @@ def emit_text(name: str, text: str, /, **fields: object) -> None:
     Where the file of events takes nothing more, a process prints the text as its own.
     """
     path = os.environ.get(EVENTS_VARIABLE)
-    event = format_event(name, **_origin(os.environ), **fields)
+    text = own_mask().text(text)
+    event = own_mask().text(format_event(name, **_origin(os.environ), **fields))
     lines = f"{event}\n{format_text(text)}\n"
     if not _append(path, lines):
         _print(lines if path is None else text)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from launcher.runtime.output import write_log
+from launcher.runtime.secret_mask import own_mask
 from launcher.shared import EVENTS_VARIABLE, MlPaths
 
 _PERIOD_SECONDS = 0.1
@@ -71,4 +72,4 @@ class EventRelay:
                 content = file.read()
             lines = content[: content.rfind(b"\n") + 1]
             self._position += len(lines)
-            write_log(lines)
+            write_log(own_mask().output(lines))

@@ -11,6 +11,7 @@ from typing import Any
 
 from launcher.runtime.event_log import emit
 from launcher.runtime.peer_loss import reads_like_peer_loss
+from launcher.runtime.secret_mask import own_mask
 from launcher.shared import FAILURE_REASON_LIMIT, MlPaths
 
 #: Enough for a reason of 1,024 characters of 4 bytes, rounded up to file system blocks.
@@ -99,7 +100,7 @@ def _reserve(paths: MlPaths) -> Path:
 
 def write_reason(paths: MlPaths, text: str) -> None:
     """Write the failure file unless it exists."""
-    path = paths.failure
+    path, text = paths.failure, own_mask().text(text)
     if path.exists():
         return
     release_space(paths)

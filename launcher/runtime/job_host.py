@@ -18,6 +18,7 @@ from launcher.runtime.failure_file import Failure
 from launcher.runtime.job_coordination import JobCoordination
 from launcher.runtime.outcome_decider import JobOutcome
 from launcher.runtime.output import Output, drain_all
+from launcher.runtime.secret_mask import own_mask
 from launcher.runtime.services import Service, ServiceFailed
 from launcher.runtime.stopped_processes import StoppedProcesses
 from launcher.runtime.taken_port import hint_of_taken_port
@@ -159,7 +160,8 @@ class JobHost:
         is_peer_loss: bool | None = None,
     ) -> HostFailed:
         """Create the exception for a failure of this host."""
-        cluster = self.environment.cluster
+        cluster, mask = self.environment.cluster, own_mask()
+        cause, detail = mask.text(cause), mask.text(detail)  # before they are cut
         return HostFailed(
             Failure(
                 host=cluster.host,

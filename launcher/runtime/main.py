@@ -27,6 +27,7 @@ from launcher.runtime.job_host import FAILURE_GRACE, HostFailed, JobEnded, JobHo
 from launcher.runtime.outcome_decider import SETTLE, JobOutcome
 from launcher.runtime.package_versions import report_versions
 from launcher.runtime.requirements_install import install_requirements
+from launcher.runtime.secret_reading import read_secrets
 from launcher.runtime.starters.registry import starter_for
 from launcher.runtime.toolkit_variables import child_environment
 from launcher.shared import HostFailure, MlPaths, Role
@@ -58,6 +59,7 @@ def run(root: Path) -> int:
 
 def _run_host(paths: MlPaths, events: Mapping[str, str]) -> int:
     try:
+        read_secrets(os.environ)
         environment = Environment.read(paths)
         run_role = _role(environment)
     except LauncherError as error:

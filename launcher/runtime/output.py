@@ -17,6 +17,7 @@ from pathlib import Path
 from launcher.runtime import processes
 from launcher.runtime.event_log import emit
 from launcher.runtime.log_lines import LogLines
+from launcher.runtime.secret_mask import own_mask
 from launcher.shared import EVENTS_VARIABLE
 
 #: Bytes to remember; a FailureReason has 1,024 characters.
@@ -79,7 +80,8 @@ class Output:
 
     def last_lines(self) -> str:
         """Return the last printed lines, the first of which may be cut."""
-        return (self._last + self._lines.open_text).decode(errors="replace")
+        left_open = own_mask().output(self._lines.open_text)
+        return (self._last + left_open).decode(errors="replace")
 
     def drain(self, timeout: float = 0.5) -> None:
         """Wait up to `timeout` s for the rest; a living program may hold the pipe open."""
@@ -105,6 +107,7 @@ class Output:
 
     def _pass_on(self, lines: bytes) -> None:
         if lines:
+            lines = own_mask().output(lines)
             self._last = (self._last + lines)[-_REMEMBERED:]
             write_log(lines)
 
@@ -128,6 +131,7 @@ class _OpenLine:
 
     def report(self, text: bytes) -> None:
         """Report the line if its text has changed and the last report is old enough."""
+        text = own_mask().output(text)  # before it is cut
         if not self._text and text:
             self._next = max(self._next, time.monotonic() + _SHOWN_SECONDS)
         self._text = text

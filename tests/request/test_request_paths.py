@@ -20,8 +20,9 @@ from launcher.client.spec import JobSpec
 
 TESTS = Path(__file__).parents[1]
 FIELDS = {part.name for part in dataclasses.fields(JobSpec)} - {"where"}
-#: Fields without a strategy yet; a new field needs one.
-NOT_GENERATED = {"output_path", "code_location", "disable_profiler"}
+#: Fields without a strategy yet; a new field needs one. The values of secrets are in the
+#: environment of whoever sends the job.
+NOT_GENERATED = {"output_path", "code_location", "disable_profiler", "secrets"}
 #: A value of each kind of copy; `rules` and its like are copied, but their objects are not.
 COPIES = {
     "input_mode": "FastFile",

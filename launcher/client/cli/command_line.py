@@ -6,7 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from launcher.shared.secret_sources import FROM_ENVIRONMENT, SECRET_ARN
+
 _HIDDEN = "***"
+#: Options whose value may hold that of a variable.
+_CHANGES = ("--env", "--set", "--secret")
 
 
 def keep_command_line(context: click.Context, words: Sequence[str]) -> None:
@@ -24,19 +28,21 @@ def _without_secrets(words: Sequence[str]) -> Iterator[str]:
     option = ""
     for word in words:
         name, sign, value = word.partition("=")
-        if option in ("--env", "--set"):
+        if option in _CHANGES:
             yield _hidden(option, word)
-        elif sign and name in ("--env", "--set"):
+        elif sign and name in _CHANGES:
             yield f"{name}={_hidden(name, value)}"
         else:
             yield word
-        option = "" if option in ("--env", "--set") else word
+        option = "" if option in _CHANGES else word
 
 
 def _hidden(option: str, change: str) -> str:
     """Return NAME=VALUE or PATH=VALUE without the value of a variable."""
-    path, sign, _ = change.partition("=")
+    path, sign, source = change.partition("=")
     names = path.strip().split(".")
     is_variable = option == "--env" or names[0] == "environment" or "Environment" in names
+    if option == "--secret" or names[0] == "secrets":
+        is_variable = not SECRET_ARN.fullmatch(source) and source != FROM_ENVIRONMENT
     is_variable = is_variable or path.strip() == "extra_request"
     return f"{path}{sign}{_HIDDEN}" if is_variable and sign else change

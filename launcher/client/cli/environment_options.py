@@ -10,10 +10,11 @@ import click
 
 from launcher.client.cli.shared_options import Verb
 from launcher.client.spec import JobSpec
+from launcher.shared.secret_sources import FROM_ENVIRONMENT
 
 
 def environment_options(verb: Verb) -> Verb:
-    """Add --env and --env-file to a verb, which gets them as `variables`."""
+    """Add --env and --env-file to a verb, which gets them as `variables`, and --secret."""
     one = click.option(
         "--env",
         "variables",
@@ -30,12 +31,32 @@ def environment_options(verb: Verb) -> Verb:
         callback=_keep_file,
         help="Add the variables of a file to it, one NAME=VALUE a line.",
     )
-    return file(one(verb))
+    secret = click.option(
+        "--secret",
+        "secrets",
+        metavar="NAME[=ARN]",
+        multiple=True,
+        callback=_read_secrets,
+        help="Add a secret variable, of your environment or of AWS Secrets Manager. Repeatable.",
+    )
+    return file(one(secret(verb)))
 
 
-def with_variables(spec: JobSpec, variables: dict[str, str]) -> JobSpec:
-    """Return the spec with more variables in its environment."""
-    return dataclasses.replace(spec, environment={**spec.environment, **variables})
+def with_variables(spec: JobSpec, variables: dict[str, str], secrets: dict[str, str]) -> JobSpec:
+    """Return the spec with more variables in its environment, and more secrets."""
+    return dataclasses.replace(
+        spec,
+        environment={**spec.environment, **variables},
+        secrets={**spec.secrets, **secrets},
+    )
+
+
+def _read_secrets(
+    _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str]:
+    """Return the source of each secret; the rules refuse a bare value."""
+    pairs = (text.partition("=") for text in given)
+    return {name: source if sign else FROM_ENVIRONMENT for name, sign, source in pairs}
 
 
 def _keep_file(context: click.Context, _parameter: click.Parameter, file: Path | None) -> None:

@@ -50,6 +50,7 @@ class DescribedJob:
     path: Path
     changes: tuple[str, ...]
     variables: dict[str, str]
+    secrets: dict[str, str]
     instance_type: str | None
     data_group: str | None
     save: Path | None
@@ -63,7 +64,7 @@ class DescribedJob:
             what = f"{self.data_group} is read as the TYPE of --data-group"
             raise click.UsageError(f"{what}: launcher run {self.data_group} --data-group")
         spec = self._assumed() if is_script(self.path) else self._written()
-        return with_variables(spec, self.variables)
+        return with_variables(spec, self.variables, self.secrets)
 
     def _written(self) -> JobSpec:
         given = {
@@ -109,6 +110,7 @@ def described_job_options(verb: Verb) -> Verb:
         job_file: Path,
         changes: tuple[str, ...],
         variables: dict[str, str],
+        secrets: dict[str, str],
         instance_type: str | None,
         data_group: str | None,
         save: Path | None,
@@ -118,6 +120,7 @@ def described_job_options(verb: Verb) -> Verb:
             path=job_file,
             changes=changes,
             variables=variables,
+            secrets=secrets,
             instance_type=instance_type,
             data_group=data_group,
             save=save,

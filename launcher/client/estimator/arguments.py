@@ -64,6 +64,9 @@ class JobArguments(SpecAttributes):
             hyperparameters: Command-line arguments of the script, by name; they
                 keep their types.
             environment: Environment variables of every host.
+            secrets: More of them, whose values are secret: by name, "env" for the
+                value in this process's environment, or the ARN of a secret of AWS
+                Secrets Manager.
             instance_groups: The groups of a heterogeneous cluster, of this package
                 or of `sagemaker`.
             volume_size: GB of storage per host.

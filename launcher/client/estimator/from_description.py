@@ -23,6 +23,7 @@ from launcher.shared import (
     Role,
     TrainerPart,
 )
+from launcher.shared.secret_sources import SECRET_PREFIX, secret_sources
 
 
 def constructor_arguments(
@@ -56,8 +57,9 @@ def constructor_arguments(
         "environment": {
             name: value
             for name, value in options.get("environment", {}).items()
-            if name != TOKEN_VARIABLE
+            if name != TOKEN_VARIABLE and not name.startswith(SECRET_PREFIX)
         },
+        "secrets": secret_sources(options.get("environment", {})),
         **_model(description, model_channel),
         "container_entry_point": () if command == CONTAINER_ENTRYPOINT else command,
         "output_kms_key": options.get("output_kms_key") or None,  # AWS describes none as ""

@@ -29,6 +29,7 @@ class JobKeywords(TypedDict, total=False):
     task: str | None
     dependencies: Sequence[str | os.PathLike[str]] | None
     environment: Mapping[str, str] | None
+    secrets: Mapping[str, str] | None
     instance_groups: Sequence[GroupLike] | None
     volume_size: int
     volume_kms_key: str | None

@@ -73,6 +73,7 @@ class SpecAttributes:
     instance_count = SpecAttribute()
     data_service = SpecAttribute()
     environment = SpecAttribute()
+    secrets = SpecAttribute()
     volume_size = SpecAttribute()
     volume_kms_key = SpecAttribute()
     keep_alive_period_in_seconds = SpecAttribute()

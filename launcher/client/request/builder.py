@@ -37,6 +37,7 @@ from launcher.shared import (
     TrainerPart,
 )
 from launcher.shared.partitions import PartitionFile
+from launcher.shared.secret_sources import secret_variables_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +169,7 @@ def _machines(spec: JobSpec) -> dict[str, Any]:
 def _environment(spec: JobSpec, placement: JobLocation) -> dict[str, str]:
     hosts = sum(group.instance_count for group in spec.groups)
     secret = {TOKEN_VARIABLE: placement.token} if hosts > 1 and spec.starts_launcher else {}
-    return {**spec.environment, **secret}
+    return {**spec.environment, **secret_variables_of(spec.secrets), **secret}
 
 
 def _trainer(spec: JobSpec, roles: Mapping[str, Role]) -> TrainerPart:

@@ -85,6 +85,7 @@ ELSEWHERE: Mapping[str, str] = {
     "allow_restart_from_scratch": "the rules",
     "base_job_name": "the job's name",
     "disable_profiler": "the profiler_config",
+    "secrets": "the Environment: the source of each, not its value",
     "extra_request": "wherever its keys say",
 }
 

@@ -33,6 +33,7 @@ def kept_forms(spec: Any) -> dict[str, Any]:
         "instance_groups": tuple(spec.instance_groups),
         "inputs": {name: _channel(channel) for name, channel in spec.inputs.items()},
         "environment": dict(spec.environment),
+        "secrets": dict(spec.secrets),
         "tags": dict(spec.tags),
         "metric_definitions": tuple(map(_metric, spec.metric_definitions)),
         **{name: names(getattr(spec, name)) for name in _TEXTS},

@@ -50,6 +50,9 @@ class JobSpec:
     data_service: DataService | None = None
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: Variables with secret values, by name: "env", the value in the sender's environment, or the
+    #: ARN of a secret of AWS Secrets Manager. On AWS only ARNs are accepted.
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
     # Storage and provisioning of the hosts.
     #: GB per host; volume_kms_key is the key that encrypts the volume.

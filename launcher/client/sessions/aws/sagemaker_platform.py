@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from launcher.client.request.validation import find_violations
+from launcher.client.sessions.aws.secret_violations import secret_violations
 from launcher.client.sessions.aws.transient_errors import is_transient
 from launcher.client.sessions.base import Platform
 from launcher.errors import CloudError, CredentialsExpired
+
+if TYPE_CHECKING:
+    from launcher.client.request.validation.violations import Violation
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 
 def _is_transient(error: CloudError) -> bool:
@@ -13,12 +20,16 @@ def _is_transient(error: CloudError) -> bool:
     return is_transient(error) or isinstance(error, CredentialsExpired)
 
 
+def _violations(request: TrainingJobRequest) -> tuple[Violation, ...]:
+    return (*find_violations(request), *secret_violations(request))
+
+
 SAGEMAKER = Platform(
     name="aws",
     bills=True,
     uri_scheme="s3",
     reads_files=False,
-    judge=find_violations,
+    judge=_violations,
     is_transient=_is_transient,
     uses_aws=True,
 )

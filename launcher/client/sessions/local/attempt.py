@@ -34,6 +34,7 @@ from launcher.client.sessions.local.process_tree import kill_until_none
 from launcher.client.sessions.local.request_uris import checkpoint_store
 from launcher.client.sessions.local.running_host import RunningHost
 from launcher.client.sessions.local.s3_process import S3Process, TransferStopped
+from launcher.client.sessions.local.secret_values import secret_values
 from launcher.client.sessions.local.stop_conditions import StopConditions
 from launcher.client.sessions.local.toolkit_mode import (
     command_of,
@@ -129,7 +130,7 @@ class Attempt:
         hosts = tuple(trees)
         given = assign_channels(channels_of(self.request), hosts, fetched)
         command = command_of(self.request)
-        secret = secret_variables(self.request)
+        secret = {**secret_variables(self.request), **secret_values(self.request, os.environ)}
         interpreter = host_python(self.settings.python)
         plans = {}
         for host, tree in trees.items():

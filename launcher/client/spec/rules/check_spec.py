@@ -20,6 +20,7 @@ from launcher.client.spec.rules import (
     requirements_rules,
     resource_rules,
     script_rules,
+    secret_rules,
     source_rules,
 )
 from launcher.client.spec.rules.source_rules import SourceFiles
@@ -61,6 +62,7 @@ _RULES = (
     mount_rules.find_problems,
     observation_rules.find_problems,
     limit_rules.find_problems,
+    secret_rules.find_problems,
     data_service_rules.find_problems,
     interruption_rules.find_problems,
 )

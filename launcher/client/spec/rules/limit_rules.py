@@ -20,6 +20,7 @@ from launcher.shared import (
     TOKEN_VARIABLE,
     is_of_toolkit,
 )
+from launcher.shared.secret_sources import SECRET_PREFIX
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
@@ -103,15 +104,20 @@ def _can_be_variable(value: object) -> bool:
     return not isinstance(value, str) or not _NO_VARIABLE.search(value)
 
 
+def is_variable(name: str) -> bool:
+    """Return whether an environment variable of a job can have the name."""
+    return _VARIABLE.fullmatch(name) is not None and len(name) <= _VARIABLE_LENGTH
+
+
 def _environment_problems(spec: JobSpec) -> Iterator[Problem]:
     path = ("environment",)
     yield from count_problems(path, spec.environment, _VARIABLES_LIMIT)
     for name, value in spec.environment.items():
         here = (*path, name)
-        if name in _OWN_VARIABLES:
+        if name in _OWN_VARIABLES or name.startswith(SECRET_PREFIX):
             what = f"{name} is set by Launcher itself"
             yield Problem(path=here, what=what, fix="remove it")
-        elif not _VARIABLE.fullmatch(name) or len(name) > _VARIABLE_LENGTH:
+        elif not is_variable(name):
             what = f'"{name}" cannot be the name of an environment variable'
             fix = "use letters, digits and _, and no digit first"
             yield Problem(path=here, what=what, fix=fix)

@@ -12,6 +12,7 @@ from launcher.client.sessions.local.checks.ignored_fields import ignored_field_n
 from launcher.client.sessions.local.checks.input_checks import check_inputs
 from launcher.client.sessions.local.checks.job_checks import check_groups, check_job
 from launcher.client.sessions.local.checks.required_fields import check_fields
+from launcher.client.sessions.local.checks.secret_checks import check_secrets
 from launcher.client.sessions.local.isolation import Isolation
 from launcher.client.sessions.local.this_machine import THIS_MACHINE
 from launcher.errors import PlatformError, Problem, RequestRefused
@@ -51,6 +52,7 @@ def find_problems(
         *check_groups(request["ResourceConfig"]),
         *check_inputs(request, uploads),
         *check_credentials(request, environment),
+        *check_secrets(request, environment),
     ]
     return [*own, *_limits(request, own)]
 

@@ -1,0 +1,17 @@
+"""Values of a local job's secrets, which are in the environment of the user who sends it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from launcher.shared.secret_sources import secret_sources
+
+if TYPE_CHECKING:
+    from launcher.shared.training_job_types import TrainingJobRequest
+
+
+def secret_values(request: TrainingJobRequest, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the value of each secret that an environment has, whatever its source on AWS is."""
+    names = secret_sources(request.get("Environment", {}))
+    return {name: environment[name] for name in names if name in environment}

@@ -1,0 +1,128 @@
+"""Reading of a job's secrets from AWS Secrets Manager when a host starts.
+
+Source: https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, MutableMapping
+from datetime import datetime, timezone
+
+from launcher.errors import LauncherError
+from launcher.runtime.container_credentials import (
+    CONTAINER_ORIGIN,
+    AwsCredentials,
+    container_credentials,
+)
+from launcher.runtime.request_signature import signed_headers
+from launcher.shared.backoff import backoff
+from launcher.shared.secret_sources import SECRET_ARN, SHORTEST_SECRET, secret_sources
+
+_SERVICE = "secretsmanager"
+_ENDPOINTS = ("AWS_ENDPOINT_URL_SECRETS_MANAGER", "AWS_ENDPOINT_URL")
+_DOMAINS = {"aws-cn": "amazonaws.com.cn"}
+_REQUEST_SECONDS, _SECONDS = 10.0, 60.0
+#: Answers after which the same request may succeed.
+_TRANSIENT = re.compile("Throttl|TooManyRequests|InternalService|ServiceUnavailable")
+_FIXES = {
+    "AccessDenied": "allow the job's role secretsmanager:GetSecretValue on it, and kms:Decrypt on "
+    "its key if that is your own",
+    "ResourceNotFound": "give the ARN of a secret that exists",
+}
+
+
+def read_secrets(environment: MutableMapping[str, str], origin: str = CONTAINER_ORIGIN) -> None:
+    """Set the variable of each secret that the platform has not set.
+
+    origin: the address of the container's credentials.
+
+    Raises LauncherError for a secret that cannot be read.
+    """
+    missing = {n: s for n, s in secret_sources(environment).items() if n not in environment}
+    if not missing:
+        return
+    for name, source in missing.items():
+        if not SECRET_ARN.fullmatch(source):
+            raise LauncherError(
+                f"the secret {name} has no value: this platform did not pass it on, and its source "
+                "is not the ARN of a secret of AWS Secrets Manager"
+            )
+    credentials = container_credentials(environment, origin)
+    for name, arn in missing.items():
+        environment[name] = _value(name, arn, credentials, environment)
+
+
+def _value(name: str, arn: str, credentials: AwsCredentials, environment: Mapping[str, str]) -> str:
+    answer = _get_secret_value(name, arn, credentials, _endpoint(arn, environment))
+    value = answer.get("SecretString")
+    if not isinstance(value, str) or "\0" in value:
+        raise LauncherError(f"the secret {name} ({arn}) holds bytes; a variable holds text")
+    if len(value) < SHORTEST_SECRET:
+        raise LauncherError(
+            f"the secret {name} ({arn}) has fewer than {SHORTEST_SECRET} characters, and could not "
+            "be kept out of the log"
+        )
+    return value
+
+
+def _endpoint(arn: str, environment: Mapping[str, str]) -> str:
+    for variable in _ENDPOINTS:
+        if url := environment.get(variable):
+            return url.rstrip("/") + "/"
+    partition, region = _partition_and_region(arn)
+    return f"https://{_SERVICE}.{region}.{_DOMAINS.get(partition, 'amazonaws.com')}/"
+
+
+def _partition_and_region(arn: str) -> tuple[str, str]:
+    _, partition, _, region, *_ = arn.split(":")
+    return partition, region
+
+
+def _get_secret_value(
+    name: str, arn: str, credentials: AwsCredentials, url: str
+) -> Mapping[str, object]:
+    body = json.dumps({"SecretId": arn}).encode()
+    why, fix = "", ""
+    for _ in backoff(first=0.5, longest=10.0, timeout=_SECONDS):
+        headers = signed_headers(
+            url,
+            body,
+            {
+                "Content-Type": "application/x-amz-json-1.1",
+                "X-Amz-Target": f"{_SERVICE}.GetSecretValue",
+            },
+            credentials,
+            region=_partition_and_region(arn)[1],
+            service=_SERVICE,
+            now=datetime.now(timezone.utc),
+        )
+        request = urllib.request.Request(url, data=body, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=_REQUEST_SECONDS) as answer:
+                found: Mapping[str, object] = json.load(answer)
+                return found
+        except urllib.error.HTTPError as error:
+            why = _refusal(error)
+            fix = next((text for word, text in _FIXES.items() if word in why), "")
+            if error.code < 500 and error.code != 429 and not _TRANSIENT.search(why):
+                break
+        except (OSError, ValueError) as error:
+            why = f"{url} cannot be reached: {getattr(error, 'reason', error)}"
+            fix = f"hosts in a VPC need a NAT gateway, or an endpoint of {_SERVICE}"
+    raise LauncherError(
+        f"the secret {name} ({arn}) cannot be read: {why}" + (f"\n  fix: {fix}" if fix else "")
+    )
+
+
+def _refusal(error: urllib.error.HTTPError) -> str:
+    """Return AWS's words for a refusal: the type of its error, and the message."""
+    try:
+        answer = json.load(error)
+        kind = str(answer["__type"]).rpartition("#")[2]
+        return f"{kind}: {answer.get('message') or answer.get('Message') or error.reason}"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return f"HTTP {error.code} {error.reason}"

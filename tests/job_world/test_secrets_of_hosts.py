@@ -1,0 +1,234 @@
+"""Secrets of a host: read when it starts, given to its programs, and kept out of its log."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import boto3
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from hosts import Hosts
+
+from launcher.errors import LauncherError
+from launcher.runtime.container_credentials import (
+    RELATIVE_URI,
+    AwsCredentials,
+    container_credentials,
+)
+from launcher.runtime.request_signature import signed_headers
+from launcher.runtime.secret_mask import SecretMask
+from launcher.runtime.secret_reading import read_secrets
+
+VALUE = 'hunter2-"very"-secret'
+KEYS = {"AccessKeyId": "AKIAEXAMPLE", "SecretAccessKey": "made-up", "Token": "a-token"}
+
+
+class Metadata(ThreadingHTTPServer):
+    """What every container of AWS has at 169.254.170.2."""
+
+    asked: list[str]
+    failures = 0
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Answer(BaseHTTPRequestHandler):
+    server: Metadata
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        failing = len(self.server.asked) <= self.server.failures
+        self.send_response(503 if failing else 200)
+        self.end_headers()
+        self.wfile.write(json.dumps({} if failing else KEYS).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def metadata() -> Iterator[Metadata]:
+    with Metadata(("127.0.0.1", 0), Answer) as server:
+        server.asked = []
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def make_secret(aws: Callable[..., object]) -> Callable[..., str]:
+    """Make a secret in Secrets Manager, a real server's; return its ARN."""
+
+    def make(**value: object) -> str:
+        client = boto3.client("secretsmanager")
+        return str(client.create_secret(Name="training/token", **value)["ARN"])
+
+    return make
+
+
+def container(moto_address: str, **sources: str) -> dict[str, str]:
+    """The environment of a container on AWS."""
+    return {
+        RELATIVE_URI: "/v2/credentials/1",
+        "AWS_ENDPOINT_URL_SECRETS_MANAGER": moto_address,
+        **{f"LAUNCHER_SECRET_{name}": source for name, source in sources.items()},
+    }
+
+
+# Reading ----------------------------------------------------------------------------------------
+
+
+def test_a_host_reads_its_secrets_with_the_credentials_of_its_container(
+    make_secret: Callable[..., str], moto_address: str, metadata: Metadata
+) -> None:
+    environment = container(moto_address, TOKEN=make_secret(SecretString=VALUE))
+    metadata.failures = 2
+    read_secrets(environment, metadata.origin)
+    assert environment["TOKEN"] == VALUE
+    assert metadata.asked == ["/v2/credentials/1"] * 3
+
+
+def test_a_value_that_the_platform_has_set_is_kept(metadata: Metadata) -> None:
+    environment = {"LAUNCHER_SECRET_TOKEN": "env", "TOKEN": VALUE}
+    read_secrets(environment, metadata.origin)
+    assert environment["TOKEN"] == VALUE
+    assert metadata.asked == []
+
+
+ARN = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:training/token-AbCdEf"
+
+
+def test_what_is_wrong_with_a_secret_is_said_with_its_name(
+    make_secret: Callable[..., str], moto_address: str, metadata: Metadata
+) -> None:
+    refusals = {
+        ARN: r"the secret TOKEN \(arn:\S+\) cannot be read: ResourceNotFoundException: .*\n"
+        "  fix: give the ARN of a secret that exists",
+        make_secret(SecretBinary=b"\x01\x02"): "holds bytes; a variable holds text",
+        "env": "this platform did not pass it on",
+    }
+    for source, words in refusals.items():
+        with pytest.raises(LauncherError, match=words):
+            read_secrets(container(moto_address, TOKEN=source), metadata.origin)
+
+
+def test_a_short_value_is_refused_as_it_could_not_be_redacted(
+    make_secret: Callable[..., str], moto_address: str, metadata: Metadata
+) -> None:
+    environment = container(moto_address, TOKEN=make_secret(SecretString="abc"))
+    with pytest.raises(LauncherError, match="fewer than 4 characters"):
+        read_secrets(environment, metadata.origin)
+    assert "TOKEN" not in environment
+
+
+def test_a_container_without_credentials_says_which_variable_is_missing() -> None:
+    with pytest.raises(LauncherError, match=f"{RELATIVE_URI} is not set"):
+        container_credentials({})
+
+
+@pytest.mark.parametrize("token", [None, "a-token"], ids=["permanent", "temporary"])
+def test_the_signature_is_the_one_that_botocore_makes(
+    token: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, body = "https://secretsmanager.eu-west-1.amazonaws.com/", b'{"SecretId": "x"}'
+    headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "a.B"}
+    theirs = AWSRequest("POST", url, headers=headers, data=body)
+    SigV4Auth(Credentials("AKIA", "key", token), "secretsmanager", "eu-west-1").add_auth(theirs)
+    stamp = datetime.strptime(theirs.headers["X-Amz-Date"], "%Y%m%dT%H%M%SZ")
+    ours = signed_headers(
+        url,
+        body,
+        headers,
+        AwsCredentials(key_id="AKIA", secret_key="key", token=token),
+        region="eu-west-1",
+        service="secretsmanager",
+        now=stamp.replace(tzinfo=timezone.utc),
+    )
+    assert ours["Authorization"] == theirs.headers["Authorization"]
+    assert ours.get("X-Amz-Security-Token") == token
+
+
+# A host -----------------------------------------------------------------------------------------
+
+PRINTS = """\
+import json, os, sys
+from launcher.runtime.event_log import emit
+value = os.environ["TOKEN"]
+print("plain", value)
+print(json.dumps({"in json": value}))
+emit("told", value=value)
+print("length", len(value))
+sys.stdout.write("left open " + value)
+sys.stdout.flush()
+raise ValueError("refused " + value)
+"""
+
+
+def test_a_host_gives_its_programs_the_value_and_redacts_it(
+    make_hosts: Callable[..., Hosts],
+    make_secret: Callable[..., str],
+    moto_address: str,
+    metadata: Metadata,
+) -> None:
+    variables = container(moto_address, TOKEN=make_secret(SecretString=VALUE))
+    variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = f"{metadata.origin}/full"
+    del variables[RELATIVE_URI]  # its address is fixed
+    hosts = make_hosts({"train.py": PRINTS}, environment=variables)
+    hosts.start()
+    assert set(hosts.wait().values()) == {1}
+    host = hosts["algo-1"]
+    assert "\nplain ***\n" in host.output
+    assert f"\nlength {len(VALUE)}\n" in host.output
+    assert '\n{"in json": "***"}\n' in host.output
+    assert [event["value"] for event in host.events("told")] == ["***"]
+    assert "ValueError: refused ***" in str(host.failure)
+    for text in (host.output, str(host.failure)):
+        assert "hunter2" not in text
+
+
+def test_a_host_whose_secret_cannot_be_read_fails_with_the_reason(
+    make_hosts: Callable[..., Hosts], moto_address: str, aws: object, metadata: Metadata
+) -> None:
+    variables = container(moto_address, TOKEN=ARN)
+    variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = f"{metadata.origin}/full"
+    del variables[RELATIVE_URI]
+    hosts = make_hosts({"train.py": PRINTS}, environment=variables)
+    hosts.start()
+    assert set(hosts.wait().values()) == {1}
+    assert f"the secret TOKEN ({ARN}) cannot be read: ResourceNotFound" in str(
+        hosts["algo-1"].failure
+    )
+
+
+# Redaction --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "shown"),
+    [
+        pytest.param("s3cr3t", "a s3cr3t, and s3cr3t\n", "a ***, and ***\n", id="several times"),
+        pytest.param('a"b\\c', 'x a"b\\c {"k": "a\\"b\\\\c"}', 'x *** {"k": "***"}', id="json"),
+        pytest.param("first\nsecond\n", "got second\nfirst", "got ***\n***", id="lines"),
+        pytest.param("geheim€", "geheim€ \\u20ac geheim\\u20ac", "*** \\u20ac ***", id="not ASCII"),
+        pytest.param("abc", "abc", "abc", id="too short"),
+        pytest.param("", "text", "text", id="empty"),
+    ],
+)
+def test_a_value_is_replaced_in_each_form(value: str, text: str, shown: str) -> None:
+    mask = SecretMask.of({"LAUNCHER_SECRET_A": "env", "A": value})
+    assert mask.text(text) == shown
+    assert mask.output(text.encode()) == shown.encode()
+
+
+def test_a_value_that_holds_another_is_replaced_as_a_whole() -> None:
+    assert SecretMask(["pass", "password"]).text("password pass") == "*** ***"
