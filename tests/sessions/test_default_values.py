@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -247,3 +249,41 @@ def test_launcher_check_takes_a_job_for_aws_with_its_defaults(
     write("own", {"role": ROLE})
     found = [f.where for f in run_checks(job_file, session="aws").findings if f.where == "role"]
     assert (len(lacking), found) == (1, [])
+
+
+OPENED = """\
+import sys
+opened = []
+sys.addaudithook(lambda event, words: opened.append(words[0]) if event == "open" else None)
+from launcher.client.cli import main
+try:
+    main(["check", "--cloud", *sys.argv[1:]])
+except SystemExit:
+    print("opened", sum(str(file).endswith("home/config.yaml") for file in opened), file=sys.stderr)
+"""
+
+
+def test_launcher_check_opens_a_file_of_defaults_once(
+    write: Write, tmp_path: Path, offline: pytest.MonkeyPatch
+) -> None:
+    write("own", {"role": ROLE})
+    offline.setenv("LAUNCHER_HOME", str(tmp_path / "home"))
+    (tmp_path / "train.py").write_text("")
+    job = tmp_path / "job.yaml"
+    job.write_text("entry_point: train.py\nsource_dir: .\ninstance_type: ml.g5.xlarge\n")
+    asked = subprocess.run(
+        [sys.executable, "-c", OPENED, str(job)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=540,
+        check=True,
+    )
+    assert asked.stderr.splitlines()[-1] == "opened 1"
+
+
+def test_a_file_that_changes_is_read_again(write: Write) -> None:
+    write("own", {"role": "first"})
+    assert read_defaults()["role"].value == "first"
+    write("own", {"role": "second one"})
+    assert read_defaults()["role"].value == "second one"

@@ -8,6 +8,7 @@ Source of SDK v2's places and paths: config.py and config_schema.py of sagemaker
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -135,7 +136,8 @@ def _content(file: DefaultsFile, problems: list[Problem]) -> Mapping[str, Any] |
             reject("there is no such file of defaults", "name a file on this machine, or unset it")
         return None
     try:
-        content = yaml.safe_load(file.path.read_text(encoding="utf-8"))
+        status = file.path.stat()
+        content = _loaded(file.path, status.st_mtime_ns, status.st_size)
     except (OSError, UnicodeError, yaml.YAMLError) as error:
         reject(f"the file of defaults cannot be read: {error}", "correct it, or remove it")
         return None
@@ -149,6 +151,14 @@ def _content(file: DefaultsFile, problems: list[Problem]) -> Mapping[str, Any] |
         reject(f"SchemaVersion is {shown(version)}", f"write SchemaVersion: '{_SCHEMA_VERSION}'")
         return None
     return content
+
+
+@functools.lru_cache(maxsize=8)
+def _loaded(path: Path, _changed: int, _size: int) -> Any:
+    """Return the content of a file, read once in each state: a session and its jobs need it."""
+    import yaml
+
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def _own_values(content: Mapping[str, object]) -> Iterator[tuple[str, tuple[str, Any]]]:
