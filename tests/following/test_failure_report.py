@@ -10,7 +10,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from launcher.client.jobs.failure_report import host_of_reason, report_failure
+from launcher.client.jobs.failure_report import (
+    NEEDS_ALL_HOSTS,
+    host_of_reason,
+    report_failure,
+)
 from launcher.client.jobs.log_line import LogLine
 from launcher.shared import format_event, format_text
 
@@ -163,6 +167,39 @@ CASES = {
         "torch.distributed.DistBackendError: NCCL error: remote process exited",
         fix="the other hosts' logs",
     ),
+    "a dataset that cannot be imported": Planted(
+        cause="the dataset pipeline:train_set could not be imported: "
+        "ModuleNotFoundError(\"No module named 'timm'\") (on data host algo-1)",
+        shown="ModuleNotFoundError: No module named 'timm'",
+        place="algo-1 (data_group)",
+        doing="the dataset pipeline:train_set",
+        fix="add timm to requirements.txt",
+        text=trace(
+            frame("/usr/lib/python3.11/importlib/__init__.py", 126, "import_module", "return x"),
+            frame(f"{CODE}/pipeline.py", 1, "<module>", "import timm"),
+            error="ModuleNotFoundError: No module named 'timm'",
+        ),
+        lines=('  File "pipeline.py", line 1, in <module>', "    import timm"),
+    ),
+    "a sample of a batch that is None": Planted(
+        cause="launcher.errors.SampleError: pipeline:train_set: number 4 of the 4 samples of a "
+        "batch is None: let the dataset return a value for each, since a branch of it may lack its "
+        "return, or give the loader a collate_fn that leaves None out (samples 4, 5, 6, 7) "
+        "(on data host algo-1)",
+        shown="pipeline:train_set: number 4 of the 4 samples of a batch is None "
+        "(samples 4, 5, 6, 7)",
+        place="algo-1 (data_group)",
+        fix="let __getitem__ return a value",
+    ),
+    "a program beside the script that raises": Planted(
+        host="algo-1",
+        rank=None,
+        cause="the command ended before training did: exit code 1",
+        shown="ValueError: no port (the command ended before training did: exit code 1)",
+        place="algo-1 (data_group)",
+        printed=(*trace(MAIN, error="ValueError: no port").splitlines(), "bye"),
+        lines=SHOWN,
+    ),
     "workers that die": Planted(
         host="algo-1",
         rank=None,
@@ -251,3 +288,23 @@ def test_of_a_sample_the_log_of_its_reader_has_more() -> None:
     case = CASES["a file of a sample"]
     report = report_failure(case.reason, case.log, GROUPS, ())
     assert (report.host, report.log_host) == ("algo-1", "algo-2")
+
+
+def test_workers_that_die_are_those_of_their_host_with_what_has_ended_them() -> None:
+    reason = (
+        "host algo-2 (train_group), rank 0: launcher.errors.DatasetError: data workers died "
+        "repeatedly while they prepared a batch of p:s, at or soon after samples 0, 1; the events "
+        "worker_died in the data hosts' logs give the causes"
+    )
+    assert NEEDS_ALL_HOSTS in reason
+    death = format_event("worker_died", host="algo-1", worker=0, how="killed by SIGSEGV")
+    log = [LogLine(group="data_group", host="algo-1", text=death, time=0.0)]
+    report = report_failure(reason, log, GROUPS, ())
+    assert (report.host, report.log_host) == ("algo-1", "algo-1")
+    assert report.cause == (
+        "killed by SIGSEGV, repeatedly: data workers died while they prepared a batch of p:s, at "
+        "or soon after samples 0, 1"
+    )
+    assert "a native library has crashed" in str(report.fix)
+    alone = report_failure(reason, (), GROUPS, ())
+    assert alone.headline.startswith("algo-2 (train_group): data workers died repeatedly")

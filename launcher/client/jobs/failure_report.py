@@ -10,13 +10,15 @@ from typing import Any
 
 from launcher.client.jobs.failure_advice import advice
 from launcher.client.jobs.log_line import LogLine
-from launcher.client.jobs.traceback_text import START, short_traceback
+from launcher.client.jobs.traceback_text import START, raised_error, short_traceback
 
 #: Lines of a traceback, and lines that were printed last, to show.
 TRACEBACK_LINES = 14
 LAST_LINES = 10
 #: Lines of a host to keep.
 _KEPT_LINES = 20
+#: Words of a reason whose cause only the lines of all hosts show.
+NEEDS_ALL_HOSTS = "the events worker_died in"
 #: A failure as hosts write it; SageMaker puts words in front.
 _REASON = re.compile(
     r"host (?P<host>algo-[1-9]\d*) \((?P<group>[^)]*)\)(?:, rank (?P<rank>\d+))?: (?P<cause>[^\n]*)"
@@ -27,6 +29,14 @@ _OWN_ERROR = re.compile(r"^launcher\.errors\.\w+: ")
 _SAMPLE = re.compile(
     r"^(?P<who>\S+|__getitems__ of \S+) raised (?P<type>\w+) for (?P<what>.*?): (?P<text>.*)$"
 )
+_DATASET = re.compile(
+    r"^(?P<what>the dataset \S+) could not be (?:imported|built): "
+    r"(?P<type>\w+)\((?P<quote>['\"])(?P<text>.*)(?P=quote)\)$"
+)
+#: A cause with the fix in it, which is shown as advice.
+_NONE = re.compile(r"(?P<cause> is None): let the dataset return .*? leaves None out")
+_DEATHS = re.compile(r"^data workers died repeatedly (?P<when>while .*?)(?:; the events .*)?$")
+_PROGRAM = re.compile(r"ended before training did: exit code \d+$")
 _EXIT = re.compile(r"^the script called sys\.exit\(([1-9]\d*)\)$")
 _EXIT_WORDS = re.compile(r"^the script called sys\.exit\((?P<quote>['\"])(?P<text>.*)(?P=quote)\)$")
 #: The last words of argparse.
@@ -38,9 +48,10 @@ class FailureReport:
     """A failure for a person.
 
     host, group, log_host, rank, doing, fix: None if not known. log_host: the host whose failure
-    ended the job; its log has the traceback of a data host. doing: what failed there, such as
-    "sample 7 of pipeline:train_set". traceback: its lines that matter, or what the reason says
-    below its first line. printed: the last lines of log_host. fix: what to try.
+    ended the job, whose log has the traceback of a data host; or that of workers that died. doing:
+    what failed there, such as "sample 7 of pipeline:train_set". traceback: its lines that matter,
+    or what the reason says below its first line. printed: the last lines of log_host. fix: what to
+    try.
     """
 
     host: str | None
@@ -77,11 +88,15 @@ class FailureReport:
 
 @dataclass
 class _Evidence:
-    """Last lines of hosts, texts of their ranks' failures, and the first host that reported one."""
+    """Last lines of hosts, texts of their ranks' failures, and the first host that reported one.
+
+    death: the host of the last data worker that died, and how.
+    """
 
     printed: dict[str, deque[str]] = field(default_factory=dict)
     texts: dict[tuple[str, int | None], list[str]] = field(default_factory=dict)
     reported: tuple[str, Mapping[str, Any]] | None = None
+    death: tuple[str, str] | None = None
     _current: list[str] | None = None
 
     @classmethod
@@ -107,6 +122,8 @@ class _Evidence:
                 self._current = self.texts[line.host, fields.get("rank")] = []
             elif name == "host_failed" and self.reported is None:
                 self.reported = (line.host, fields)
+            elif name == "worker_died":
+                self.death = (line.host, str(fields.get("how", "an unknown end")))
             return
         if line.belongs_to_event and self._current is not None:
             self._current.append(line.readable)
@@ -135,10 +152,12 @@ def report_failure(
     text = raised or (printed if START in printed else reason.splitlines())
     cause = _own_words(_OWN_ERROR.sub("", cause), printed)
     cause, data_host, doing = _of_sample(cause)
+    cause, dead_host = _of_worker(cause, evidence.death)
+    data_host = dead_host or data_host
     place = data_host or host
     return FailureReport(
         host=place,
-        log_host=host,
+        log_host=dead_host or host,
         group=groups.get(place, "?") if place else None,
         rank=None if data_host else rank,
         cause=cause,
@@ -169,9 +188,11 @@ def _details(reason: str) -> tuple[str, ...]:
 
 
 def _own_words(cause: str, printed: Iterable[str]) -> str:
-    """Return the script's own words, or argparse's, for a script that has ended itself."""
+    """Return the words of a program that has ended itself: its error, argparse's, or its last."""
     if words := _EXIT_WORDS.match(cause):
         return words["text"]
+    if _PROGRAM.search(cause) and (error := raised_error(tuple(printed))):
+        return f"{error} ({cause})"
     match = _EXIT.match(cause)
     if match is None:
         return cause
@@ -183,8 +204,18 @@ def _of_sample(cause: str) -> tuple[str, str | None, str | None]:
     """Return the cause in the user's words, the data host, and what it was preparing."""
     match = _DATA_HOST.search(cause)
     host = match[1] if match else None
-    cause = _DATA_HOST.sub("", cause)
-    sample = _SAMPLE.match(cause)
-    if sample is None:
-        return cause, host, None
-    return f"{sample['type']}: {sample['text']}", host, f"{sample['what']} of {sample['who']}"
+    cause = _NONE.sub(r"\g<cause>", _DATA_HOST.sub("", cause))
+    if sample := _SAMPLE.match(cause):
+        return f"{sample['type']}: {sample['text']}", host, f"{sample['what']} of {sample['who']}"
+    if dataset := _DATASET.match(cause):
+        return f"{dataset['type']}: {dataset['text']}", host, dataset["what"]
+    return cause, host, None
+
+
+def _of_worker(cause: str, death: tuple[str, str] | None) -> tuple[str, str | None]:
+    """Return the cause, and the host of data workers that died if that is the cause."""
+    match = _DEATHS.match(cause)
+    if match is None or death is None:
+        return cause, None
+    host, how = death
+    return f"{how}, repeatedly: data workers died {match['when']}", host

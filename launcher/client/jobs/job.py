@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from launcher.client.jobs.artifacts import FileProgress, download_artifacts
 from launcher.client.jobs.bill import Bill, bill
-from launcher.client.jobs.failure_report import FailureReport, host_of_reason, report_failure
+from launcher.client.jobs.failure_report import (
+    NEEDS_ALL_HOSTS,
+    FailureReport,
+    host_of_reason,
+    report_failure,
+)
 from launcher.client.jobs.follow import Deadline, JobFollower, Poll, StateChange
 from launcher.client.jobs.group_hosts import group_of_hosts, select_hosts, training_hosts
 from launcher.client.jobs.job_printing import (
@@ -275,7 +280,7 @@ class Job:
         reason, groups = now.get("FailureReason", ""), group_of_hosts(now)
         channels = [channel["ChannelName"] for channel in now.get("InputDataConfig", [])]
         given = [name for name in channels if name != CODE_CHANNEL]
-        host = host_of_reason(reason, groups)
+        host = None if NEEDS_ALL_HOSTS in reason else host_of_reason(reason, groups)
         lines = self._lines(now, frozenset([host]) if host else None)
         try:
             return report_failure(reason, lines, groups, given)

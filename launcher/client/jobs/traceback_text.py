@@ -11,7 +11,8 @@ START = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?P<rest>.*)$')
 #: The places where hosts have the user's code and Launcher's.
 _CODE = re.compile(r".*/ml/code/")
-_OWN = re.compile(r"/ml/lib/launcher/|/site-packages/launcher/|^<frozen ")
+#: Launcher's own, and what it calls to import the user's module.
+_OWN = re.compile(r"/ml/lib/launcher/|/site-packages/launcher/|/importlib/__init__\.py$|^<frozen ")
 _MARKS = re.compile(r"^\s*[\^~]+[\s\^~]*$")
 
 
@@ -41,6 +42,13 @@ def short_traceback(lines: Sequence[str], limit: int) -> tuple[str, ...]:
             break
         kept.add(number)
     return tuple(line for number in sorted(kept) for line in frames[number].lines)
+
+
+def raised_error(lines: Sequence[str]) -> str | None:
+    """Return the error below the frames of the last traceback in some lines, or None."""
+    starts = [number for number, line in enumerate(lines) if line.strip() == START]
+    below = lines[starts[-1] + 1 :] if starts else ()
+    return next((line for line in below if line and not line.startswith(" ")), None)
 
 
 def _frames(lines: Sequence[str]) -> Iterator[_TracebackFrame]:

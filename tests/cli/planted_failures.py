@@ -1,0 +1,226 @@
+"""Twenty ways in which a job fails, and what its last lines show of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+ONE = """\
+entry_point: train.py
+source_dir: .
+instance_type: local
+instance_count: 1
+"""
+TWO = """\
+entry_point: train.py
+source_dir: .
+instance_groups:
+  - {instance_group_name: data_group, instance_type: local, role: data}
+  - {instance_group_name: train_group, instance_type: local, role: train}
+data_service: {datasets: ["pipeline:samples"], workers_per_host: 1}
+"""
+READS = """\
+from launcher.data import DataLoader
+
+for batch in DataLoader("pipeline:samples", batch_size=4):
+    pass
+"""
+DATASET = """\
+import os, signal
+
+class Samples:
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        LINE
+        return float(index)
+
+def samples():
+    return Samples()
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """A job and its failure. host: "algo-1 (group)". cause, fix: parts of what is shown.
+
+    once: the words of the failure that nothing repeats.
+    """
+
+    train: str = READS
+    host: str
+    cause: str
+    fix: str | None
+    once: str
+    job: str = ONE
+    files: dict[str, str] = field(default_factory=dict)
+
+
+def of_sample(line: str, **more: object) -> Planted:
+    """A failure while a sample is prepared, on the data host."""
+    made = DATASET.replace("LINE", line)
+    return Planted(job=TWO, files={"pipeline.py": made}, **more)  # type: ignore[arg-type]
+
+
+ALONE = "algo-1 (homogeneousCluster)"
+DATA = "algo-1 (data_group)"
+PLANTED = {
+    "an exception": Planted(
+        train="def step():\n    raise ValueError('no such luck')\n\nstep()\n",
+        host=ALONE,
+        cause="ValueError: no such luck",
+        fix=None,
+        once="ValueError: no such luck",
+    ),
+    "a text for sys.exit": Planted(
+        train="import sys\nsys.exit('the learning rate must be positive')\n",
+        host=ALONE,
+        cause="the learning rate must be positive",
+        fix=None,
+        once="must be positive",
+    ),
+    "an exit code": Planted(
+        train="import sys\nsys.exit(7)\n",
+        host=ALONE,
+        cause="exit code 7",
+        fix=None,
+        once="exit code 7",
+    ),
+    "a missing package": Planted(
+        train="import tinm\n",
+        host=ALONE,
+        cause="ModuleNotFoundError: No module named 'tinm'",
+        fix="add tinm to requirements.txt",
+        once="No module named",
+    ),
+    "a missing package of the data host": Planted(
+        job=TWO,
+        files={"pipeline.py": "import tinm\n" + DATASET.replace("LINE", "")},
+        host=DATA,
+        cause="ModuleNotFoundError: No module named 'tinm'",
+        fix="add tinm to requirements.txt",
+        once="No module named",
+    ),
+    "an argument that the script does not have": Planted(
+        job=ONE + "hyperparameters: {epohcs: 3}\n",
+        train="import argparse\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--epochs', type=int)\nparser.parse_args()\n",
+        host=ALONE,
+        cause="unrecognized arguments: --epohcs 3",
+        fix="hyperparameters become the script's arguments",
+        once="unrecognized arguments",
+    ),
+    "a mistake of syntax in a module": Planted(
+        train="import model\n",
+        files={"model.py": "def build(:\n"},
+        host=ALONE,
+        cause="SyntaxError",
+        fix="correct the line",
+        once="SyntaxError",
+    ),
+    "a channel that the job does not have": Planted(
+        train="import os\nos.environ['SM_CHANNEL_VALID']\n",
+        host=ALONE,
+        cause="KeyError: 'SM_CHANNEL_VALID'",
+        fix="add the channel to the inputs of the job",
+        once="KeyError",
+    ),
+    "a file of a channel that is not there": of_sample(
+        "open('/opt/ml/input/data/digits/x.png')",
+        host=DATA,
+        cause="FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/input/data/digits",
+        fix="read channels from the folders that SM_CHANNEL_<NAME> names",
+        once="FileNotFoundError",
+    ),
+    "a sample that is None": of_sample(
+        "if index == 7: return None",
+        host=DATA,
+        cause="number 4 of the 4 samples of a batch is None (samples 4, 5, 6, 7)",
+        fix="let __getitem__ return a value for each index",
+        once="is None",
+    ),
+    "a sample that raises": of_sample(
+        "if index == 7: raise RuntimeError('bad pixels')",
+        host=DATA,
+        cause="RuntimeError: bad pixels",
+        fix=None,
+        once="RuntimeError: bad pixels",
+    ),
+    "a sample that kills its worker": of_sample(
+        "if index == 7: os.kill(os.getpid(), signal.SIGSEGV)",
+        host=DATA,
+        cause="killed by SIGSEGV, repeatedly: data workers died while they prepared a batch",
+        fix="a native library has crashed",
+        once="repeatedly",
+    ),
+    "a dataset that cannot be made": Planted(
+        job=TWO,
+        files={"pipeline.py": "def samples():\n    raise OSError('the index is empty')\n"},
+        host=DATA,
+        cause="OSError: the index is empty",
+        fix=None,
+        once="OSError: the index is empty",
+    ),
+    "a signal": Planted(
+        train="import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
+        host=ALONE,
+        cause="killed by SIGSEGV",
+        fix="PYTHONFAULTHANDLER",
+        once="SIGSEGV",
+    ),
+    "no memory": Planted(
+        train="bytearray(1 << 60)\n",
+        host=ALONE,
+        cause="MemoryError",
+        fix="memory has most likely run out",
+        once="MemoryError",
+    ),
+    "the killer of processes": Planted(
+        train="import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
+        host=ALONE,
+        cause="killed by SIGKILL",
+        fix="memory has most likely run out",
+        once="SIGKILL",
+    ),
+    "a channel is written to": Planted(
+        job=ONE + "inputs: {digits: file://data}\n",
+        files={"data/x.txt": "1\n"},
+        train="import os\nopen(os.environ['SM_CHANNEL_DIGITS'] + '/y.txt', 'w')\n",
+        host=ALONE,
+        cause="OSError: [Errno 30] Read-only file system",
+        fix="channels are read-only",
+        once="Read-only file system",
+    ),
+    "one rank of two": Planted(
+        job=ONE + "distribution: {data_parallel: {processes_per_host: 2}}\n",
+        train="import os, time\nimport torch.distributed as dist\ndist.init_process_group('gloo')\n"
+        "if os.environ['RANK'] == '1':\n    raise ValueError('no such luck')\ndist.barrier()\n",
+        host=ALONE,
+        cause="ValueError: no such luck",
+        fix=None,
+        once="ValueError: no such luck",
+    ),
+    "a requirement that does not exist": Planted(
+        train="print('never')\n",
+        files={"requirements.txt": "--no-index\ntinm\n"},
+        host=ALONE,
+        cause="pip could not install requirements.txt: exit code 1",
+        fix="pip install -r",
+        once="exit code 1",
+    ),
+    "a program beside the script": Planted(
+        job="""\
+entry_point: train.py
+source_dir: .
+instance_groups:
+  - {instance_group_name: servers, instance_type: local, command: [python, server.py]}
+  - {instance_group_name: train_group, instance_type: local, role: train}
+""",
+        files={"server.py": "raise ValueError('no port')\n"},
+        train="import time\ntime.sleep(600)\n",
+        host="algo-1 (servers)",
+        cause="ValueError: no port (the command ended before training did: exit code 1)",
+        fix=None,
+        once="the command ended",
+    ),
+}
