@@ -224,3 +224,12 @@ instance_groups:
         once="the command ended",
     ),
 }
+
+
+def table() -> str:
+    """The rows of docs/troubleshooting.md: each failure, what is shown, and what to try."""
+    rows = ["| failure | the cause that is shown | what to try |", "|---|---|---|"]
+    for name, case in PLANTED.items():
+        fix = "" if case.fix is None else f"{case.fix} ..."
+        rows.append(f"| {name} | `{case.host}: {case.cause}` | {fix} |")
+    return "\n".join(rows) + "\n"

@@ -1,9 +1,10 @@
 """Each of twenty failures is shown once: its cause, its host, and what to try."""
 
 import re
+from pathlib import Path
 
 import pytest
-from planted_failures import PLANTED
+from planted_failures import PLANTED, table
 
 
 def shown_by(terminal, case):
@@ -14,8 +15,10 @@ def shown_by(terminal, case):
     return terminal("run", job, "--local", "--name", "job-1")
 
 
-def test_there_are_twenty():
+def test_there_are_twenty_and_the_docs_have_each():
     assert len(PLANTED) == 20
+    page = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
+    assert table() in page.read_text()
 
 
 @pytest.mark.long
