@@ -373,8 +373,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
                     break
                 step, (tree, arrays) = given
                 batch = self._assembly.rebuild(tree, arrays)
-                del given
-                del arrays  # only the user holds the memory, so it is freed when they drop it
+                del given, tree, arrays  # only the user holds the memory, until they drop it
                 skipped = None
                 if self._spec.on_error == "skip":
                     batch, skipped = batch

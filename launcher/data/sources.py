@@ -8,6 +8,7 @@ import os
 from collections.abc import Generator, Mapping
 
 from launcher.data.batches import structure
+from launcher.data.batches.plain_batch import copy_plain
 from launcher.data.batches.structure import Array
 from launcher.data.engines import forked_workers
 from launcher.data.engines.base import BatchSource
@@ -22,7 +23,7 @@ from launcher.data.order.shard_reader import LocalShardReader
 from launcher.data.order.shards import ShardPlan
 from launcher.data.order.streams import StreamSpec
 from launcher.data.order.thread_counts import OneThread
-from launcher.data.order.verification import LocalVerifier
+from launcher.data.order.verification import LocalVerifier, is_chosen
 from launcher.data.torch_arguments import TorchArguments
 from launcher.runtime.environment import ENGINE_VARIABLE, paths_here
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
@@ -106,17 +107,23 @@ class LocalSource:
             return
         dataset = self._datasets.ready(plan.spec, plan.epoch)
         for step in range(plan.steps):
-            if plan.spec.seeding == "worker":  # as torch's num_workers=0 does
+            yield step, self._prepare(plan, step, dataset)
+
+    def _prepare(self, plan: BatchPlan, step: int, dataset: object) -> Parts:
+        """Load a batch, verify it if it is chosen, and return what becomes the script's own."""
+        if plan.spec.seeding == "worker":  # as torch's num_workers=0 does
+            batch = samples.load_batch(dataset, plan, step, self._given)
+        else:
+            with seeding.preserve_random_states(), self._one_thread:
                 batch = samples.load_batch(dataset, plan, step, self._given)
-            else:
-                with seeding.preserve_random_states(), self._one_thread:
-                    batch = samples.load_batch(dataset, plan, step, self._given)
-            tree, arrays = structure.disassemble(batch)
-            del batch
-            self._verifier.check(
-                plan, step, (tree, arrays), functools.partial(self.load, plan, step)
-            )
-            yield step, (tree, self._copy_if_shared(plan.spec, arrays))
+        chosen = is_chosen(plan, step)
+        if not chosen and (plain := copy_plain(batch)) is not None:
+            return plain, []
+        tree, arrays = structure.disassemble(batch)
+        if chosen:
+            again = functools.partial(self.load, plan, step)
+            self._verifier.check(plan, step, (tree, arrays), again)
+        return tree, self._copy_if_shared(plan.spec, arrays)
 
     def load(self, plan: BatchPlan, step: int) -> Parts:
         """Load the batch of one step, whichever were loaded before."""

@@ -109,6 +109,13 @@ def test_samples_that_make_no_batch_are_described_one_by_one(findings):
     assert "collate_fn" in warning.fix
 
 
+def test_samples_of_plain_data_are_described_and_compared(findings):
+    code = "class Plain(Rows):\n    sample = lambda self, index: [index, {'text': str(index)}]\n"
+    _, batch, _, same = [each.what for each in findings(f"{code}train_set = Plain\n")]
+    assert batch == "first batch, of up to 8: [0] int64 (8,), [1].text list of 8, each str"
+    assert same == "12 samples are the same when another process prepares them"
+
+
 def test_an_argument_and_a_channel_of_the_script_are_used(findings, tmp_path):
     (tmp_path / "rows").mkdir()
     (tmp_path / "rows" / "size").write_text("77")

@@ -58,6 +58,15 @@ def test_seeding_sets_all_states() -> None:
         assert (random.random(), float(np.random.random())) == (random_of_python, random_of_numpy)
 
 
+def test_a_kept_deviate_of_the_normal_distribution_is_forgotten() -> None:
+    def deviates() -> tuple[float, float]:
+        seed_everything(5)
+        return random.gauss(0, 1), float(np.random.standard_normal())  # each keeps a second one
+
+    with preserve_random_states():
+        assert deviates() == deviates()
+
+
 @pytest.mark.parametrize("bit", [0, 31, 32, 63])
 def test_every_bit_of_a_seed_counts_for_numpy(bit: int) -> None:
     with preserve_random_states():

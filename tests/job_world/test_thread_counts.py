@@ -72,6 +72,19 @@ def test_threads_come_back_after_an_error() -> None:
     assert torch.get_num_threads() == 2
 
 
+@pytest.mark.parametrize("before", [1, 2])
+@pytest.mark.usefixtures("two_threads")
+def test_threads_come_back_after_a_dataset_that_sets_them(before: int) -> None:
+    class Setting(Seen):
+        def __getitem__(self, index: int) -> list[int]:
+            torch.set_num_threads(3)
+            return [index]
+
+    torch.set_num_threads(before)
+    for _ in DataLoader(Setting()):
+        assert torch.get_num_threads() == before
+
+
 @pytest.mark.usefixtures("two_threads")
 def test_bits_that_depend_on_threads_are_those_of_one_thread() -> None:
     values = np.random.RandomState(0).rand(1 << 20).astype(np.float32)

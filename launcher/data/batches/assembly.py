@@ -22,6 +22,7 @@ from launcher.data.batches.known_classes import (
     is_plain_class,
     make_instance,
 )
+from launcher.data.batches.plain_batch import PlainBatch
 from launcher.data.batches.structure import Tree
 from launcher.errors import DataError, WireError
 
@@ -58,6 +59,8 @@ class Assembly:
         Raises WireError for a tree that does not fit its arrays, and DataError for parts that this
         process cannot create.
         """
+        if type(tree) is PlainBatch:
+            return tree.content
         try:
             return self._rebuild(tree, arrays)
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -11,10 +12,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from launcher.data.dataset_check.outline import OutlinePart, outline
 from launcher.data.dataset_check.users_frames import users_traceback
@@ -126,8 +126,8 @@ class DatasetCheck:
         described, count = self._described(), self._request.samples
         plan = self._plan(described, None)
         if isinstance(plan, ShardPlan):
-            parts = itertools.islice(self._source.batches(plan), count)
-            return [BatchContent.take(*each, 1) for _, each in parts]
+            parts = itertools.islice(self._batches(plan), count)
+            return [BatchContent.take(*each, 1) for each in parts]
         found = [
             BatchContent.take(*self._source.load(plan, step), 1) for step in reversed(range(count))
         ]
@@ -158,7 +158,7 @@ class DatasetCheck:
             raise DataError(f"{request.dataset} has no samples: its __len__ returned 0")
         self._read_batch(described)
         first = 0.0
-        batches = self._timed(self._source.batches(self._plan(described, None)))
+        batches = _timed(self._batches(self._plan(described, None)))
         for parts, seconds in itertools.islice(batches, request.samples):
             self._contents.append(BatchContent.take(*parts, 1))
             self._parts = list(outline(*parts))
@@ -176,9 +176,9 @@ class DatasetCheck:
         """Read one batch, or if samples do not make one, a sample."""
         size: int | None = min(_BATCH_SIZE, self._request.samples)
         for batch_size in (size, None):
-            batches = self._source.batches(self._plan(described, batch_size))
+            batches = self._batches(self._plan(described, batch_size))
             try:
-                _, (tree, arrays) = next(batches, (None, (None, [])))
+                tree, arrays = next(batches, (None, []))
             except DataError as error:
                 if batch_size is None or type(error) is not DataError:
                     raise
@@ -190,12 +190,15 @@ class DatasetCheck:
             self._answer.batch_size = batch_size or 1
             return
 
-    def _timed(self, batches: Iterator[tuple[Any, Parts]]) -> Iterator[tuple[Parts, float]]:
-        while True:
-            begin = time.perf_counter()
-            if (found := next(batches, None)) is None:
-                return
-            yield found[1], time.perf_counter() - begin
+    def _batches(self, plan: BatchPlan | ShardPlan) -> Generator[Parts, None, None]:
+        """Yield the batches of a plan, disassembled as a data host sends them."""
+        if isinstance(plan, ShardPlan):
+            with contextlib.closing(self._source.batches(plan)) as batches:
+                for _, parts in batches:
+                    yield parts
+        else:
+            for step in range(plan.steps):
+                yield self._source.load(plan, step)
 
     # What another process prepares ------------------------------------------------------------
 
@@ -249,6 +252,15 @@ class DatasetCheck:
         self._answer.problem = _users_text(f"{what}\n{stack}")
         Path(self._request.output).write_text(json.dumps(dataclasses.asdict(self._answer)))
         os._exit(0)
+
+
+def _timed(batches: Iterator[Parts]) -> Iterator[tuple[Parts, float]]:
+    """Yield each batch with the seconds that it took."""
+    while True:
+        begin = time.perf_counter()
+        if (parts := next(batches, None)) is None:
+            return
+        yield parts, time.perf_counter() - begin
 
 
 def _users_text(text: str) -> str:

@@ -87,6 +87,8 @@ class EntropyStream:
 
         Threads that are started later do not share their numbers. Returns whether there are any.
         """
+        if not self._started:  # as after almost every sample; a WeakSet takes long to read
+            return False
         living = list(self._below)
         for below in living:
             below._path = b"kept" + below._path

@@ -285,6 +285,8 @@ def _load_samples(
         return _load_skipping_errors(dataset, plan, step)
     if plan.spec.collates and _reads_batches(dataset):
         return _load_with_getitems(dataset, plan, step), None
+    if plan.spec.seeding == "worker":
+        return _load_unseeded(dataset, plan, plan.samples(step)), None
     return [_load(dataset, plan, *sample) for sample in plan.samples(step)], None
 
 
@@ -306,13 +308,18 @@ def _load(dataset: Any, plan: BatchPlan, position: int, index: int) -> Any:
     try:
         return _seeded(lambda: dataset[index], plan, position)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise _sample_error(
-            error,
-            f"{plan.spec.dataset} raised",
-            f"sample {index}",
-            index,
-            plan.dataset_length or plan.length,
-        ) from error
+        raise _error_of_sample(error, plan, index) from error
+
+
+def _load_unseeded(dataset: Any, plan: BatchPlan, samples: list[tuple[int, int]]) -> list[Any]:
+    """Load samples whose random numbers are the process's, without a call for each."""
+    loaded: list[Any] = []
+    try:
+        for _, index in samples:
+            loaded.append(dataset[index])
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise _error_of_sample(error, plan, samples[len(loaded)][1]) from error
+    return loaded
 
 
 def _load_skipping_errors(dataset: object, plan: BatchPlan, step: int) -> tuple[list[Any], Skipped]:
@@ -359,6 +366,11 @@ def _seeded(load: Callable[[], Any], plan: BatchPlan, position: int) -> Any:
     if plan.spec.seeding == "worker":
         return load()
     return seeding.seeded_sample(load, seeding.sample_seed(plan.spec.seed, plan.epoch, position))
+
+
+def _error_of_sample(error: BaseException, plan: BatchPlan, index: int) -> SampleError:
+    length = plan.dataset_length or plan.length
+    return _sample_error(error, f"{plan.spec.dataset} raised", f"sample {index}", index, length)
 
 
 def _sample_error(

@@ -36,19 +36,27 @@ class OneThread:
     def __enter__(self) -> None:
         if len(sys.modules) != self._modules:  # a library may have been loaded since
             self._find_libraries()
-        self._before = [library[0]() for library in self._libraries]
-        for _, set_count in self._libraries:
-            set_count(1)
+        self._before = [
+            _change(get_count, set_count, 1) for get_count, set_count in self._libraries
+        ]
 
     def __exit__(self, *_: object) -> None:
         for library, count in zip(self._libraries, self._before, strict=True):
-            library[1](count)
+            _change(*library, count)
 
     def _find_libraries(self) -> None:
         self._modules = len(sys.modules)
         self._libraries = list(_blas_libraries())
         if (torch := sys.modules.get("torch")) is not None:
             self._libraries.append((torch.get_num_threads, torch.set_num_threads))
+
+
+def _change(get_count: Callable[[], int], set_count: Callable[[int], object], count: int) -> int:
+    """Set a number of threads where it differs, and return the one before."""
+    before = get_count()
+    if before != count:
+        set_count(count)
+    return before
 
 
 def _blas_libraries() -> Iterator[tuple[Callable[[], int], Callable[[int], object]]]:

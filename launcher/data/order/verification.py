@@ -87,12 +87,10 @@ class LocalVerifier:
         self._has_warned = False
 
     def check(self, plan: BatchPlan, step: int, one: Parts, prepare: Callable[[], Parts]) -> None:
-        """Prepare a batch again if it is chosen.
+        """Prepare a batch again, and compare.
 
         Raises DataError where a difference is an error; otherwise logs the first one.
         """
-        if not is_chosen(plan, step):
-            return
         samples = plan.samples_in(step)
         contents = [BatchContent.take(*parts, samples) for parts in (one, prepare())]
         ids = [] if plan.spec.is_sampled else plan.sample_ids(step)
