@@ -234,6 +234,129 @@ def test_a_job_that_names_no_dataset_is_told_where_to(findings):
     assert "data_service" in found.fix
 
 
+# What the loader adds ---------------------------------------------------------------------
+
+SORTED = """
+def pad(samples):
+    return np.stack([each["image"] for each in samples]) + random.random()
+def order(length, epoch, seed):
+    return list(range(length))[::2] if epoch else range(length)
+def batches(length, epoch, seed):
+    return [[0, 1], [2]]
+train_set = Rows
+"""
+SHARDED = """
+from launcher.data import shard
+class Lines:
+    def __iter__(self):
+        index, count = shard()
+        for number in range(index, 20, count):
+            yield self.line(number, index)
+    def line(self, number, index):
+        return number
+train_set = Lines
+"""
+
+
+def loader(arguments):
+    return f'loader = DataLoader("pipeline:train_set", {arguments})'
+
+
+def test_a_collate_fn_makes_the_first_batch_of_the_loaders_size(findings):
+    script = f"from pipeline import pad\n{loader('4, collate_fn=pad')}"
+    found = findings(SORTED, script=script)
+    assert {each.level for each in found} == {Level.OK}
+    assert found[1].what == "first batch, of up to 4 by pipeline:pad: float32 (4, 3)"
+    assert found[-1].what.startswith("12 samples and the first batch are the same when another")
+
+
+def test_a_sampler_is_asked_for_two_epochs(findings):
+    found = findings(SORTED, script=loader('sampler="pipeline:order"'))
+    orders = [each.what for each in found if "gives" in each.what]
+    assert orders == [
+        "pipeline:order gives 100 samples in epoch 0",
+        "pipeline:order gives 50 samples in epoch 1",
+    ]
+    assert found[-1].what.startswith("12 samples and the orders are the same when another")
+
+
+def test_a_batch_sampler_determines_the_first_batch(findings):
+    found = findings(SORTED, script=loader('batch_sampler="pipeline:batches"'))
+    assert found[1].what == "first sample: image float32 (2, 3), label int64 (2,)"
+    assert found[2].what == "pipeline:batches gives 2 batches in epoch 0"
+
+
+def test_every_shard_is_read(findings):
+    found = findings(SHARDED, script=loader("shards=3"), samples=2)
+    assert {each.level for each in found} == {Level.OK}
+    assert found[0].what == "iterable, of unknown length, read in 3 shards"
+    assert found[-1].what.startswith("3 samples are the same")
+
+
+LOADERS_THAT_FAIL = {
+    "collate_fn raises": (
+        f"{SORTED}pad = lambda samples: samples[0]['no']\n",
+        'collate_fn="pipeline:pad"',
+        "the collate_fn pipeline:pad raised KeyError('no')",
+    ),
+    "collate_fn of the process": (
+        f"{SORTED}pad = lambda samples: os.getpid()\n",
+        'collate_fn="pipeline:pad"',
+        "the batch that pipeline:pad makes: what it holds beside arrays",
+    ),
+    "collate_fn is not there": (SORTED, 'collate_fn="pipeline:pat"', 'did you mean "pipeline:pad"'),
+    "sampler beyond the end": (
+        f"{SORTED}order = lambda length, epoch, seed: [length]\n",
+        'sampler="pipeline:order"',
+        "gave the sample id 100; the dataset has 100 samples",
+    ),
+    "sampler that fails in the second epoch": (
+        f"{SORTED}order = lambda length, epoch, seed: [[0], []][epoch][:1] or [[]]\n",
+        'sampler="pipeline:order"',
+        "where sample ids are expected",
+    ),
+    "sampler of the call": (
+        f"{SORTED}calls = []\n"
+        "order = lambda length, epoch, seed: calls.append(1) or [len(calls) % length]\n",
+        'sampler="pipeline:order"',
+        "it must be a pure function of (length, epoch, seed)",
+    ),
+    "sampler of the process": (
+        f"{SORTED}order = lambda length, epoch, seed: [os.getpid() % length, epoch]\n",
+        'sampler="pipeline:order"',
+        "pipeline:order gives 2 samples in epoch 0 here, and another order there",
+    ),
+    "sampler of an iterable": (
+        SHARDED,
+        'sampler="pipeline:shard"',
+        "pipeline:train_set is iterable",
+    ),
+    "shard that raises": (
+        SHARDED.replace("return number", "return [number, number, 1 / (2 - index)][1]"),
+        "shards=3",
+        "pipeline:train_set raised ZeroDivisionError",
+    ),
+    "shard of the process": (
+        SHARDED.replace("return number", "return os.getpid() if index == 1 else number"),
+        "shards=2",
+        "sample 0 of shard 1 differs in",
+    ),
+    "shards that are alike": (
+        SHARDED.replace("shard()\n", "0, 1\n"),
+        "shards=2",
+        "so each sample would occur 2 times",
+    ),
+    "shards of a map-style dataset": (SORTED, "shards=2", "is map-style: shards="),
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "expected"), LOADERS_THAT_FAIL.values(), ids=LOADERS_THAT_FAIL
+)
+def test_what_a_loader_adds_and_that_fails_is_a_problem(findings, code, arguments, expected):
+    assert expected in problem_of(findings(code, script=loader(arguments))).what
+
+
 # Names in the script ----------------------------------------------------------------------
 
 
@@ -251,12 +374,35 @@ def test_a_job_that_names_no_dataset_is_told_where_to(findings):
     ],
 )
 def test_datasets_are_found_where_a_script_names_them(source, expected):
-    assert named_datasets(source) == expected
+    assert [each.reference for each in named_datasets(source)] == expected
 
 
 def test_a_jobs_own_list_comes_first():
     source = 'DataLoader("a:b", dataset_args={"n": 1}); DataLoader("a:other")'
-    assert named_datasets(source, ["a:b", "a:c"]) == ["a:b(n=1)", "a:c"]
+    named = [each.reference for each in named_datasets(source, ["a:b", "a:c"])]
+    assert named == ["a:b(n=1)", "a:c"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("4", {"batch_size": 4}),
+        ("batch_size=None, shards=8", {"batch_size": None, "shards": 8}),
+        ("batch_size=args.size, shards=None, shuffle=True", {}),
+        ('collate_fn="a:pad", sampler=order', {"collate_fn": "a:pad", "sampler": "c:order"}),
+        ("batch_sampler=buckets, collate_fn=lambda x: x", {"batch_sampler": "d:by_length"}),
+        ("sampler=RandomSampler(rows), collate_fn=pad", {}),
+    ],
+)
+def test_arguments_of_the_loader_are_read_where_they_are_names_and_numbers(arguments, expected):
+    imports = "from c import order\nfrom d import by_length as buckets\n"
+    (named,) = named_datasets(f'{imports}DataLoader("a:b", {arguments})')
+    assert named.loader == expected
+
+
+def test_a_dataset_that_is_read_in_two_ways_is_checked_in_both():
+    source = 'DataLoader("a:b", 2); DataLoader("a:b", 4); DataLoader("a:b", 2)'
+    assert [each.loader["batch_size"] for each in named_datasets(source)] == [2, 4]
 
 
 # The verb ---------------------------------------------------------------------------------

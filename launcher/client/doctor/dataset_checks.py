@@ -83,7 +83,8 @@ def check(
         elsewhere = list(_link_channels(spec, paths))
         for dataset in datasets:
             request = {
-                "dataset": dataset,
+                "dataset": dataset.reference,
+                "loader": dataset.loader,
                 "samples": limits.samples,
                 "seconds": limits.seconds,
                 "patience": limits.patience,
@@ -91,7 +92,7 @@ def check(
                 "entry_point": spec.entry_point,
                 "output": str(paths.root / "answer.json"),
             }
-            yield from _findings(dataset, _ask(request, spec, paths), elsewhere, tree)
+            yield from _findings(dataset.reference, _ask(request, spec, paths), elsewhere, tree)
 
 
 def _link_channels(spec: JobSpec, paths: MlPaths) -> Iterator[str]:
@@ -151,7 +152,9 @@ def _findings(
         yield _finding(dataset, Level.OK, _length(answer))
     if answer.get("batch"):
         size, parts = answer["batch_size"], ", ".join(answer["batch"])
-        what = f"first batch, of up to {size}: {parts}" if size > 1 else f"first sample: {parts}"
+        by = f" by {answer['collated_by']}" if answer["collated_by"] else ""
+        first = f"first batch, of up to {size}" if size > 1 else "first sample"
+        what = f"{first}{by}: {parts}"
         yield _finding(dataset, Level.OK, what)
     if why := answer.get("not_collated"):
         yield _finding(
@@ -160,24 +163,31 @@ def _findings(
             f"its samples do not make a batch by themselves: {why}",
             fix="give the loader a collate_fn, or batch_size=None; if it has one, all is well",
         )
+    for order in answer.get("orders", ()):
+        yield _finding(dataset, Level.OK, order)
     if answer.get("samples"):
         yield _finding(dataset, Level.OK, _speed(answer))
     if problem := answer.get("problem"):
         yield _problem(dataset, str(problem), elsewhere, tree)
     elif differs := answer.get("differs"):
-        index = answer.get("index")
-        where = "" if index is None else f"sample {index} differs in "
-        what = f"not reproducible when another process prepares it: {where}{differs}"
+        what = f"not reproducible when another process prepares it: {differs}"
         yield _finding(dataset, Level.PROBLEM, what, fix=_HOW_TO_REPEAT)
     else:
-        what = f"{answer['compared']} samples are the same when another process prepares them"
-        yield _finding(dataset, Level.OK, what)
+        yield _finding(dataset, Level.OK, _same(answer))
 
 
 def _length(answer: Mapping[str, Any]) -> str:
     kind = "iterable" if answer["iterable"] else "map-style"
     length = answer["length"]
-    return f"{kind}, {'of unknown length' if length is None else f'{length:,} samples'}"
+    shards = f", read in {answer['shards']} shards" if answer["shards"] > 1 else ""
+    return f"{kind}, {'of unknown length' if length is None else f'{length:,} samples'}{shards}"
+
+
+def _same(answer: Mapping[str, Any]) -> str:
+    compared = f"{answer['compared']} samples"
+    compared += " and the orders" if answer["orders"] else ""
+    compared += " and the first batch" if answer["collated_by"] else ""
+    return f"{compared} are the same when another process prepares them"
 
 
 def _speed(answer: Mapping[str, Any]) -> str:

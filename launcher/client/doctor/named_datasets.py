@@ -4,32 +4,53 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 #: What a dataset's name is the first argument of, or a keyword of.
 _LOADER = "DataLoader"
 _TASK_KEYWORDS = ("train_data", "validation_data")
 #: What the loader's dataset_args may call, beside literals.
 _CALLED, _NAMED = "channel", "EPOCH"
+#: Arguments of the loader that name functions, and those that are numbers.
+_FUNCTIONS = ("collate_fn", "sampler", "batch_sampler")
+_NUMBERS = ("batch_size", "shards")
 
 
-def named_datasets(source: str, served: Sequence[str] = ()) -> list[str]:
-    """Return references to the datasets of a script, with their arguments where these are literals.
+@dataclass(frozen=True, kw_only=True)
+class NamedDataset:
+    """A dataset that a job names.
+
+    reference: with its arguments where these are literals. loader: the loader's batch_size and
+    shards where they are literals, and its collate_fn, sampler and batch_sampler where it names
+    them, as references.
+    """
+
+    reference: str
+    loader: Mapping[str, Any] = field(default_factory=dict)
+
+
+def named_datasets(source: str, served: Sequence[str] = ()) -> list[NamedDataset]:
+    """Return the datasets of a script, each once for every way in which it is read.
 
     served: the datasets that the job lists; others are left out, and those that the script does not
     name follow without arguments.
 
-    >>> named_datasets('loader = DataLoader("pipeline:train_set", dataset_args={"size": 8})')
-    ['pipeline:train_set(size=8)']
+    >>> named_datasets('loader = DataLoader("pipeline:train_set", 4, dataset_args={"size": 8})')
+    [NamedDataset(reference='pipeline:train_set(size=8)', loader={'batch_size': 4})]
     """
-    found = dict.fromkeys(_references(source))
+    found: list[NamedDataset] = []
+    for dataset in _datasets(source):
+        if dataset not in found:
+            found.append(dataset)
     if not served:
-        return list(found)
-    listed = [each for each in found if each.partition("(")[0] in served]
-    named = {each.partition("(")[0] for each in listed}
-    return listed + [each for each in served if each not in named]
+        return found
+    listed = [each for each in found if each.reference.partition("(")[0] in served]
+    named = {each.reference.partition("(")[0] for each in listed}
+    return listed + [NamedDataset(reference=each) for each in served if each not in named]
 
 
-def _references(source: str) -> Iterator[str]:
+def _datasets(source: str) -> Iterator[NamedDataset]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):  # the job says what is wrong
@@ -42,21 +63,38 @@ def _references(source: str) -> Iterator[str]:
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            yield from _references_of(node, imported)
+            yield from _datasets_of(node, imported)
 
 
-def _references_of(call: ast.Call, imported: Mapping[str, str]) -> Iterator[str]:
+def _datasets_of(call: ast.Call, imported: Mapping[str, str]) -> Iterator[NamedDataset]:
     keywords = {each.arg: each.value for each in call.keywords}
     for name in _TASK_KEYWORDS:
         if reference := _reference(keywords.get(name), {}):
-            yield reference
+            yield NamedDataset(reference=reference)
     function = call.func
     called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     if called != _LOADER:
         return
     reference = _reference(call.args[0] if call.args else keywords.get("dataset"), imported)
     if reference:
-        yield reference + _arguments(keywords.get("dataset_args"))
+        reference += _arguments(keywords.get("dataset_args"))
+        keywords |= {"batch_size": call.args[1]} if len(call.args) > 1 else {}
+        yield NamedDataset(reference=reference, loader=dict(_loader(keywords, imported)))
+
+
+def _loader(
+    keywords: Mapping[str | None, ast.expr], imported: Mapping[str, str]
+) -> Iterator[tuple[str, Any]]:
+    """Yield the arguments of a loader that can be read without running the script."""
+    for name in _FUNCTIONS:
+        if reference := _reference(keywords.get(name), imported):
+            yield name, reference
+    for name in _NUMBERS:
+        match keywords.get(name):
+            case ast.Constant(value=int(number)):
+                yield name, number
+            case ast.Constant(value=None) if name == "batch_size":
+                yield name, None
 
 
 def _reference(node: ast.expr | None, imported: Mapping[str, str]) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import os
 import subprocess
@@ -12,67 +11,21 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
+from launcher.data.dataset_check.check_request import CheckAnswer, CheckRequest
+from launcher.data.dataset_check.checked_stream import CheckedStream
 from launcher.data.dataset_check.outline import OutlinePart, outline
 from launcher.data.dataset_check.users_frames import users_traceback
-from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan
-from launcher.data.order.samples import Description
-from launcher.data.order.served_code import ServedCode
-from launcher.data.order.shard_passes import Parts
-from launcher.data.order.shards import ShardPlan, plan_shards
-from launcher.data.order.streams import StreamSpec
 from launcher.data.order.verification import BatchContent
-from launcher.data.sources import LocalSource
 from launcher.errors import DataError
 from launcher.runtime.environment import paths_here
 
-#: Samples of the batch whose structure is shown.
-_BATCH_SIZE = 8
+_T = TypeVar("_T")
 #: Lines of the stack of a dataset that hangs.
 _STACK_LIMIT = 12
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckRequest:
-    """A request to read the first `samples` of a dataset, for `seconds` at most.
-
-    patience: seconds after which a dataset that does not answer has hung.
-    served: the datasets that the job lists. output: the file for the answer.
-    """
-
-    dataset: str
-    samples: int
-    seconds: float
-    patience: float
-    served: list[str]
-    entry_point: str | None
-    output: str
-
-
-@dataclass(kw_only=True)
-class CheckAnswer:
-    """The findings about a dataset, as far as it was read.
-
-    length: None if unknown. batch: the parts of the first one. not_collated: why samples do not
-    make a batch. samples: how many were read, in so many seconds. compared: samples that were
-    prepared again. differs: how one of them differed, and its index. problem: what went wrong, with
-    the user's traceback on the lines below.
-    """
-
-    length: int | None = None
-    iterable: bool = False
-    batch: list[str] = field(default_factory=list)
-    batch_size: int = 0
-    not_collated: str = ""
-    samples: int = 0
-    seconds: float = 0.0
-    compared: int = 0
-    index: int | None = None
-    differs: str = ""
-    problem: str = ""
 
 
 def main(request: str, *, again: bool) -> int:
@@ -85,10 +38,7 @@ def main(request: str, *, again: bool) -> int:
     sys.path[:1] = [os.environ["PYTHONPATH"].split(os.pathsep)[0], str(paths.code)]
     sys.path.insert(2, str(script.parent))
     check = DatasetCheck(asked)
-    if again:
-        answer: object = [vars(content) for content in check.prepare_again()]
-    else:
-        answer = dataclasses.asdict(check.answer())
+    answer = check.prepare_again() if again else dataclasses.asdict(check.answer())
     Path(asked.output).write_text(json.dumps(answer))
     return 0
 
@@ -98,8 +48,9 @@ class DatasetCheck:
 
     def __init__(self, request: CheckRequest) -> None:
         self._request = request
-        self._source = LocalSource()
-        self._contents: list[BatchContent] = []
+        self._contents: dict[str, BatchContent] = {}  # of samples, by their places
+        self._batch: BatchContent | None = None  # of a collate_fn
+        self._orders: dict[str, str] = {}
         self._parts: list[OutlinePart] = []  # of the latest sample
         self._answer = CheckAnswer()
 
@@ -121,89 +72,70 @@ class DatasetCheck:
         watch.cancel()
         return self._answer
 
-    def prepare_again(self) -> list[BatchContent]:
-        """Prepare the samples once more; those of a map-style dataset from the last one on."""
-        described, count = self._described(), self._request.samples
-        plan = self._plan(described, None)
-        if isinstance(plan, ShardPlan):
-            parts = itertools.islice(self._batches(plan), count)
-            return [BatchContent.take(*each, 1) for each in parts]
-        found = [
-            BatchContent.take(*self._source.load(plan, step), 1) for step in reversed(range(count))
-        ]
-        return found[::-1]
+    def prepare_again(self) -> dict[str, Any]:
+        """Prepare everything once more: contents of samples and first batch, and orders."""
+        stream = CheckedStream(self._request)
+        return {
+            "samples": [vars(each) for each in stream.samples_again(self._request.samples)],
+            "batch": vars(_batch_of(stream)) if stream.collate_fn else None,
+            "orders": stream.orders(),
+        }
 
     # ---------------------------------------------------------------------------------------
 
-    def _described(self) -> Description:
-        request = self._request
-        code = paths_here().code
-        served = ServedCode(request.served, code=code, entry_point=request.entry_point)
-        served.check_dataset(request.dataset)
-        return self._source.describe(request.dataset)
-
-    def _plan(self, described: Description, batch_size: int | None) -> BatchPlan | ShardPlan:
-        name = self._request.dataset
-        spec = StreamSpec(name=name, dataset=name, batch_size=batch_size, verify=0)
-        start = ResumePoint(epoch=0)
-        if described.iterable:
-            return plan_shards(spec, described.length, start, rank=0, world=1)
-        return make_plan(spec, described.length or 0, start, rank=0, world=1)
-
     def _read(self) -> None:
         answer, request = self._answer, self._request
-        described = self._described()
+        stream = CheckedStream(request)
+        described = stream.described
         answer.length, answer.iterable = described.length, described.iterable
+        answer.shards = stream.shards
         if described.length == 0 and not described.iterable:
             raise DataError(f"{request.dataset} has no samples: its __len__ returned 0")
-        self._read_batch(described)
-        first = 0.0
-        batches = _timed(self._batches(self._plan(described, None)))
-        for parts, seconds in itertools.islice(batches, request.samples):
-            self._contents.append(BatchContent.take(*parts, 1))
-            self._parts = list(outline(*parts))
-            answer.samples += 1
-            answer.seconds += seconds
-            first = first or seconds
-            if answer.seconds > request.seconds:
-                break
+        self._read_batch(stream)
+        self._orders = stream.orders()
+        answer.orders = list(self._orders)
+        self._read_samples(stream)
         if answer.samples == 0:
             raise DataError(f"{request.dataset} has no samples: its __iter__ yielded none")
-        if answer.iterable and answer.samples > 1:  # the first waits for the dataset to be built
-            answer.seconds *= answer.samples / (answer.samples - 1) * (1 - first / answer.seconds)
 
-    def _read_batch(self, described: Description) -> None:
+    def _read_samples(self, stream: CheckedStream) -> None:
+        answer, request = self._answer, self._request
+        opening = 0.0  # seconds until the first sample of each shard, which waits for its dataset
+        with contextlib.closing(stream.samples()) as samples:
+            for (place, parts), seconds in _timed(samples):
+                self._contents[place] = BatchContent.take(*parts, 1)
+                self._parts = list(outline(*parts))
+                answer.samples += 1
+                answer.seconds += seconds
+                opening += seconds if answer.samples <= stream.shards else 0
+                if answer.samples < stream.shards:
+                    continue
+                if answer.samples >= request.samples or answer.seconds > request.seconds:
+                    break
+        rest = answer.samples - stream.shards
+        if answer.iterable and rest > 0:
+            answer.seconds = (answer.seconds - opening) * answer.samples / rest
+
+    def _read_batch(self, stream: CheckedStream) -> None:
         """Read one batch, or if samples do not make one, a sample."""
-        size: int | None = min(_BATCH_SIZE, self._request.samples)
-        for batch_size in (size, None):
-            batches = self._batches(self._plan(described, batch_size))
-            try:
-                tree, arrays = next(batches, (None, []))
-            except DataError as error:
-                if batch_size is None or type(error) is not DataError:
-                    raise
-                self._answer.not_collated = str(error).partition("\n")[0]
-                continue
-            finally:
-                batches.close()
-            self._answer.batch = list(map(str, outline(tree, arrays)))
-            self._answer.batch_size = batch_size or 1
-            return
-
-    def _batches(self, plan: BatchPlan | ShardPlan) -> Generator[Parts, None, None]:
-        """Yield the batches of a plan, disassembled as a data host sends them."""
-        if isinstance(plan, ShardPlan):
-            with contextlib.closing(self._source.batches(plan)) as batches:
-                for _, parts in batches:
-                    yield parts
-        else:
-            for step in range(plan.steps):
-                yield self._source.load(plan, step)
+        try:
+            parts = stream.first_batch()
+            self._answer.batch_size = stream.batch_size or 1
+        except DataError as error:
+            if stream.collate_fn or stream.batch_size is None or type(error) is not DataError:
+                raise
+            self._answer.not_collated = str(error).partition("\n")[0]
+            parts = stream.first_batch(collated=False)
+            self._answer.batch_size = 1
+        self._answer.batch = list(map(str, outline(*parts)))
+        if stream.collate_fn:
+            self._answer.collated_by = stream.collate_fn
+            self._batch = BatchContent.take(*parts, 1)
 
     # What another process prepares ------------------------------------------------------------
 
     def _compare(self) -> None:
-        """Have the samples prepared by another process, and note the first difference."""
+        """Have everything prepared by another process, and note the first difference."""
         path = Path(f"{self._request.output}.again")
         request = dataclasses.replace(self._request, samples=len(self._contents), output=str(path))
         try:
@@ -225,15 +157,35 @@ class DatasetCheck:
             why = (run.stdout.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
             self._answer.differs = f"it could be read once, but not in another process: {why}"
             return
-        others = [BatchContent(**each) for each in json.loads(path.read_text())]
+        again = json.loads(path.read_text())
+        others = [BatchContent(**each) for each in again["samples"]]
         self._answer.compared = len(others)
+        batch = again["batch"] and BatchContent(**again["batch"])
+        self._answer.differs = (
+            self._difference_of_samples(others)
+            or self._difference_of_orders(again["orders"])
+            or self._difference_of_batch(batch)
+        )
+
+    def _difference_of_samples(self, others: list[BatchContent]) -> str:
+        for (place, one), other in zip(self._contents.items(), others, strict=False):
+            if difference := one.difference(other, [0]):
+                return f"{place} differs in {self._named(one, other) or difference}"
         if len(others) != len(self._contents):
-            self._answer.differs = f"it ended after {len(others)} samples when it was read again"
-        for index, (one, other) in enumerate(zip(self._contents, others, strict=False)):
-            if difference := one.difference(other, [index]):
-                self._answer.index = index
-                self._answer.differs = self._named(one, other) or difference
-                return
+            return f"it ended after {len(others)} samples when it was read again"
+        return ""
+
+    def _difference_of_orders(self, others: dict[str, str]) -> str:
+        for order, digest in self._orders.items():
+            if others.get(order) != digest:
+                return f"{order} here, and another order there"
+        return ""
+
+    def _difference_of_batch(self, other: BatchContent | None) -> str:
+        if self._batch is None or other is None:
+            return ""
+        difference = self._batch.difference(other, [])
+        return difference and f"the batch that {self._answer.collated_by} makes: {difference}"
 
     def _named(self, one: BatchContent, other: BatchContent) -> str:
         """Return the names of the parts that differ; "" if they are not arrays of one shape."""
@@ -254,13 +206,19 @@ class DatasetCheck:
         os._exit(0)
 
 
-def _timed(batches: Iterator[Parts]) -> Iterator[tuple[Parts, float]]:
-    """Yield each batch with the seconds that it took."""
+def _batch_of(stream: CheckedStream) -> BatchContent:
+    return BatchContent.take(*stream.first_batch(), 1)
+
+
+def _timed(items: Iterator[_T]) -> Iterator[tuple[_T, float]]:
+    """Yield each item with the seconds that it took."""
     while True:
         begin = time.perf_counter()
-        if (parts := next(batches, None)) is None:
+        try:
+            item = next(items)
+        except StopIteration:
             return
-        yield parts, time.perf_counter() - begin
+        yield item, time.perf_counter() - begin
 
 
 def _users_text(text: str) -> str:
