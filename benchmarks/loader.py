@@ -1,8 +1,10 @@
-"""What the loader costs without a data group, against torch's DataLoader: 0 and 2 workers.
+"""What the loader costs, without a data group and with one, against torch's DataLoader.
 
-Usage: python benchmarks/loader.py [--rounds 15] [--cpu] [--json FILE]
+Usage: python benchmarks/loader.py [--rounds 15] [--cpu] [--only "one int"] [--json FILE]
 
-Seven workloads are read by both, by turns: the ratio of each round, its median and quartiles. Then
+Seven workloads are read by both, by turns: the ratio of each round, its median and quartiles.
+In process and with two workers this is the process; "served" is the rank of a local job with one
+data host, against torch's DataLoader with 0 workers in that rank, by elapsed time. Then
 the loader's own cost is separated into a part for each batch and one for each sample, from batches
 of 1 and of 33 samples that cost nothing. --cpu measures this process's CPU time, for machines where
 other work runs. The targets: at least 0.9x where a sample takes 50 us or more, and at most 20 us
@@ -18,97 +20,22 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from launcher.data import DataLoader
 from launcher.data.order import seeding
+from loader_parts.served import measure_served
+from loader_parts.workloads import WORKLOADS, Workload, seconds, torchs
 from table.turns import in_turns
-
-#: Batches that are read before the clock starts.
-_WARM_UP = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workload:
-    """Samples of one kind. batches: how many a measurement reads."""
-
-    sample: Callable[[int], Any]
-    batch_size: int
-    batches: int
-    collate_fn: Callable[[list[Any]], Any] | None = None
-
-    def __len__(self) -> int:
-        return self.batch_size * (self.batches + _WARM_UP)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.sample(index)
-
-
-def _padded(samples: list[Any]) -> Any:
-    return torch.nn.utils.rnn.pad_sequence(samples, batch_first=True)
-
-
-def _as_given(samples: list[Any]) -> list[Any]:
-    return samples
-
-
-def _image(index: int) -> torch.Tensor:
-    pixels = torch.randint(0, 256, (3, 224, 224), dtype=torch.uint8)
-    return pixels.float().div_(255).sub_(0.5)
-
-
-_KILOBYTE = torch.zeros(256)
-_LARGE = torch.zeros(4 << 20)  # 16 MiB
-WORKLOADS = {
-    "1 kB x 32": Workload(sample=lambda _: _KILOBYTE, batch_size=32, batches=60),
-    "one int": Workload(sample=lambda index: index, batch_size=1, batches=300),
-    "2048 tokens x 8": Workload(
-        sample=lambda index: torch.randint(0, 50_000, (2048,)), batch_size=8, batches=60
-    ),
-    "224x224 images x 64": Workload(sample=_image, batch_size=64, batches=2),
-    "500 MB": Workload(sample=lambda _: _LARGE, batch_size=30, batches=1),
-    "padded x 32": Workload(
-        sample=lambda index: torch.ones(1 + index * 7 % 512),
-        batch_size=32,
-        batches=40,
-        collate_fn=_padded,
-    ),
-    "ragged x 32": Workload(
-        sample=lambda index: list(range(index % 64)),
-        batch_size=32,
-        batches=60,
-        collate_fn=_as_given,
-    ),
-}
-
 
 #: This loader's ways, and what each is compared with.
 PEERS = {"sample": "torch", "worker": "torch", "2 workers": "torch, 2 workers"}
-
-
-def seconds(loader: Any, clock: Callable[[], float]) -> float:
-    """Seconds to read all batches but the first ones."""
-    batches = iter(loader)
-    for _ in range(_WARM_UP):
-        next(batches)
-    started = clock()
-    for _ in batches:
-        pass
-    return clock() - started
+_SERVED, _SERVED_PEER = "served", "torch, in the job"
 
 
 def ours(work: Workload, **arguments: Any) -> Any:
     return DataLoader(work, work.batch_size, collate_fn=work.collate_fn, **arguments)
-
-
-def torchs(work: Workload, num_workers: int = 0) -> Any:
-    return torch.utils.data.DataLoader(
-        work, work.batch_size, collate_fn=work.collate_fn, num_workers=num_workers
-    )
 
 
 def compare(work: Workload, rounds: int, clock: Callable[[], float]) -> dict[str, Any]:
@@ -126,11 +53,12 @@ def compare(work: Workload, rounds: int, clock: Callable[[], float]) -> dict[str
     count = work.batch_size * work.batches
     return {
         "us of torch for a sample": 1e6 * statistics.median(found["torch"]) / count,
-        **{
-            name: quartiles([a / b for a, b in zip(found[peer], found[name], strict=True)])
-            for name, peer in PEERS.items()
-        },
+        **{name: times_as_fast(found[peer], found[name]) for name, peer in PEERS.items()},
     }
+
+
+def times_as_fast(peer: list[float], own: list[float]) -> tuple[float, float, float]:
+    return quartiles([a / b for a, b in zip(peer, own, strict=True)])
 
 
 def quartiles(values: list[float]) -> tuple[float, float, float]:
@@ -195,10 +123,13 @@ def main() -> int:
             if name in options.only
         }
         parts = costs(options.rounds, clock)
-    print("| workload | torch, us a sample | in process | seeding='worker' | 2 workers against 2 |")
-    print("|---|---|---|---|---|")
+        for name, found in measure_served(list(rows), options.rounds).items():
+            rows[name][_SERVED] = times_as_fast(found[_SERVED_PEER], found[_SERVED])
+    ways = ["in process", "seeding='worker'", "2 workers against 2", "served"]
+    print(f"| workload | torch, us a sample | {' | '.join(ways)} |")
+    print(f"|{'---|' * (len(ways) + 2)}")
     for name, row in rows.items():
-        ratios = ["{:.2f}x ({:.2f} to {:.2f})".format(*row[each]) for each in PEERS]
+        ratios = ["{:.2f}x ({:.2f} to {:.2f})".format(*row[each]) for each in (*PEERS, _SERVED)]
         print(f"| {name} | {row['us of torch for a sample']:.1f} | {' | '.join(ratios)} |")
     for name, part in parts.items():
         print("us {}: {:.1f} ({:.1f} to {:.1f})".format(name, *part))
