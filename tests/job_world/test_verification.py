@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,14 +102,20 @@ def test_a_worker_of_another_host_prepares_it_again_if_there_is_one() -> None:
     assert verifier.end(("run", 3)) is None
 
 
+#: The sample that differs waits for both workers: what one prepares alone is not prepared twice.
 OF_PROCESS = """
 import os
+import time
+from pathlib import Path
 import numpy as np
 
 class Drifting:
     def __len__(self):
         return 400
     def __getitem__(self, index):
+        (Path("FOLDER") / f"worker-{os.getpid()}").touch()
+        while index == 150 and len(list(Path("FOLDER").glob("worker-*"))) < 2:
+            time.sleep(0.01)
         return index, np.array([os.getpid() if index == 150 else 0])
 
 def train_set():
@@ -122,8 +129,11 @@ print("batches", sum(1 for _ in loader), flush=True)
 
 
 @pytest.mark.parametrize("word", ["warn", "error"])
-def test_a_difference_between_workers_is_found(make_hosts: Callable[..., Hosts], word: str) -> None:
-    files = {"pipeline.py": OF_PROCESS, "train.py": READER.replace("WORD", word)}
+def test_a_difference_between_workers_is_found(
+    make_hosts: Callable[..., Hosts], tmp_path: Path, word: str
+) -> None:
+    pipeline = OF_PROCESS.replace("FOLDER", str(tmp_path))
+    files = {"pipeline.py": pipeline, "train.py": READER.replace("WORD", word)}
     hosts = make_hosts(files, data=2, train=1)
     hosts.start()
     codes = hosts.wait()
