@@ -96,13 +96,14 @@ def test_a_worker_of_another_host_prepares_it_again_if_there_is_one() -> None:
     assert asked == ["algo-2/0/7", "algo-2/1/8"] * 2
     assert verifier.begin(("run", 0), workers[1], content(), workers) is None  # it waits for one
     assert verifier.begin(("run", 9), workers[0], content(), workers[:2]) == workers[1]
-    assert verifier.begin(("run", 10), workers[0], content(), workers[:1]) is None
+    assert verifier.begin(("run", 10), workers[0], content(), workers[:1]) == workers[0]
+    assert verifier.begin(("run", 11), workers[0], content(), []) is None  # it is leaving
     assert verifier.end(("run", 2)) == (workers[0], content())
     verifier.close("run")
     assert verifier.end(("run", 3)) is None
 
 
-#: The sample that differs waits for both workers: what one prepares alone is not prepared twice.
+#: The sample that differs waits for both workers: one alone would prepare it again itself.
 OF_PROCESS = """
 import os
 import time

@@ -26,9 +26,10 @@ class BatchVerifier:
     ) -> str | None:
         """Record a first preparation; return the worker to prepare it again, None for none.
 
-        That is another one, on another host if there is one.
+        That is another one, on another host if there is one. A job's only worker prepares its
+        batches again itself.
         """
-        others = [name for name in workers if name != worker]
+        others = [name for name in workers if name != worker] or list(workers)
         if batch in self._first or not others or len(self._first) >= _MAX_PENDING:
             return None
         host = host_of(worker)
