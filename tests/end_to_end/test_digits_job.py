@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from digits_example import ONE_TRAIN_HOST, Example, Run, finish
+from digits_example import DIGITS, ONE_TRAIN_HOST, Example, Run, finish
 from waiting import wait_until
 
 from launcher.shared import parse_event
@@ -44,6 +45,24 @@ def test_the_example_trains_and_its_summary_is_complete(whole_example: Example) 
         summary["metrics"]["test_accuracy"],
         abs=1 / 360,  # batches of other sizes round differently
     )
+
+
+@pytest.mark.long
+def test_the_example_of_the_readme_runs(example: Example) -> None:
+    readme = (DIGITS.parents[1] / "README.md").read_text()
+    submitting, loading = re.findall(r"^```python\n(.*?)^```", readme, re.M | re.S)
+    assert loading.splitlines()[-1] in (example.folder / "train.py").read_text()
+    script = submitting.replace("examples/digits", str(example.folder))
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        env=example.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "test_accuracy=" in run.stdout
+    assert "[Completed]" in run.stdout
 
 
 def accuracy_of(run: Run, example: Example) -> float:
