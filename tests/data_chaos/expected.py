@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 import noisy_samples
-import numpy as np
-from portions import left_over, portions_of
+from portions import left_over, noise_of, portions_of
 from schedule import Reading, Schedule
 
 from launcher.data.order import seeding
@@ -121,16 +120,15 @@ def _ids(plan: BatchPlan, positions: Sequence[int]) -> list[int]:
 
 
 def _noise_hash(schedule: Schedule, epoch: int, positions: Sequence[int]) -> str:
-    size = schedule.sample_bytes
-    noise = [_noise(schedule.seed, epoch, position, size) for position in positions]
+    noise = [_noise(schedule, epoch, position) for position in positions]
     return hashlib.sha256(b"".join(noise)).hexdigest()
 
 
 @functools.lru_cache(maxsize=1024)  # each generation asks again
-def _noise(seed: int, epoch: int, position: int, size: int) -> bytes:
+def _noise(schedule: Schedule, epoch: int, position: int) -> bytes:
     with seeding.preserve_random_states():
-        seeding.seed_everything(seeding.sample_seed(seed, epoch, position))
-        return np.random.randint(0, 256, size, np.uint8).tobytes()
+        seeding.seed_everything(seeding.sample_seed(schedule.seed, epoch, position))
+        return noise_of(schedule)
 
 
 # In shards -------------------------------------------------------------------------------------

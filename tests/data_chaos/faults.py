@@ -32,4 +32,6 @@ _WAYS: dict[Kind, Callable[[SmallJob, Fault], Injury | None]] = {
     Kind.KILL_RANK: rank_faults.kill_rank,
     Kind.STOP_RANK: rank_faults.stop_rank,
     Kind.RESTART_RANKS: rank_faults.restart_ranks,
+    Kind.STOP_RECEIVER: host_faults.stop_receiver,
+    Kind.STOP_HOST: host_faults.stop_host,
 }

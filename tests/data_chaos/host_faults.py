@@ -6,6 +6,7 @@ import signal
 
 from injuries import Injury, stop
 from players import Player
+from rank_faults import are_reading
 from schedule import Fault
 from small_job import LEADER, SmallJob
 from worker_faults import held_leases
@@ -30,6 +31,26 @@ def stop_dispatcher(job: SmallJob, fault: Fault) -> Injury | None:
     stop(job, job.dispatcher, fault.seconds)
     were_busy = any(job.is_busy(worker) for worker in job.workers if worker.is_living)
     return Injury(str(job.dispatcher), lambda: were_busy)
+
+
+def stop_receiver(job: SmallJob, fault: Fault) -> Injury | None:
+    receiver = job.receivers[int(fault.pick * len(job.receivers))]
+    stop(job, receiver, fault.seconds)
+    were_reading = are_reading(job, receiver.host)
+    return Injury(str(receiver), lambda: were_reading)
+
+
+def stop_host(job: SmallJob, fault: Fault) -> Injury | None:
+    """All its processes, as when its machine is paused."""
+    hosts = (*job.data_hosts, *job.train_hosts)
+    host = hosts[int(fault.pick * len(hosts))]
+    stopped = [player for player in job.players_of(host) if player.is_living]
+    for player in stopped:
+        stop(job, player, fault.seconds)
+    were_busy = are_reading(job, host) or any(
+        job.is_busy(worker) for worker in job.workers if worker in stopped
+    )
+    return Injury(f"{host}, {len(stopped)} processes", lambda: were_busy)
 
 
 # Data hosts, and the cables of all hosts -------------------------------------------------------

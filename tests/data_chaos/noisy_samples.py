@@ -5,15 +5,21 @@ worker's own log says what it was doing when something happened to it: "<" a sam
 ">" it is ready (or has raised), "s" it was a slow one.
 """
 
+import enum
 import os
 import random
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from launcher.data import shard
+from launcher.data import register_codec, shard
 
 FOLDER = Path(os.environ.get("CHAOS_FOLDER", "."))
 LENGTH, BYTES, SECONDS = (float(word) for word in os.environ.get("CHAOS_DATA", "1 1 0").split())
@@ -22,14 +28,33 @@ LENGTH, BYTES, SECONDS = (float(word) for word in os.environ.get("CHAOS_DATA", "
 _SOUND_ENDS = 18
 
 
+NoiseOfSample = npt.NDArray[np.uint8]
+
+
+def noise(size: int) -> NoiseOfSample:
+    """Noise of a global generator."""
+    return np.random.randint(0, 256, size, dtype=np.uint8)
+
+
+def unseeded_noise(size: int) -> NoiseOfSample:
+    """Noise of generators without a seed, in this thread and in one that it starts."""
+    found = [np.random.default_rng().bytes(size // 2)]
+    rest = size - size // 2
+    thread = threading.Thread(target=lambda: found.append(random.Random().randbytes(rest)))
+    thread.start()
+    thread.join()
+    return np.frombuffer(b"".join(found), np.uint8)
+
+
 class Noise:
     log: int | None = None
+    noise = staticmethod(noise)
 
     def __len__(self) -> int:
         return int(LENGTH)
 
     def sample(self, index: int) -> dict[str, object]:
-        noise = np.random.randint(0, 256, int(BYTES), dtype=np.uint8)
+        noise = self.noise(int(BYTES))
         if SECONDS:
             self.work()
         return {"id": index, "noise": noise}
@@ -61,6 +86,64 @@ class InShards(Noise):
     def __iter__(self) -> Iterator[dict[str, object]]:
         index, count = shard()
         return map(self.sample, range(index, len(self), count))
+
+
+class UnseededByIndex(ByIndex):
+    noise = staticmethod(unseeded_noise)
+
+
+class UnseededInShards(InShards):
+    noise = staticmethod(unseeded_noise)
+
+
+class Quality(enum.Enum):
+    LOW = "low"
+    HIGH = "high"
+
+
+class Place:
+    """A class of the user's with a codec."""
+
+    def __init__(self, row: int, column: int) -> None:
+        self.row, self.column = row, column
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.row, self.column))
+
+
+register_codec(Place, encode=vars, decode=lambda fields: Place(**fields))
+
+
+@dataclass
+class Measurements:
+    """A batch in types of the user's. Each field follows from the ids, but for the noise."""
+
+    ids: list[int]
+    noise: NoiseOfSample
+    taken: list[datetime]
+    quality: tuple[Quality, ...]
+    places: dict[int, Place]
+
+    def is_whole(self) -> bool:
+        same = measure([{"id": index, "noise": self.noise[:0]} for index in self.ids])
+        return all(
+            vars(same)[name] == value for name, value in vars(self).items() if name != "noise"
+        )
+
+
+def measure(samples: list[dict[str, Any]]) -> Measurements:
+    """A collate_fn."""
+    ids = [int(sample["id"]) for sample in samples]
+    return Measurements(
+        ids=ids,
+        noise=np.concatenate([sample["noise"] for sample in samples]),
+        taken=[datetime(2026, 1, 1, index % 24, index % 60) for index in ids],
+        quality=tuple(Quality.LOW if index % 3 else Quality.HIGH for index in ids),
+        places={index: Place(index // 10, index % 10) for index in ids},
+    )
 
 
 def raises(index: int, length: int) -> bool:

@@ -10,6 +10,9 @@ import os
 import socket
 import time
 from pathlib import Path
+from typing import Any
+
+from noisy_samples import Measurements
 
 from launcher.data import DataLoader
 
@@ -47,12 +50,21 @@ def save(received: int) -> None:
         new.rename(saved)
 
 
+def content(batch: Any) -> tuple[list[int], bytes]:
+    """The ids of a batch, and its noise."""
+    if job["loader"]["collate_fn"] is None:
+        return [int(index) for index in batch["id"]], batch["noise"].tobytes()
+    assert type(batch) is Measurements, type(batch)
+    assert batch.is_whole(), batch
+    return batch.ids, batch.noise.tobytes()
+
+
 note(place=place, since=checkpoint["since"])
 received = 0
 for _ in range(place["epoch"], job["epochs"]):
     for step, batch in enumerate(loader, 1):
-        ids = [int(index) for index in batch["id"]]
-        note(ids=ids, hash=hashlib.sha256(batch["noise"].tobytes()).hexdigest())
+        ids, noise = content(batch)
+        note(ids=ids, hash=hashlib.sha256(noise).hexdigest())
         received += 1
         time.sleep(job["seconds"])
         if step % job["save_every"] == 0:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, count, islice, zip_longest
 
-import numpy as np
-from schedule import Schedule
+import noisy_samples
+from schedule import Samples, Schedule
 
 from launcher.data.order import seeding
 
@@ -47,13 +47,20 @@ def _laps(schedule: Schedule, epoch: int, rank: int, world: int) -> Iterator[lis
         yield [portion for turn in turns for portion in turn if portion]
 
 
+def noise_of(schedule: Schedule) -> bytes:
+    """The noise of the next sample, by the random states of this process."""
+    unseeded = schedule.samples is Samples.UNSEEDED
+    draw = noisy_samples.unseeded_noise if unseeded else noisy_samples.noise
+    return draw(schedule.sample_bytes).tobytes()
+
+
 @functools.lru_cache(maxsize=32)  # each rank and generation asks again
 def _shard(schedule: Schedule, epoch: int, shard: int, lap: int) -> list[Portion]:
     ids, size = range(shard, schedule.length, schedule.shards), schedule.batch_size
     number = shard + lap * schedule.shards
     with seeding.preserve_random_states():
         seeding.seed_everything(seeding.sample_seed(schedule.seed, epoch, number, b"shard"))
-        noise = [np.random.randint(0, 256, schedule.sample_bytes, np.uint8).tobytes() for _ in ids]
+        noise = [noise_of(schedule) for _ in ids]
     ends = range(size, len(ids) + (1 if schedule.drop_last else size), size)
     return [
         Portion(

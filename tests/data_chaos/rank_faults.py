@@ -51,6 +51,13 @@ def stop_rank(job: SmallJob, fault: Fault) -> Injury | None:
     return Injury(str(rank), lambda: was_reading)
 
 
+def are_reading(job: SmallJob, host: str) -> bool:
+    """Whether a rank of a host is in the middle of its batches."""
+    generation = len(job.generations) - 1
+    ranks = [number for number, rank in enumerate(job.ranks) if rank.host == host]
+    return any(_is_in_the_middle(job, generation, number) for number in ranks)
+
+
 def _is_in_the_middle(job: SmallJob, generation: int, rank: int) -> bool:
     """Whether a rank has received batches, and more are leased or wait for it."""
     noted = job.received(generation)

@@ -25,6 +25,8 @@ class Kind(str, enum.Enum):
     KILL_RANK = "kill rank"
     STOP_RANK = "stop rank"
     RESTART_RANKS = "restart ranks"
+    STOP_RECEIVER = "stop receiver"
+    STOP_HOST = "stop host"
 
 
 class Reading(str, enum.Enum):
@@ -39,13 +41,33 @@ class Reading(str, enum.Enum):
     BATCH_SAMPLER = "batch sampler"
 
 
+class Samples(str, enum.Enum):
+    """What the samples are: noise of the global generators, or harder to repeat or to send."""
+
+    NOISE = "noise"
+    UNSEEDED = "unseeded"
+    TYPED = "typed"
+
+
+#: From this seed on, the samples are of the harder kinds, and receivers and hosts are stopped, too.
+HARDER = 2000
+#: Stopped receivers and hosts come more often than the others.
+_OFTEN = (Kind.STOP_RECEIVER, Kind.STOP_HOST)
+_OTHERS = tuple(kind for kind in Kind if kind not in _OFTEN)
+
 #: Dealt to the seeds in turn; what is left of each round is plain.
 _ROUND = 24
 _DEALT = (
     *(Reading.SHARDS, Reading.ANY_ORDER, Reading.SKIPPING, Reading.LOCAL_WORKERS) * 2,
     *(Reading.SAMPLER, Reading.BATCH_SAMPLER),
 )
-_DATASETS = {Reading.SHARDS: "InShards", Reading.SKIPPING: "PartlyBroken"}
+_DATASETS = {
+    (Reading.SHARDS, Samples.NOISE): "InShards",
+    (Reading.SHARDS, Samples.TYPED): "InShards",
+    (Reading.SHARDS, Samples.UNSEEDED): "UnseededInShards",
+    (Reading.PLAIN, Samples.UNSEEDED): "UnseededByIndex",
+    (Reading.SKIPPING, Samples.NOISE): "PartlyBroken",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +97,7 @@ class Schedule:
 
     seed: int
     reading: Reading = Reading.PLAIN
+    samples: Samples = Samples.NOISE
     local_workers: int = 0
     shards: int = 1
     data_hosts: int
@@ -96,7 +119,7 @@ class Schedule:
 
     @property
     def dataset(self) -> str:
-        return f"noisy_samples:{_DATASETS.get(self.reading, 'ByIndex')}"
+        return f"noisy_samples:{_DATASETS.get((self.reading, self.samples), 'ByIndex')}"
 
     @property
     def stream(self) -> dict[str, Any]:
@@ -111,15 +134,17 @@ class Schedule:
             "batch_sampler": (
                 "noisy_samples:draw_batches" if self.reading is batch_sampler else None
             ),
+            "collate_fn": "noisy_samples:measure" if self.samples is Samples.TYPED else None,
         }
 
 
 _OF_LOADER = ("batch_size", "shuffle", "seed", "uneven", "drop_last", "shards")
 
 
-def draw(seed: int, kinds: tuple[Kind, ...] = tuple(Kind)) -> Schedule:
+def draw(seed: int) -> Schedule:
     """The schedule of a seed: always the same."""
     coin = random.Random(seed)
+    kinds = _OTHERS if seed < HARDER else (*_OTHERS, *_OFTEN * 3)
     batch_size = coin.randint(2, 6)
     sample_bytes = coin.choice((16, 1000, 20000))
     length, epochs = coin.randint(100, 180), 2
@@ -148,13 +173,15 @@ def draw(seed: int, kinds: tuple[Kind, ...] = tuple(Kind)) -> Schedule:
 
 
 def reading_of(seed: int) -> Reading:
+    if seed >= HARDER:
+        return Reading.SHARDS if seed % 2 else Reading.PLAIN
     turn = seed % _ROUND
     return _DEALT[turn] if turn < len(_DEALT) else Reading.PLAIN
 
 
 def _read_as(reading: Reading, plain: Schedule, coin: random.Random) -> Schedule:
     """What a reading excludes, as docs/data-loader.md says, is not asked for."""
-    given = replace(plain, reading=reading)
+    given = replace(plain, reading=reading, samples=_samples_of(plain.seed))
     if reading is Reading.ANY_ORDER:  # a worker by itself keeps it
         return replace(given, workers_per_host=2)
     if reading is Reading.LOCAL_WORKERS:
@@ -168,6 +195,12 @@ def _read_as(reading: Reading, plain: Schedule, coin: random.Random) -> Schedule
     if reading in (Reading.SAMPLER, Reading.SKIPPING):
         return replace(given, shuffle=False)
     return given
+
+
+def _samples_of(seed: int) -> Samples:
+    if seed < HARDER:
+        return Samples.NOISE
+    return Samples.TYPED if seed // 2 % 2 else Samples.UNSEEDED
 
 
 def _fault(coin: random.Random, kind: Kind, spacing: int) -> Fault:

@@ -98,6 +98,9 @@ class SmallJob:
         for player in self._everyone:
             player.send(signal.SIGCONT)
 
+    def players_of(self, host: str) -> list[Player]:
+        return [player for player in self._everyone if player.host == host]
+
     def remains(self) -> list[Player]:
         return [player for player in self._everyone if player.is_living]
 

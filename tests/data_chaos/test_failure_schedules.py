@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from schedule import Kind, Reading
+from schedule import HARDER, Kind, Reading
 
 from launcher.client.sessions.local.isolation import Isolation, obstacles
 
-SCHEDULES = 200
+SEEDS = (*range(1000, 1200), *range(HARDER, HARDER + 100))
 #: Of each kind of fault, over all schedules.
 LEAST_EFFECTIVE = 30
 #: Schedules in which a way to read was to be seen; samplers and batch_samplers have half of this.
 LEAST_SEEN = 12
-#: Short schedules which together have every kind of fault, and every way to read (one sampler).
-FEW = (1008, 1061, 1135, 1136, 1182, 1193)
+#: Short schedules which together have every kind of fault, every way to read (one sampler), and
+#: all samples.
+FEW = (1008, 1061, 1135, 1136, 1182, 1193, HARDER, HARDER + 1, HARDER + 2, HARDER + 3)
 
 Perform = Callable[[int], dict[str, Any]]
 
@@ -76,7 +77,7 @@ def test_a_schedule_of_faults_changes_no_batch(perform: Perform, seed: int) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 1000 + SCHEDULES))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_schedule_of_faults_changes_a_batch(
     perform: Perform, effective: Counter[str], seed: int
 ) -> None:
@@ -88,8 +89,8 @@ def test_no_schedule_of_faults_changes_a_batch(
 
 @pytest.mark.slow
 def test_faults_of_each_kind_were_effective(effective: Counter[str]) -> None:
-    if effective["schedules"] < SCHEDULES:
-        pytest.skip(f"only {effective['schedules']} of {SCHEDULES} schedules were run")
+    if effective["schedules"] < len(SEEDS):
+        pytest.skip(f"only {effective['schedules']} of {len(SEEDS)} schedules were run")
     print("\n".join(f"{kind.value:20} {effective[kind.value]:4}" for kind in Kind))
     rare = [kind.value for kind in Kind if effective[kind.value] < LEAST_EFFECTIVE]
     assert rare == []
@@ -97,8 +98,8 @@ def test_faults_of_each_kind_were_effective(effective: Counter[str]) -> None:
 
 @pytest.mark.slow
 def test_each_way_to_read_was_seen(effective: Counter[str]) -> None:
-    if effective["schedules"] < SCHEDULES:
-        pytest.skip(f"only {effective['schedules']} of {SCHEDULES} schedules were run")
+    if effective["schedules"] < len(SEEDS):
+        pytest.skip(f"only {effective['schedules']} of {len(SEEDS)} schedules were run")
     samplers = (Reading.SAMPLER, Reading.BATCH_SAMPLER)
     least = {way: LEAST_SEEN // (2 if way in samplers else 1) for way in Reading}
     assert [way.value for way in Reading if effective[way.value] < least[way]] == []
