@@ -6,8 +6,10 @@ unless the library wants it.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -150,8 +152,24 @@ def albumentations_seeded() -> Any:
     return Images(_Albumentations(7))
 
 
+def declare_operators() -> None:
+    """Let torchvision's build for GPUs be imported beside a PyTorch for CPUs.
+
+    Its library of operators does not load there, and its import asks for the signatures of two.
+    """
+    import torch
+
+    if "torchvision" not in sys.modules:
+        for name in ("nms", "qnms"):
+            signature = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            with contextlib.suppress(RuntimeError):  # they are there
+                torch.library.define(f"torchvision::{name}", signature)
+
+
 def torchvision_v2() -> Any:
     import torch
+
+    declare_operators()
     from torchvision.transforms import v2
 
     transform = v2.Compose([v2.RandomCrop(8), v2.RandomHorizontalFlip(), v2.ColorJitter(0.4)])
@@ -160,6 +178,8 @@ def torchvision_v2() -> Any:
 
 def torchvision_folder(root: str) -> Any:
     import torch
+
+    declare_operators()
     from torchvision.datasets import ImageFolder
     from torchvision.transforms import v2
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import json
 import os
 import re
@@ -32,29 +31,29 @@ pytestmark = [
 
 BY_INDEX = {"shuffle": True, "seed": 5}
 IN_SHARDS = {"shards": 4, "seed": 5}
-#: How each dataset is read, and the library that it needs.
-CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "hf_map": ("datasets", BY_INDEX),
-    "hf_map_shuffled": ("datasets", BY_INDEX),
-    "hf_map_transform": ("datasets", BY_INDEX),
-    "hf_iterable": ("datasets", IN_SHARDS),
-    "hf_iterable_shuffled": ("datasets", IN_SHARDS),
-    "hf_iterable_unseeded": ("datasets", IN_SHARDS),
-    "hf_streaming": ("datasets", IN_SHARDS),
-    "wds": ("webdataset", IN_SHARDS),
-    "wds_shuffled": ("webdataset", IN_SHARDS),
-    "lit": ("litdata", IN_SHARDS),
-    "lit_ordered": ("litdata", IN_SHARDS),
-    "albumentations_unseeded": ("albumentations", BY_INDEX),
-    "albumentations_seeded": ("albumentations", BY_INDEX),
-    "torchvision_v2": ("torchvision", BY_INDEX),
-    "torchvision_folder": ("torchvision", BY_INDEX),
-    "h5py_rows": ("h5py", BY_INDEX),
-    "zarr_rows": ("zarr", BY_INDEX),
-    "lmdb_rows": ("lmdb", BY_INDEX),
-    "safetensors_rows": ("safetensors", BY_INDEX),
-    "parquet_rows": ("pyarrow", BY_INDEX),
-    "parquet_batches": ("pyarrow", IN_SHARDS),
+#: How each dataset is read.
+CASES: dict[str, dict[str, Any]] = {
+    "hf_map": BY_INDEX,
+    "hf_map_shuffled": BY_INDEX,
+    "hf_map_transform": BY_INDEX,
+    "hf_iterable": IN_SHARDS,
+    "hf_iterable_shuffled": IN_SHARDS,
+    "hf_iterable_unseeded": IN_SHARDS,
+    "hf_streaming": IN_SHARDS,
+    "wds": IN_SHARDS,
+    "wds_shuffled": IN_SHARDS,
+    "lit": IN_SHARDS,
+    "lit_ordered": IN_SHARDS,
+    "albumentations_unseeded": BY_INDEX,
+    "albumentations_seeded": BY_INDEX,
+    "torchvision_v2": BY_INDEX,
+    "torchvision_folder": BY_INDEX,
+    "h5py_rows": BY_INDEX,
+    "zarr_rows": BY_INDEX,
+    "lmdb_rows": BY_INDEX,
+    "safetensors_rows": BY_INDEX,
+    "parquet_rows": BY_INDEX,
+    "parquet_batches": IN_SHARDS,
 }
 #: Datasets that have one order and draw nothing: each epoch is like the first.
 STEADY = {"wds", "lit_ordered", "parquet_batches"}
@@ -103,7 +102,7 @@ if __name__ == "__main__":
 def cases() -> list[str]:
     return [
         name + variant
-        for name, (_, options) in CASES.items()
+        for name, options in CASES.items()
         for variant, other in VARIANTS.items()
         if set(other) <= set(options)
     ]
@@ -112,7 +111,7 @@ def cases() -> list[str]:
 def definition(case: str, root: Path) -> tuple[str, str, dict[str, str], dict[str, Any]]:
     name, _, variant = case.partition("-")
     takes_root = name not in ("albumentations_unseeded", "albumentations_seeded", "torchvision_v2")
-    options = {**CASES[name][1], **(VARIANTS[f"-{variant}"] if variant else {})}
+    options = {**CASES[name], **(VARIANTS[f"-{variant}"] if variant else {})}
     return case, name, {"root": str(root)} if takes_root else {}, options
 
 
@@ -128,28 +127,18 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make(make_hosts: MakeHosts, root: Path, **groups: int) -> Hosts:
-    chosen = [case for case in cases() if _is_here(CASES[case.partition("-")[0]][0])]
     files = {
         "field_datasets.py": Path(__file__).with_name("field_datasets.py").read_text(),
         "train.py": TRAINER,
     }
     environment = {
-        "FIELD_CASES": json.dumps([definition(case, root) for case in chosen]),
+        "FIELD_CASES": json.dumps([definition(case, root) for case in cases()]),
         "FIELD_DONE": str(root / "done"),
     }
     return make_hosts(files, datasets=(), environment=environment, workers_per_host=2, **groups)
 
 
 @functools.cache
-def _is_here(library: str) -> bool:
-    """Also false for a build that does not fit the installed PyTorch."""
-    try:
-        importlib.import_module(library)
-    except (ImportError, OSError, RuntimeError):
-        return False
-    return True
-
-
 def what_was_read(hosts: Hosts) -> Read:
     found: Read = {}
     for line in re.findall(r"^field (.*)$", hosts.output(), re.MULTILINE):
@@ -219,10 +208,5 @@ def test_datasets_of_the_field_are_the_same_everywhere(make_hosts: MakeHosts, ro
     ]
     print(f"{len(reads[0])} ways to read, {killed[2]} workers killed")
     assert wrong == []
-    assert set(reads[0]) == {case for case in cases() if _is_here(CASES[case.partition("-")[0]][0])}
+    assert set(reads[0]) == {*cases()}
     assert killed[2] >= KILLS
-
-
-def test_each_library_is_here() -> None:
-    """But for torchvision, whose builds fit one build of PyTorch each."""
-    assert {library for library, _ in CASES.values() if not _is_here(library)} <= {"torchvision"}
