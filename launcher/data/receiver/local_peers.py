@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import select
 import socket
 import struct
 import threading
@@ -71,13 +72,13 @@ class LocalPeer:
 
     @property
     def is_gone(self) -> bool:
-        """True if the peer has closed its end of the connection, even if unnoticed so far."""
+        """True if the peer has closed its end of the connection, even with messages unread."""
+        poll = select.poll()
         try:
-            return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
-        except OSError:
+            poll.register(self.connection, 0)  # what the kernel always reports: POLLHUP, POLLERR
+        except ValueError:  # closed on this side, too
             return True
+        return bool(poll.poll(0))
 
     def notify(self, message: m.Message) -> None:
         """Send a message to the peer."""
