@@ -343,21 +343,36 @@ def test_fast_workers_are_leased_blocks(scheduler: LeaseScheduler) -> None:
     assert len(first.steps) >= 8
 
 
-def lose(scheduler: LeaseScheduler, worker: str) -> None:
+def lose(scheduler: LeaseScheduler, worker: str, at: float = 0.0) -> None:
     """A worker comes, is leased two batches, and its connection ends without a word."""
-    scheduler.add_worker(worker, 0.0)
-    assert grants(scheduler, 0.0) == {worker: [0, 1]}
-    scheduler.remove_worker(worker, lost_at=0.0)
+    scheduler.add_worker(worker, at)
+    assert grants(scheduler, at) == {worker: [0, 1]}
+    scheduler.remove_worker(worker, lost_at=at)
 
 
 def test_a_batch_that_workers_die_of_is_poisoned(scheduler: LeaseScheduler) -> None:
     scheduler.remove_worker("one")
-    for worker in ("data/0/1", "data/0/2", "data/0/3"):
+    for number in range(MAX_DEATHS):
         assert scheduler.pop_poisoned() == []
-        lose(scheduler, worker)
+        lose(scheduler, f"data/0/{number}", at=2.0 * number)
     assert scheduler.pop_poisoned() == []  # the third may come back
-    scheduler.poll(WORKER_RECONNECT_TIMEOUT + 0.1)
+    scheduler.poll(2.0 * MAX_DEATHS + WORKER_RECONNECT_TIMEOUT)
     assert scheduler.pop_poisoned() == [("run", 0)]  # step 1 only waited behind it
+
+
+def test_workers_that_were_lost_with_their_host_have_not_died_of_a_batch(
+    scheduler: LeaseScheduler,
+) -> None:
+    """Late batches are prepared by two workers, which may be of one host."""
+    scheduler.remove_worker("one")
+    for host in range(MAX_DEATHS - 1):
+        for slot in range(2):
+            lose(scheduler, f"data-{host}/{slot}/1", at=0.1 * slot)
+    scheduler.poll(WORKER_RECONNECT_TIMEOUT + 1.0)
+    assert scheduler.pop_poisoned() == []
+    lose(scheduler, "data-0/0/2", at=7.0)
+    scheduler.poll(8.0 + WORKER_RECONNECT_TIMEOUT)
+    assert scheduler.pop_poisoned() == [("run", 0)]
 
 
 def test_a_worker_that_comes_back_has_not_died(scheduler: LeaseScheduler) -> None:

@@ -31,6 +31,9 @@ from launcher.data.dispatcher.worker_pool import Lease, WorkerPool, WorkerState
 
 #: Worker deaths on one batch, or per worker slot on one dataset, after which it is given up.
 MAX_DEATHS = 3
+#: Workers of one host that died within so many seconds of each other were lost with it: their
+#: deaths on one batch, which two of them may prepare, count as one.
+_TOGETHER = 0.3
 #: Seconds a worker that lost its connection has to reconnect; after that it counts as dead.
 WORKER_RECONNECT_TIMEOUT = 5.0
 
@@ -128,8 +131,11 @@ class LeaseScheduler:
             return
         run_id, step = current_lease
         if run := self._runs.get(run_id):
-            run.deaths[step] += 1
-            if run.deaths[step] == MAX_DEATHS:
+            deaths, host = run.deaths.setdefault(step, []), host_of(name)
+            if any(host == one and abs(lost_at - when) < _TOGETHER for one, when in deaths):
+                return
+            deaths.append((host, lost_at))
+            if len(deaths) == MAX_DEATHS:
                 self._poisoned.append((run_id, step))
 
     def pop_deaths(self) -> list[tuple[str, float]]:
