@@ -138,7 +138,6 @@ def make(make_hosts: MakeHosts, root: Path, **groups: int) -> Hosts:
     return make_hosts(files, datasets=(), environment=environment, workers_per_host=2, **groups)
 
 
-@functools.cache
 def what_was_read(hosts: Hosts) -> Read:
     found: Read = {}
     for line in re.findall(r"^field (.*)$", hosts.output(), re.MULTILINE):
