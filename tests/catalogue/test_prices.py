@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from launcher.client import catalogue
 from launcher.client.catalogue import Price
+from launcher.client.catalogue.prices import published_prices
 from launcher.errors import SpecError
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +33,11 @@ def dollars(instance_type: str, region: str | None = "us-east-1") -> float | Non
 
 def test_a_price_has_a_region_and_a_month() -> None:
     assert price("ml.c5.xlarge") == Price(
-        instance_type="ml.c5.xlarge", per_hour=0.204, region="us-east-1", as_of="2026-11"
+        instance_type="ml.c5.xlarge",
+        per_hour=0.204,
+        region="us-east-1",
+        as_of="2026-11",
+        source="aws-pricing",
     )
 
 
@@ -40,13 +46,48 @@ def test_a_price_that_nobody_could_confirm_is_unknown() -> None:
     assert price("ml.c5.3xlarge") is None
 
 
+PUBLISHED = {
+    "ml.p4d.24xlarge": 37.688,
+    "ml.c5.18xlarge": 3.672,
+    "ml.p3.2xlarge": 3.825,
+    "ml.c5.9xlarge": 1.836,
+}
+
+
+def test_prices_of_published_experiments_are_kept_with_their_date() -> None:
+    found = {each.instance_type: each for each in published_prices()}
+
+    assert {name: each.per_hour for name, each in found.items()} == PUBLISHED
+    assert {(each.region, each.as_of) for each in found.values()} == {("us-east-1", "2022-10")}
+
+
+def test_an_old_price_is_used_only_where_no_newer_is_known_and_is_said_to_be_old() -> None:
+    newest = catalogue.price_list().newest
+    old, newer = newest("ml.p4d.24xlarge", None), newest("ml.c5.18xlarge", None)
+
+    assert old is not None
+    assert newer is not None
+    assert (old.per_hour, old.as_of, old.is_old(date(2026, 11, 26))) == (37.688, "2022-10", True)
+    assert (newer.as_of, newer.is_old(date(2026, 11, 26))) == ("2026-11", False)
+    assert newest("ml.p5.48xlarge", None) is None
+
+
+@pytest.mark.parametrize(
+    ("as_of", "is_old"),
+    [("2026-11", False), ("2025-12", False), ("2025-11-30", True), ("2022", True), (None, False)],
+)
+def test_a_price_is_old_after_twelve_months(as_of: str | None, is_old: bool) -> None:
+    dated = Price(instance_type="ml.c5.xlarge", per_hour=1.0, as_of=as_of)
+
+    assert dated.is_old(date(2026, 11, 1)) is is_old
+
+
 def test_the_docs_name_the_families_with_and_without_a_price() -> None:
     page = " ".join((ROOT / "docs" / "cli.md").read_text().split())
     types = [each for each in catalogue.instance_types() if each.startswith("ml.")]
     priced = {each.split(".")[1] for each in types if price(each)}
-    unpriced = {each.split(".")[1] for each in types if not price(each)}
     assert f"has prices of the families {_listed(priced)}. " in page
-    assert f"Those of {_listed(unpriced)} are unknown" in page
+    assert "Those of all other families are unknown" in page
 
 
 def _listed(names: set[str]) -> str:

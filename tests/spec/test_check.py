@@ -222,10 +222,10 @@ def test_the_lines_of_a_document_are_known_to_every_later_check() -> None:
             {
                 "instance_groups": [
                     GROUPS[0],
-                    replace(GROUPS[1], instance_type="ml.p6-b200.48xlarge"),
+                    replace(GROUPS[1], instance_type="ml.p9-x900.48xlarge"),
                 ]
             },
-            'instance type "ml.p6-b200.48xlarge" is not in the catalogue',
+            'instance type "ml.p9-x900.48xlarge" is not in the catalogue',
             id="a type of another family",
         ),
         pytest.param(

@@ -67,7 +67,7 @@ class CostEstimate:
         elif price.region is not None:
             differs = f"; {self.region} differs" if self.region != price.region else ""
             elsewhere = differs if self.region else "; other regions differ"
-            yield f"{price.region} on-demand prices of {_month(price.as_of)}{elsewhere}"
+            yield f"{price.region} on-demand prices of {month_text(price.as_of)}{elsewhere}"
 
 
 def estimate(
@@ -108,9 +108,9 @@ def _sum(amounts: Iterable[float | None]) -> float | None:
     return None if None in known else sum(amount for amount in known if amount is not None)
 
 
-def _month(as_of: str | None) -> str:
-    """Format "2026-11" as "November 2026"."""
+def month_text(as_of: str | None) -> str:
+    """Format "2026-11" and "2026-11-20" as "November 2026"."""
     if as_of is None:
         return "an unknown date"
-    year, month = as_of.split("-")
+    year, month, *_ = as_of.split("-")
     return f"{calendar.month_name[int(month)]} {year}"

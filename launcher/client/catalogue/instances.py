@@ -1,13 +1,30 @@
-"""The instance types of instances.csv, whose header names the source of each number."""
+"""The instance types of instances.csv, with the source of each row."""
 
 from __future__ import annotations
 
-import csv
 import difflib
 import functools
 import importlib.resources
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from launcher.client.catalogue.csv_table import read_table
+
+#: The columns of instances.csv.
+COLUMNS = (
+    "instance_type",
+    "vcpu",
+    "memory_gib",
+    "accelerators",
+    "accelerator_name",
+    "accelerator_memory_gib",
+    "accelerator_cores",
+    "nvme_gb",
+    "network_gbps",
+    "network_burst_gbps",
+    "network_cards",
+    "source",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +35,9 @@ class InstanceType:
     accelerators: the number of accelerators of type `accelerator_name`, each with
         `accelerator_memory_gib` of memory and `accelerator_cores` cores, one process per core.
     nvme_gb: total size of its own NVMe disks; 0 if it has none, None if unknown.
+    network_gbps, network_burst_gbps: Gbit/s of all its `network_cards` together, always and for
+        minutes; None if unknown. EFA uses all cards, a TCP connection one.
+    source: a key of sources.csv, or the origin as text; None for the local types.
     """
 
     name: str
@@ -28,6 +48,10 @@ class InstanceType:
     accelerator_memory_gib: float | None
     accelerator_cores: int
     nvme_gb: int | None
+    network_gbps: float | None = None
+    network_burst_gbps: float | None = None
+    network_cards: int | None = None
+    source: str | None = None
 
     @property
     def processes(self) -> int:
@@ -38,6 +62,16 @@ class InstanceType:
     def has_local_storage(self) -> bool | None:
         """True if it has NVMe disks of its own instead of a volume; None if unknown."""
         return None if self.nvme_gb is None else self.nvme_gb > 0
+
+    @property
+    def card_gbps(self) -> float | None:
+        """Gbit/s of one network card at all times, the limit of its TCP traffic; None if unknown.
+
+        Cards are taken to be equal, as they are but for the first of the p6-b300.
+        """
+        if self.network_gbps is None or not self.network_cards:
+            return None
+        return self.network_gbps / self.network_cards
 
 
 def find(name: str) -> InstanceType | None:
@@ -65,16 +99,16 @@ def instance_types() -> Mapping[str, InstanceType]:
     return {row["instance_type"]: _read(row) for _, row in rows}
 
 
-def read_table(text: str) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield each row of a CSV file with its line number; skip comment lines, which start with #."""
-    numbered = [
-        (number, line)
-        for number, line in enumerate(text.splitlines(), start=1)
-        if line.strip() and not line.startswith("#")
-    ]
-    rows = csv.DictReader((line for _, line in numbered), restval="")
-    for (number, _), row in zip(numbered[1:], rows, strict=False):
-        yield number, {name.strip(): cell.strip() for name, cell in row.items() if name}
+def table_row(instance: InstanceType) -> tuple[str, ...]:
+    """Return the cells of a type in the order of COLUMNS; an unknown figure is empty."""
+    cells = (getattr(instance, "name" if each == COLUMNS[0] else each) for each in COLUMNS)
+    return tuple(_cell(each) for each in cells)
+
+
+def _cell(figure: object) -> str:
+    if isinstance(figure, float):
+        return f"{figure:g}"
+    return "" if figure is None else str(figure)
 
 
 def _read(row: Mapping[str, str]) -> InstanceType:
@@ -87,6 +121,10 @@ def _read(row: Mapping[str, str]) -> InstanceType:
         accelerator_memory_gib=_number(row["accelerator_memory_gib"]),
         accelerator_cores=int(row["accelerator_cores"] or 0),
         nvme_gb=int(row["nvme_gb"]) if row["nvme_gb"] else None,
+        network_gbps=_number(row["network_gbps"]),
+        network_burst_gbps=_number(row["network_burst_gbps"]),
+        network_cards=int(row["network_cards"]) if row["network_cards"] else None,
+        source=row["source"] or None,
     )
 
 

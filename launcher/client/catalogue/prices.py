@@ -7,14 +7,17 @@ import importlib.resources
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 
-from launcher.client.catalogue.instances import read_table
+from launcher.client.catalogue.csv_table import read_table
 from launcher.client.home import home_folder
 from launcher.errors import Problem, SpecError
 
 #: Path of the user's own file; if unset, prices.csv in the folder of Launcher's jobs is read.
 PRICES_VARIABLE = "LAUNCHER_PRICES"
+#: Months after which a price is called old.
+OLD_MONTHS = 12
 _COLUMNS = ("instance_type", "price_per_hour")
 
 
@@ -22,8 +25,9 @@ _COLUMNS = ("instance_type", "price_per_hour")
 class Price:
     """The price of one instance per hour, in USD, on demand and without storage.
 
-    region: the region it applies to; None means all. as_of: the month of the price, such as
-    "2026-11", or None if unknown. file: the user's file with the price; None for Launcher's own.
+    region: the region it applies to; None means all. as_of: the day or month of the price, such
+    as "2026-11", or None if unknown. file: the user's file with the price; None for Launcher's own.
+    source: a key of sources.csv, or the origin as text; None for the user's own.
     """
 
     instance_type: str
@@ -31,6 +35,14 @@ class Price:
     region: str | None = None
     as_of: str | None = None
     file: Path | None = None
+    source: str | None = None
+
+    def is_old(self, today: date) -> bool:
+        """Return whether the price has a date, a year or more before `today`."""
+        if self.as_of is None:
+            return False
+        year, month, *_ = (int(part) for part in f"{self.as_of}-01".split("-"))
+        return (today.year - year) * 12 + today.month - month >= OLD_MONTHS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +62,13 @@ class PriceList:
             or self.own.get((instance_type, None))
             or _packaged_prices().get(instance_type)
         )
+
+    def newest(self, instance_type: str, region: str | None) -> Price | None:
+        """Return the price of a type, an old one where no newer is known; None if unknown.
+
+        An old price compares clusters; a limit of costs is not enforced with it.
+        """
+        return self.find(instance_type, region) or _published_prices().get(instance_type)
 
 
 def price_list() -> PriceList:
@@ -81,9 +100,23 @@ def price_fix(instance_type: str) -> str:
     )
 
 
+def published_prices() -> tuple[Price, ...]:
+    """Return the prices of AWS's published experiments, with their date."""
+    return tuple(_published_prices().values())
+
+
 @functools.cache
 def _packaged_prices() -> Mapping[str, Price]:
-    file = importlib.resources.files("launcher.client.catalogue") / "prices.csv"
+    return _table_of_package("prices.csv")
+
+
+@functools.cache
+def _published_prices() -> Mapping[str, Price]:
+    return _table_of_package("published_prices.csv")
+
+
+def _table_of_package(name: str) -> Mapping[str, Price]:
+    file = importlib.resources.files("launcher.client.catalogue") / name
     prices = (_read(row) for _, row in read_table(file.read_text(encoding="utf-8")))
     return {price.instance_type: price for price in prices}
 
@@ -95,6 +128,7 @@ def _read(row: Mapping[str, str], file: Path | None = None) -> Price:
         region=row.get("region") or None,
         as_of=row.get("as_of") or None,
         file=file,
+        source=row.get("source") or None,
     )
 
 

@@ -1,4 +1,4 @@
-"""A command whose argument may be replaced by the name of a subcommand."""
+"""Commands of two words: `launcher VERB NAME`."""
 
 from __future__ import annotations
 
@@ -39,3 +39,12 @@ class CommandWithSubcommands(click.Command):
                 for name, subcommand in self.subcommands.items()
             }
             formatter.write_dl([(f"{ctx.command_path} {n}", line) for n, line in lines.items()])
+
+
+class CommandGroup(click.Group):
+    """A verb that has only subcommands: `launcher VERB NAME ...`."""
+
+    @property
+    def subcommands(self) -> Mapping[str, click.Command]:
+        """The commands by name, as those of CommandWithSubcommands."""
+        return self.commands

@@ -34,6 +34,9 @@ VERBS = {
     "config": Verb(
         home="config:config", line="Show the defaults of jobs for AWS, and where each comes from."
     ),
+    "catalog": Verb(
+        home="catalog:catalog", line="Show instance types with their figures and dated prices."
+    ),
     "partition": Verb(
         home="partition:partition", line="Find the best pipeline cuts for a task's model."
     ),

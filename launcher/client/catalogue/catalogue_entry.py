@@ -1,0 +1,110 @@
+"""An instance type with all its figures: hardware, peak speed and price, each with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from launcher.client.catalogue.accelerators import (
+    PRECISIONS,
+    AcceleratorKind,
+    accelerator_kind,
+)
+from launcher.client.catalogue.figure_sources import figure_source
+from launcher.client.catalogue.instances import InstanceType, instance_types
+from launcher.client.catalogue.prices import Price, PriceList
+
+_HARDWARE = (
+    ("vCPU", "vcpu", ""),
+    ("memory", "memory_gib", "GiB"),
+    ("accelerators", "accelerators", ""),
+    ("accelerator memory", "accelerator_memory_gib", "GiB each"),
+    ("NVMe", "nvme_gb", "GB"),
+    ("network", "network_gbps", "Gbit/s"),
+    ("network burst", "network_burst_gbps", "Gbit/s"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure of a type; value is None if no public source gives it, and so is its source."""
+
+    name: str
+    value: float | None
+    unit: str
+    source: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogueEntry:
+    """An instance type with its accelerator and its price, which are None if unknown."""
+
+    instance: InstanceType
+    accelerator: AcceleratorKind | None
+    price: Price | None
+
+    def figures(self, today: date) -> Iterator[Figure]:
+        """Yield its figures; those of accelerators only for types that have one."""
+        for name, field, unit in _HARDWARE:
+            if name != "accelerator memory" or self.instance.accelerators:
+                yield _figure(name, getattr(self.instance, field), unit, self.instance.source)
+        if self.instance.accelerators:
+            kind = self.accelerator
+            peaks = kind.peak_tflops if kind else dict.fromkeys(PRECISIONS)
+            for precision, peak in peaks.items():
+                source = kind.source if kind else None
+                yield _figure(f"peak {precision}", peak, "TFLOP/s each", source)
+        yield self._price(today)
+
+    def _price(self, today: date) -> Figure:
+        price = self.price
+        if price is None:
+            return _figure("price", None, "$/h", None)
+        origin = f"your own prices ({price.file})" if price.file else price.source
+        figure = _figure("price", price.per_hour, f"$/h, {price.region or 'everywhere'}", origin)
+        dated = f", price of {price.as_of}" if price.as_of else ""
+        old = ", old" if price.is_old(today) else ""
+        return Figure(
+            name=figure.name,
+            value=figure.value,
+            unit=f"{figure.unit}{dated}{old}",
+            source=figure.source,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureCount:
+    """The number of figures that are known, and of those that are not."""
+
+    known: int
+    unknown: int
+
+
+def entries(prices: PriceList, region: str | None) -> tuple[CatalogueEntry, ...]:
+    """Return every type of SageMaker in the catalogue, with its newest price for a region."""
+    return tuple(
+        entry(each, prices, region)
+        for each in instance_types().values()
+        if each.name.startswith("ml.")
+    )
+
+
+def entry(instance: InstanceType, prices: PriceList, region: str | None) -> CatalogueEntry:
+    """Return one type with its accelerator and its newest price for a region."""
+    return CatalogueEntry(
+        instance=instance,
+        accelerator=accelerator_kind(instance.accelerator_name),
+        price=prices.newest(instance.name, region),
+    )
+
+
+def count_figures(entries: Iterable[CatalogueEntry], today: date) -> FigureCount:
+    """Count the figures of all entries."""
+    known = [figure.value is not None for each in entries for figure in each.figures(today)]
+    return FigureCount(known=sum(known), unknown=len(known) - sum(known))
+
+
+def _figure(name: str, value: float | None, unit: str, source: str | None) -> Figure:
+    text = str(figure_source(source)) if source and value is not None else None
+    return Figure(name=name, value=value, unit=unit, source=text)

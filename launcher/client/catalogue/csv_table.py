@@ -1,0 +1,18 @@
+"""Tables in CSV files, with comment lines."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+
+
+def read_table(text: str) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Yield each row of a CSV file with its line number; skip comment lines, which start with #."""
+    numbered = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip() and not line.startswith("#")
+    ]
+    rows = csv.DictReader((line for _, line in numbered), restval="")
+    for (number, _), row in zip(numbered[1:], rows, strict=False):
+        yield number, {name.strip(): cell.strip() for name, cell in row.items() if name}

@@ -1,0 +1,64 @@
+"""The catalogue's figures in an answer of EC2's DescribeInstanceTypes.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceTypeInfo.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launcher.client.catalogue.instances import InstanceType
+
+
+def described_type(described: Mapping[str, Any], source: str) -> InstanceType:
+    """Return the type of one entry of `InstanceTypes`, with the "ml." of SageMaker before its name.
+
+    Raises KeyError if the entry lacks a name, its vCPUs or its memory.
+    """
+    cards = described.get("NetworkInfo", {}).get("NetworkCards", [])
+    return InstanceType(
+        name=f"ml.{described['InstanceType']}",
+        vcpu=described["VCpuInfo"]["DefaultVCpus"],
+        memory_gib=_gib(described["MemoryInfo"]),
+        nvme_gb=described.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
+        network_gbps=_sum(cards, "BaselineBandwidthInGbps"),
+        network_burst_gbps=_sum(cards, "PeakBandwidthInGbps"),
+        network_cards=len(cards) or None,
+        source=source,
+        **_accelerators(described),
+    )
+
+
+def _accelerators(described: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the figures of the first kind of accelerator; no training type has two kinds."""
+    gpus = described.get("GpuInfo", {}).get("Gpus", [])
+    chips = described.get("NeuronInfo", {}).get("NeuronDevices", [])
+    devices = gpus or chips
+    if not devices:
+        return _fields(0, None, None, 0)
+    device = devices[0]
+    maker = device.get("Manufacturer") or "AWS"
+    cores = device.get("CoreInfo", {}).get("Count", 1)
+    memory = round(_gib(device["MemoryInfo"]), 2) if "MemoryInfo" in device else None
+    return _fields(device["Count"], f"{maker} {device['Name']}", memory, cores)
+
+
+def _fields(count: int, name: str | None, memory: float | None, cores: int) -> dict[str, Any]:
+    return {
+        "accelerators": count,
+        "accelerator_name": name,
+        "accelerator_memory_gib": memory,
+        "accelerator_cores": cores,
+    }
+
+
+def _gib(memory: Mapping[str, Any]) -> float:
+    return float(memory["SizeInMiB"]) / 1024
+
+
+def _sum(cards: Sequence[Mapping[str, Any]], field: str) -> float | None:
+    """Return the sum over all network cards; None if one of them does not have the figure."""
+    figures = [card.get(field) for card in cards]
+    known = [float(each) for each in figures if each is not None]
+    return round(sum(known), 3) if known and len(known) == len(figures) else None

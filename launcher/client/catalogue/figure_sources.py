@@ -1,0 +1,39 @@
+"""The sources of the catalogue's figures, by the keys that its tables use."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from launcher.client.catalogue.csv_table import read_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureSource:
+    """The origin of a figure.
+
+    as_of: the date of the source, "2026-10-27", "2026-10" or "2026"; None if it has none.
+    """
+
+    key: str
+    as_of: str | None
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.as_of or 'undated'})"
+
+
+def figure_source(key: str) -> FigureSource:
+    """Return the source with a key; a key that is not in sources.csv describes itself."""
+    return _sources().get(key) or FigureSource(key=key, as_of=None, text=key)
+
+
+@functools.cache
+def _sources() -> Mapping[str, FigureSource]:
+    file = importlib.resources.files("launcher.client.catalogue") / "sources.csv"
+    return {
+        row["key"]: FigureSource(key=row["key"], as_of=row["as_of"] or None, text=row["text"])
+        for _, row in read_table(file.read_text(encoding="utf-8"))
+    }

@@ -1,0 +1,89 @@
+"""Entries of the catalogue: every figure with its source, or unknown."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from launcher.client import catalogue
+from launcher.client.catalogue import PriceList
+from launcher.client.catalogue.accelerators import accelerator_kinds
+from launcher.client.catalogue.catalogue_entry import count_figures, entries, entry
+from launcher.client.catalogue.figure_sources import figure_source
+
+TODAY = date(2026, 11, 26)
+
+
+def figures_of(name: str) -> dict[str, tuple[float | None, str, str | None]]:
+    instance = catalogue.find(name)
+    assert instance is not None
+    shown = entry(instance, PriceList(), "us-east-1").figures(TODAY)
+    return {each.name: (each.value, each.unit, each.source) for each in shown}
+
+
+def test_every_known_figure_has_a_source_and_no_unknown_one_has() -> None:
+    for each in entries(PriceList(), "us-east-1"):
+        for figure in each.figures(TODAY):
+            assert (figure.value is None) == (figure.source is None), (each.instance.name, figure)
+
+
+def test_the_source_of_a_figure_has_a_date() -> None:
+    p4d = figures_of("ml.p4d.24xlarge")
+
+    assert p4d["vCPU"][2] == "EC2's DescribeInstanceTypes, as moto 5.2.5 has recorded it (2026-10)"
+    assert p4d["peak bf16"] == (
+        312,
+        "TFLOP/s each",
+        "NVIDIA's data sheet of the A100 (SXM4) (2021)",
+    )
+
+
+def test_an_old_price_is_called_old() -> None:
+    value, unit, source = figures_of("ml.p4d.24xlarge")["price"]
+
+    assert (value, unit) == (37.688, "$/h, us-east-1, price of 2022-10, old")
+    assert source is not None
+    assert "Improve price performance" in source
+
+
+def test_a_format_that_an_accelerator_lacks_is_no_unknown_figure() -> None:
+    assert "peak fp8" not in figures_of("ml.p4d.24xlarge")
+    assert figures_of("ml.p6-b200.48xlarge")["peak fp32"][0] is None
+    assert figures_of("ml.p2.xlarge")["peak fp32"][0] is None
+
+
+def test_a_type_without_accelerators_has_no_figures_of_them() -> None:
+    assert set(figures_of("ml.c5.xlarge")) == {
+        "vCPU",
+        "memory",
+        "accelerators",
+        "NVMe",
+        "network",
+        "network burst",
+        "price",
+    }
+
+
+def test_figures_are_counted() -> None:
+    c5, p2 = catalogue.find("ml.c5.xlarge"), catalogue.find("ml.p2.xlarge")
+    assert c5 is not None
+    assert p2 is not None
+    counted = count_figures([entry(each, PriceList(), None) for each in (c5, p2)], TODAY)
+
+    assert (counted.known, counted.unknown) == (7 + 4, 3 + 5 + 1)
+
+
+@pytest.mark.parametrize("name", sorted(accelerator_kinds()))
+def test_every_accelerator_is_that_of_a_type_and_has_a_source(name: str) -> None:
+    kind = accelerator_kinds()[name]
+
+    assert name in {each.accelerator_name for each in catalogue.instance_types().values()}
+    assert figure_source(kind.source).as_of is not None
+    assert all(peak is None or peak > 0 for peak in kind.peak_tflops.values())
+
+
+def test_a_lower_precision_is_never_slower() -> None:
+    for kind in accelerator_kinds().values():
+        peaks = [peak for peak in kind.peak_tflops.values() if peak is not None]
+        assert peaks == sorted(peaks), kind.name
