@@ -1,9 +1,11 @@
-"""`launcher catalog list` and `show`."""
+"""`launcher catalog list`, `show` and `update`."""
 
 import json
+from datetime import date
 
 import pytest
 from click.testing import CliRunner
+from price_lists import TRAINING, Offer, csv_file, serving
 
 from launcher.client.cli import main
 
@@ -100,3 +102,56 @@ def test_show_suggests_the_nearest_type(launcher):
 
     assert result.exit_code == 2
     assert "did you mean ml.g5.4xlarge?" in json.loads(result.stdout)["error"]["message"]
+
+
+@pytest.fixture
+def price_server():
+    with serving() as server:
+        server.put(csv_file(TRAINING), "csv")
+        yield server
+
+
+def test_update_needs_no_credentials(launcher, offline, price_server, tmp_path):
+    result = launcher("update", "--price-list", price_server.address)
+
+    file = tmp_path / "catalogue" / "prices" / "us-east-1.csv"
+    line = f"3 training prices of us-east-1, published 2026-11-20: {file}\n"
+    assert result.stdout == line
+    assert "Instance types stay as they are: no AWS credentials were found" in result.stderr
+    shown = launcher("show", "ml.p4d.24xlarge").stdout.splitlines()[-1]
+    assert "25.251948 $/h, us-east-1, price of 2026-11-20" in shown
+    assert "AWS's price list" in shown
+
+
+def test_update_asks_ec2_where_there_are_credentials(launcher, aws, price_server):
+    offer = Offer("USE1-Train:ml.m5zn.large", "0.2")  # not in Launcher's table
+    price_server.put(csv_file([*TRAINING, offer]), "csv")
+    result = launcher("update", "--price-list", price_server.address, "-o", "json")
+
+    types = json.loads(result.stdout)["types"]
+    assert types["new"] == ["ml.m5zn.large"]
+    assert types["count"] > 200
+    lines = launcher("show", "ml.m5zn.large").stdout.splitlines()
+    assert f"asked by `launcher catalog update` ({date.today()})" in lines[1]
+    assert "0.2 $/h" in lines[-1]
+
+
+def test_an_update_that_fails_says_so_and_changes_nothing(launcher, offline, price_server):
+    launcher("update", "--price-list", price_server.address)
+    price_server.put(csv_file(TRAINING)[:-40], "csv")
+    result = launcher("update", "--price-list", price_server.address, "-o", "json")
+
+    assert result.exit_code == 4
+    assert "the file is not complete" in json.loads(result.stdout)["error"]["message"]
+    assert "25.251948 $/h" in launcher("show", "ml.p4d.24xlarge").stdout
+
+
+def test_damaged_instance_types_are_named_with_their_fix(launcher, tmp_path):
+    file = tmp_path / "catalogue" / "instances.csv"
+    file.parent.mkdir()
+    file.write_text("instance_type,vcpu\nml.c5.xlarge,many\n")
+    result = launcher("show", "ml.c5.xlarge")
+
+    assert result.exit_code == 2
+    assert f"where: {file}" in result.stderr
+    assert "fix: run `launcher catalog update`, or delete the file" in result.stderr

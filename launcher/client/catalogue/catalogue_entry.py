@@ -61,15 +61,15 @@ class CatalogueEntry:
         price = self.price
         if price is None:
             return _figure("price", None, "$/h", None)
-        origin = f"your own prices ({price.file})" if price.file else price.source
-        figure = _figure("price", price.per_hour, f"$/h, {price.region or 'everywhere'}", origin)
         dated = f", price of {price.as_of}" if price.as_of else ""
         old = ", old" if price.is_old(today) else ""
         return Figure(
-            name=figure.name,
-            value=figure.value,
-            unit=f"{figure.unit}{dated}{old}",
-            source=figure.source,
+            name="price",
+            value=price.per_hour,
+            unit=f"$/h, {price.region or 'everywhere'}{dated}{old}",
+            source=f"your own prices ({price.file})"
+            if price.file
+            else figure_source(price.source or "").text,
         )
 
 

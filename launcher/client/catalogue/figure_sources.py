@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launcher.client.catalogue.csv_table import read_table
 
@@ -26,8 +26,13 @@ class FigureSource:
 
 
 def figure_source(key: str) -> FigureSource:
-    """Return the source with a key; a key that is not in sources.csv describes itself."""
-    return _sources().get(key) or FigureSource(key=key, as_of=None, text=key)
+    """Return the source with a key, or the key and a date of its own as "key@2026-11-26".
+
+    A key that is not in sources.csv describes itself.
+    """
+    name, _, day = key.partition("@")
+    found = _sources().get(name) or FigureSource(key=name, as_of=None, text=name)
+    return replace(found, as_of=day) if day else found
 
 
 @functools.cache

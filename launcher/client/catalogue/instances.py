@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 import functools
 import importlib.resources
-from collections.abc import Mapping
+import io
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from launcher.client.catalogue.catalogue_home import updated_instances
 from launcher.client.catalogue.csv_table import read_table
+from launcher.errors import Problem, SpecError
 
 #: The columns of instances.csv.
 COLUMNS = (
@@ -91,18 +96,56 @@ def near(name: str) -> tuple[str, ...]:
     return tuple(difflib.get_close_matches(wanted, instance_types(), n=3, cutoff=0.75))
 
 
-@functools.cache
 def instance_types() -> Mapping[str, InstanceType]:
-    """Return every type in the catalogue, by name, in the order of the file."""
+    """Return every type in the catalogue, by name, in the order of the file.
+
+    Types that `launcher catalog update` wrote replace Launcher's own, and new ones follow. Raises
+    SpecError if its file is damaged.
+    """
+    file = updated_instances()
+    try:
+        changed = file.stat().st_mtime_ns
+    except OSError:
+        return packaged_types()
+    return _with_update(file, changed)
+
+
+@functools.cache
+def packaged_types() -> Mapping[str, InstanceType]:
+    """Return the types of Launcher's own table."""
     file = importlib.resources.files("launcher.client.catalogue") / "instances.csv"
-    rows = read_table(file.read_text(encoding="utf-8"))
-    return {row["instance_type"]: _read(row) for _, row in rows}
+    return _types(file.read_text(encoding="utf-8"))
+
+
+@functools.lru_cache(maxsize=1)
+def _with_update(file: Path, _changed: int) -> Mapping[str, InstanceType]:
+    try:
+        return {**packaged_types(), **_types(file.read_text(encoding="utf-8"))}
+    except (OSError, KeyError, ValueError) as error:
+        problem = Problem(
+            what=f"the updated instance types cannot be read: {error}",
+            where=str(file),
+            fix="run `launcher catalog update`, or delete the file",
+        )
+        raise SpecError([problem]) from error
+
+
+def _types(text: str) -> Mapping[str, InstanceType]:
+    return {row["instance_type"]: _read(row) for _, row in read_table(text)}
+
+
+def types_table(instances: Iterable[InstanceType]) -> str:
+    """Return a file of the columns of instances.csv."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    table.writerows(table_row(each) for each in instances)
+    return text.getvalue()
 
 
 def table_row(instance: InstanceType) -> tuple[str, ...]:
     """Return the cells of a type in the order of COLUMNS; an unknown figure is empty."""
-    cells = (getattr(instance, "name" if each == COLUMNS[0] else each) for each in COLUMNS)
-    return tuple(_cell(each) for each in cells)
+    return tuple(_cell(getattr(instance, each)) for each in ("name", *COLUMNS[1:]))
 
 
 def _cell(figure: object) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
+from launcher.client.catalogue.catalogue_home import updated_price_files
 from launcher.client.catalogue.csv_table import read_table
 from launcher.client.home import home_folder
 from launcher.errors import Problem, SpecError
@@ -18,6 +19,8 @@ from launcher.errors import Problem, SpecError
 PRICES_VARIABLE = "LAUNCHER_PRICES"
 #: Months after which a price is called old.
 OLD_MONTHS = 12
+#: Region whose prices stand for those of regions without.
+_APPROXIMATION = "us-east-1"
 _COLUMNS = ("instance_type", "price_per_hour")
 
 
@@ -47,19 +50,22 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class PriceList:
-    """Launcher's prices, overridden by the user's own."""
+    """Launcher's prices, overridden by those of an update, and by the user's own."""
 
     own: Mapping[tuple[str, str | None], Price] = field(default_factory=dict)
+    updated: Mapping[tuple[str, str | None], Price] = field(default_factory=dict)
 
     def find(self, instance_type: str, region: str | None) -> Price | None:
         """Return the price of a type, or None if it is unknown.
 
-        Launcher has the prices of one region only. They approximate those of other regions, and
-        `Price.region` names the region they are from.
+        Prices of us-east-1 approximate those of a region whose own are unknown, and `Price.region`
+        names the region they are from.
         """
         return (
             self.own.get((instance_type, region))
             or self.own.get((instance_type, None))
+            or self.updated.get((instance_type, region))
+            or self.updated.get((instance_type, _APPROXIMATION))
             or _packaged_prices().get(instance_type)
         )
 
@@ -72,10 +78,22 @@ class PriceList:
 
 
 def price_list() -> PriceList:
-    """Return all prices; raise SpecError with every bad line of the user's own file."""
+    """Return all prices.
+
+    Raises SpecError with every bad line of the user's own file, and for a damaged update.
+    """
+    updated = [price for file in updated_price_files() for price in _updated(file)]
+    return PriceList(own=_by_key(_own_prices()), updated=_by_key(updated))
+
+
+def _by_key(prices: Iterable[Price]) -> Mapping[tuple[str, str | None], Price]:
+    return {(price.instance_type, price.region): price for price in prices}
+
+
+def _own_prices() -> list[Price]:
     file = own_file()
     if not os.environ.get(PRICES_VARIABLE) and not file.exists():
-        return PriceList()
+        return []
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
@@ -83,8 +101,27 @@ def price_list() -> PriceList:
     rows = list(read_table(text))
     if problems := [problem for number, row in rows for problem in _problems(file, number, row)]:
         raise SpecError(problems)
-    prices = [_read(row, file) for _, row in rows]
-    return PriceList(own={(price.instance_type, price.region): price for price in prices})
+    return [_read(row, file) for _, row in rows]
+
+
+def _updated(file: Path) -> list[Price]:
+    try:
+        rows = list(read_table(file.read_text(encoding="utf-8")))
+    except (OSError, UnicodeError) as error:
+        raise SpecError([_damaged(file, str(error))]) from error
+    if problem := next(
+        (each for number, row in rows for each in _problems(file, number, row)), None
+    ):
+        raise SpecError([_damaged(file, f"{problem.what} ({problem.where})")])
+    return [_read(row) for _, row in rows]
+
+
+def _damaged(file: Path, what: str) -> Problem:
+    return Problem(
+        what=f"the updated prices cannot be read: {what}",
+        where=str(file),
+        fix=f"run `launcher catalog update --region {file.stem}`, or delete the file",
+    )
 
 
 def own_file() -> Path:

@@ -6,6 +6,7 @@ import click
 
 from launcher.client.cli.catalog_list import list_types
 from launcher.client.cli.catalog_show import show_type
+from launcher.client.cli.catalog_update import update
 from launcher.client.cli.other_commands import CommandGroup
 
 
@@ -17,5 +18,5 @@ def catalog() -> None:
     """
 
 
-for command in (list_types, show_type):
+for command in (list_types, show_type, update):
     catalog.add_command(command)

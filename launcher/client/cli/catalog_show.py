@@ -43,5 +43,5 @@ def show_type(name: str, region: str, output: str) -> int:
     count = count_figures([shown], today)
     print_message(f"\n{count.known} figures are known and {count.unknown} unknown.")
     if shown.price is None:
-        print_message(f"For a price, {price_fix(instance.name)}")
+        print_message(f"For a price, run `launcher catalog update`, or {price_fix(instance.name)}")
     return 0

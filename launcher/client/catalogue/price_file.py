@@ -1,0 +1,205 @@
+"""Read SageMaker's file of AWS's public price list, CSV or JSON, in bounded memory.
+
+Its format: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/bulk-api-reading-price-list-files.html
+The usage type has the instance type: "USE1-Train:ml.c5.xlarge" ("Train:ml..." in some regions). The
+column "Instance Type" is empty in most lines, so it is not read.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from launcher.client.catalogue.json_stream import JsonStream, JsonStreamError
+from launcher.errors import CloudError
+
+_TRAINING = re.compile(r"(?:[A-Z0-9]+-)?Train:(?P<type>ml\.[a-z0-9-]+\.[a-z0-9]+)")
+#: Lines before the header, which start with the names of these facts.
+_PREAMBLE_LINES = 5
+_PUBLISHED = "Publication Date"
+#: Columns that are read, without spaces and in small letters: AWS has changed both.
+_COLUMNS = (
+    "termtype",
+    "unit",
+    "priceperunit",
+    "currency",
+    "usagetype",
+    "startingrange",
+    "regioncode",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceFile:
+    """The training prices of one file.
+
+    published: AWS's date of the file, YYYY-MM-DD. per_hour: USD per instance type, on demand.
+    ambiguous: types with several different prices, of which none is taken.
+    """
+
+    published: str
+    per_hour: Mapping[str, float]
+    ambiguous: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Offer:
+    """One price of the file, as its texts."""
+
+    usage_type: str
+    unit: str
+    currency: str
+    price: str
+    starting_range: str
+    region: str
+
+
+def read_csv(file: TextIO, region: str) -> PriceFile:
+    """Read a CSV file of the price list; raises CloudError if it is no complete price list."""
+    preamble = dict(
+        [*row, "", ""][:2] for row in itertools.islice(csv.reader(file), _PREAMBLE_LINES)
+    )
+    published = _date(preamble.get(_PUBLISHED))
+    rows = csv.reader(file)
+    header = ["".join(name.split()).lower() for name in next(rows, [])]
+    if missing := [name for name in _COLUMNS if name not in header]:
+        raise _bad_file(
+            f"the price list has no column {', '.join(missing)}; AWS may have renamed it"
+        )
+    return _prices(_csv_offers(rows, header), region, published)
+
+
+def _csv_offers(rows: Iterator[list[str]], header: list[str]) -> Iterator[_Offer]:
+    places = {name: header.index(name) for name in _COLUMNS}
+    try:
+        for number, row in enumerate(rows, start=_PREAMBLE_LINES + 2):
+            if len(row) != len(header):
+                raise _bad_file(
+                    f"line {number} of the price list has {len(row)} of {len(header)} columns: "
+                    "the file is not complete"
+                )
+            cell = {name: row[place] for name, place in places.items()}
+            if cell["termtype"] == "OnDemand":
+                yield _Offer(
+                    usage_type=cell["usagetype"],
+                    unit=cell["unit"],
+                    currency=cell["currency"],
+                    price=cell["priceperunit"],
+                    starting_range=cell["startingrange"],
+                    region=cell["regioncode"],
+                )
+    except csv.Error as error:
+        raise _bad_file(f"the price list is not CSV: {error}") from error
+
+
+def read_json(file: TextIO, region: str) -> PriceFile:
+    """Read a JSON file of the price list; raises CloudError if it is no complete price list."""
+    stream = JsonStream(file)
+    products: dict[str, Mapping[str, Any]] = {}
+    offers: list[_Offer] = []
+    published: object = None
+    try:
+        for name in stream.members():
+            if name == "publicationDate":
+                published = stream.value()
+            elif name == "products":
+                products = dict(_training_products(stream))
+            elif name == "terms":
+                offers = list(_json_offers(stream, products))
+            else:
+                stream.skip()
+        stream.end()
+    except JsonStreamError as error:
+        raise _bad_file(f"the price list is not complete, or no JSON: {error}") from error
+    except (AttributeError, KeyError, TypeError) as error:
+        raise _bad_file(
+            f"the price list lacks a field ({error}); AWS may have renamed it"
+        ) from error
+    return _prices(offers, region, _date(published if isinstance(published, str) else None))
+
+
+def _training_products(stream: JsonStream) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the attributes of the products of training, by their SKU."""
+    for sku in stream.members():
+        product: Any = stream.value()
+        attributes = product["attributes"]
+        if _TRAINING.fullmatch(attributes["usagetype"]):
+            yield sku, attributes
+
+
+def _json_offers(stream: JsonStream, products: Mapping[str, Mapping[str, Any]]) -> Iterator[_Offer]:
+    for kind in stream.members():
+        if kind != "OnDemand":
+            stream.skip()
+            continue
+        for sku in stream.members():
+            terms: Any = stream.value()
+            if sku in products:
+                yield from _offers_of(terms, products[sku])
+
+
+def _offers_of(terms: Mapping[str, Any], attributes: Mapping[str, Any]) -> Iterator[_Offer]:
+    for term in terms.values():
+        for rate in term["priceDimensions"].values():
+            for currency, price in rate["pricePerUnit"].items():
+                yield _Offer(
+                    usage_type=attributes["usagetype"],
+                    unit=rate["unit"],
+                    currency=currency,
+                    price=price,
+                    starting_range=rate.get("beginRange", "0"),
+                    region=attributes.get("regionCode", ""),
+                )
+
+
+def _prices(offers: Iterable[_Offer], region: str, published: str) -> PriceFile:
+    """Return the price of each type; the first tier counts, and two prices make it ambiguous."""
+    found: dict[str, set[float]] = defaultdict(set)
+    for offer in offers:
+        training = _TRAINING.fullmatch(offer.usage_type)
+        if training and _is_hourly_price(offer, region):
+            found[training["type"]].add(_dollars(offer))
+    per_hour = {name: min(prices) for name, prices in sorted(found.items()) if len(prices) == 1}
+    if not per_hour:
+        raise _bad_file(f"the price list has no training prices in USD per hour for {region}")
+    ambiguous = tuple(sorted(name for name, prices in found.items() if len(prices) > 1))
+    return PriceFile(published=published, per_hour=per_hour, ambiguous=ambiguous)
+
+
+def _is_hourly_price(offer: _Offer, region: str) -> bool:
+    return (
+        offer.unit.lower() in ("hrs", "hours", "hour")
+        and offer.currency == "USD"
+        and offer.region in ("", region)
+        and _number(offer, offer.starting_range or "0") == 0
+        and _dollars(offer) > 0  # 0 is the price of a free tier
+    )
+
+
+def _dollars(offer: _Offer) -> float:
+    return _number(offer, offer.price)
+
+
+def _number(offer: _Offer, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise _bad_file(f"{offer.usage_type}: {text!r} is not a number") from None
+
+
+def _date(published: str | None) -> str:
+    """Return the day of "2026-11-20T17:11:05Z"."""
+    day = (published or "").partition("T")[0]
+    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", day):
+        raise _bad_file(f"the price list has no publication date ({published!r})")
+    return day
+
+
+def _bad_file(what: str) -> CloudError:
+    fix = "try again later, or with the other --format; the prices that are there stay"
+    return CloudError(f"{what}\n  fix: {fix}")

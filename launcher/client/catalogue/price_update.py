@@ -1,0 +1,80 @@
+"""Replace the prices of regions by those of AWS's price list, in the user's Launcher home."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.client.catalogue.catalogue_home import updated_prices
+from launcher.client.catalogue.csv_table import read_table
+from launcher.client.catalogue.price_download import file_url, open_price_file
+from launcher.client.catalogue.price_file import PriceFile, read_csv, read_json
+from launcher.errors import PlatformError
+from launcher.shared.complete_files import write_complete
+
+_READERS = {"csv": read_csv, "json": read_json}
+_COLUMNS = ("instance_type", "price_per_hour", "region", "as_of", "source")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceUpdate:
+    """The prices of one region after an update.
+
+    file: where they are. lost: types that had a price before, and have none now.
+    """
+
+    region: str
+    prices: PriceFile
+    file: Path
+    lost: tuple[str, ...]
+
+
+def update_prices(
+    regions: Iterable[str], *, base_url: str | None = None, file_format: str = "csv"
+) -> tuple[PriceUpdate, ...]:
+    """Read the price list of each region, then replace the old prices of all of them.
+
+    Nothing is replaced if one region cannot be read completely. Raises CloudError for a file that
+    cannot be had or is not in AWS's format, and PlatformError for a folder that is not writable.
+    """
+    wanted = tuple(dict.fromkeys(regions))
+    if wrong := [each for each in wanted if not re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)+", each)]:
+        raise PlatformError(f"{wrong[0]!r} is not a region; use one such as us-east-1")
+    found = {}
+    for region in wanted:
+        with open_price_file(file_url(region, file_format, base_url)) as file:
+            found[region] = _READERS[file_format](file, region)
+    return tuple(_store(region, prices) for region, prices in found.items())
+
+
+def _store(region: str, prices: PriceFile) -> PriceUpdate:
+    file = updated_prices(region)
+    try:
+        before = _types_of(file)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_complete(file, _table(region, prices))
+    except OSError as error:
+        raise PlatformError(f"{file} cannot be written: {error.strerror}") from error
+    lost = tuple(name for name in before if name not in prices.per_hour)
+    return PriceUpdate(region=region, prices=prices, file=file, lost=lost)
+
+
+def _types_of(file: Path) -> tuple[str, ...]:
+    if not file.exists():
+        return ()
+    rows = read_table(file.read_text(encoding="utf-8", errors="replace"))
+    return tuple(row.get("instance_type", "") for _, row in rows)
+
+
+def _table(region: str, prices: PriceFile) -> str:
+    text = io.StringIO()
+    text.write("# Written by `launcher catalog update`; your own prices are in ../../prices.csv.\n")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(_COLUMNS)
+    for name, price in prices.per_hour.items():
+        table.writerow((name, f"{price:.10g}", region, prices.published, "aws-price-list"))
+    return text.getvalue()

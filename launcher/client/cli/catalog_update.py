@@ -1,0 +1,79 @@
+"""`launcher catalog update`: prices from AWS's price list, instance types from EC2."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import date
+
+import click
+
+from launcher.client.catalogue.price_download import PRICE_LIST_URL, PRICE_LIST_VARIABLE
+from launcher.client.catalogue.price_update import PriceUpdate, update_prices
+from launcher.client.cli.json_output import print_json
+from launcher.client.cli.verb_output import print_message, with_output_option
+from launcher.client.planning.instance_type_update import TypeUpdate, update_types
+from launcher.errors import CloudError
+
+
+@click.command("update")
+@click.option(
+    "--region",
+    "regions",
+    multiple=True,
+    default=("us-east-1",),
+    show_default="us-east-1",
+    help="Region whose prices are read. Repeatable.",
+)
+@click.option(
+    "--price-list",
+    "base_url",
+    metavar="URL",
+    help=f"Server of the price list, instead of ${PRICE_LIST_VARIABLE} or {PRICE_LIST_URL}.",
+)
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(["csv", "json"]),
+    default="csv",
+    show_default=True,
+    help="Format to read. Both have the same prices.",
+)
+@with_output_option
+def update(regions: tuple[str, ...], base_url: str | None, file_format: str, output: str) -> int:
+    """Update prices from AWS's public price list, and instance types from EC2.
+
+    The price list needs no credentials; EC2 is asked only where there are some. What was there
+    stays until everything new has been read.
+    """
+    print_message("Reading AWS's price list (hundreds of MB in some regions) ...")
+    prices = update_prices(regions, base_url=base_url, file_format=file_format)
+    types, reason = _types(regions[0])
+    if output == "json":
+        regions_json = [{**asdict(each), "file": str(each.file)} for each in prices]
+        types_json = {**asdict(types), "file": str(types.file)} if types else None
+        print_json({"prices": regions_json, "types": types_json, "no_types_because": reason})
+        return 0
+    for each in prices:
+        _print_prices(each)
+    if types:
+        new = f", {len(types.new)} of them new ({', '.join(types.new)})" if types.new else ""
+        click.echo(f"{types.count} instance types of {types.region}, from EC2 today{new}")
+    else:
+        print_message(f"Instance types stay as they are: {reason}")
+    return 0
+
+
+def _print_prices(each: PriceUpdate) -> None:
+    count, published = len(each.prices.per_hour), each.prices.published
+    click.echo(f"{count} training prices of {each.region}, published {published}: {each.file}")
+    if each.prices.ambiguous:
+        print_message(f"Several prices, so none is taken: {', '.join(each.prices.ambiguous)}")
+    if each.lost:
+        print_message(f"No price any more: {', '.join(each.lost)}")
+
+
+def _types(region: str) -> tuple[TypeUpdate | None, str | None]:
+    try:
+        return update_types(region, date.today()), None
+    except CloudError as error:
+        return None, str(error).splitlines()[0].removeprefix("error: ")

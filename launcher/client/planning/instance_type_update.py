@@ -1,0 +1,58 @@
+"""Replace the catalogue's instance types by what EC2 describes, in the user's Launcher home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from launcher.client import catalogue
+from launcher.client.catalogue.catalogue_home import updated_instances
+from launcher.client.catalogue.ec2_description import described_type
+from launcher.client.catalogue.instances import packaged_types, types_table
+from launcher.client.sessions.aws.instance_descriptions import describe_instance_types
+from launcher.errors import PlatformError, Refused
+from launcher.shared.complete_files import write_complete
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypeUpdate:
+    """The instance types that EC2 described in a region; new: those that Launcher did not have."""
+
+    region: str
+    count: int
+    new: tuple[str, ...]
+    file: Path
+
+
+def update_types(region: str | None, today: date) -> TypeUpdate:
+    """Ask EC2 for its instance types, and store those of SageMaker.
+
+    A type is SageMaker's if it is in Launcher's table or has a price for training. The old types
+    stay if this raises: CloudError for EC2, PlatformError for a file that cannot be written.
+    """
+    asked, described = describe_instance_types(region)
+    prices = catalogue.price_list()
+    own = packaged_types()
+    types = [_type(each, today) for each in described]
+    kept = [each for each in types if each.name in own or prices.find(each.name, asked)]
+    if not kept:
+        raise Refused(f"EC2 describes no instance type of SageMaker in {asked}")
+    file = updated_instances()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_complete(file, types_table(kept))
+    except OSError as error:
+        raise PlatformError(f"{file} cannot be written: {error.strerror}") from error
+    new = tuple(each.name for each in kept if each.name not in own)
+    return TypeUpdate(region=asked, count=len(kept), new=new, file=file)
+
+
+def _type(described: Mapping[str, Any], today: date) -> catalogue.InstanceType:
+    try:
+        return described_type(described, f"ec2-api@{today.isoformat()}")
+    except KeyError as error:
+        name = described.get("InstanceType", "an instance type")
+        raise Refused(f"EC2's description of {name} lacks {error}") from error

@@ -1,0 +1,266 @@
+"""Prices from AWS's price list: files in its format, served over HTTP."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from price_lists import COLUMNS, FILES, OTHERS, TRAINING, Offer, PriceServer, csv_file, serving
+
+from launcher.client import catalogue
+from launcher.client.catalogue.price_update import PriceUpdate, update_prices
+from launcher.errors import CloudError, PlatformError, Refused, SpecError, Unreachable
+
+PRICES = {"ml.c5.xlarge": 0.204, "ml.p4d.24xlarge": 25.251948, "ml.p6-b200.48xlarge": 131.9}
+FORMATS = pytest.mark.parametrize("form", FILES)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path))
+    for name in ("LAUNCHER_PRICES", "LAUNCHER_PRICE_LIST", "http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[PriceServer]:
+    with serving() as prices:
+        yield prices
+
+
+def update(server: PriceServer, form: str, *regions: str) -> tuple[PriceUpdate, ...]:
+    return update_prices(regions or ["us-east-1"], base_url=server.address, file_format=form)
+
+
+def update_one(server: PriceServer, form: str, offers: tuple[Offer, ...]) -> PriceUpdate:
+    server.put(FILES[form](offers), form)
+    return update(server, form)[0]
+
+
+def dollars(name: str, region: str | None = "us-east-1") -> float | None:
+    found = catalogue.price_list().find(name, region)
+    return found and found.per_hour
+
+
+@FORMATS
+def test_training_prices_are_read_and_used_from_then_on(server: PriceServer, form: str) -> None:
+    done = update_one(server, form, (*OTHERS, *TRAINING))
+
+    assert (done.prices.per_hour, done.prices.published) == (PRICES, "2026-11-20")
+    assert {name: dollars(name) for name in PRICES} == PRICES
+    found = catalogue.price_list().find("ml.p4d.24xlarge", "us-east-1")
+    assert found is not None
+    assert (found.as_of, found.region, found.source) == (
+        "2026-11-20",
+        "us-east-1",
+        "aws-price-list",
+    )
+
+
+@FORMATS
+def test_each_region_has_prices_of_its_own(server: PriceServer, form: str) -> None:
+    dearer = (Offer("EU-Train:ml.c5.xlarge", "0.23", region="eu-west-1"),)
+    server.put(FILES[form](TRAINING), form)
+    server.put(FILES[form](dearer), form, "eu-west-1")
+    update(server, form, "us-east-1", "eu-west-1")
+
+    assert (dollars("ml.c5.xlarge"), dollars("ml.c5.xlarge", "eu-west-1")) == (0.204, 0.23)
+    assert dollars("ml.p4d.24xlarge", "eu-west-1") == 25.251948  # of us-east-1, which it says
+    assert dollars("ml.g5.xlarge") == 1.408  # Launcher's own
+
+
+def test_your_own_prices_win_over_updated_ones(server: PriceServer, home: Path) -> None:
+    update_one(server, "csv", TRAINING)
+    (home / "prices.csv").write_text("instance_type,price_per_hour\nml.c5.xlarge,0.1\n")
+
+    assert dollars("ml.c5.xlarge") == 0.1
+
+
+@FORMATS
+def test_a_usage_type_without_a_region_is_training_too(server: PriceServer, form: str) -> None:
+    done = update_one(server, form, (Offer("Train:ml.c5.xlarge", "0.2"),))
+
+    assert done.prices.per_hour == {"ml.c5.xlarge": 0.2}
+
+
+@FORMATS
+def test_equal_duplicates_are_one_price_and_different_ones_are_none(
+    server: PriceServer, form: str
+) -> None:
+    again = (TRAINING[0], replace(TRAINING[1], price="99"), Offer(TRAINING[0].usage_type, "0.0"))
+    done = update_one(server, form, (*TRAINING, *again))
+
+    assert done.prices.per_hour == {"ml.c5.xlarge": 0.204, "ml.p6-b200.48xlarge": 131.9}
+    assert done.prices.ambiguous == ("ml.p4d.24xlarge",)
+
+
+@FORMATS
+def test_the_first_tier_counts(server: PriceServer, form: str) -> None:
+    tiers = (
+        Offer("USE1-Train:ml.c5.xlarge", "0.5", begin="0", end="1000"),
+        Offer("USE1-Train:ml.c5.xlarge", "0.4", begin="1000", end="Inf"),
+    )
+
+    assert update_one(server, form, tiers).prices.per_hour == {"ml.c5.xlarge": 0.5}
+
+
+@FORMATS
+def test_a_type_that_is_missing_has_no_price_any_more_and_is_named(
+    server: PriceServer, form: str
+) -> None:
+    update_one(server, form, TRAINING)
+    done = update_one(server, form, TRAINING[:2])
+
+    assert done.lost == ("ml.p6-b200.48xlarge",)
+    assert dollars("ml.p6-b200.48xlarge") is None
+
+
+def _without_last_bytes(text: str) -> str:
+    return text[:-700]
+
+
+def _with_other_unit(text: str) -> str:
+    return text.replace("Hrs", "Quantity")
+
+
+def _with_renamed_field(text: str) -> str:
+    return text.replace("usageType", "Usage Kind").replace("usagetype", "usageKind")
+
+
+def _with_renamed_price(text: str) -> str:
+    return text.replace("PricePerUnit", "Rate").replace("pricePerUnit", "rate")
+
+
+def _without_date(text: str) -> str:
+    return text.replace("Publication Date", "Date").replace("publicationDate", "date")
+
+
+def _with_bad_price(text: str) -> str:
+    return text.replace("0.2040000000", "cheap")
+
+
+def _page(_text: str) -> str:
+    return "<html><body>Sign in to this network</body></html>"
+
+
+def _empty(_text: str) -> str:
+    return ""
+
+
+BROKEN = [
+    _without_last_bytes,
+    _with_other_unit,
+    _with_renamed_field,
+    _with_renamed_price,
+    _without_date,
+    _with_bad_price,
+    _page,
+    _empty,
+]
+
+
+@FORMATS
+@pytest.mark.parametrize("breaking", BROKEN, ids=lambda each: each.__name__.strip("_"))
+def test_a_file_that_is_not_whole_or_has_another_format_leaves_the_old_prices(
+    server: PriceServer, form: str, breaking, home: Path
+) -> None:
+    update_one(server, form, TRAINING)
+    before = {path: path.read_bytes() for path in home.rglob("*.csv")}
+    server.put(breaking(FILES[form]((*TRAINING, *OTHERS))), form)
+
+    with pytest.raises(CloudError, match="fix: try again later"):
+        update(server, form)
+
+    assert {path: path.read_bytes() for path in home.rglob("*.csv")} == before
+    assert {name: dollars(name) for name in PRICES} == PRICES
+    assert [path for path in home.rglob("*") if path.is_file()] == list(before)
+
+
+def test_the_column_that_was_renamed_is_named(server: PriceServer) -> None:
+    server.put(_with_renamed_field(csv_file(TRAINING)), "csv")
+
+    with pytest.raises(CloudError, match="no column usagetype; AWS may have renamed it"):
+        update(server, "csv")
+
+
+def test_columns_may_have_another_order_and_spelling(server: PriceServer) -> None:
+    spelled = ["Usage Type" if name == "usageType" else name for name in COLUMNS]
+    server.put(csv_file(TRAINING, spelled), "csv")
+
+    assert update(server, "csv")[0].prices.per_hour == PRICES
+
+
+@FORMATS
+def test_a_body_shorter_than_promised_is_not_taken(server: PriceServer, form: str) -> None:
+    server.put(FILES[form](TRAINING), form)
+    server.short = True
+
+    with pytest.raises(Unreachable, match="ended 1000 bytes early"):
+        update(server, form)
+    assert dollars("ml.p4d.24xlarge") is None
+
+
+@FORMATS
+def test_one_region_that_fails_leaves_all_of_them(
+    server: PriceServer, form: str, home: Path
+) -> None:
+    server.put(FILES[form](TRAINING), form)
+
+    with pytest.raises(Refused, match="403 Forbidden; check the region"):
+        update(server, form, "us-east-1", "us-nowhere-9")
+    assert not list(home.rglob("*.csv"))
+
+
+def test_a_server_that_is_not_there_is_unreachable() -> None:
+    with pytest.raises(Unreachable, match="could not be read"):
+        update_prices(["us-east-1"], base_url="http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("region", ["../../etc", "", "us_east_1", "US-EAST-1"])
+def test_what_is_no_region_is_refused(server: PriceServer, region: str) -> None:
+    with pytest.raises(PlatformError, match="is not a region"):
+        update(server, "csv", region)
+    assert server.asked == []
+
+
+def test_what_is_no_address_is_refused() -> None:
+    with pytest.raises(PlatformError, match="is not the address of a price list"):
+        update_prices(["us-east-1"], base_url="file:///etc")
+
+
+def test_the_server_is_that_of_the_variable(
+    server: PriceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.put(csv_file(TRAINING), "csv")
+    monkeypatch.setenv("LAUNCHER_PRICE_LIST", server.address + "/")
+
+    assert update_prices(["us-east-1"])[0].prices.per_hour == PRICES
+
+
+def test_a_damaged_file_of_prices_is_named_with_its_fix(server: PriceServer) -> None:
+    done = update_one(server, "csv", TRAINING)
+    done.file.write_text(done.file.read_text().replace("0.204", "cheap"))
+
+    with pytest.raises(SpecError, match="run `launcher catalog update --region us-east-1`"):
+        catalogue.price_list()
+    assert update(server, "csv")[0].lost == ()
+    assert dollars("ml.c5.xlarge") == 0.204
+
+
+@FORMATS
+def test_a_large_file_is_read_in_little_memory(server: PriceServer, form: str) -> None:
+    many = [Offer(f"USE1-Host:ml.c5.{number}xlarge", "0.2") for number in range(8_000)]
+    server.put(FILES[form]([*many, *TRAINING]), form)
+    tracemalloc.start()
+    try:
+        assert update(server, form)[0].prices.per_hour == PRICES
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert sum(map(len, server.bodies.values())) > 2_000_000
+    assert peak < 1_500_000
