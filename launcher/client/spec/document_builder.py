@@ -227,6 +227,31 @@ class _Tree:
         return values
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlainDocument:
+    """The plain values of a YAML file, which may be of any kind, with the problems of its text."""
+
+    value: Any
+    problems: tuple[Problem, ...]
+    places: Places
+
+
+def read_plain(path: Path) -> PlainDocument:
+    """Read a YAML file as plain values.
+
+    Raises SpecError if it is not YAML or no UTF-8 text, and OSError if it cannot be read.
+    """
+    tree = _Tree()
+    try:
+        value = tree.read_value(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise SpecError([_encoding_problem(path, error)]) from error
+    except yaml.YAMLError as error:
+        raise SpecError([_syntax_problem(error, path)]) from error
+    places = Places(name=path.name, lines=tree.lines, changes={})
+    return PlainDocument(value=value, problems=tuple(tree.reading.problems), places=places)
+
+
 def read_value(text: str) -> Any:
     """Parse a value the way a document would be parsed. Raises ValueError."""
     tree = _Tree()
@@ -258,8 +283,12 @@ def _load(path: Path) -> str:
         problem = Problem(what=what, where=str(path.parent.absolute()), fix=fix)
         raise SpecError([problem]) from error
     except UnicodeDecodeError as error:
-        what = f"{path} is not UTF-8 text (byte {error.start})"
-        raise SpecError([Problem(what=what, where=str(path), fix="save it as UTF-8")]) from error
+        raise SpecError([_encoding_problem(path, error)]) from error
+
+
+def _encoding_problem(path: Path, error: UnicodeDecodeError) -> Problem:
+    what = f"{path} is not UTF-8 text (byte {error.start})"
+    return Problem(what=what, where=str(path), fix="save it as UTF-8")
 
 
 def _position(path: Path | None, line: int, column: int) -> str:

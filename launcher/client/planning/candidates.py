@@ -1,0 +1,173 @@
+"""The clusters that are compared for a workload, each with its step and its costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from launcher.client.catalogue import InstanceType, Price
+from launcher.client.planning.step_model import (
+    Bottleneck,
+    ClusterShape,
+    GroupShape,
+    Interval,
+    StepEstimate,
+    estimate_step,
+    family,
+)
+from launcher.client.planning.workload import Workload
+
+#: Families whose types make a data group.
+DATA_FAMILIES = frozenset({"c5", "c5n", "c6i", "c7i", "m4", "m5", "m6i", "m7i"})
+#: Hosts of a data group that are considered at most.
+MOST_DATA_HOSTS = 64
+_HOUR = 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class PricedType:
+    """An instance type with its price in a region."""
+
+    instance: InstanceType
+    price: Price
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A cluster in a region, with its predicted step and its cost; dollars are USD.
+
+    prices: of one train host, and of one data host if there are any.
+    """
+
+    workload: Workload
+    region: str
+    shape: ClusterShape
+    prices: tuple[Price, ...]
+    step: StepEstimate
+    per_hour: float
+
+    @property
+    def samples_per_step(self) -> int:
+        """Samples that all ranks consume in a step."""
+        return self.shape.ranks * self.workload.batch_size
+
+    @property
+    def per_step(self) -> Interval:
+        """Dollars per step."""
+        return self.step.seconds.times(self.per_hour / _HOUR)
+
+    @property
+    def per_sample(self) -> float:
+        """Expected dollars per sample, which compares clusters of different global batches."""
+        return self.per_hour / _HOUR * self.step.seconds.expected / self.samples_per_step
+
+    @property
+    def seconds_per_sample(self) -> float:
+        """Expected seconds per sample."""
+        return self.step.seconds.expected / self.samples_per_step
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """Steps of an epoch; None if its samples are unknown."""
+        samples = self.workload.samples_per_epoch
+        return None if samples is None else math.ceil(samples / self.samples_per_step)
+
+    @property
+    def per_epoch(self) -> Interval | None:
+        """Dollars per epoch; None if its samples are unknown."""
+        steps = self.steps_per_epoch
+        return None if steps is None else self.per_step.times(steps)
+
+    @property
+    def hours(self) -> Interval | None:
+        """Hours of all epochs; None if they are unknown."""
+        steps, epochs = self.steps_per_epoch, self.workload.epochs
+        if steps is None or epochs is None:
+            return None
+        return self.step.seconds.times(steps * epochs / _HOUR)
+
+    @property
+    def total(self) -> Interval | None:
+        """Dollars of all epochs; None if they are unknown."""
+        return None if self.hours is None else self.hours.times(self.per_hour)
+
+    @property
+    def hosts(self) -> int:
+        """The number of all hosts."""
+        return self.shape.train.count + (self.shape.data.count if self.shape.data else 0)
+
+
+def candidates(
+    workload: Workload,
+    types_by_region: Mapping[str, Iterable[PricedType]],
+    train_hosts: Iterable[int] = (1,),
+) -> Iterator[Candidate]:
+    """Yield every cluster of one group, and of two with each useful number of data hosts.
+
+    A number of data hosts is useful as long as one more makes the step shorter.
+    """
+    counts = tuple(train_hosts)
+    for region, types in types_by_region.items():
+        listed = list(types)
+        trainers = [each for each in listed if can_train(workload, each.instance)]
+        feeders = [each for each in listed if can_prepare(each.instance)]
+        for trainer in trainers:
+            for count in counts:
+                train = GroupShape(instance=trainer.instance, count=count)
+                yield _candidate(workload, region, train, trainer.price)
+                for feeder in feeders:
+                    yield from _two_groups(workload, region, train, trainer.price, feeder)
+
+
+def can_train(workload: Workload, instance: InstanceType) -> bool:
+    """Return whether the type's vCPUs and the workload's time on its accelerator are known."""
+    return (
+        instance.accelerator_name in workload.gpu_seconds_per_step
+        and instance.accelerators > 0
+        and bool(instance.vcpu)
+    )
+
+
+def can_prepare(instance: InstanceType) -> bool:
+    """Return whether a data group may have the type."""
+    return family(instance) in DATA_FAMILIES and bool(instance.vcpu)
+
+
+def _two_groups(
+    workload: Workload, region: str, train: GroupShape, price: Price, feeder: PricedType
+) -> Iterator[Candidate]:
+    shortest = math.inf
+    for count in range(1, MOST_DATA_HOSTS + 1):
+        data = GroupShape(instance=feeder.instance, count=count)
+        found = _candidate(workload, region, train, price, data, feeder.price)
+        if found.step.seconds.expected >= shortest:
+            return
+        yield found
+        shortest = found.step.seconds.expected
+        if found.step.bottleneck is Bottleneck.ACCELERATOR:
+            return
+
+
+def _candidate(
+    workload: Workload,
+    region: str,
+    train: GroupShape,
+    train_price: Price,
+    data: GroupShape | None = None,
+    data_price: Price | None = None,
+) -> Candidate:
+    shape = ClusterShape(train=train, data=data)
+    per_hour = train.count * train_price.per_hour
+    prices: tuple[Price, ...] = (train_price,)
+    if data and data_price:
+        per_hour += data.count * data_price.per_hour
+        prices = (train_price, data_price)
+    return Candidate(
+        workload=workload,
+        region=region,
+        shape=shape,
+        prices=prices,
+        step=estimate_step(workload, shape),
+        per_hour=per_hour,
+    )

@@ -1,0 +1,50 @@
+"""The job file of a recommended cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from launcher.client.planning.candidates import Candidate
+from launcher.client.planning.recommendation import Recommendation
+from launcher.client.planning.step_model import spare_vcpus
+from launcher.client.spec import DataParallel, DataService, InstanceGroup, JobSpec
+from launcher.errors import PlatformError
+from launcher.shared import Role
+from launcher.shared.complete_files import write_complete
+
+
+def write_planned_job(plan: Recommendation, path: Path) -> None:
+    """Write a new job file with the recommended groups.
+
+    Raises PlatformError if there is no recommendation, the file exists, or it cannot be written.
+    """
+    if plan.best is None:
+        raise PlatformError(f"{path} is not written: {plan.reason}")
+    if path.exists():
+        raise PlatformError(f"{path} is already there; name another file, or remove it first")
+    try:
+        write_complete(path, planned_job(plan.best).to_yaml())
+    except OSError as error:
+        raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def planned_job(each: Candidate) -> JobSpec:
+    """Return the job of a cluster: its groups, the ranks, and the workers on idle vCPUs."""
+    workload, train, data = each.workload, each.shape.train, each.shape.data
+    job = JobSpec(
+        entry_point=workload.entry_point,
+        source_dir=".",
+        distribution=DataParallel() if each.shape.ranks > 1 else None,
+    )
+    if data is None:
+        return job.replace(instance_type=train.instance.name, instance_count=train.count)
+    idle = int(spare_vcpus(workload, train) / train.count)
+    return job.replace(
+        instance_groups=(
+            InstanceGroup("data_group", data.instance.name, data.count, role=Role.DATA),
+            InstanceGroup("train_group", train.instance.name, train.count, role=Role.TRAIN),
+        ),
+        data_service=DataService(
+            datasets=workload.datasets, local_workers=idle if each.step.offloaded < 1 else 0
+        ),
+    )

@@ -1,0 +1,217 @@
+"""The cluster that suits a workload best, and the reason."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from launcher.client import catalogue
+from launcher.client.catalogue.catalogue_entry import entries
+from launcher.client.planning import candidate_reasons
+from launcher.client.planning.candidates import (
+    Candidate,
+    PricedType,
+    can_prepare,
+    can_train,
+    candidates,
+)
+from launcher.client.planning.workload import Workload
+
+#: Clusters whose price or time per sample differs by less are as good, so the one with fewer hosts
+#: is recommended: 12 large hosts instead of 47 small ones for a thousandth more.
+AS_GOOD = 0.01
+
+
+class PlanOrder(enum.Enum):
+    """The amount of which the best cluster has least, per sample."""
+
+    PRICE = "price"
+    TIME = "time"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanLimits:
+    """Limits that a cluster keeps to; None is no limit.
+
+    max_cost_per_hour: USD of all hosts. deadline_hours: for all epochs of the workload.
+    """
+
+    max_cost_per_hour: float | None = None
+    deadline_hours: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommendation:
+    """The clusters that were compared for a workload, the best first.
+
+    best: of those within AS_GOOD of the least the one with the fewest hosts; None if none keeps to
+    the limits. shown: `best`, then the least of each pair of types, within the limits. compared:
+    the number of clusters, with all counts of hosts. nearest: the least without limits.
+    without_price, without_time: types that could not be compared: no price, or no time on their
+    accelerator in the workload.
+    """
+
+    workload: Workload
+    order: PlanOrder
+    best: Candidate | None
+    shown: tuple[Candidate, ...]
+    compared: int
+    nearest: Candidate | None
+    without_price: tuple[str, ...]
+    without_time: tuple[str, ...]
+    today: date
+
+    @property
+    def alone(self) -> Candidate | None:
+        """The best cluster without a data group."""
+        return next((each for each in self.shown if each.shape.data is None), None)
+
+    @property
+    def reason(self) -> str:
+        """The reason for the recommendation, in a sentence."""
+        if self.best is None:
+            return candidate_reasons.why_none(self.nearest, self.without_price)
+        return candidate_reasons.why_best(self.best, self._same_train_hosts(), self.alone)
+
+    def _same_train_hosts(self) -> Candidate | None:
+        """Return the best cluster's train hosts without a data group, if they were compared."""
+        train = self.best.shape.train if self.best else None
+        alone = (each for each in self.shown if each.shape.data is None)
+        return next((each for each in alone if each.shape.train == train), None)
+
+    def __repr__(self) -> str:
+        from launcher.client.planning.recommendation_text import recommendation_text
+
+        return recommendation_text(self)
+
+    def write_job(self, path: Path) -> None:
+        """Write the recommended cluster as a job file; raises PlatformError or SpecError."""
+        from launcher.client.planning.planned_job import write_planned_job
+
+        write_planned_job(self, path)
+
+
+def recommend(
+    workload: Workload,
+    *,
+    gpu_types: Sequence[str] = (),
+    regions: Sequence[str] = ("us-east-1",),
+    train_hosts: Sequence[int] = (1,),
+    limits: PlanLimits | None = None,
+    epochs: int | None = None,
+    order: PlanOrder = PlanOrder.PRICE,
+    today: date | None = None,
+) -> Recommendation:
+    """Compare all clusters of one and of two groups for a workload.
+
+    gpu_types: types of train hosts; by default all whose accelerator the workload has a time for.
+    train_hosts: the numbers of train hosts that are tried. epochs: replaces that of the workload.
+    order: what the best cluster has least of, dollars or seconds per sample.
+
+    Raises SpecError for bad files of prices.
+    """
+    changed = replace(workload, epochs=epochs) if epochs is not None else workload
+    prices = catalogue.price_list()
+    wanted = {name if name.startswith("ml.") else f"ml.{name}" for name in gpu_types}
+    listed = {
+        region: [
+            each
+            for each in entries(prices, region)
+            if not each.instance.accelerators or not wanted or each.instance.name in wanted
+        ]
+        for region in regions
+    }
+    priced = {
+        region: [PricedType(instance=e.instance, price=e.price) for e in listed[region] if e.price]
+        for region in regions
+    }
+    everything = [each for region in listed.values() for each in region]
+    of_use = [e for e in everything if can_train(changed, e.instance) or can_prepare(e.instance)]
+    return choose(
+        candidates(changed, priced, train_hosts),
+        changed,
+        limits or PlanLimits(),
+        order,
+        today or date.today(),
+        without_price=_names(each.instance.name for each in of_use if each.price is None),
+        without_time=_names(
+            each.instance.name
+            for each in everything
+            if each.instance.accelerators and not can_train(changed, each.instance)
+        ),
+    )
+
+
+def choose(
+    compared: Iterable[Candidate],
+    workload: Workload,
+    limits: PlanLimits,
+    order: PlanOrder,
+    today: date,
+    *,
+    without_price: tuple[str, ...] = (),
+    without_time: tuple[str, ...] = (),
+) -> Recommendation:
+    """Return the recommendation among candidates: the least of `order`, or one as good."""
+    everything = sorted(compared, key=lambda each: _rank(each, order))
+    allowed = [each for each in everything if _keeps_to(each, limits)]
+    best = _simplest(allowed, order)
+    return Recommendation(
+        workload=workload,
+        order=order,
+        best=best,
+        shown=tuple(_best_of_each_pair([best, *allowed] if best else [])),
+        compared=len(everything),
+        nearest=everything[0] if everything else None,
+        without_price=without_price,
+        without_time=without_time,
+        today=today,
+    )
+
+
+def _measure(each: Candidate, order: PlanOrder) -> float:
+    return each.per_sample if order is PlanOrder.PRICE else each.seconds_per_sample
+
+
+def _rank(each: Candidate, order: PlanOrder) -> tuple[float, int, float, str]:
+    return (
+        _measure(each, order),
+        each.hosts,
+        each.per_hour,
+        each.shape.train.instance.name,
+    )
+
+
+def _simplest(ranked: Sequence[Candidate], order: PlanOrder) -> Candidate | None:
+    """Return the candidate with the fewest hosts among those that are as good as the first."""
+    if not ranked:
+        return None
+    enough = _measure(ranked[0], order) * (1 + AS_GOOD)
+    near = [each for each in ranked if _measure(each, order) <= enough]
+    return min(near, key=lambda each: each.hosts)  # of equal numbers the first, the best
+
+
+def _keeps_to(each: Candidate, limits: PlanLimits) -> bool:
+    if limits.max_cost_per_hour is not None and not each.per_hour <= limits.max_cost_per_hour:
+        return False
+    if limits.deadline_hours is None:
+        return True
+    return each.hours is not None and each.hours.expected <= limits.deadline_hours
+
+
+def _best_of_each_pair(ranked: Iterable[Candidate]) -> Iterator[Candidate]:
+    seen = set()
+    for each in ranked:
+        data = each.shape.data.instance.name if each.shape.data else None
+        train = each.shape.train
+        key = (each.region, train.instance.name, train.count, data)
+        if key not in seen:
+            seen.add(key)
+            yield each
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

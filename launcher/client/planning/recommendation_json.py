@@ -1,0 +1,65 @@
+"""A recommendation as plain values, for `launcher plan -o json`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from launcher.client.catalogue import Price
+from launcher.client.planning.candidate_reasons import break_even
+from launcher.client.planning.candidates import Candidate
+from launcher.client.planning.recommendation import Recommendation
+from launcher.client.planning.recommendation_text import explanation, notes, shown_clusters
+from launcher.client.planning.step_model import GroupShape, Interval
+
+
+def plain_recommendation(plan: Recommendation, limit: int) -> dict[str, Any]:
+    """Return the answer, the `limit` best clusters and the notes; seconds, hours and USD."""
+    return {
+        "recommended": _cluster(plan.best, plan) if plan.best else None,
+        "reason": plan.reason,
+        "without_data_group": break_even(plan.best) if plan.best else None,
+        "sorted_by": plan.order.value,
+        "compared": plan.compared,
+        "clusters": [_cluster(each, plan) for each in shown_clusters(plan, limit)],
+        "price_unknown": list(plan.without_price),
+        "time_unknown": list(plan.without_time),
+        "notes": list(notes(plan)),
+        "explanation": list(explanation(plan)),
+    }
+
+
+def _cluster(each: Candidate, plan: Recommendation) -> dict[str, Any]:
+    step = each.step
+    return {
+        "region": each.region,
+        "train": _group(each.shape.train, each.prices[0], plan),
+        "data": _group(each.shape.data, each.prices[1], plan) if each.shape.data else None,
+        "step_seconds": asdict(step.seconds),
+        "bottleneck": step.bottleneck.value,
+        "limits": {resource.value: seconds for resource, seconds in step.limits.items()},
+        "gpu_busy": step.gpu_busy,
+        "offloaded": step.offloaded,
+        "samples_per_step": each.samples_per_step,
+        "steps_per_epoch": each.steps_per_epoch,
+        "per_hour": each.per_hour,
+        "per_step": asdict(each.per_step),
+        "per_epoch": _interval(each.per_epoch),
+        "total": _interval(each.total),
+        "hours": _interval(each.hours),
+    }
+
+
+def _group(group: GroupShape, price: Price, plan: Recommendation) -> dict[str, Any]:
+    return {
+        "instance_type": group.instance.name,
+        "count": group.count,
+        "price_per_hour": price.per_hour,
+        "price_as_of": price.as_of,
+        "price_region": price.region,
+        "price_is_old": price.is_old(plan.today),
+    }
+
+
+def _interval(amount: Interval | None) -> dict[str, float] | None:
+    return None if amount is None else asdict(amount)

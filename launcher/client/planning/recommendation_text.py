@@ -1,0 +1,171 @@
+"""A recommendation as text: the answer, the table of clusters, and every number's why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from launcher.client.catalogue.cost import dollars_text
+from launcher.client.planning.candidate_reasons import break_even, cluster_text
+from launcher.client.planning.candidates import Candidate
+from launcher.client.planning.recommendation import Recommendation
+from launcher.client.planning.step_model import SECONDS_PER_GB, Interval, family, spare_vcpus
+
+HEAD = (
+    "train",
+    "data",
+    "step ms",
+    "bottleneck",
+    "GPU",
+    "$/h",
+    "$/1k steps",
+    "$/epoch",
+    "total $",
+    "hours",
+)
+_TEXTS = frozenset({"train", "data", "bottleneck"})
+_NAMES = 6
+
+
+def recommendation_text(plan: Recommendation, limit: int = 10) -> str:
+    """Return the answer with its reason, the `limit` best clusters, and notes."""
+    lines = [f"Recommended: {cluster_text(plan.best)}" if plan.best else "Recommended: none"]
+    lines.append(f"  {plan.reason}")
+    if plan.best and (needed := break_even(plan.best)):
+        lines.append(f"  {needed}")
+    if plan.shown:
+        shown = shown_clusters(plan, limit)
+        lines += ["", *table([HEAD, *(row(each, plan) for each in shown)])]
+    return "\n".join([*lines, "", *notes(plan)])
+
+
+def shown_clusters(plan: Recommendation, limit: int) -> list[Candidate]:
+    """Return the best clusters, and the best one without a data group if it is not among them."""
+    shown = list(plan.shown[:limit])
+    if plan.alone is not None and plan.alone not in shown:
+        shown.append(plan.alone)
+    return shown
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return aligned lines; the first row has the names of the columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            f"{cell:<{width}}" if name in _TEXTS else f"{cell:>{width}}"
+            for name, cell, width in zip(rows[0], line, widths, strict=True)
+        ).rstrip()
+        for line in rows
+    ]
+
+
+def row(each: Candidate, plan: Recommendation) -> tuple[str, ...]:
+    """Return the cells of a cluster, in the order of HEAD; "*" marks an old price."""
+    data = each.shape.data
+    old = "*" if any(price.is_old(plan.today) for price in each.prices) else ""
+    step = each.step.seconds
+    return (
+        f"{each.shape.train.count} x {each.shape.train.instance.name}",
+        f"{data.count} x {data.instance.name}" if data else "-",
+        f"{step.expected * 1e3:.4g} ({step.low * 1e3:.4g} to {step.high * 1e3:.4g})",
+        each.step.bottleneck.value,
+        f"{each.step.gpu_busy:.0%}",
+        f"{each.per_hour:,.3f}{old}",
+        f"{each.per_step.expected * 1000:.4g}",
+        _money(each.per_epoch),
+        _money(each.total),
+        "-" if each.hours is None else f"{each.hours.expected:.3g}",
+    )
+
+
+def notes(plan: Recommendation) -> Iterator[str]:
+    """Yield what the numbers rest on, and what was not compared."""
+    yield f"{plan.compared} clusters compared, by {plan.order.value} per sample."
+    prices = {price for each in plan.shown for price in each.prices}
+    dates = sorted({price.as_of or "unknown date" for price in prices if not price.file})
+    if dates:
+        yield f"Prices: on demand, of {', '.join(dates)}; storage and traffic are not included."
+    if any(price.is_old(plan.today) for price in prices):
+        yield "* an old price; `launcher catalog update` reads today's."
+    if borrowed := _borrowed(plan):
+        yield f"Prices of us-east-1 stand for {', '.join(borrowed)}, which differ."
+    if plan.without_price:
+        yield f"Price unknown, so not compared: {_listed(plan.without_price)}."
+    if plan.without_time:
+        yield f"No time in the workload for the accelerator: {_listed(plan.without_time)}."
+    if unknown := _unknown_speeds(plan):
+        yield (
+            f"CPU speed of {', '.join(unknown)} is not measured: taken as 1, and the range of the "
+            "step is wider."
+        )
+    if plan.best and plan.best.workload.epochs is None:
+        yield "Give --epochs and samples_per_epoch for hours and total dollars."
+
+
+def explanation(plan: Recommendation) -> Iterator[str]:
+    """Yield the why of each number of the recommended cluster, a line each."""
+    each = plan.best
+    if each is None:
+        return
+    load, shape, step = plan.workload, each.shape, each.step
+    spare = spare_vcpus(load, shape.train)
+    seconds = each.samples_per_step * load.cpu_seconds_per_sample.mean
+    gigabytes = shape.ranks * load.bytes_per_batch / 1e9
+    yield f"samples per step: {shape.ranks} ranks x {load.batch_size} = {each.samples_per_step}"
+    yield (
+        f"CPU of a step: {each.samples_per_step} samples x "
+        f"{load.cpu_seconds_per_sample.mean:.4g} s = {seconds:.4g} vCPU seconds"
+    )
+    yield (
+        f"idle vCPUs of the train hosts: {shape.train.count} x {shape.train.instance.vcpu} - "
+        f"{shape.ranks} ranks x {load.cpus_per_rank:g} = {spare:g}"
+    )
+    if shape.data:
+        vcpus = shape.data.count * (shape.data.instance.vcpu or 0)
+        yield f"vCPUs of the data group: {shape.data.count} x {shape.data.instance.vcpu} = {vcpus}"
+        yield (
+            f"bytes of a step: {gigabytes:.4g} GB; each side of the data service takes "
+            f"{SECONDS_PER_GB} CPU s per GB (benchmarks/RESULTS.md)"
+        )
+        yield f"share of the data group: {step.offloaded:.1%}, where both sides take as long"
+    for resource, needed in step.limits.items():
+        binding = ", the bottleneck" if resource is step.bottleneck else ""
+        yield f"{resource.value}: {needed * 1e3:.4g} ms per step{binding}"
+    yield f"GPU busy: {step.gpu_busy:.1%} = the accelerator's time / the step"
+    terms = [f"{shape.train.count} x ${each.prices[0].per_hour:g}"]
+    if shape.data:
+        terms.append(f"{shape.data.count} x ${each.prices[1].per_hour:g}")
+    yield f"per hour: {' + '.join(terms)} = ${each.per_hour:.3f}"
+    yield (
+        f"per step: ${each.per_hour:.3f} / 3600 x {step.seconds.expected:.4g} s = "
+        f"${each.per_step.expected:.4g}"
+    )
+    if each.steps_per_epoch is not None and each.per_epoch is not None:
+        yield (
+            f"per epoch: {each.steps_per_epoch} steps = ceil({load.samples_per_epoch} / "
+            f"{each.samples_per_step}), {dollars_text(each.per_epoch.expected)}"
+        )
+
+
+def _borrowed(plan: Recommendation) -> list[str]:
+    return sorted(
+        {
+            each.region
+            for each in plan.shown
+            for price in each.prices
+            if price.region not in (None, each.region)
+        }
+    )
+
+
+def _unknown_speeds(plan: Recommendation) -> list[str]:
+    groups = (each for c in plan.shown for each in (c.shape.train, c.shape.data) if each)
+    return sorted({family(each.instance) for each in groups} - set(plan.workload.cpu_speed))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(names[:_NAMES]) + more
+
+
+def _money(amount: Interval | None) -> str:
+    return "-" if amount is None else f"{amount.expected:,.2f}"

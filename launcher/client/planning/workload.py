@@ -1,0 +1,71 @@
+"""A training workload in numbers: what one step asks of CPUs, accelerators and the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A measured amount, with the range that its mean lies in.
+
+    deviation: the standard deviation of single samples around the mean, 0 if unknown.
+    """
+
+    mean: float
+    low: float
+    high: float
+    deviation: float = 0.0
+
+    @classmethod
+    def exact(cls, mean: float) -> Measure:
+        """Return a measure without uncertainty."""
+        return cls(mean=mean, low=mean, high=mean)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """The demands of a training, measured or given.
+
+    batch_size: samples per rank and step; a rank is a trainer process, one per accelerator core.
+    cpu_seconds_per_sample: seconds of one vCPU to prepare a sample, of a CPU with speed 1.
+    bytes_per_batch: bytes of one prepared batch of one rank.
+    gpu_seconds_per_step: seconds of a step without waiting for data, by accelerator, such as
+        "NVIDIA A100".
+    communication_seconds_per_step: seconds that more than one train host adds to each step.
+    samples_per_epoch, epochs: None if unknown, so that costs are per step only.
+    cpu_speed: speed of CPU families ("c5") relative to the CPU of `cpu_seconds_per_sample`: 1.2
+        prepares 1.2 times as many samples per vCPU.
+    parallel_efficiency: share of a vCPU's speed that is left when all vCPUs of a host are busy.
+    cpus_per_rank: vCPUs that each rank keeps busy itself.
+    entry_point, datasets: of the job that the plan writes.
+
+    >>> workload = Workload(
+    ...     batch_size=64,
+    ...     cpu_seconds_per_sample=Measure.exact(0.01),
+    ...     bytes_per_batch=9.6e6,
+    ...     gpu_seconds_per_step={"NVIDIA A10G": Measure(mean=0.05, low=0.049, high=0.052)},
+    ... )
+    """
+
+    batch_size: int
+    cpu_seconds_per_sample: Measure
+    bytes_per_batch: float
+    gpu_seconds_per_step: Mapping[str, Measure]
+    communication_seconds_per_step: Measure = field(default_factory=lambda: Measure.exact(0.0))
+    samples_per_epoch: int | None = None
+    epochs: int | None = None
+    cpu_speed: Mapping[str, float] = field(default_factory=dict)
+    parallel_efficiency: float = 1.0
+    cpus_per_rank: float = 1.0
+    entry_point: str = "train.py"
+    datasets: tuple[str, ...] = ()
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Workload:
+        """Read a workload's file; raises SpecError with every problem and its line."""
+        from launcher.client.planning.workload_file import read_workload  # loads yaml
+
+        return read_workload(Path(path))

@@ -1,0 +1,367 @@
+"""The recommended cluster: equal to brute force, monotone, within limits, with a reason."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.client import catalogue
+from launcher.client.catalogue import Price
+from launcher.client.planning.candidates import (
+    MOST_DATA_HOSTS,
+    Candidate,
+    PricedType,
+    candidates,
+)
+from launcher.client.planning.recommendation import (
+    AS_GOOD,
+    PlanLimits,
+    PlanOrder,
+    Recommendation,
+    choose,
+    recommend,
+)
+from launcher.client.planning.step_model import SECONDS_PER_GB
+from launcher.client.planning.workload import Measure, Workload
+from launcher.errors import SpecError
+
+TODAY = date(2026, 11, 26)
+TRAINERS = ("ml.g5.xlarge", "ml.g5.12xlarge", "ml.g4dn.8xlarge", "ml.p4d.24xlarge", "ml.p3.2xlarge")
+FEEDERS = ("ml.c5.xlarge", "ml.c5.9xlarge", "ml.c5n.18xlarge", "ml.m5.2xlarge")
+ACCELERATORS = ("NVIDIA A10G", "NVIDIA T4", "NVIDIA A100", "NVIDIA V100")
+WORKLOAD = Workload(
+    batch_size=64,
+    cpu_seconds_per_sample=Measure.exact(0.01),
+    bytes_per_batch=1e6,
+    gpu_seconds_per_step={"NVIDIA A10G": Measure.exact(0.05)},
+    samples_per_epoch=100_000,
+    epochs=10,
+)
+
+
+def priced(name: str, dollars: float) -> PricedType:
+    instance = catalogue.find(name)
+    assert instance is not None
+    price = Price(instance_type=name, per_hour=dollars, region="us-east-1", as_of="2026-11")
+    return PricedType(instance=instance, price=price)
+
+
+def chosen(
+    workload: Workload,
+    types: list[PricedType],
+    limits: PlanLimits | None = None,
+    order: PlanOrder = PlanOrder.PRICE,
+) -> Recommendation:
+    found = candidates(workload, {"us-east-1": types})
+    return choose(found, workload, limits or PlanLimits(), order, TODAY)
+
+
+def made_up(seed: int) -> tuple[Workload, list[PricedType]]:
+    """A workload and prices, from light to heavy, small to large, cheap to dear."""
+    rng = random.Random(seed)
+
+    def spread(least: float, most: float) -> float:
+        return least * (most / least) ** rng.random()
+
+    workload = Workload(
+        batch_size=rng.choice([1, 8, 64, 256, 1024]),
+        cpu_seconds_per_sample=Measure.exact(spread(1e-6, 1)),
+        bytes_per_batch=spread(1e3, 2e9),
+        gpu_seconds_per_step={name: Measure.exact(spread(1e-3, 10)) for name in ACCELERATORS},
+        cpu_speed={name: spread(0.5, 2) for name in ("c5", "c5n", "m5", "g5", "p4d")},
+        parallel_efficiency=rng.uniform(0.5, 1),
+        cpus_per_rank=rng.choice([0, 0.5, 1, 2]),
+    )
+    types = rng.sample(TRAINERS, 2) + rng.sample(FEEDERS, 2)
+    return workload, [priced(name, spread(0.1, 40)) for name in types]
+
+
+def slow_step(workload: Workload, train: PricedType, data: PricedType | None, hosts: int) -> float:
+    """Seconds of a step: every share of the data group at which two resources take as long."""
+    host = train.instance
+    assert host.vcpu is not None
+    ranks = host.processes
+    efficiency, speeds = workload.parallel_efficiency, workload.cpu_speed
+    idle = host.vcpu - ranks * workload.cpus_per_rank
+    gpu = workload.gpu_seconds_per_step[host.accelerator_name or ""].mean
+    work = ranks * workload.batch_size * workload.cpu_seconds_per_sample.mean
+    gigabytes = ranks * workload.bytes_per_batch / 1e9
+    if idle <= 0:
+        return float("inf")
+    speed = speeds.get(host.name.split(".")[1], 1.0) * efficiency
+    lines = [(work / speed / idle, (gigabytes * SECONDS_PER_GB - work / speed) / idle)]
+    if data is not None:
+        feeder = data.instance
+        assert feeder.vcpu is not None
+        other = speeds.get(feeder.name.split(".")[1], 1.0) * efficiency
+        lines.append((0, (work / other + gigabytes * SECONDS_PER_GB) / (hosts * feeder.vcpu)))
+        if feeder.card_gbps:
+            lines.append((0, gigabytes * 8 / (hosts * feeder.card_gbps)))
+        if host.card_gbps:
+            lines.append((0, gigabytes * 8 / host.card_gbps))
+    shares = [0.0] if data is None else [0.0, 1.0]
+    for (a, slope), (b, other_slope) in itertools.combinations(lines if data else [], 2):
+        if slope != other_slope and 0 <= (b - a) / (slope - other_slope) <= 1:
+            shares.append((b - a) / (slope - other_slope))
+    return max(gpu, min(max(a + slope * share for a, slope in lines) for share in shares))
+
+
+def brute_force(workload: Workload, types: list[PricedType], order: PlanOrder) -> float:
+    """The least dollars or seconds per sample of all clusters, with every number of data hosts."""
+    trainers = [each for each in types if each.instance.accelerators]
+    feeders = [each for each in types if not each.instance.accelerators]
+    pairs: list[tuple[PricedType, PricedType | None, int]] = [(each, None, 0) for each in trainers]
+    counts = range(1, MOST_DATA_HOSTS + 1)
+    pairs += [(train, data, n) for train in trainers for data in feeders for n in counts]
+    found = []
+    for train, data, hosts in pairs:
+        seconds = slow_step(workload, train, data, hosts)
+        dollars = train.price.per_hour + (hosts * data.price.per_hour if data else 0)
+        samples = train.instance.processes * workload.batch_size
+        amount = seconds if order is PlanOrder.TIME else dollars / 3600 * seconds
+        found.append(amount / samples)
+    return min(found)
+
+
+def amount_of(each: Candidate | None, order: PlanOrder) -> float:
+    assert each is not None
+    return each.per_sample if order is PlanOrder.PRICE else each.seconds_per_sample
+
+
+@pytest.mark.parametrize("order", PlanOrder, ids=lambda each: each.value)
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        range(50),
+        *(
+            pytest.param(range(start, start + 250), marks=pytest.mark.long)
+            for start in range(0, 1000, 250)
+        ),
+    ],
+    ids=lambda seeds: f"{seeds.start}-{seeds.stop}",
+)
+def test_the_recommended_cluster_is_that_of_brute_force(seeds: range, order: PlanOrder) -> None:
+    """1,000 workloads: the least of all is found, and what is recommended is as good."""
+    for seed in seeds:
+        workload, types = made_up(seed)
+        plan = chosen(workload, types, order=order)
+        least = brute_force(workload, types, order)
+
+        assert amount_of(plan.nearest, order) == pytest.approx(least, rel=1e-9), seed
+        assert least * (1 - 1e-9) <= amount_of(plan.best, order) <= least * (1 + AS_GOOD), seed
+
+
+@given(seed=st.integers(0, 10**6), factor=st.floats(1, 100))
+@settings(max_examples=150)
+def test_a_faster_cpu_never_makes_the_best_cluster_dearer(seed: int, factor: float) -> None:
+    workload, types = made_up(seed)
+    faster = replace(
+        workload,
+        cpu_seconds_per_sample=Measure.exact(workload.cpu_seconds_per_sample.mean / factor),
+    )
+    before, after = chosen(workload, types).nearest, chosen(faster, types).nearest
+
+    assert amount_of(after, PlanOrder.PRICE) <= amount_of(before, PlanOrder.PRICE) * (1 + 1e-9)
+
+
+@given(seed=st.integers(0, 10**6), factor=st.floats(1, 100))
+@settings(max_examples=100)
+def test_smaller_batches_in_bytes_never_make_it_dearer(seed: int, factor: float) -> None:
+    workload, types = made_up(seed)
+    smaller = replace(workload, bytes_per_batch=workload.bytes_per_batch / factor)
+    before, after = chosen(workload, types).nearest, chosen(smaller, types).nearest
+
+    assert amount_of(after, PlanOrder.PRICE) <= amount_of(before, PlanOrder.PRICE) * (1 + 1e-9)
+
+
+@given(seed=st.integers(0, 10**6), left_out=st.integers(0, 3))
+@settings(max_examples=100)
+def test_one_more_type_never_makes_it_dearer(seed: int, left_out: int) -> None:
+    workload, types = made_up(seed)
+    fewer = types[:left_out] + types[left_out + 1 :]
+    before, after = chosen(workload, fewer).nearest, chosen(workload, types).nearest
+
+    assert amount_of(after, PlanOrder.PRICE) <= amount_of(before, PlanOrder.PRICE)
+
+
+@given(seed=st.integers(0, 10**6), limit=st.floats(0.1, 100), more=st.floats(0, 100))
+@settings(max_examples=100)
+def test_a_higher_limit_never_makes_it_dearer(seed: int, limit: float, more: float) -> None:
+    workload, types = made_up(seed)
+    before = chosen(workload, types, PlanLimits(max_cost_per_hour=limit)).shown
+    after = chosen(workload, types, PlanLimits(max_cost_per_hour=limit + more)).shown
+
+    if before:
+        assert min(each.per_sample for each in after) <= min(each.per_sample for each in before)
+    assert all(each.per_hour <= limit for each in before)
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=100)
+def test_what_is_predicted_is_possible(seed: int) -> None:
+    workload, types = made_up(seed)
+    for each in candidates(workload, {"us-east-1": types}):
+        step = each.step
+        assert step.seconds.low <= step.seconds.expected <= step.seconds.high
+        assert 0 <= step.gpu_busy <= 1 + 1e-12
+        assert 0 <= step.offloaded <= 1
+        assert step.limits[step.bottleneck] == pytest.approx(step.seconds.expected)
+
+
+def test_ten_thousand_clusters_are_compared() -> None:
+    slow = replace(WORKLOAD, cpu_seconds_per_sample=Measure.exact(0.5))
+    names = [name for name in catalogue.instance_types() if not name.startswith("ml.g5.")]
+    types = [priced(name, 1.0) for name in ("ml.g5.12xlarge", "ml.g5.24xlarge", *names)]
+    light = replace(slow, bytes_per_batch=1e3)
+    found = candidates(light, {"us-east-1": types}, train_hosts=(1, 2))
+    plan = choose(found, light, PlanLimits(), PlanOrder.PRICE, TODAY)
+
+    assert plan.compared > 10_000
+    assert plan.best is not None
+
+
+def test_fewer_hosts_are_recommended_where_they_are_as_good() -> None:
+    small, large = priced("ml.c5.xlarge", 0.204), priced("ml.c5.9xlarge", 0.204 * 9.03)
+    heavy = replace(WORKLOAD, cpu_seconds_per_sample=Measure.exact(0.03))
+    plan = chosen(heavy, [priced("ml.g5.xlarge", 1.408), small, large])
+
+    assert plan.nearest is not None
+    assert plan.best is not None
+    assert plan.nearest.shape.data is not None
+    assert plan.best.hosts <= plan.nearest.hosts
+
+
+def test_do_not_add_a_data_group_where_the_accelerator_is_the_bottleneck() -> None:
+    light = replace(WORKLOAD, cpu_seconds_per_sample=Measure.exact(0.001))
+    plan = chosen(light, [priced("ml.g5.xlarge", 1.408), priced("ml.c5.xlarge", 0.204)])
+
+    assert plan.best is not None
+    assert plan.best.shape.data is None
+    assert plan.reason.startswith("do not add a data group: the accelerators are the bottleneck")
+    assert "prepare the batches in 43% of the step" in plan.reason
+
+
+def test_do_not_add_a_data_group_that_costs_more_than_it_saves() -> None:
+    plan = chosen(WORKLOAD, [priced("ml.g5.xlarge", 1.408), priced("ml.c5.xlarge", 9.0)])
+
+    assert plan.best is not None
+    assert plan.best.shape.data is None
+    assert "cost more than it saves" in plan.reason
+
+
+def test_the_reason_for_a_data_group_has_its_numbers() -> None:
+    plan = chosen(WORKLOAD, [priced("ml.g5.xlarge", 1.408), priced("ml.c5.9xlarge", 1.836)])
+
+    assert plan.best is not None
+    assert plan.reason == (
+        "1 x ml.c5.9xlarge prepare 92% of the batches, so the step takes 50 ms instead of 213 ms, "
+        "and a sample costs 46% less"
+    )
+    assert "without a data group, preparing a sample may take 2.34 ms of a vCPU" in repr(plan)
+    assert "takes 10: 4.3 times as much" in repr(plan)
+
+
+def test_a_deadline_buys_a_faster_cluster() -> None:
+    types = [priced("ml.g5.xlarge", 1.408), priced("ml.c5.9xlarge", 50.0)]
+    slow = chosen(WORKLOAD, types).best
+    assert slow is not None
+    assert slow.hours is not None
+    fast = chosen(WORKLOAD, types, PlanLimits(deadline_hours=slow.hours.expected / 2)).best
+
+    assert slow.shape.data is None
+    assert fast is not None
+    assert fast.shape.data is not None
+
+
+def test_no_cluster_within_the_limits_is_said_with_the_best_without() -> None:
+    plan = chosen(WORKLOAD, [priced("ml.g5.xlarge", 1.408)], PlanLimits(max_cost_per_hour=1))
+
+    assert plan.best is None
+    assert plan.shown == ()
+    assert "no cluster keeps to the limits; without them, 1 x ml.g5.xlarge is" in plan.reason
+    assert "costs $1.41 an hour" in plan.reason
+
+
+def test_a_deadline_without_epochs_is_kept_by_none() -> None:
+    unknown = replace(WORKLOAD, epochs=None)
+    plan = chosen(unknown, [priced("ml.g5.xlarge", 1.4)], PlanLimits(deadline_hours=1000))
+
+    assert plan.best is None
+
+
+def test_costs_are_step_times_price() -> None:
+    best = chosen(WORKLOAD, [priced("ml.g5.16xlarge", 5.12)]).best
+    assert best is not None
+    assert best.per_epoch is not None
+    assert best.total is not None
+    assert best.hours is not None
+
+    assert best.samples_per_step == 64
+    assert best.steps_per_epoch == 1563
+    assert best.per_step.expected == pytest.approx(5.12 / 3600 * 0.05)
+    assert best.per_epoch.expected == pytest.approx(1563 * 5.12 / 3600 * 0.05)
+    assert best.hours.expected == pytest.approx(15630 * 0.05 / 3600)
+    assert best.total.expected == pytest.approx(best.hours.expected * 5.12)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path))
+    monkeypatch.delenv("LAUNCHER_PRICES", raising=False)
+    return tmp_path
+
+
+def test_recommend_uses_the_catalogue_and_names_what_has_no_price(home) -> None:
+    plan = recommend(WORKLOAD, today=TODAY)
+
+    assert plan.best is not None
+    assert plan.best.shape.train.instance.accelerator_name == "NVIDIA A10G"
+    assert "ml.c5n.xlarge" in plan.without_price
+    assert "ml.p5.48xlarge" in plan.without_time
+    assert "ml.g5.xlarge" not in plan.without_price
+
+
+def test_recommend_of_given_types_only(home) -> None:
+    plan = recommend(WORKLOAD, gpu_types=["g5.8xlarge", "ml.g5.16xlarge"], today=TODAY)
+
+    trainers = {each.shape.train.instance.name for each in plan.shown}
+    assert trainers == {"ml.g5.8xlarge", "ml.g5.16xlarge"}
+
+
+def test_recommend_with_an_old_price_says_so(home) -> None:
+    a100 = replace(WORKLOAD, gpu_seconds_per_step={"NVIDIA A100": Measure.exact(0.05)})
+
+    assert "* an old price" in repr(recommend(a100, today=TODAY))
+
+
+def test_recommend_where_nothing_has_a_price(home) -> None:
+    h100 = replace(WORKLOAD, gpu_seconds_per_step={"NVIDIA H100": Measure.exact(0.05)})
+    plan = recommend(h100, today=TODAY)
+
+    assert plan.best is None
+    assert "run `launcher catalog update`" in plan.reason
+
+
+def test_recommend_in_another_region_says_whose_prices_they_are(home) -> None:
+    shown = repr(recommend(WORKLOAD, regions=["eu-west-1"], today=TODAY))
+
+    assert "Prices of us-east-1 stand for eu-west-1, which differ." in shown
+
+
+def test_recommend_with_more_train_hosts(home) -> None:
+    plan = recommend(WORKLOAD, gpu_types=["g5.xlarge"], train_hosts=[1, 2, 4], today=TODAY)
+
+    assert {each.shape.train.count for each in plan.shown} == {1, 2, 4}
+
+
+def test_a_bad_price_file_is_an_error(home) -> None:
+    (home / "prices.csv").write_text("instance_type,price_per_hour\nml.g5.xlarge,cheap\n")
+
+    with pytest.raises(SpecError, match="'cheap' is not a price"):
+        recommend(WORKLOAD)

@@ -1,0 +1,155 @@
+"""The predicted step: resources, the share of the data group, and the range."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from launcher.client import catalogue
+from launcher.client.planning.step_model import (
+    SECONDS_PER_GB,
+    Bottleneck,
+    ClusterShape,
+    GroupShape,
+    estimate_step,
+    spare_vcpus,
+)
+from launcher.client.planning.workload import Measure, Workload
+
+#: A step of one g5.xlarge: 64 samples x 10 ms = 0.64 vCPU seconds; 3 idle vCPUs take 0.2133 s.
+WORKLOAD = Workload(
+    batch_size=64,
+    cpu_seconds_per_sample=Measure.exact(0.01),
+    bytes_per_batch=1e6,
+    gpu_seconds_per_step={"NVIDIA A10G": Measure.exact(0.05)},
+    cpu_speed={"g5": 1.0, "c5": 1.0},
+)
+
+
+def shape(train: str, data: str | None = None, hosts: int = 1, trainers: int = 1) -> ClusterShape:
+    types = [catalogue.find(name) for name in (train, data) if name]
+    groups = [
+        GroupShape(instance=each, count=count)
+        for each, count in zip(types, (trainers, hosts), strict=False)
+        if each
+    ]
+    return ClusterShape(train=groups[0], data=groups[1] if data else None)
+
+
+def test_idle_vcpus_of_the_train_host_prepare_the_batches() -> None:
+    step = estimate_step(WORKLOAD, shape("ml.g5.xlarge"))
+
+    assert step.seconds.expected == pytest.approx(0.64 / 3)
+    assert step.bottleneck is Bottleneck.TRAIN_CPU
+    assert step.gpu_busy == pytest.approx(0.05 / (0.64 / 3))
+    assert step.offloaded == 0
+
+
+def test_more_vcpus_of_the_family_move_the_bottleneck_to_the_accelerator() -> None:
+    step = estimate_step(WORKLOAD, shape("ml.g5.8xlarge"))
+
+    assert step.seconds.expected == 0.05
+    assert (step.bottleneck, step.gpu_busy) == (Bottleneck.ACCELERATOR, 1)
+
+
+def test_a_data_group_takes_the_share_by_which_both_sides_take_as_long() -> None:
+    step = estimate_step(WORKLOAD, shape("ml.g5.xlarge", "ml.c5.xlarge"))
+    share = step.offloaded
+    receive = 0.001 * SECONDS_PER_GB
+
+    local = (0.64 * (1 - share) + receive * share) / 3
+    remote = (0.64 + receive) * share / 4
+    assert local == pytest.approx(remote)
+    assert step.seconds.expected == pytest.approx(local)
+    assert step.bottleneck is Bottleneck.DATA_CPU
+
+
+def test_nothing_is_sent_where_receiving_takes_longer_than_preparing() -> None:
+    heavy = replace(WORKLOAD, bytes_per_batch=10e9)  # 1.4 s of CPU to receive, 0.64 s to prepare
+    step = estimate_step(heavy, shape("ml.g5.xlarge", "ml.c5.18xlarge"))
+
+    assert step.offloaded == 0
+    assert step.seconds == estimate_step(heavy, shape("ml.g5.xlarge")).seconds
+
+
+@pytest.mark.parametrize(
+    ("train", "data", "hosts", "bottleneck"),
+    [
+        ("ml.g5.xlarge", "ml.c5.18xlarge", 4, Bottleneck.TRAIN_NETWORK),
+        ("ml.g5.16xlarge", "ml.c5.xlarge", 1, Bottleneck.DATA_NETWORK),
+    ],
+)
+def test_the_network_of_either_side_limits(
+    train: str, data: str, hosts: int, bottleneck: Bottleneck
+) -> None:
+    slow = replace(WORKLOAD, cpu_seconds_per_sample=Measure.exact(0.4), bytes_per_batch=1.5e9)
+    found = estimate_step(slow, shape(train, data, hosts))
+
+    assert found.bottleneck is bottleneck
+    assert found.seconds.expected == max(found.limits.values())
+
+
+def test_an_unknown_network_is_no_limit() -> None:
+    p3 = replace(WORKLOAD, gpu_seconds_per_step={"NVIDIA V100": Measure.exact(0.05)})
+    step = estimate_step(p3, shape("ml.p3.2xlarge", "ml.c5.18xlarge"))
+
+    assert step.limits[Bottleneck.TRAIN_NETWORK] == 0
+
+
+def test_ranks_keep_vcpus_busy_themselves() -> None:
+    p4d = catalogue.find("ml.p4d.24xlarge")
+    assert p4d is not None
+
+    assert spare_vcpus(WORKLOAD, GroupShape(instance=p4d, count=2)) == 2 * (96 - 8)
+    greedy = replace(WORKLOAD, cpus_per_rank=20)
+    assert spare_vcpus(greedy, GroupShape(instance=p4d, count=1)) == 0
+
+
+def test_without_idle_vcpus_nothing_prepares_batches_or_receives_them() -> None:
+    greedy = replace(WORKLOAD, cpus_per_rank=4)
+    step = estimate_step(greedy, shape("ml.g5.xlarge", "ml.c5.xlarge"))
+
+    assert step.seconds.expected == float("inf")
+    assert step.gpu_busy == 0
+
+
+def test_more_train_hosts_exchange_gradients() -> None:
+    talking = replace(WORKLOAD, communication_seconds_per_step=Measure.exact(0.02))
+    one = estimate_step(talking, shape("ml.g5.16xlarge"))
+    two = estimate_step(talking, shape("ml.g5.16xlarge", trainers=2))
+
+    assert (one.seconds.expected, two.seconds.expected) == pytest.approx((0.05, 0.07))
+
+
+def test_the_range_is_that_of_the_measures() -> None:
+    cpu = Measure(mean=0.01, low=0.009, high=0.012)
+    step = estimate_step(replace(WORKLOAD, cpu_seconds_per_sample=cpu), shape("ml.g5.xlarge"))
+
+    ends = (step.seconds.low, step.seconds.expected, step.seconds.high)
+    assert ends == pytest.approx((0.64 * 0.9 / 3, 0.64 / 3, 0.64 * 1.2 / 3))
+
+
+def test_skewed_samples_widen_the_range_upwards() -> None:
+    """64 x 3 samples are prepared at one time: two standard errors are 2 x 0.02 / sqrt(192)."""
+    cpu = replace(Measure.exact(0.01), deviation=0.02)
+    step = estimate_step(replace(WORKLOAD, cpu_seconds_per_sample=cpu), shape("ml.g5.xlarge"))
+
+    assert step.seconds.low == step.seconds.expected
+    assert step.seconds.high == pytest.approx(64 * (0.01 + 0.04 / 192**0.5) / 3)
+
+
+def test_a_cpu_of_unknown_speed_widens_the_range() -> None:
+    unknown = replace(WORKLOAD, cpu_speed={})
+    step = estimate_step(unknown, shape("ml.g5.xlarge"))
+
+    ends = (step.seconds.low, step.seconds.expected, step.seconds.high)
+    assert ends == pytest.approx((0.64 / 3 / 1.25, 0.64 / 3, 0.64 / 3 * 1.25))
+
+
+def test_a_faster_cpu_and_a_less_than_perfect_one() -> None:
+    fast = replace(WORKLOAD, cpu_speed={"g5": 2.0}, parallel_efficiency=0.8)
+
+    assert estimate_step(fast, shape("ml.g5.xlarge")).seconds.expected == pytest.approx(
+        0.64 / 3 / 2 / 0.8
+    )
