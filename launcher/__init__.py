@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from launcher.client.jobs.log_line import LogLine
     from launcher.client.planning.partition_view import Partition
     from launcher.client.planning.partitioner import partition
+    from launcher.client.planning.recommendation import (
+        PlanLimits,
+        PlanOrder,
+        Recommendation,
+        recommend,
+    )
+    from launcher.client.planning.workload import Measure, Workload
     from launcher.client.sessions.aws import AwsSession
     from launcher.client.sessions.aws.sdk_v2_session import Session, get_execution_role
     from launcher.client.sessions.local import LocalSession
@@ -91,6 +98,12 @@ _HOMES = {
     "LogLine": "client.jobs.log_line",
     "partition": "client.planning.partitioner",
     "Partition": "client.planning.partition_view",
+    "recommend": "client.planning.recommendation",
+    "Workload": "client.planning.workload",
+    "Measure": "client.planning.workload",
+    "PlanLimits": "client.planning.recommendation",
+    "PlanOrder": "client.planning.recommendation",
+    "Recommendation": "client.planning.recommendation",
     "LocalSession": "client.sessions.local",
     "AwsSession": "client.sessions.aws",
     "MemorySession": "client.sessions.memory_session",
@@ -145,6 +158,12 @@ __all__ = [
     "LogLine",
     "partition",
     "Partition",
+    "recommend",
+    "Workload",
+    "Measure",
+    "PlanLimits",
+    "PlanOrder",
+    "Recommendation",
     "LocalSession",
     "AwsSession",
     "MemorySession",

@@ -37,6 +37,9 @@ VERBS = {
     "catalog": Verb(
         home="catalog:catalog", line="Show instance types with their figures and dated prices."
     ),
+    "plan": Verb(
+        home="plan:plan", line="Compare clusters for a workload: step time, bottleneck and cost."
+    ),
     "partition": Verb(
         home="partition:partition", line="Find the best pipeline cuts for a task's model."
     ),

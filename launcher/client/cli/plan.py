@@ -1,0 +1,54 @@
+"""`launcher plan`: compare clusters for a workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.client.cli.json_output import print_json
+from launcher.client.cli.plan_options import plan_options
+from launcher.client.cli.verb_output import print_message, with_output_option
+from launcher.client.planning.recommendation import PlanLimits, PlanOrder, recommend
+from launcher.client.planning.recommendation_json import plain_recommendation
+from launcher.client.planning.recommendation_text import explanation, recommendation_text
+from launcher.client.planning.workload_file import read_workload
+
+
+@click.command()
+@plan_options
+@with_output_option
+def plan(
+    workload: Path,
+    max_cost_per_hour: float | None,
+    deadline: float | None,
+    sort: str,
+    limit: int,
+    path: Path | None,
+    is_explained: bool,
+    output: str,
+    **asked: Any,
+) -> int:
+    """Compare clusters for a workload: step time, bottleneck and cost.
+
+    Clusters of one group and of two are compared, with every useful number of data hosts. Nothing
+    is sent to AWS.
+    """
+    found = recommend(
+        read_workload(workload),
+        limits=PlanLimits(max_cost_per_hour=max_cost_per_hour, deadline_hours=deadline),
+        order=PlanOrder(sort),
+        **asked,
+    )
+    if path:
+        found.write_job(path)
+    if output == "json":
+        print_json(plain_recommendation(found, limit))
+    else:
+        click.echo(recommendation_text(found, limit))
+        if is_explained:
+            click.echo("\n".join(["", *explanation(found)]))
+    if path:
+        print_message(f"\nThe job is in {path}; `launcher check {path}` checks it.")
+    return 0 if found.best else 1

@@ -1,0 +1,152 @@
+"""`launcher plan`."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from launcher import JobSpec
+from launcher.client.cli import main
+
+WORKLOAD = """\
+batch_size: 64
+cpu_seconds_per_sample: {mean: 0.01, low: 0.009, high: 0.012}
+bytes_per_batch: 1000000
+gpu_seconds_per_step: {NVIDIA A10G: 0.05}
+samples_per_epoch: 100000
+cpu_speed: {c5: 1, g5: 1, m5: 1}
+datasets: ["pipeline:train_set"]
+"""
+
+
+@pytest.fixture
+def launcher(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.yaml").write_text(WORKLOAD)
+
+    def run(*words, home=tmp_path):
+        runner = CliRunner(env={"LAUNCHER_HOME": str(home), "LAUNCHER_PRICES": None})
+        words = ["plan", "--workload", "w.yaml", *words]
+        return runner.invoke(main, words, catch_exceptions=False)
+
+    return run
+
+
+def test_the_answer_comes_first_with_its_reason(launcher):
+    lines = launcher("--gpu-types", "ml.g5.xlarge").stdout.splitlines()
+
+    assert lines[0] == "Recommended: 1 x ml.g5.xlarge with 5 x ml.m5.large"
+    assert "so the step takes 50 ms instead of 213 ms, and a sample costs" in lines[1]
+    assert "without a data group, preparing a sample may take 2.34 ms of a vCPU" in lines[2]
+    head = lines.index("") + 1
+    assert lines[head].split()[:4] == ["train", "data", "step", "ms"]
+    alone = next(line for line in lines if line.startswith("1 x ml.g5.xlarge  -"))
+    assert "213.3 (192 to 256)  train CPUs" in alone
+
+
+def test_json_has_the_answer_and_every_number(launcher):
+    plan = json.loads(launcher("--epochs", "10", "--limit", "3", "-o", "json").stdout)
+    best = plan["recommended"]
+
+    assert best in plan["clusters"]
+    assert 3 <= len(plan["clusters"]) <= 4
+    assert best["step_seconds"]["expected"] == max(best["limits"].values())
+    assert best["total"]["expected"] == pytest.approx(
+        best["steps_per_epoch"] * 10 * best["per_step"]["expected"]
+    )
+    assert best["hours"]["expected"] == pytest.approx(
+        best["steps_per_epoch"] * 10 * best["step_seconds"]["expected"] / 3600
+    )
+    assert best["train"]["price_as_of"] == "2026-11"
+    assert "ml.p5.48xlarge" in plan["time_unknown"]
+
+
+def test_explain_names_where_each_number_comes_from(launcher):
+    shown = launcher("--gpu-types", "g5.16xlarge", "--explain").stdout
+
+    assert "samples per step: 1 ranks x 64 = 64" in shown
+    assert "CPU of a step: 64 samples x 0.01 s = 0.64 vCPU seconds" in shown
+    assert "idle vCPUs of the train hosts: 1 x 64 - 1 ranks x 1 = 63" in shown
+    assert "accelerator: 50 ms per step, the bottleneck" in shown
+    assert "per step: $5.120 / 3600 x 0.05 s = $7.111e-05" in shown
+    assert "do not add a data group" in shown
+
+
+def test_write_makes_a_job_file_with_the_recommended_groups(launcher, tmp_path):
+    result = launcher("--gpu-types", "ml.g5.12xlarge", "--write", "job.yaml")
+    job = JobSpec.from_yaml(tmp_path / "job.yaml")
+    best = json.loads(launcher("--gpu-types", "ml.g5.12xlarge", "-o", "json").stdout)["recommended"]
+
+    assert result.exit_code == 0
+    groups = {each.instance_group_name: each for each in job.instance_groups}
+    data, train = groups["data_group"], groups["train_group"]
+    assert (data.instance_type, data.instance_count) == (
+        best["data"]["instance_type"],
+        best["data"]["count"],
+    )
+    assert (train.instance_type, train.instance_count) == ("ml.g5.12xlarge", 1)
+    assert list(job.data_service.datasets) == ["pipeline:train_set"]
+    assert job.data_service.local_workers == 48 - 4
+    assert "`launcher check job.yaml` checks it" in result.stderr
+
+
+def test_write_makes_a_job_of_one_group_where_that_is_best(launcher, tmp_path):
+    launcher("--gpu-types", "ml.g5.16xlarge", "--write", "job.yaml")
+    job = JobSpec.from_yaml(tmp_path / "job.yaml")
+
+    assert (job.instance_type, job.instance_count) == ("ml.g5.16xlarge", 1)
+    assert job.data_service is None
+
+
+def test_write_keeps_a_file_that_is_there(launcher, tmp_path):
+    (tmp_path / "job.yaml").write_text("mine\n")
+    result = launcher("--write", "job.yaml")
+
+    assert result.exit_code == 2
+    assert "job.yaml is already there" in result.stderr
+    assert (tmp_path / "job.yaml").read_text() == "mine\n"
+
+
+def test_no_cluster_within_the_limits_is_exit_code_1(launcher, tmp_path):
+    result = launcher("--max-cost-per-hour", "0.5", "--write", "job.yaml")
+
+    assert result.exit_code == 2  # there is nothing to write
+    assert not (tmp_path / "job.yaml").exists()
+    assert launcher("--max-cost-per-hour", "0.5").exit_code == 1
+
+
+def test_a_deadline_and_an_order_by_time(launcher):
+    cheap = json.loads(launcher("--epochs", "100", "-o", "json").stdout)["recommended"]
+    fast = json.loads(
+        launcher("--epochs", "100", "--sort", "time", "--train-hosts", "1,2,4", "-o", "json").stdout
+    )["recommended"]
+
+    assert fast["hours"]["expected"] < cheap["hours"]["expected"]
+    hours = str(fast["hours"]["expected"] * 1.05)
+    words = ["--epochs", "100", "--deadline", hours, "--train-hosts", "1,2,4", "-o", "json"]
+    within = json.loads(launcher(*words).stdout)["recommended"]
+    assert within["hours"]["expected"] <= float(hours)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gpu-types", "ml.g5.xlrge"], "ml.g5.xlrge is not in the catalogue; did you mean"),
+        (["--train-hosts", "two"], "write numbers above 0, such as 1,2,4"),
+        (["--deadline", "0"], "0"),
+    ],
+)
+def test_a_wrong_option_is_a_usage_error(launcher, words, said):
+    result = launcher(*words)
+
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_wrong_workload_is_reported_with_its_line(launcher, tmp_path):
+    (tmp_path / "w.yaml").write_text(WORKLOAD.replace("0.05", "fast"))
+    result = launcher("-o", "json")
+
+    assert result.exit_code == 2
+    (problem,) = json.loads(result.stdout)["error"]["problems"]
+    assert problem["where"] == "w.yaml:4 (gpu_seconds_per_step.NVIDIA A10G)"
