@@ -70,6 +70,31 @@ def test_explain_names_where_each_number_comes_from(launcher):
     assert "accelerator: 50 ms per step, the bottleneck" in shown
     assert "per step: $5.120 / 3600 x 0.05 s = $7.111e-05" in shown
     assert "do not add a data group" in shown
+    assert "1 x ml.g5.16xlarge: recommended" in shown
+
+
+def test_every_cluster_has_its_reason(launcher):
+    words = ["--gpu-types", "g5.xlarge,g5.16xlarge", "--limit", "100", "-o", "json"]
+    plan = json.loads(launcher(*words).stdout)
+
+    best = plan["recommended"]
+    assert best["reason"] == "recommended"
+    larger = next(each for each in plan["clusters"] if each["train"] != best["train"])
+    dearer = larger["per_step"]["expected"] / best["per_step"]["expected"] - 1
+    assert larger["reason"] == (
+        f"{dearer:.1%} dearer and as fast per sample; a step waits for its accelerator"
+    )
+
+
+def test_regions_are_named_where_there_are_several(launcher, tmp_path):
+    (tmp_path / "prices.csv").write_text(
+        "instance_type,price_per_hour,region\nml.g5.16xlarge,4,us-west-2\n"
+    )
+    lines = launcher("--gpu-types", "g5.16xlarge", "--regions", "us-east-1,us-west-2").stdout
+    rows = [line.split()[:4] for line in lines.splitlines() if "-1  " in line or "-2  " in line]
+
+    assert rows[0] == ["us-west-2", "1", "x", "ml.g5.16xlarge"]
+    assert ["us-east-1", "1", "x", "ml.g5.16xlarge"] in rows
 
 
 def test_write_makes_a_job_file_with_the_recommended_groups(launcher, tmp_path):

@@ -127,8 +127,8 @@ def _training_products(stream: JsonStream) -> Iterator[tuple[str, Mapping[str, A
     """Yield the attributes of the products of training, by their SKU."""
     for sku in stream.members():
         product: Any = stream.value()
-        attributes = product["attributes"]
-        if _TRAINING.fullmatch(attributes["usagetype"]):
+        attributes = product.get("attributes", {})
+        if _TRAINING.fullmatch(attributes.get("usagetype", "")):
             yield sku, attributes
 
 

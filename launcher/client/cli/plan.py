@@ -12,7 +12,11 @@ from launcher.client.cli.plan_options import plan_options
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.planning.recommendation import PlanLimits, PlanOrder, recommend
 from launcher.client.planning.recommendation_json import plain_recommendation
-from launcher.client.planning.recommendation_text import explanation, recommendation_text
+from launcher.client.planning.recommendation_text import (
+    comparison,
+    explanation,
+    recommendation_text,
+)
 from launcher.client.planning.workload_file import read_workload
 
 
@@ -48,7 +52,7 @@ def plan(
     else:
         click.echo(recommendation_text(found, limit))
         if is_explained:
-            click.echo("\n".join(["", *explanation(found)]))
+            click.echo("\n".join(["", *explanation(found), "", *comparison(found, limit)]))
     if path:
         print_message(f"\nThe job is in {path}; `launcher check {path}` checks it.")
     return 0 if found.best else 1

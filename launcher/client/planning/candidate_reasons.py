@@ -12,6 +12,8 @@ from launcher.client.planning.step_model import (
 )
 
 _SECONDS_TO_MS = 1000
+#: Relative difference that is not named.
+_SAME = 0.0005
 
 
 def why_best(best: Candidate, same: Candidate | None, alone: Candidate | None) -> str:
@@ -29,6 +31,23 @@ def why_best(best: Candidate, same: Candidate | None, alone: Candidate | None) -
         f"{name} prepare {best.step.offloaded:.0%} of the batches, so the step takes "
         f"{_ms(best)} ms instead of {_ms(compared)} ms{train}, and {money}"
     )
+
+
+def why_not(each: Candidate, best: Candidate) -> str:
+    """Return a candidate's difference from the best one, and what its step waits for."""
+    if each == best:
+        return "recommended"
+    money = _change(each.per_sample / best.per_sample - 1, "dearer", "cheaper", "as dear")
+    time = _change(
+        each.seconds_per_sample / best.seconds_per_sample - 1, "slower", "faster", "as fast"
+    )
+    return f"{money} and {time} per sample; a step waits for its {each.step.bottleneck.value}"
+
+
+def _change(change: float, more: str, less: str, same: str) -> str:
+    if abs(change) < _SAME:
+        return same
+    return f"{abs(change):.1%} {more if change > 0 else less}"
 
 
 def _why_no_data_group(best: Candidate) -> str:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from launcher.client.catalogue import Price
-from launcher.client.planning.candidate_reasons import break_even
+from launcher.client.planning.candidate_reasons import break_even, why_not
 from launcher.client.planning.candidates import Candidate
 from launcher.client.planning.recommendation import Recommendation
 from launcher.client.planning.recommendation_text import explanation, notes, shown_clusters
@@ -33,6 +33,7 @@ def _cluster(each: Candidate, plan: Recommendation) -> dict[str, Any]:
     step = each.step
     return {
         "region": each.region,
+        "reason": why_not(each, plan.best) if plan.best else None,
         "train": _group(each.shape.train, each.prices[0], plan),
         "data": _group(each.shape.data, each.prices[1], plan) if each.shape.data else None,
         "step_seconds": asdict(step.seconds),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from launcher.client.catalogue.cost import dollars_text
-from launcher.client.planning.candidate_reasons import break_even, cluster_text
+from launcher.client.planning.candidate_reasons import break_even, cluster_text, why_not
 from launcher.client.planning.candidates import Candidate
 from launcher.client.planning.recommendation import Recommendation
 from launcher.client.planning.step_model import SECONDS_PER_GB, Interval, family, spare_vcpus
@@ -22,7 +22,7 @@ HEAD = (
     "total $",
     "hours",
 )
-_TEXTS = frozenset({"train", "data", "bottleneck"})
+_TEXTS = frozenset({"region", "train", "data", "bottleneck"})
 _NAMES = 6
 
 
@@ -33,9 +33,18 @@ def recommendation_text(plan: Recommendation, limit: int = 10) -> str:
     if plan.best and (needed := break_even(plan.best)):
         lines.append(f"  {needed}")
     if plan.shown:
-        shown = shown_clusters(plan, limit)
-        lines += ["", *table([HEAD, *(row(each, plan) for each in shown)])]
+        lines += ["", *table(_rows(plan, limit))]
     return "\n".join([*lines, "", *notes(plan)])
+
+
+def _rows(plan: Recommendation, limit: int) -> list[tuple[str, ...]]:
+    """Return the table's rows; with several regions, the first column names them."""
+    shown = shown_clusters(plan, limit)
+    rows = [HEAD, *(row(each, plan) for each in shown)]
+    if len({each.region for each in plan.shown}) == 1:
+        return rows
+    regions = ("region", *(each.region for each in shown))
+    return [(region, *cells) for region, cells in zip(regions, rows, strict=True)]
 
 
 def shown_clusters(plan: Recommendation, limit: int) -> list[Candidate]:
@@ -99,6 +108,13 @@ def notes(plan: Recommendation) -> Iterator[str]:
         )
     if plan.best and plan.best.workload.epochs is None:
         yield "Give --epochs and samples_per_epoch for hours and total dollars."
+
+
+def comparison(plan: Recommendation, limit: int = 10) -> Iterator[str]:
+    """Yield the reason why each shown cluster is recommended or not, a line each."""
+    if plan.best is not None:
+        for each in shown_clusters(plan, limit):
+            yield f"{cluster_text(each)}: {why_not(each, plan.best)}"
 
 
 def explanation(plan: Recommendation) -> Iterator[str]:
