@@ -1,6 +1,8 @@
 """`launcher plan`."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -175,3 +177,13 @@ def test_a_wrong_workload_is_reported_with_its_line(launcher, tmp_path):
     assert result.exit_code == 2
     (problem,) = json.loads(result.stdout)["error"]["problems"]
     assert problem["where"] == "w.yaml:4 (gpu_seconds_per_step.NVIDIA A10G)"
+
+
+def test_the_guide_shows_what_is_printed_for_its_workload(launcher, tmp_path):
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "planning.md").read_text()
+    (tmp_path / "w.yaml").write_text(re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)[0])
+    command, *shown = re.findall(r"```console\n\$ (.*?)```", guide, re.DOTALL)[0].splitlines()
+    printed = launcher(*command.split()[4:]).stdout.splitlines()
+
+    assert printed[:3] == shown[:3]
+    assert [line.split()[:8] for line in printed[4:9]] == [line.split()[:8] for line in shown[4:9]]

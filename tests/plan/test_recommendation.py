@@ -365,3 +365,18 @@ def test_a_bad_price_file_is_an_error(home) -> None:
 
     with pytest.raises(SpecError, match="'cheap' is not a price"):
         recommend(WORKLOAD)
+
+
+def test_train_types_without_a_price_are_named_before_data_types(home) -> None:
+    l4 = {"NVIDIA A10G": Measure.exact(0.05), "NVIDIA L4": Measure.exact(0.06)}
+    plan = recommend(replace(WORKLOAD, gpu_seconds_per_step=l4), today=TODAY)
+
+    assert plan.without_price[0] == "ml.g6.xlarge"
+    assert "Price unknown, so not compared: ml.g6.xlarge, ml.g6.2xlarge" in repr(plan)
+
+
+def test_a_type_that_cannot_train_leaves_nothing_to_compare(home) -> None:
+    plan = recommend(WORKLOAD, gpu_types=["p5.48xlarge"], today=TODAY)
+
+    assert (plan.best, plan.compared, plan.without_time) == (None, 0, ("ml.p5.48xlarge",))
+    assert plan.reason.startswith("nothing could be compared: no type has both a price and a time")

@@ -129,7 +129,10 @@ def recommend(
         for region in regions
     }
     everything = [each for region in listed.values() for each in region]
-    of_use = [e for e in everything if can_train(changed, e.instance) or can_prepare(e.instance)]
+    of_use = sorted(
+        (e for e in everything if can_train(changed, e.instance) or can_prepare(e.instance)),
+        key=lambda each: each.instance.accelerators == 0,  # those that train are named first
+    )
     return choose(
         candidates(changed, priced, train_hosts),
         changed,
