@@ -264,3 +264,14 @@ def test_a_large_file_is_read_in_little_memory(server: PriceServer, form: str) -
 
     assert sum(map(len, server.bodies.values())) > 2_000_000
     assert peak < 1_500_000
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    server: PriceServer, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "file").write_text("")
+    monkeypatch.setenv("LAUNCHER_HOME", str(home / "file"))
+    server.put(csv_file(TRAINING), "csv")
+
+    with pytest.raises(PlatformError, match=r"us-east-1\.csv cannot be written: Not a directory"):
+        update(server, "csv")

@@ -15,6 +15,7 @@ _CHUNK = 1 << 16
 _LARGEST_VALUE = 1 << 22
 _DECODER = json.JSONDecoder()
 _SPACE = " \t\n\r"
+_AFTER_VALUE = frozenset(f",:}}]{_SPACE}")
 
 
 class TextSource(Protocol):
@@ -58,15 +59,18 @@ class JsonStream:
         """Decode and return the value here, which may have 4 million characters at most."""
         self._next()
         while True:
+            problem = "the value has no end"
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
-                if self._ended or len(self._text) - self._at > _LARGEST_VALUE:
-                    raise JsonStreamError(str(error)) from error
+                problem = str(error)
             else:
-                if end < len(self._text) or self._ended:  # a number may go on in the next chunk
+                # The text may end inside a number: "1", "1." and "1.5e" of 1.5e3 read as 1 and 1.5.
+                if self._ended or self._text[end : end + 1] in _AFTER_VALUE:
                     self._at = end
                     return value
+            if self._ended or len(self._text) - self._at > _LARGEST_VALUE:
+                raise JsonStreamError(problem)
             self._fill()
 
     def skip(self) -> None:

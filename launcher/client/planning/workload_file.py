@@ -35,10 +35,9 @@ def read_workload(path: Path) -> Workload:
         raise SpecError([Problem(what=what, where=str(path), fix=fix)]) from error
     reader = _WorkloadReader(list(document.problems))
     workload = reader.read(document.value)
-    if reader.problems:
+    if workload is None:
         reader.problems.sort(key=lambda problem: document.places.line(problem.path))
         raise SpecError(each.located(document.places.where) for each in reader.problems)
-    assert workload is not None
     return workload
 
 
