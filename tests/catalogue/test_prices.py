@@ -165,6 +165,31 @@ def test_every_bad_line_of_own_prices_is_reported(home: Path) -> None:
     assert "'cheap' is not a price" in str(caught.value)
 
 
+SPOT = """\
+instance_type,price_per_hour,region,spot_low,spot_high
+ml.g5.xlarge,1.408,,0.4,0.7
+ml.c5.xlarge,0.204,,,
+"""
+
+
+def test_own_prices_may_have_a_range_of_spot_prices(home: Path) -> None:
+    (home / "prices.csv").write_text(SPOT)
+    g5, c5 = price("ml.g5.xlarge"), price("ml.c5.xlarge")
+
+    assert g5 is not None
+    assert c5 is not None
+    assert (g5.spot, c5.spot) == ((0.4, 0.7), None)
+
+
+@pytest.mark.parametrize("cells", ["0.4,", ",0.7", "0.7,0.4", "low,high", "-1,1"])
+def test_what_is_no_range_of_spot_prices_is_reported(home: Path, cells: str) -> None:
+    (home / "prices.csv").write_text(SPOT.replace("0.4,0.7", cells))
+
+    with pytest.raises(SpecError, match="is no range of spot prices") as caught:
+        catalogue.price_list()
+    assert [problem.where for problem in caught.value.problems] == [f"{home / 'prices.csv'}:2"]
+
+
 def test_a_named_file_that_is_not_there_is_reported(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

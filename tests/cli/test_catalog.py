@@ -97,6 +97,14 @@ def test_show_of_your_own_price_says_so(launcher, tmp_path):
     assert f"your own prices ({tmp_path / 'prices.csv'})" in last
 
 
+def test_show_of_your_own_spot_prices(launcher, tmp_path):
+    (tmp_path / "prices.csv").write_text(
+        "instance_type,price_per_hour,spot_low,spot_high\nml.p5.48xlarge,31.5,12,20\n"
+    )
+
+    assert "spot price          12 to 20 $/h" in launcher("show", "ml.p5.48xlarge").stdout
+
+
 def test_show_suggests_the_nearest_type(launcher):
     result = launcher("show", "ml.g5.4xlrge", "-o", "json")
 

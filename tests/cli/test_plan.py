@@ -179,6 +179,19 @@ def test_a_wrong_workload_is_reported_with_its_line(launcher, tmp_path):
     assert problem["where"] == "w.yaml:4 (gpu_seconds_per_step.NVIDIA A10G)"
 
 
+def test_spot_prices_of_your_own_are_named_as_a_range(launcher, tmp_path):
+    (tmp_path / "prices.csv").write_text(
+        "instance_type,price_per_hour,spot_low,spot_high\n"
+        "ml.g5.xlarge,1.408,0.4,0.7\nml.m5.large,0.115,0.03,0.05\n"
+    )
+    words = ["--gpu-types", "g5.xlarge"]
+
+    assert "the recommended cluster costs $0.55 to $0.95 an hour" in launcher(*words).stdout
+    best = json.loads(launcher(*words, "-o", "json").stdout)["recommended"]
+    assert best["data"]["count"] == 5
+    assert best["spot_per_hour"] == pytest.approx([0.55, 0.95])
+
+
 def test_the_guide_shows_what_is_printed_for_its_workload(launcher, tmp_path):
     guide = (Path(__file__).parents[2] / "docs" / "guides" / "planning.md").read_text()
     (tmp_path / "w.yaml").write_text(re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)[0])

@@ -56,6 +56,10 @@ class CatalogueEntry:
                 source = kind.source if kind else None
                 yield _figure(f"peak {precision}", peak, "TFLOP/s each", source)
         yield self._price(today)
+        if self.price and self.price.spot:
+            low, high = self.price.spot
+            own = f"your own prices ({self.price.file})"
+            yield Figure(name="spot price", value=low, unit=f"to {high:.10g} $/h", source=own)
 
     def _price(self, today: date) -> Figure:
         price = self.price

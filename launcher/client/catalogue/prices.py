@@ -31,6 +31,8 @@ class Price:
     region: the region it applies to; None means all. as_of: the day or month of the price, such
     as "2026-11", or None if unknown. file: the user's file with the price; None for Launcher's own.
     source: a key of sources.csv, or the origin as text; None for the user's own.
+    spot: the least and the most that the user expects to pay per hour for a spot instance; None if
+    not given.
     """
 
     instance_type: str
@@ -39,6 +41,7 @@ class Price:
     as_of: str | None = None
     file: Path | None = None
     source: str | None = None
+    spot: tuple[float, float] | None = None
 
     def is_old(self, today: date) -> bool:
         """Return whether the price has a date, a year or more before `today`."""
@@ -166,6 +169,7 @@ def _read(row: Mapping[str, str], file: Path | None = None) -> Price:
         as_of=row.get("as_of") or None,
         file=file,
         source=row.get("source") or None,
+        spot=(float(row["spot_low"]), float(row["spot_high"])) if row.get("spot_low") else None,
     )
 
 
@@ -184,6 +188,12 @@ def _problems(file: Path, number: int, row: Mapping[str, str]) -> Iterator[Probl
             where=where,
             fix="write dollars as a number, such as 1.408",
         )
+    elif not _is_spot_range(row.get("spot_low", ""), row.get("spot_high", "")):
+        yield Problem(
+            what=f"{row.get('spot_low')!r} to {row.get('spot_high')!r} is no range of spot prices",
+            where=where,
+            fix="fill both spot_low and spot_high, the lower first, or neither",
+        )
 
 
 def _is_price(text: str) -> bool:
@@ -191,6 +201,12 @@ def _is_price(text: str) -> bool:
         return 0 <= float(text) < float("inf")
     except ValueError:
         return False
+
+
+def _is_spot_range(low: str, high: str) -> bool:
+    if not low and not high:
+        return True
+    return _is_price(low) and _is_price(high) and float(low) <= float(high)
 
 
 def _unreadable(file: Path, error: Exception) -> Problem:

@@ -48,6 +48,16 @@ class Candidate:
     per_hour: float
 
     @property
+    def spot_per_hour(self) -> tuple[float, float] | None:
+        """Least and most dollars per hour with spot instances; None if the user gave no prices."""
+        counts = [group.count for group in (self.shape.train, self.shape.data) if group]
+        ranges = [price.spot for price in self.prices if price.spot]
+        if len(ranges) < len(self.prices):
+            return None
+        pairs = list(zip(counts, ranges, strict=True))
+        return sum(n * low for n, (low, _) in pairs), sum(n * high for n, (_, high) in pairs)
+
+    @property
     def samples_per_step(self) -> int:
         """Samples that all ranks consume in a step."""
         return self.shape.ranks * self.workload.batch_size

@@ -44,6 +44,7 @@ def _cluster(each: Candidate, plan: Recommendation) -> dict[str, Any]:
         "samples_per_step": each.samples_per_step,
         "steps_per_epoch": each.steps_per_epoch,
         "per_hour": each.per_hour,
+        "spot_per_hour": each.spot_per_hour,
         "per_step": asdict(each.per_step),
         "per_epoch": _interval(each.per_epoch),
         "total": _interval(each.total),

@@ -106,6 +106,12 @@ def notes(plan: Recommendation) -> Iterator[str]:
             f"CPU speed of {', '.join(unknown)} is not measured: taken as 1, and the range of the "
             "step is wider."
         )
+    if plan.best and plan.best.spot_per_hour:
+        low, high = (dollars_text(each) for each in plan.best.spot_per_hour)
+        yield (
+            "With spot instances, by your prices, the recommended cluster costs "
+            f"{low} to {high} an hour."
+        )
     if plan.best and plan.best.workload.epochs is None:
         yield "Give --epochs and samples_per_epoch for hours and total dollars."
 
