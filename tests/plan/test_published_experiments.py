@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from published import PYTORCH, TENSORFLOW, Experiment
@@ -10,6 +11,7 @@ from published import PYTORCH, TENSORFLOW, Experiment
 from launcher.client import catalogue
 from launcher.client.catalogue.prices import published_prices
 from launcher.client.planning.calibration import ObservedStep, calibrate
+from launcher.client.planning.recommendation import recommend
 from launcher.client.planning.step_model import ClusterShape, GroupShape, estimate_step
 from launcher.client.planning.workload import Measure, Workload
 from launcher.errors import SpecError
@@ -100,24 +102,40 @@ def test_nothing_fits_no_observation() -> None:
         calibrate(())
 
 
-def test_the_calibrated_tensorflow_workload_predicts_both_printed_steps() -> None:
+def calibrated_tensorflow() -> Workload:
     found = calibrate(TENSORFLOW.observed)
     batch = 1024
     ranks = instance(TENSORFLOW.train).processes
     low, high = (seconds / (batch * ranks) for seconds in found.cpu_seconds)
-    workload = Workload(
+    return Workload(
         batch_size=batch,
         cpu_seconds_per_sample=Measure(mean=math.sqrt(low * high), low=low, high=high),
         bytes_per_batch=1e6,
         gpu_seconds_per_step={"NVIDIA A100": Measure(mean=0.075, low=0.0636, high=0.0864)},
-        cpu_speed={"p4d": 1.0, "c5": 1.0},
+        cpu_speed={"p4d": 1.0, "c5": 1.0, "m5": 1.0},
         cpus_per_rank=0,
     )
+
+
+def test_the_calibrated_tensorflow_workload_predicts_both_printed_steps() -> None:
+    workload = calibrated_tensorflow()
     alone = estimate_step(workload, shape_of(TENSORFLOW, data_hosts=0)).seconds
     with_data = estimate_step(workload, shape_of(TENSORFLOW, data_hosts=2)).seconds
 
     assert alone.low < 0.192 <= alone.high * 1.001
     assert with_data.low < 0.086 < with_data.high
+
+
+def test_the_cluster_recommended_for_the_tensorflow_workload_is_that_of_aws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path))
+    monkeypatch.delenv("LAUNCHER_PRICES", raising=False)
+    best = recommend(calibrated_tensorflow()).best
+
+    assert best is not None
+    assert best.shape == shape_of(TENSORFLOW, data_hosts=2)
+    assert round(best.per_hour, 3) == TENSORFLOW.printed_with_data_per_hour
 
 
 def test_an_observed_step_alone_calibrates_exactly() -> None:
