@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.catalogue.cost import dollars_text
+from launcher.client.cli.aligned_columns import aligned
 from launcher.client.cli.printable import printable
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.failure_report import report_failure
@@ -34,11 +35,7 @@ def table(jobs: Sequence[TrainingJobSummary], session: PlatformSession | None) -
     for job in jobs:
         details = () if session is None else tuple(_details(job["TrainingJobName"], session))
         rows.append((*_row(job), *details))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return aligned(rows)
 
 
 def plain(job: TrainingJobSummary) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class JobView:
         self._verbose = verbose
         self._is_quiet = is_quiet
         self._print_line = LinePrinter(self.progress.groups, self._write, verbose=verbose)
-        self._live = _live() if _is_terminal(stream_is_terminal) else None
+        self._live = live_display() if is_terminal(stream_is_terminal) else None
         self._waiting: list[str] = []
         self._flushed = self._spoke = time.monotonic()
         self._failed_at: float | None = None
@@ -150,13 +150,14 @@ class JobView:
             live.console.out(text if wants_colours() else click.unstyle(text), highlight=False)
 
 
-def _is_terminal(given: bool | None) -> bool:
+def is_terminal(given: bool | None = None) -> bool:
     """Return whether stderr is a terminal on which the cursor can move."""
-    is_terminal = sys.stderr.isatty() if given is None else given
-    return is_terminal and os.environ.get("TERM", "dumb") != "dumb"
+    is_one = sys.stderr.isatty() if given is None else given
+    return is_one and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def _live() -> Live:
+def live_display() -> Live:
+    """Return what draws lines on stderr anew in place; the terminal keeps none of them."""
     from rich.console import Console  # rich is slow to import
     from rich.live import Live
 

@@ -50,6 +50,7 @@ VERBS = {
     "list": Verb(home="list:list_jobs", line="List jobs, newest first."),
     "status": Verb(home="status:status", line="Show the progress or outcome of job NAME."),
     "logs": Verb(home="logs:logs", line="Print the logs of job NAME."),
+    "metrics": Verb(home="metrics:metrics", line="Show the metrics of job NAME over time."),
     "exec": Verb(home="exec:exec_in_host", line="Run COMMAND in a running host of local job NAME."),
     "shell": Verb(home="exec:shell", line="Open a shell in a running host of local job NAME."),
     "wait": Verb(home="wait:wait", line="Wait until jobs NAMES have ended."),

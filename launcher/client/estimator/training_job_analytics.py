@@ -9,14 +9,16 @@ from datetime import datetime
 from typing import Any
 
 from launcher.client.estimator.session_argument import find_job
+from launcher.client.jobs.job_metrics import import_pandas
 from launcher.client.jobs.metric_records import (
     PERIOD_SECONDS,
     MetricRecord,
     TimeRange,
+    records_from_any,
     records_from_cloudwatch,
     records_from_logs,
 )
-from launcher.errors import CloudError, LauncherError
+from launcher.errors import LauncherError
 
 _COLUMNS = ("timestamp", "metric_name", "value")
 
@@ -80,12 +82,7 @@ class TrainingJobAnalytics:
 
         timestamp: seconds since the metric's first value. Raises LauncherError without pandas.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise LauncherError(
-                "a DataFrame needs pandas: pip install pandas, or use records()"
-            ) from error
+        pandas = import_pandas("records()")
         if force_refresh:
             self.clear_cache()
         return pandas.DataFrame(self._rows(), columns=list(_COLUMNS))
@@ -109,15 +106,7 @@ class TrainingJobAnalytics:
         ]
 
     def _read(self) -> list[MetricRecord]:
-        if self._source == "cloudwatch":
-            return self._from_cloudwatch()
-        try:
-            found = records_from_logs(self._job, self._names, self._within)
-        except CloudError:
-            if self._source == "logs":
-                raise
-            return self._from_cloudwatch()
-        return found or ([] if self._source else self._from_cloudwatch())
-
-    def _from_cloudwatch(self) -> list[MetricRecord]:
-        return records_from_cloudwatch(self._job, self._names, self._within, self._period)
+        if self._source == "logs":
+            return records_from_logs(self._job, self._names, self._within)
+        read = records_from_cloudwatch if self._source == "cloudwatch" else records_from_any
+        return read(self._job, self._names, self._within, self._period)

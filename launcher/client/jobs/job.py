@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +17,7 @@ from launcher.client.jobs.failure_report import (
 )
 from launcher.client.jobs.follow import Deadline, JobFollower, Poll, StateChange
 from launcher.client.jobs.group_hosts import group_of_hosts, select_hosts, training_hosts
+from launcher.client.jobs.job_metrics import JobMetrics, read_metrics_of
 from launcher.client.jobs.job_printing import (
     print_line,
     print_notice,
@@ -109,6 +110,25 @@ class Job:
     def metrics(self) -> dict[str, float]:
         """The last value in the logs of each metric that the spec defines."""
         return final_metrics(self.description())
+
+    def metric_series(self, names: Collection[str] | None = None) -> JobMetrics:
+        """Return every value so far of the job's metrics, over time.
+
+        These are its metric definitions and Launcher's own figures: CPU, memory and GPU of the
+        hosts, and the progress of training and data. They come from the logs, or, where those have
+        none, from CloudWatch's averages by minute.
+
+        names: default, all. Raises SpecError for one that the job does not have.
+        """
+        return read_metrics_of(self, names)
+
+    def metrics_dataframe(self) -> Any:
+        """Return the values of `metric_series` as a pandas DataFrame, by time.
+
+        Columns: time (UTC), metric_name, group, host, step, value. Raises LauncherError without
+        pandas.
+        """
+        return self.metric_series().dataframe()
 
     def stop(self) -> None:
         """Ask the job to stop; its hosts have 120 seconds to save their work."""

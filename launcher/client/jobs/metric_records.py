@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from launcher.client.jobs.event_figures import event_figures, event_step
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.sessions.base import HasMetricAverages
+from launcher.errors import CloudError
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
@@ -27,13 +29,15 @@ class MetricRecord:
     """One value of one metric.
 
     time: seconds since the epoch. host: which printed the value; None for an average over the
-    hosts, from CloudWatch.
+    hosts, from CloudWatch. group: the host's. step: the training step, where it is known.
     """
 
     metric_name: str
     value: float
     time: float
     host: str | None = None
+    group: str | None = None
+    step: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,26 +58,80 @@ def metric_patterns(description: TrainingJobDescription) -> dict[str, str]:
     return {metric["Name"]: metric["Regex"] for metric in defined}
 
 
+class MetricReader:
+    """Reads the values of metrics from the lines of a described job, in their order.
+
+    names: default, all. own: read Launcher's own figures as well, from its events; the job's
+    MetricDefinitions of the same names have precedence.
+    """
+
+    def __init__(
+        self,
+        description: TrainingJobDescription,
+        names: Collection[str] | None = None,
+        *,
+        own: bool,
+    ) -> None:
+        defined = metric_patterns(description)
+        self._names = names
+        self._own = own
+        self._defined = frozenset(defined)
+        self._patterns = {
+            name: re.compile(pattern) for name, pattern in defined.items() if self._is_wanted(name)
+        }
+        self._rank: object = None
+
+    @property
+    def reads_lines(self) -> bool:
+        """True if there is anything to read."""
+        return self._own or bool(self._patterns)
+
+    def read(self, line: LogLine) -> Iterator[MetricRecord]:
+        """Yield the values in a line."""
+        for name, pattern in self._patterns.items():
+            for match in pattern.finditer(line.text):
+                value = _number(match)
+                if value is not None:
+                    yield _record(line, name, value)
+        event = line.event if self._own else None
+        if event is not None and self._is_first_rank(*event):
+            for name, value in event_figures(*event).items():
+                if name not in self._defined and self._is_wanted(name):
+                    yield _record(line, name, value, event_step(*event))
+
+    def _is_wanted(self, name: str) -> bool:
+        return self._names is None or name in self._names
+
+    def _is_first_rank(self, name: str, fields: Mapping[str, Any]) -> bool:
+        """Return whether an event's figures count; ranks go in step, so those of one do."""
+        if name != "train_step":
+            return True
+        if self._rank is None:
+            self._rank = fields.get("rank")
+        return bool(self._rank == fields.get("rank"))
+
+
+def _record(line: LogLine, name: str, value: float, step: int | None = None) -> MetricRecord:
+    return MetricRecord(
+        metric_name=name, value=value, time=line.time, host=line.host, group=line.group, step=step
+    )
+
+
 def records_from_logs(
-    job: Job, names: Collection[str] | None = None, within: TimeRange | None = None
+    job: Job,
+    names: Collection[str] | None = None,
+    within: TimeRange | None = None,
+    *,
+    own: bool = False,
 ) -> list[MetricRecord]:
-    """Return the values that the hosts have printed so far, by time."""
-    patterns = {
-        name: re.compile(pattern)
-        for name, pattern in metric_patterns(job.describe()).items()
-        if names is None or name in names
-    }
-    lines = job.logs() if patterns else ()
+    """Return the values that the hosts have printed so far, by time.
+
+    own: with Launcher's own figures.
+    """
+    reader = MetricReader(job.describe(), names, own=own)
+    lines = job.logs() if reader.reads_lines else ()
     span = within or TimeRange()
-    return [r for line in lines if line.time in span for r in _records(line, patterns)]
-
-
-def _records(line: LogLine, patterns: dict[str, re.Pattern[str]]) -> Iterator[MetricRecord]:
-    for name, pattern in patterns.items():
-        for match in pattern.finditer(line.text):
-            value = _number(match)
-            if value is not None:
-                yield MetricRecord(metric_name=name, value=value, time=line.time, host=line.host)
+    return [record for line in lines if line.time in span for record in reader.read(line)]
 
 
 def _number(match: re.Match[str]) -> float | None:
@@ -101,6 +159,25 @@ def records_from_cloudwatch(
         for point in session.metric_averages(job.name, name, start, end, period)
     ]
     return sorted(found, key=lambda record: record.time)
+
+
+def records_from_any(
+    job: Job,
+    names: Collection[str] | None = None,
+    within: TimeRange | None = None,
+    period: int = PERIOD_SECONDS,
+    *,
+    own: bool = False,
+) -> list[MetricRecord]:
+    """Return the values from the logs; where they have none, CloudWatch's averages by period.
+
+    Logs have none if they are gone or not readable. own: with Launcher's own figures.
+    """
+    try:
+        found = records_from_logs(job, names, within, own=own)
+    except CloudError:
+        found = []
+    return found or records_from_cloudwatch(job, names, within, period)
 
 
 def _time_of(now: TrainingJobDescription, within: TimeRange) -> tuple[datetime, datetime]:

@@ -1,0 +1,152 @@
+"""The metrics of a job over time, as a series for each metric and host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from launcher.client.jobs.metric_records import MetricRecord, metric_patterns, records_from_any
+from launcher.errors import LauncherError, Problem, SpecError
+
+if TYPE_CHECKING:
+    from launcher.client.jobs.job import Job
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricSeries:
+    """The finite values of one metric on one host, by time; at least one.
+
+    host, group: None for CloudWatch's averages over the hosts. times: seconds since the epoch.
+    """
+
+    metric_name: str
+    group: str | None
+    host: str | None
+    times: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobMetrics:
+    """The values of a job's metrics so far: those that it defines, and Launcher's own figures.
+
+    records: each value, by time. defined: the names of the job's metric definitions.
+    """
+
+    job_name: str
+    records: Sequence[MetricRecord]
+    defined: Sequence[str] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics that have values: the job's own definitions, then Launcher's by name."""
+        found = {record.metric_name for record in self.records}
+        own = sorted(found.difference(self.defined))
+        return [name for name in self.defined if name in found] + own
+
+    @property
+    def series(self) -> list[MetricSeries]:
+        """The values by metric and host, in the order of `names`."""
+        order = {name: place for place, name in enumerate(self.names)}
+        by_host: dict[tuple[str, str | None, str | None], list[MetricRecord]] = {}
+        for record in self.records:
+            if math.isfinite(record.value):
+                key = (record.metric_name, record.group, record.host)
+                by_host.setdefault(key, []).append(record)
+        found = [
+            MetricSeries(
+                metric_name=name,
+                group=group,
+                host=host,
+                times=tuple(record.time for record in records),
+                values=tuple(record.value for record in records),
+            )
+            for (name, group, host), records in by_host.items()
+        ]
+        return sorted(found, key=lambda each: (order[each.metric_name], _host_order(each.host)))
+
+    def select(self, names: Collection[str]) -> JobMetrics:
+        """Return the metrics of some names; raise SpecError for a name that the job does not have.
+
+        A defined metric without values so far is none of these.
+        """
+        known = list(dict.fromkeys([*self.defined, *self.names]))
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise SpecError([_unknown(name, known) for name in unknown])
+        return JobMetrics(
+            job_name=self.job_name,
+            records=[record for record in self.records if record.metric_name in names],
+            defined=[name for name in self.defined if name in names],
+        )
+
+    def dataframe(self) -> Any:
+        """Return a pandas DataFrame with a row for each value, by time.
+
+        Columns: time (UTC), metric_name, group, host, step, value. Raises LauncherError without
+        pandas.
+        """
+        pandas = import_pandas("metric_series().records")
+        return pandas.DataFrame(list(map(row_of, self.records)), columns=list(COLUMNS))
+
+
+#: The columns of a table of values.
+COLUMNS = ("time", "metric_name", "group", "host", "step", "value")
+
+
+def row_of(record: MetricRecord) -> dict[str, object]:
+    """Return a value as a row with COLUMNS, its time in UTC."""
+    time = datetime.fromtimestamp(record.time, tz=timezone.utc)
+    return {name: getattr(record, name) for name in COLUMNS} | {"time": time}
+
+
+def read_metrics_of(job: Job, names: Collection[str] | None = None) -> JobMetrics:
+    """Return the metrics of a job so far, from its logs, or from CloudWatch without any.
+
+    names: default, all. Raises SpecError for one that the job does not have.
+    """
+    found = JobMetrics(
+        job_name=job.name,
+        records=records_from_any(job, own=True),
+        defined=list(metric_patterns(job.description())),
+    )
+    return found if names is None else found.select(names)
+
+
+def import_pandas(instead: str) -> Any:
+    """Return pandas, which is the user's; raise LauncherError without it, naming what to use."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise LauncherError(
+            f"a DataFrame needs pandas: pip install pandas, or use {instead}"
+        ) from (error)
+    return pandas
+
+
+def _host_order(host: str | None) -> tuple[int, str]:
+    number = (host or "").rpartition("-")[2]
+    return (int(number) if number.isdecimal() else 0, host or "")
+
+
+def _unknown(name: str, known: Sequence[str]) -> Problem:
+    from launcher.client.spec.suggestions import choice_fix  # the spec is slow to import
+
+    has = f"it has {', '.join(known)}" if known else "it has no values yet"
+    return Problem(
+        what=f"the job has no metric {name!r}; {has}",
+        where="metric name",
+        fix=choice_fix(name, known) if known else "add it to metric_definitions",
+    )
+
+
+def group_series(series: Sequence[MetricSeries]) -> Iterator[tuple[str, str, list[MetricSeries]]]:
+    """Yield each metric and group, and the series of the group's hosts."""
+    grouped: dict[tuple[str, str], list[MetricSeries]] = {}
+    for each in series:
+        grouped.setdefault((each.metric_name, each.group or ""), []).append(each)
+    for (name, group), found in grouped.items():
+        yield name, group, found

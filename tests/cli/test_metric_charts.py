@@ -1,0 +1,81 @@
+"""Line charts and tables of metrics: what stands where."""
+
+import pytest
+
+from launcher.client.cli.line_chart import line_chart
+from launcher.client.cli.metric_charts import metric_charts, metric_table
+from launcher.client.jobs.job_metrics import JobMetrics
+from launcher.client.jobs.metric_records import MetricRecord
+from launcher.client.jobs.short_numbers import short_number
+
+
+def record(name, value, time, host="algo-1", group="train_group"):
+    return MetricRecord(metric_name=name, value=value, time=time, host=host, group=group)
+
+
+def metrics(*records, defined=("loss",)):
+    return JobMetrics(job_name="job-1", records=records, defined=defined)
+
+
+def test_a_line_goes_from_its_first_point_to_its_last():
+    assert line_chart([[(0.0, 1.0), (10.0, 0.0)]], start=0.0, end=10.0, width=10) == [
+        "1 ⠑⢄      ",
+        "    ⠑⢄    ",
+        "      ⠑⢄  ",
+        "0       ⠑⢄",
+    ]
+
+
+@pytest.mark.parametrize("value", [0.0, -3.5, 1e308, 5e-324])
+def test_equal_values_are_a_level_line(value):
+    rows = line_chart([[(0.0, value), (10.0, value)]], start=0.0, end=10.0, width=20)
+    margin = len(short_number(value)) + 1
+    assert [bool(row[margin:].strip()) for row in rows].count(True) == 1
+
+
+def test_extreme_values_fit():
+    rows = line_chart([[(0.0, -1.7e308), (1.0, 1.7e308)]], start=0.0, end=1.0, width=40)
+    assert {len(row) for row in rows} == {40}
+    assert rows[0].split()[0] == "1.7e+308"
+
+
+def test_one_value_is_a_dot():
+    [*_, last] = line_chart([[(5.0, 1.0)], []], start=5.0, end=5.0, width=12)
+    assert last.split() == ["1"]
+
+
+def test_charts_stand_beside_each_other_in_80_columns():
+    hosts = [("algo-1", "data_group"), ("algo-2", "data_group"), ("algo-3", "train_group")]
+    cpu = [
+        record("host/cpu", value / 10, value * 10.0, *host) for value in range(5) for host in hosts
+    ]
+    lines = metric_charts(metrics(record("loss", 0.5, 0.0, *hosts[2]), *cpu), 80)
+    assert max(map(len, lines)) <= 80
+    assert [line.split() for line in lines if "/" in line or "loss" in line] == [
+        ["loss", "train_group", "0.5", "host/cpu", "data_group", "0.4"],  # both hosts in one chart
+        ["host/cpu", "train_group", "0.4"],
+    ]
+    assert lines[-1] == "40s from the left to the right edge"
+    assert len(metric_charts(metrics(*cpu), 39)) == 13  # below each other
+    assert max(map(len, metric_charts(metrics(*cpu), 30))) <= 36
+
+
+def test_names_of_others_are_cut_and_control_nothing():
+    name = "\x1b]0;title\x07" + "very_long_name" * 5
+    [heading, *_] = metric_charts(metrics(record(name, 1.0, 0.0)), 80)
+    assert heading.split() == ["very_long_name" * 2 + "very_lon…", "1"]
+    assert "\x1b" not in "".join(metric_table(metrics(record(name, 1.0, 0.0))))
+
+
+def test_a_table_has_a_row_for_each_host():
+    of_host = [record("loss", value, 1.0, "algo-10") for value in (3.0, 1.0, 2.0)]
+    lines = metric_table(metrics(*of_host, record("loss", float("inf"), 2.0), record("a", 1.0, 1)))
+    assert [line.split() for line in lines] == [
+        ["METRIC", "GROUP", "HOST", "VALUES", "FIRST", "MIN", "MAX", "LAST"],
+        ["loss", "train_group", "algo-10", "3", "3", "1", "3", "2"],
+        ["a", "train_group", "algo-1", "1", "1", "1", "1", "1"],
+    ]
+
+
+def test_without_values_nothing_is_drawn():
+    assert metric_charts(metrics(record("loss", float("nan"), 0.0)), 80) == []
