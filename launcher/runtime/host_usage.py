@@ -1,4 +1,4 @@
-"""The CPU time and memory of a host's processes, as events."""
+"""The CPU time and memory of a host's processes, and the use of its GPUs, as events."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 
 from launcher.runtime.event_log import emit
+from launcher.runtime.nvml import GpuUsage, open_nvml
 from launcher.shared import CPUS_VARIABLE, EVENTS_VARIABLE
 from launcher.shared.process_table import descendants, read_process_file
 
@@ -18,7 +19,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def report_usage() -> None:
-    """Emit the use of this host's CPUs and memory regularly, from a thread, until it exits."""
+    """Emit the use of this host's CPUs, memory and GPUs from a thread, until it exits."""
     threading.Thread(target=_report, name="usage", daemon=True).start()
 
 
@@ -26,13 +27,22 @@ def _report() -> None:
     period = _PERIOD_SECONDS if EVENTS_VARIABLE in os.environ else _LOG_PERIOD_SECONDS
     cpus = int(os.environ.get(CPUS_VARIABLE) or len(os.sched_getaffinity(0)))
     before, since = 0.0, time.monotonic()
+    nvml = open_nvml()
     while True:
         time.sleep(period)
         seconds, memory = usage([os.getpid(), *descendants(os.getpid())])
         now = time.monotonic()
         share = max(0.0, seconds - before) / (now - since) / cpus
         before, since = seconds, now
-        emit("host_usage", cpu=round(share, 3), cpus=cpus, memory_bytes=memory)
+        gpus = gpu_fields(nvml.usage() if nvml else None)
+        emit("host_usage", cpu=round(share, 3), cpus=cpus, memory_bytes=memory, **gpus)
+
+
+def gpu_fields(gpus: GpuUsage | None) -> dict[str, float]:
+    """Return the fields of an event for the use of GPUs; none without any."""
+    if gpus is None:
+        return {}
+    return {"gpu": round(gpus.share, 3), "gpu_memory_bytes": gpus.memory_bytes}
 
 
 def usage(pids: Iterable[int]) -> tuple[float, int]:
