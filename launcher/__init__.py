@@ -18,7 +18,9 @@ if TYPE_CHECKING:
         TrainingJobAnalytics,
     )
     from launcher.client.jobs.job import Job
+    from launcher.client.jobs.job_metrics import JobMetrics, MetricSeries
     from launcher.client.jobs.log_line import LogLine
+    from launcher.client.jobs.metric_records import MetricRecord
     from launcher.client.planning.partition_view import Partition
     from launcher.client.planning.partitioner import partition
     from launcher.client.planning.recommendation import (
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
         Ready,
         ShuffleConfig,
         Toolkit,
+        Tracking,
         TrainingInput,
     )
     from launcher.errors import (
@@ -93,9 +96,13 @@ _HOMES = {
     "Toolkit": "client.spec",
     "DataService": "client.spec",
     "MetricDefinition": "client.spec",
+    "Tracking": "client.spec",
     "JobSpec": "client.spec",
     "Job": "client.jobs.job",
     "LogLine": "client.jobs.log_line",
+    "JobMetrics": "client.jobs.job_metrics",
+    "MetricSeries": "client.jobs.job_metrics",
+    "MetricRecord": "client.jobs.metric_records",
     "partition": "client.planning.partitioner",
     "Partition": "client.planning.partition_view",
     "recommend": "client.planning.recommendation",
@@ -153,9 +160,13 @@ __all__ = [
     "Toolkit",
     "DataService",
     "MetricDefinition",
+    "Tracking",
     "JobSpec",
     "Job",
     "LogLine",
+    "JobMetrics",
+    "MetricSeries",
+    "MetricRecord",
     "partition",
     "Partition",
     "recommend",

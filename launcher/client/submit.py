@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from launcher.client.doctor.host_needs import unmet_needs
 from launcher.client.doctor.requirement_checks import missing_requirements
 from launcher.client.jobs.job import Job
+from launcher.client.jobs.trackers.registry import check_trackers
 from launcher.client.request.prepared import Submission
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.job_record import SourceCommit, write_record
@@ -63,7 +64,7 @@ class JobDraft(PlacedJob):
     @property
     def job(self) -> Job:
         """The job that this draft becomes."""
-        return Job(self.name, self.session)
+        return Job(self.name, self.session, tracking=self.spec.tracking)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -108,6 +109,7 @@ def draft_job(
 
     Raises SpecError with every problem.
     """
+    check_trackers(spec)
     placed = place_job(spec, session, name, offline=offline)
     platform = session.platform
     needs = [*unmet_needs(spec, platform.python)] if platform.runs_here else []

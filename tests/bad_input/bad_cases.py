@@ -132,6 +132,8 @@ FILES = {
         "warm_pool": "Only hosts of one kind are kept, for 6 hours at most",
         "storage_key": "A KMS key has its form, and encrypts only volumes",
         "reserved": "Plans and retries are within their limits",
+        "tracking": "Trackers have their places",
+        "untracked": "Tracking names a tracker",
         "watching": "What is watched has its forms and places",
         "hyperparameters": "Hyperparameters are JSON under a name of their own",
         "hyperparameter_long": "A hyperparameter has 2,500 characters at most",

@@ -24,6 +24,7 @@ from launcher.client.spec import (
     Mpi,
     Ready,
     Toolkit,
+    Tracking,
     TrainingInput,
 )
 from launcher.shared import Lifetime, Role
@@ -254,6 +255,11 @@ MUTANTS = (
     _set("max_retry_attempts is 31", max_retry_attempts=31),
     _set("attempts is 0", capacity_retry=CapacityRetry(attempts=0)),
     _set("wait_seconds is 0", capacity_retry=CapacityRetry(wait_seconds=0)),
+    _set("names no tracker", tracking=Tracking()),
+    _set("is no folder of this machine", tracking=Tracking(tensorboard=S3)),
+    _set("MLflow has no store at", tracking=Tracking(mlflow="ftp://server")),
+    _set("without mlflow", tracking=Tracking(callback="a:b", mlflow_experiment="c")),
+    _set("names no function", tracking=Tracking(callback="a.b")),
     _groups("cannot be an alternative of", _typed(GPU, alternatives=("local",))),
     _groups("is listed before", _typed(GPU, alternatives=("ml.p3.8xlarge",))),
     _groups("is not an instance type", _typed(GPU, alternatives=("ml.p3.8xlrage",))),

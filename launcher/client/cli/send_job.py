@@ -15,7 +15,7 @@ from launcher.client.cli.verb_output import print_warnings
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.retrying_session import with_resume_hint
 from launcher.client.planning.cost_plan import plan_job
-from launcher.client.planning.retry_capacity import detached_retry_warning, retry_capacity
+from launcher.client.planning.retry_capacity import detached_warnings, retry_capacity
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.spec import JobSpec
 from launcher.client.submit import JobDraft, JobOrigin, draft_job
@@ -55,8 +55,7 @@ class JobSender:
         A user who detached gets the first attempt only. Raises CapacityError when none got any.
         """
         if self.is_left:
-            if warning := detached_retry_warning(first.spec):
-                print_warnings([warning])
+            print_warnings(detached_warnings(first.spec))
             return self._send(first)
 
         def attempt(tried: JobSpec, its_name: str) -> Job:  # first: what the user approved

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
+from launcher.client.jobs.trackers.registry import check_trackers
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.completed_spec import with_source
 from launcher.client.sessions.job_location import new_job_name
@@ -33,6 +34,7 @@ def check_job(
         whole = spec if offline else with_source(spec, session)
         placed = place_completed(whole, session, new_job_name(spec), offline=offline)
         placed.check()
+        check_trackers(spec)
     except (SpecError, RequestRefused) as error:
         return _problems(job_file, error.problems)
     except (PlatformError, CloudError) as error:  # no job can run there

@@ -134,6 +134,8 @@ class JobArguments(SpecAttributes):
             enable_session_tag_chaining: Pass the session's tags on to the job.
             metric_definitions: Metrics read from the log: ours, or AWS's {"Name":
                 ..., "Regex": ...}.
+            tracking: Where the metrics are written while the job is followed:
+                TensorBoard, MLflow or a function.
             enable_sagemaker_metrics: Keep the metrics' time series in SageMaker
                 too.
             experiment_config: The experiment and trial that the job belongs to.

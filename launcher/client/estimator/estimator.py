@@ -22,7 +22,7 @@ from launcher.client.jobs.job_printing import follow, print_notice, prints_logs
 from launcher.client.jobs.retrying_session import with_resume_hint
 from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan, plan_job
-from launcher.client.planning.retry_capacity import detached_retry_warning, retry_capacity
+from launcher.client.planning.retry_capacity import detached_warnings, retry_capacity
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.job_location import new_job_name
 from launcher.client.spec import JobSpec
@@ -76,7 +76,7 @@ class Estimator(LatestJob, JobArguments):
             return job
 
         if not wait:
-            if warning := detached_retry_warning(spec):
+            for warning in detached_warnings(spec):
                 warnings.warn(warning, stacklevel=2)
             return attempt(spec, name)
         job = retry_capacity(spec, name, attempt, notify=print_notice)

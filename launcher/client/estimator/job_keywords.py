@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from launcher.client.estimator.sdk_v2_types import GroupLike, RequestPart, Rule
-from launcher.client.spec import CapacityRetry, DataService, JobSpec, MetricDefinition
+from launcher.client.spec import CapacityRetry, DataService, JobSpec, MetricDefinition, Tracking
 
 #: The default of each field of a job; fields that are empty collections by default have none.
 DEFAULTS: Mapping[str, Any] = {
@@ -67,6 +67,7 @@ class JobKeywords(TypedDict, total=False):
     enable_network_isolation: bool | None
     enable_session_tag_chaining: bool | None
     metric_definitions: Sequence[MetricDefinition | Mapping[str, str]] | None
+    tracking: Tracking | None
     enable_sagemaker_metrics: bool | None
     experiment_config: Mapping[str, object] | None
     tensorboard_output_config: RequestPart

@@ -113,6 +113,7 @@ class SpecAttributes:
     encrypt_inter_container_traffic = SpecAttribute()
     enable_session_tag_chaining = SpecAttribute()
     metric_definitions = SpecAttribute()
+    tracking = SpecAttribute()
     enable_sagemaker_metrics = SpecAttribute()
     experiment_config = SpecAttribute()
     tensorboard_output_config = SpecAttribute()

@@ -26,6 +26,8 @@ from launcher.client.jobs.job_printing import (
 )
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.merged_log import MergedLog
+from launcher.client.jobs.metric_records import MetricRecord
+from launcher.client.jobs.metric_tracking import take_values, tracked
 from launcher.client.jobs.retrying_session import RetryingSession
 from launcher.client.jobs.summary import final_metrics, summarise
 from launcher.client.sessions.base import TERMINAL_STATUSES, PlatformSession
@@ -34,6 +36,7 @@ from launcher.errors import JobFailed, JobStopped, LauncherError
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
 
 if TYPE_CHECKING:
+    from launcher.client.spec import Tracking
     from launcher.shared.training_job_types import TrainingJobDescription
 
 #: Seconds without a response from the platform until waiting for a job fails.
@@ -44,7 +47,8 @@ class Job:
     """A handle on a job by its name; any process can make one, at any time.
 
     poll_seconds: the polling interval while waiting (None: the session's own);
-    give_up_seconds: seconds without a response from the platform until waiting fails.
+    give_up_seconds: seconds without a response from the platform until waiting fails;
+    tracking: where the first `wait` writes the job's metrics, from its start.
     """
 
     def __init__(
@@ -54,11 +58,13 @@ class Job:
         *,
         poll_seconds: float | None = None,
         give_up_seconds: float = GIVE_UP_SECONDS,
+        tracking: Tracking | None = None,
     ) -> None:
         self.name = name
         self.session = session
         self._poll_seconds = poll_seconds
         self._give_up_seconds = give_up_seconds
+        self._tracking = tracking
 
     def __repr__(self) -> str:
         return f"Job({self.name!r})"
@@ -142,12 +148,14 @@ class Job:
         *,
         timeout: float | None = None,
         polls: Callable[[TrainingJobDescription], None] | None = None,
+        metrics: Callable[[MetricRecord], None] | None = None,
     ) -> Job:
         """Wait until the job has ended, whatever its outcome.
 
         logs: called with each line as it appears; states: with each change of state; notices: with
         a sentence for every idle minute, and when the platform does not respond; timeout: maximum
-        seconds to wait; polls: called with the job's description after each poll of the platform.
+        seconds to wait; polls: called with the job's description after each poll of the platform;
+        metrics: called with each value of the job's metrics, as `metric_series` has them.
 
         As in SDK v2, `logs="All"` or True prints lines, states and notices, `"None"` or False only
         notices, and the job's failure or stop is then raised as JobFailed or JobStopped.
@@ -159,21 +167,30 @@ class Job:
         if isinstance(logs, bool | str):
             shown = prints_logs(logs)
             line, state = (print_line, print_state) if shown else (None, None)
-            self.wait(line, states or state, notices or print_notice, timeout=timeout)
+            given = notices or print_notice
+            self.wait(line, states or state, given, timeout=timeout, polls=polls, metrics=metrics)
             self.raise_for_status()
             return self
-        follower = self._follower(
-            read_logs=logs is not None, notices=notices or _discard, timeout=timeout
-        )
-        for event in follower.events():
-            if isinstance(event, StateChange):
-                if states:
-                    states(event)
-            elif isinstance(event, Poll):
-                if polls:
-                    polls(event.description)
-            elif logs:
-                logs(event)
+        notices = notices or _discard
+        tracking, self._tracking = self._tracking, None
+        with tracked(self, tracking, notices) as tracker:
+            values = [each for each in (metrics, tracker and tracker.take) if each]
+            lines: list[Callable[[LogLine], None]] = [logs] if callable(logs) else []
+            if values:
+                lines.append(take_values(self.description(), values))
+            follower = self._follower(read_logs=bool(lines), notices=notices, timeout=timeout)
+            for event in follower.events():
+                if isinstance(event, StateChange):
+                    if states:
+                        states(event)
+                elif isinstance(event, Poll):
+                    if tracker:
+                        tracker.report()
+                    if polls:
+                        polls(event.description)
+                else:
+                    for take in lines:
+                        take(event)
         return self
 
     def raise_for_status(self) -> None:

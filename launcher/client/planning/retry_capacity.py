@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.job import Job
@@ -55,15 +55,19 @@ def retry_capacity(
     raise CapacityError(_no_capacity_message(name, shortages, reason), code="CapacityError")
 
 
-def detached_retry_warning(spec: JobSpec) -> str | None:
-    """Return a warning for a user who detaches from a job that has retries; None if not needed."""
+def detached_warnings(spec: JobSpec) -> Iterator[str]:
+    """Yield warnings of what a job misses whose user detaches from it."""
     has_alternatives = any(group.alternatives for group in spec.instance_groups)
-    if spec.is_local or not (has_alternatives or spec.capacity_retry):
-        return None
-    return (
-        "alternatives and capacity_retry have no effect without waiting: if AWS has no capacity "
-        "for the first types, the job fails and no other type is tried"
-    )
+    if (has_alternatives or spec.capacity_retry) and not spec.is_local:
+        yield (
+            "alternatives and capacity_retry have no effect without waiting: if AWS has no "
+            "capacity for the first types, the job fails and no other type is tried"
+        )
+    if spec.tracking:
+        yield (
+            "tracking has no effect on a job that nobody follows: its metrics are written by "
+            "`launcher run` without --detach, by fit(), and by job.wait()"
+        )
 
 
 def _numbered(name: str, number: int) -> str:

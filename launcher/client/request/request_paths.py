@@ -74,6 +74,7 @@ ELSEWHERE: Mapping[str, str] = {
     "distribution": "the job document, or the toolkit's hyperparameters",
     "data_service": "the job document",
     "capacity_retry": "the sender, when AWS has no capacity",
+    "tracking": "whoever follows the job",
     "framework": "the choice of the image",
     "framework_version": "the choice of the image",
     "py_version": "the choice of the image",

@@ -11,6 +11,7 @@ from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.metric_definition import MetricDefinition
 from launcher.client.spec.roles import infer_roles
 from launcher.client.spec.rules import SourceFiles, check
+from launcher.client.spec.tracking import Tracking
 from launcher.client.spec.training_inputs import FileSystemInput, ShuffleConfig, TrainingInput
 from launcher.shared import Ready
 
@@ -29,6 +30,7 @@ __all__ = [
     "Toolkit",
     "DataService",
     "MetricDefinition",
+    "Tracking",
     "infer_roles",
     "check",
     "SourceFiles",

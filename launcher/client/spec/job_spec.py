@@ -13,6 +13,7 @@ from launcher.client.spec.data_service import DataService
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.groups import CapacityRetry, InstanceGroup
 from launcher.client.spec.metric_definition import MetricDefinition
+from launcher.client.spec.tracking import Tracking
 from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
 from launcher.errors import Where, dotted
 from launcher.shared import HOMOGENEOUS_GROUP, Role
@@ -121,6 +122,8 @@ class JobSpec:
 
     # Monitoring; sent only if set.
     metric_definitions: Sequence[MetricDefinition] = ()
+    #: Places for the metrics; whoever follows the job on this machine writes there.
+    tracking: Tracking | None = None
     enable_sagemaker_metrics: bool | None = None
     experiment_config: Mapping[str, Any] | None = None
     tensorboard_output_config: Mapping[str, Any] | None = None

@@ -19,7 +19,7 @@ def anchored(spec: JobSpec, folder: Path) -> JobSpec:
     """Return the job with every local path made absolute.
 
     This covers the code (source_dir, or entry_point without one), the dependencies, every file://
-    URI and the partition file.
+    URI, the partition file, and what tracking writes or loads.
     """
     changes: dict[str, Any] = {field: _uri(uri, folder) for field, uri in spec.locations.items()}
     channels = {
@@ -33,6 +33,7 @@ def anchored(spec: JobSpec, folder: Path) -> JobSpec:
         "inputs": {**spec.inputs, **channels},
         "distribution": spec.distribution
         and spec.distribution.anchored(lambda path: _path(path, folder)),
+        "tracking": spec.tracking and spec.tracking.anchored(lambda path: _path(path, folder)),
     }
     return spec.replace(**changes)
 

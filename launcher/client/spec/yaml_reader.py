@@ -20,6 +20,7 @@ from launcher.client.spec.groups import CapacityRetry, InstanceGroup
 from launcher.client.spec.metric_definition import MetricDefinition
 from launcher.client.spec.sdk_v2_distribution import fix_of_distribution, kind_of
 from launcher.client.spec.suggestions import choice_fix, did_you_mean, shown
+from launcher.client.spec.tracking import Tracking
 from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
 from launcher.errors import FieldPath, Problem
 from launcher.shared import Ready
@@ -36,6 +37,7 @@ _NOUNS: dict[Any, str] = {
     CapacityRetry: "capacity_retry",
     DataService: "data_service",
     MetricDefinition: "a metric definition",
+    Tracking: "tracking",
     str: "text",
     int: "a whole number",
     float: "a number",

@@ -22,6 +22,7 @@ from launcher.client.spec.rules import (
     script_rules,
     secret_rules,
     source_rules,
+    tracking_rules,
 )
 from launcher.client.spec.rules.source_rules import SourceFiles
 from launcher.client.spec.suggestions import shown
@@ -61,6 +62,7 @@ _RULES = (
     channel_rules.find_problems,
     mount_rules.find_problems,
     observation_rules.find_problems,
+    tracking_rules.find_problems,
     limit_rules.find_problems,
     secret_rules.find_problems,
     data_service_rules.find_problems,

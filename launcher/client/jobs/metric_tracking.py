@@ -1,0 +1,149 @@
+"""Tracking of a job's metrics while it is followed: whatever a tracker does, the job goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, TypeVar
+
+from launcher.client.jobs.group_hosts import group_of_hosts
+from launcher.client.jobs.metric_records import MetricReader, MetricRecord
+
+if TYPE_CHECKING:
+    from launcher.client.jobs.job import Job
+    from launcher.client.jobs.log_line import LogLine
+    from launcher.client.jobs.trackers.base import Tracker
+    from launcher.client.spec import Tracking
+    from launcher.shared.training_job_types import TrainingJobDescription
+
+#: Seconds between two writes, each of all values that came since the last.
+_PERIOD_SECONDS = 1.0
+#: Seconds until the end of the trackers is no longer waited for: of a job that has ended, and
+#: where the user has left.
+_LAST_SECONDS, _LEFT_SECONDS = 60.0, 5.0
+
+_Notify = Callable[[str], None]
+
+
+def take_values(
+    description: TrainingJobDescription, takers: Sequence[Callable[[MetricRecord], None]]
+) -> Callable[[LogLine], None]:
+    """Return a function that reads the values in each line, and gives them to the takers."""
+    reader = MetricReader(description, own=True)
+
+    def take(line: LogLine) -> None:
+        for record in reader.read(line):
+            for taker in takers:
+                taker(record)
+
+    return take
+
+
+@contextmanager
+def tracked(
+    job: Job, tracking: Tracking | None, notify: _Notify
+) -> Iterator[MetricTracking | None]:
+    """Open a job's trackers in the block, and close them at its end with the job's status.
+
+    notify: called in this thread with a sentence about a tracker that failed.
+    """
+    if tracking is None:
+        yield None
+        return
+    from launcher.client.jobs.trackers.registry import openers  # the spec is slow to import
+
+    has_hosts = len(group_of_hosts(job.description())) > 1
+    opened = MetricTracking(openers(tracking, job.name, has_hosts=has_hosts), notify)
+    try:
+        yield opened
+    except BaseException:
+        opened.close(None, _LEFT_SECONDS)
+        raise
+    opened.close(job.status, _LAST_SECONDS)
+
+
+class MetricTracking:
+    """Writes values to trackers, in a thread of its own.
+
+    A tracker that raises is reported once and gets nothing more; one that blocks delays nobody.
+
+    openers: what opens each tracker, by its name.
+    """
+
+    def __init__(self, openers: Mapping[str, Callable[[], Tracker]], notify: _Notify) -> None:
+        self._openers = openers
+        self._notify = notify
+        self._values: SimpleQueue[MetricRecord] = SimpleQueue()
+        self._notices: SimpleQueue[str] = SimpleQueue()
+        self._steps: Counter[tuple[str, str | None]] = Counter()
+        self._trackers: dict[str, Tracker] = {}
+        self._status: str | None = None
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tracking", daemon=True)
+        self._thread.start()
+
+    def take(self, record: MetricRecord) -> None:
+        """Take a value; those without a training step are counted, by metric and host."""
+        key = (record.metric_name, record.host)
+        step = self._steps[key] if record.step is None else record.step
+        self._steps[key] += 1
+        self._values.put(dataclasses.replace(record, step=step))
+
+    def report(self) -> None:
+        """Report the trackers that have failed."""
+        for notice in _drained(self._notices):
+            self._notify(notice)
+
+    def close(self, status: str | None, seconds: float) -> None:
+        """Write what is left and close the trackers; give up after some seconds.
+
+        status: the job's; None if it goes on.
+        """
+        self._status = status
+        self._is_over.set()
+        self._thread.join(seconds)
+        self.report()
+        if self._thread.is_alive():
+            self._notify(f"tracking has not ended after {seconds:.0f} s: its last values are lost")
+
+    def _run(self) -> None:
+        for name, opener in self._openers.items():
+            self._succeeds(name, partial(self._open, name, opener))
+        is_over = False
+        while not is_over:
+            is_over = self._is_over.wait(_PERIOD_SECONDS)
+            if values := list(_drained(self._values)):
+                self._trackers = {
+                    name: tracker
+                    for name, tracker in self._trackers.items()
+                    if self._succeeds(name, partial(tracker.log, values))
+                }
+        for name, tracker in self._trackers.items():
+            self._succeeds(name, partial(tracker.close, self._status))
+
+    def _open(self, name: str, opener: Callable[[], Tracker]) -> None:
+        self._trackers[name] = opener()
+
+    def _succeeds(self, name: str, action: Callable[[], None]) -> bool:
+        """Perform an action of a tracker; return False, and report it, if it raises."""
+        try:
+            action()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - other libraries, the user's code
+            cause = f"{type(error).__name__}: {error}".splitlines()[0]
+            self._notices.put(f"tracking by {name} has failed, and the job goes on: {cause}")
+            return False
+        return True
+
+
+_Item = TypeVar("_Item")
+
+
+def _drained(queue: SimpleQueue[_Item]) -> Iterator[_Item]:
+    with suppress(Empty):
+        while True:
+            yield queue.get_nowait()

@@ -1,0 +1,74 @@
+"""A run in MLflow, by its client library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from launcher.client.jobs.metric_records import MetricRecord
+from launcher.client.spec.tracking import is_folder
+
+DEFAULT_EXPERIMENT = "launcher"
+#: The most values that MLflow takes at once.
+_BATCH = 1000
+#: MLflow's status of a run that has ended, by TrainingJobStatus.
+_STATUS = {"Completed": "FINISHED", "Failed": "FAILED", "Stopped": "KILLED"}
+
+
+class MlflowTracker:
+    """Writes a run of the job's name, whose metrics have the host's name behind them.
+
+    uri: MLflow's tracking URI, or a folder. has_hosts: false for a job with one host, whose metrics
+    keep their names.
+    """
+
+    def __init__(self, uri: str, experiment: str, job_name: str, *, has_hosts: bool) -> None:
+        from mlflow.entities import Metric  # the user's library, imported when it is used
+        from mlflow.tracking import MlflowClient
+
+        self._metric = Metric
+        self._has_hosts = has_hosts
+        self._client = MlflowClient(tracking_uri=_uri(uri))
+        found = self._client.get_experiment_by_name(experiment)
+        number = found.experiment_id if found else self._client.create_experiment(experiment)
+        self._run: str = self._client.create_run(number, run_name=job_name).info.run_id
+
+    def log(self, records: Sequence[MetricRecord]) -> None:
+        """Write values, at most a thousand at once."""
+        metrics = [
+            self._metric(self._name(record), record.value, round(record.time * 1000), record.step)
+            for record in records
+        ]
+        for first in range(0, len(metrics), _BATCH):
+            self._client.log_batch(self._run, metrics=metrics[first : first + _BATCH])
+
+    def close(self, status: str | None) -> None:
+        """End the run as the job ended; that of a job that goes on stays as it is."""
+        if status in _STATUS:
+            self._client.set_terminated(self._run, status=_STATUS[status])
+
+    def _name(self, record: MetricRecord) -> str:
+        if not self._has_hosts or record.host is None:
+            return record.metric_name
+        return f"{record.metric_name}/{record.host}"
+
+
+def refusal_of_folder(uri: str) -> str | None:
+    """Return why MLflow does not write to a folder, as newer ones do not; None if it does.
+
+    None, too, for servers and databases, which are not asked.
+    """
+    if not _uri(uri).startswith("file:"):
+        return None
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    try:
+        MlflowClient(tracking_uri=_uri(uri))
+    except MlflowException as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+def _uri(given: str) -> str:
+    return Path(given).absolute().as_uri() if is_folder(given) else given

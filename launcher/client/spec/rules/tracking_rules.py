@@ -1,0 +1,58 @@
+"""Rules for tracking: a job's metrics in TensorBoard, MLflow, or a function of the user's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from launcher.client.spec.suggestions import choice_fix
+from launcher.client.spec.tracking import Tracking
+from launcher.errors import Problem
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
+
+_TRACKERS = ("tensorboard", "mlflow", "callback")
+#: Schemes of MLflow's stores; a database's may be followed by "+driver".
+_SCHEMES = (
+    *("http", "https", "file", "sqlite", "postgresql", "mysql", "mssql", "databricks"),
+    *("databricks-uc", "uc"),
+)
+_SCHEME = re.compile(r"(?P<name>[^:+/]+)(?:\+[a-z0-9]+)?:")
+_CALLBACK = re.compile(r"(?:.+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
+
+
+def find_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Find trackers without a usable place."""
+    if spec.tracking is None:
+        return
+    tracking = spec.tracking
+    if not any(getattr(tracking, name) for name in _TRACKERS):
+        what = "tracking names no tracker"
+        fix = "write tensorboard: FOLDER, mlflow: URI or callback: MODULE:FUNCTION, or remove it"
+        yield Problem(path=("tracking",), what=what, fix=fix)
+        return
+    yield from _place_problems(tracking)
+    if tracking.mlflow_experiment is not None and not tracking.mlflow:
+        what = "mlflow_experiment is given without mlflow"
+        fix = "write mlflow: URI, such as http://localhost:5000, or remove the experiment"
+        yield Problem(path=("tracking", "mlflow_experiment"), what=what, fix=fix)
+    callback = tracking.callback
+    if callback is not None and not _CALLBACK.fullmatch(callback):
+        what = f'"{callback}" names no function'
+        fix = 'write "module:function" or "file.py:function"'
+        yield Problem(path=("tracking", "callback"), what=what, fix=fix)
+
+
+def _place_problems(tracking: Tracking) -> Iterator[Problem]:
+    folder, uri = tracking.tensorboard, tracking.mlflow
+    if folder is not None and "://" in folder:
+        what = f'"{folder}" is no folder of this machine'
+        fix = "write a path: whoever follows the job writes there"
+        yield Problem(path=("tracking", "tensorboard"), what=what, fix=fix)
+    scheme = uri and _SCHEME.match(uri)
+    if scheme and scheme["name"] not in _SCHEMES:
+        what = f'MLflow has no store at "{uri}"'
+        fix = choice_fix(scheme["name"], _SCHEMES)
+        yield Problem(path=("tracking", "mlflow"), what=what, fix=fix)
