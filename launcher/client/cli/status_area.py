@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import datetime, timezone
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.catalogue.cost import dollars_text
 from launcher.client.cli.printable import printable
-from launcher.client.jobs.durations import readable
-from launcher.client.jobs.group_hosts import HostGroup
-from launcher.client.jobs.job_progress import JobProgress, TrainingProgress
+from launcher.client.jobs.state_text import StateText
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
@@ -20,45 +15,17 @@ if TYPE_CHECKING:
 _OPEN_LINES = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class StatusArea:
-    """Formats the state of a job.
-
-    dollars: the cost of a number of seconds of training; None where jobs cost nothing, and it
-    returns None where prices are unknown.
-    """
-
-    progress: JobProgress
-    dollars: Callable[[float], float | None] | None
+class StatusArea(StateText):
+    """Formats the state of a job for a terminal."""
 
     def lines(self, now: TrainingJobDescription, width: int) -> list[str]:
         """Return the lines for a terminal, each at most `width` characters."""
-        texts = [self._head(now), *map(self._group, self.progress.groups), *self._open_lines()]
-        return [_cut(text, width) for text in texts]
+        texts = [self.head(now), *self.groups(), *self._open_lines()]
+        return [_cut(printable(text, keep_styles=False), width) for text in texts]
 
     def sentence(self, now: TrainingJobDescription) -> str:
         """Return the state in one line, for a log."""
-        groups = (self._group(group) for group in self.progress.groups)
-        return "; ".join([self._head(now), *groups])
-
-    def _head(self, now: TrainingJobDescription) -> str:
-        age = _seconds_since(now["CreationTime"])
-        return "  ".join([str(now["SecondaryStatus"]), readable(age), *self._facts(now)])
-
-    def _facts(self, now: TrainingJobDescription) -> Iterator[str]:
-        if self.progress.training is not None:
-            yield from _training(self.progress.training)
-        started = now.get("TrainingStartTime")
-        if self.dollars is not None and started is not None:
-            cost = self.dollars(_seconds_since(started))
-            if cost is not None:
-                yield dollars_text(cost)
-
-    def _group(self, group: HostGroup) -> str:
-        count = len(group.hosts)
-        cpu = self.progress.cpu_of(group)
-        used = "" if cpu is None else f"  CPU {cpu:.0%}"
-        return f"{printable(group.name)}: {count} host{'s' * (count != 1)}{used}"
+        return printable(super().sentence(now), keep_styles=False)
 
     def _open_lines(self) -> Iterator[str]:
         newest = list(self.progress.open_lines.values())[-_OPEN_LINES:]
@@ -66,22 +33,7 @@ class StatusArea:
             yield f"{line.group}/{line.host} | {printable(line.text, keep_styles=False).strip()}"
 
 
-def _training(training: TrainingProgress) -> Iterator[str]:
-    of = "" if training.steps is None else f"/{training.steps}"
-    yield f"epoch {training.epoch}  step {training.step}{of}"
-    if training.steps_per_second is not None:
-        yield f"{training.steps_per_second:.3g} steps/s"
-    if training.wait_share is not None:
-        yield f"{training.wait_share:.0%} waiting for data"
-    if training.remaining_seconds is not None:
-        yield f"{readable(training.remaining_seconds)} left"
-
-
 def _cut(text: str, width: int) -> str:
     from rich.cells import cell_len, set_cell_size  # rich is slow to import
 
     return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
-
-
-def _seconds_since(moment: datetime) -> float:
-    return (datetime.now(timezone.utc) - moment).total_seconds()

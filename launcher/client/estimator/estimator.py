@@ -26,7 +26,9 @@ from launcher.client.planning.retry_capacity import detached_warnings, retry_cap
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.job_location import new_job_name
 from launcher.client.spec import JobSpec
+from launcher.client.spec.html_tables import html_pairs
 from launcher.client.spec.resolve_paths import anchored
+from launcher.client.spec.spec_html import spec_html
 from launcher.client.submit import draft_job
 
 EstimatorType = TypeVar("EstimatorType", bound="Estimator")
@@ -38,6 +40,11 @@ class Estimator(LatestJob, JobArguments):
     The job runs on this machine when the instance type is "local", when `sagemaker_session` is a
     LocalSession, or with `fit(..., local=True)`.
     """
+
+    def _repr_html_(self) -> str:
+        latest = self.latest_training_job
+        below = html_pairs([("Latest job", latest.name)]) if latest else ""
+        return f"<b>{type(self).__name__}</b>{spec_html(self.spec)}{below}"
 
     def fit(
         self,

@@ -69,6 +69,11 @@ class Job:
     def __repr__(self) -> str:
         return f"Job({self.name!r})"
 
+    def _repr_html_(self) -> str:
+        from launcher.client.jobs.job_html import job_html  # only notebooks need it
+
+        return job_html(self)
+
     def description(self) -> TrainingJobDescription:
         """Return the current DescribeTrainingJob document; JobNotFound if there is no such job."""
         return self.session.describe_training_job(TrainingJobName=self.name)

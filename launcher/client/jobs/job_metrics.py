@@ -40,6 +40,11 @@ class JobMetrics:
     records: Sequence[MetricRecord]
     defined: Sequence[str] = ()
 
+    def _repr_html_(self) -> str:
+        from launcher.client.jobs.job_html import metrics_html  # only notebooks need it
+
+        return metrics_html(self)
+
     @property
     def names(self) -> list[str]:
         """The metrics that have values: the job's own definitions, then Launcher's by name."""

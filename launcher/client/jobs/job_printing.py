@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.event_sentences import sentence
 from launcher.errors import LauncherError
@@ -32,16 +34,15 @@ def prints_logs(logs: bool | str | None) -> bool:
 def follow(job: Job, *, logs: bool) -> None:
     """Wait until a job has ended; Ctrl-C detaches and prints how to reattach.
 
-    logs: whether to print log lines and states; notices about stalls are always printed.
+    logs: whether to print log lines and states; notices about stalls are always printed. In a
+    notebook, states are shown in an output of their own.
     """
-    if logs:
-        print(f"Job {job.name}", flush=True)
+    show = _notebook_output()
     try:
-        job.wait(
-            logs=print_line if logs else None,
-            states=print_state if logs else None,
-            notices=print_notice,
-        )
+        if show is None:
+            _follow_by_lines(job, logs=logs)
+        else:
+            _follow_in_notebook(job, show, logs=logs)
     except KeyboardInterrupt:
         print(
             f"\nDetached; job {job.name} continues. latest_training_job.wait() follows it again; "
@@ -49,6 +50,42 @@ def follow(job: Job, *, logs: bool) -> None:
             flush=True,
         )
         raise
+
+
+def _notebook_output() -> Callable[[str], None] | None:
+    """Return what shows HTML in an output of the running cell, in place; None outside notebooks."""
+    ipython: Any = sys.modules.get("IPython")  # a notebook has imported it
+    shell = ipython and ipython.get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import HTML, display
+
+    handle = display(HTML(""), display_id=True)
+    return lambda text: handle.update(HTML(text))
+
+
+def _follow_by_lines(job: Job, *, logs: bool) -> None:
+    if logs:
+        print(f"Job {job.name}", flush=True)
+    job.wait(
+        logs=print_line if logs else None,
+        states=print_state if logs else None,
+        notices=print_notice,
+    )
+
+
+def _follow_in_notebook(job: Job, show: Callable[[str], None], *, logs: bool) -> None:
+    from launcher.client.jobs.live_cell import LiveCell  # only notebooks need it
+
+    cell = LiveCell(job, show)
+
+    def take(line: LogLine) -> None:
+        cell.take(line)
+        if logs:
+            print_line(line)
+
+    job.wait(take, notices=print_notice, polls=cell.update, metrics=cell.add)
+    cell.close()
 
 
 def print_line(line: LogLine) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from launcher.client.planning import partition_table
 from launcher.client.planning.drawing import timeline_svg
 from launcher.client.planning.partition_table import Table
+from launcher.client.spec.html_tables import html_table
 
 if TYPE_CHECKING:
     from launcher.shared.partitions.partition_file import PartitionFile
@@ -19,7 +20,7 @@ def partition_html(partition: PartitionFile) -> str:
     drawn = timeline_svg(partition.timeline, partition_table.title(partition))
     parts = [
         _table(partition_table.stages(partition)),
-        _rows(map(_words, partition_table.notes(partition))),
+        html_table(map(_words, partition_table.notes(partition))),
         f'<div style="overflow-x:auto">{drawn}</div>',
     ]
     if partition.choices:
@@ -30,11 +31,7 @@ def partition_html(partition: PartitionFile) -> str:
 def _table(shown: Table) -> str:
     sides = ["left" if name in shown.words else "right" for name in shown.head]
     body = (map(_cell, row, sides) for row in shown.rows)
-    return _rows("".join(row) for row in (map(_heading, shown.head, sides), *body))
-
-
-def _rows(rows: Iterable[str]) -> str:
-    return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+    return html_table("".join(row) for row in (map(_heading, shown.head, sides), *body))
 
 
 def _words(texts: Iterable[str]) -> str:

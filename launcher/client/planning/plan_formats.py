@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from html import escape
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.client.planning.plan_table import HEAD, NUMERIC, notes, rows
+from launcher.client.spec.html_tables import html_cells, html_table
 
 if TYPE_CHECKING:
     from launcher.client.planning.cost_plan import CostPlan
@@ -25,8 +25,8 @@ def plan_text(plan: CostPlan, width: int | None = None) -> str:
 
 def plan_html(plan: CostPlan) -> str:
     """Return a table of the groups, and a table of the notes below it."""
-    groups = _html_table([_html_cells("th", HEAD), *(_html_cells("td", row) for row in rows(plan))])
-    return groups + _html_table(_html_cells("td", note) for note in notes(plan))
+    groups = html_table([html_cells("th", HEAD), *(html_cells("td", row) for row in rows(plan))])
+    return groups + html_table(html_cells("td", note) for note in notes(plan))
 
 
 def _table(body: Sequence[Sequence[str]]) -> list[str]:
@@ -49,11 +49,3 @@ def _stacked(body: Sequence[Sequence[str]]) -> Iterator[str]:
         for name, cell in zip(HEAD[1:], row[1:], strict=True):
             if cell:
                 yield f"  {name:<6} {cell}"
-
-
-def _html_table(rows: Iterable[str]) -> str:
-    return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
-
-
-def _html_cells(kind: str, texts: Iterable[str]) -> str:
-    return "".join(f"<{kind}>{escape(text)}</{kind}>" for text in texts)

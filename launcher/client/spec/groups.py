@@ -56,6 +56,11 @@ class InstanceGroup:
         if isinstance(self.ready, Mapping):
             object.__setattr__(self, "ready", self._read_ready(self.ready))
 
+    def _repr_html_(self) -> str:
+        from launcher.client.spec.group_html import groups_html  # only notebooks need it
+
+        return groups_html([self])
+
     def _choice(self, declared: type[enum.Enum], value: object) -> Any:
         """Convert text to an enum member; leave other values for the rules to check."""
         if not isinstance(value, str) or isinstance(value, declared):

@@ -145,6 +145,11 @@ class JobSpec:
         for field_name, value in kept_forms(self).items():
             object.__setattr__(self, field_name, value)
 
+    def _repr_html_(self) -> str:
+        from launcher.client.spec.spec_html import spec_html  # only notebooks need it
+
+        return spec_html(self)
+
     @property
     def groups(self) -> tuple[InstanceGroup, ...]:
         """The machines as groups; a job without groups has one, which trains."""

@@ -1,0 +1,60 @@
+"""A job and its metrics as HTML, for notebooks; nothing in it is loaded from a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from html import escape
+from typing import TYPE_CHECKING
+
+from launcher.client.jobs.durations import readable
+from launcher.client.jobs.group_hosts import host_groups
+from launcher.client.jobs.short_numbers import short_number
+from launcher.client.jobs.sparkline import sparkline
+from launcher.client.jobs.summary import final_metrics
+from launcher.client.spec.html_tables import html_cells, html_pairs, html_table
+from launcher.errors import LauncherError
+
+if TYPE_CHECKING:
+    from launcher.client.jobs.job import Job
+    from launcher.client.jobs.job_metrics import JobMetrics, MetricSeries
+    from launcher.shared.training_job_types import TrainingJobDescription
+
+_HEAD = ("metric", "group", "host", "values", "min", "max", "last", "")
+
+
+def job_html(job: Job) -> str:
+    """Return a table of a job's state, machines, metrics and outcome, or why it is not known."""
+    try:
+        facts = [*_facts(job.description())]
+    except LauncherError as error:
+        facts = [("Status", f"not known: {str(error).splitlines()[0]}")]
+    return html_pairs([("Job", job.name), *facts])
+
+
+def _facts(now: TrainingJobDescription) -> Iterator[tuple[str, str]]:
+    status, secondary = now["TrainingJobStatus"], now["SecondaryStatus"]
+    until = now.get("TrainingEndTime") or datetime.now(timezone.utc)
+    after = f" after {readable((until - now['CreationTime']).total_seconds())}"
+    yield "Status", status + (f" ({secondary})" if secondary != status else "") + after
+    for group in host_groups(now):
+        yield "Group", f"{group.name}: {len(group.hosts)} x {group.instance_type}"
+    if reason := now.get("FailureReason"):
+        yield "Cause", reason
+    for name, value in final_metrics(now).items():
+        yield "Metric", f"{name} = {value:.6g}"
+    if model := now.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
+        yield "Model", model
+
+
+def metrics_html(metrics: JobMetrics) -> str:
+    """Return a table with a row and a line chart for each metric and host."""
+    rows = [html_cells("th", _HEAD), *map(_series_row, metrics.series)]
+    return f"<b>{escape(metrics.job_name)}</b>{html_table(rows)}"
+
+
+def _series_row(series: MetricSeries) -> str:
+    values = series.values
+    numbers = map(short_number, (min(values), max(values), values[-1]))
+    origin = (series.metric_name, series.group or "", series.host or "", str(len(values)))
+    return html_cells("td", (*origin, *numbers)) + f"<td>{sparkline(series.times, values)}</td>"
