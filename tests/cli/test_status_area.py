@@ -53,6 +53,11 @@ def test_a_script_that_reads(progress):
     assert lines(progress, dollars=lambda _: None)[0].endswith("waiting for data")
 
 
+def test_a_host_with_gpus(progress):
+    tell(progress, "host_usage", "algo-3", cpu=0.2, gpu=0.85, gpu_memory_bytes=1)
+    assert lines(progress)[1:] == ["data: 2 hosts", "train: 1 host  CPU 20%  GPU 85%"]
+
+
 def test_a_task_whose_trainer_reports_each_step(progress):
     fields = {"epoch": 0, "steps": 100, "data_wait": 0.01}
     tell(progress, "train_step", rank=0, step=10, time=5.0, **fields)

@@ -18,13 +18,15 @@ Points = Sequence[tuple[float, float]]
 def line_chart(lines: Iterable[Points], *, start: float, end: float, width: int) -> list[str]:
     """Draw lines through points of (time, value), by time, as rows of `width` characters.
 
-    The highest and the lowest value stand beside the first and the last row. start, end: the times
+    The highest and the lowest value stand beside the first and the last row; once, if they are
+    equal, and the line is in the middle. start, end: the times
     of the left and the right edge; all values are finite.
     """
     drawn = [points for points in lines if points]
     values = [value for points in drawn for _, value in points]
     low, high = min(values), max(values)
-    labels = [short_number(high), *[""] * (_ROWS - 2), short_number(low)]
+    top, bottom = (short_number(value) for value in (high, low))
+    labels = ["" if top == bottom else top, *[""] * (_ROWS - 2), bottom]
     margin = max(map(len, labels))
     canvas = _Canvas(max(1, width - margin - 1))
     for points in drawn:

@@ -6,6 +6,7 @@ import csv
 import io
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -24,6 +25,10 @@ from launcher.client.jobs.short_numbers import short_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+#: Seconds between two drawings.
+_PERIOD_SECONDS = 1.0
 
 
 class MetricOutput(Protocol):
@@ -61,6 +66,7 @@ class LiveCharts:
     def __init__(self, job_name: str, defined: Sequence[str]) -> None:
         self._records: list[MetricRecord] = []
         self._metrics = JobMetrics(job_name=job_name, records=self._records, defined=defined)
+        self._next = 0.0
         self._live = live_display()
         self._live.start()
 
@@ -69,7 +75,10 @@ class LiveCharts:
         self._records.append(record)
 
     def update(self) -> None:
-        """Draw the charts anew."""
+        """Draw the charts anew, at most once a second."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _PERIOD_SECONDS
         from rich.text import Text
 
         with defer_ctrl_c() as is_pressed:  # what is half drawn could not be removed

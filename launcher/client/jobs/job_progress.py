@@ -37,13 +37,14 @@ class TrainingProgress:
 class JobProgress:
     """The latest reports of the hosts of a job.
 
-    cpu: share of its CPUs that each host uses. open_lines: the line that a program of a host has
-    not ended, such as a progress bar, by host and program. failure: the first error of a rank whose
-    host goes on, as a text.
+    cpu, gpu: share of its CPUs and GPUs that each host uses, as far as known. open_lines: the line
+    that a program of a host has not ended, such as a progress bar, by host and program. failure:
+    the first error of a rank whose host goes on, as a text.
     """
 
     groups: Sequence[HostGroup]
     cpu: dict[str, float] = field(default_factory=dict)
+    gpu: dict[str, float] = field(default_factory=dict)
     open_lines: dict[tuple[str, str], LogLine] = field(default_factory=dict)
     training: TrainingProgress | None = None
     failure: str | None = None
@@ -60,11 +61,16 @@ class JobProgress:
 
     def cpu_of(self, group: HostGroup) -> float | None:
         """Return the mean use of the CPUs of a group; None before its hosts have reported."""
-        known = [self.cpu[host] for host in group.hosts if host in self.cpu]
-        return sum(known) / len(known) if known else None
+        return _mean(self.cpu, group)
+
+    def gpu_of(self, group: HostGroup) -> float | None:
+        """Return the mean use of the GPUs of a group; None without any, or before a report."""
+        return _mean(self.gpu, group)
 
     def _read_host_usage(self, line: LogLine, fields: Mapping[str, Any]) -> None:
         self.cpu[line.host] = float(fields["cpu"])
+        if "gpu" in fields:
+            self.gpu[line.host] = float(fields["gpu"])
 
     def _read_progress(self, line: LogLine, fields: Mapping[str, Any]) -> None:
         key = (line.host, str(fields["source"]))
@@ -114,3 +120,8 @@ class JobProgress:
             steps_per_second=speed,
             wait_share=min(1.0, waited * speed) if speed else None,
         )
+
+
+def _mean(shares: Mapping[str, float], group: HostGroup) -> float | None:
+    known = [shares[host] for host in group.hosts if host in shares]
+    return sum(known) / len(known) if known else None

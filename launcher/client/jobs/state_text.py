@@ -33,7 +33,7 @@ class StateText:
         return "  ".join([str(now["SecondaryStatus"]), readable(age), *self._facts(now)])
 
     def groups(self) -> list[str]:
-        """Return the hosts of each group and the use of their CPUs."""
+        """Return the hosts of each group and the use of their CPUs and GPUs."""
         return [self._group(group) for group in self.progress.groups]
 
     def sentence(self, now: TrainingJobDescription) -> str:
@@ -51,9 +51,9 @@ class StateText:
 
     def _group(self, group: HostGroup) -> str:
         count = len(group.hosts)
-        cpu = self.progress.cpu_of(group)
-        used = "" if cpu is None else f"  CPU {cpu:.0%}"
-        return f"{group.name}: {count} host{'s' * (count != 1)}{used}"
+        used = {"CPU": self.progress.cpu_of(group), "GPU": self.progress.gpu_of(group)}
+        shares = (f"  {name} {share:.0%}" for name, share in used.items() if share is not None)
+        return f"{group.name}: {count} host{'s' * (count != 1)}{''.join(shares)}"
 
 
 def _training(training: TrainingProgress) -> Iterator[str]:

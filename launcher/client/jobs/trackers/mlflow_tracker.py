@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from launcher.client.spec.tracking import is_folder
 DEFAULT_EXPERIMENT = "launcher"
 #: The most values that MLflow takes at once.
 _BATCH = 1000
+#: Characters of MLflow's reason for a refusal.
+_REASON_LENGTH = 200
 #: MLflow's status of a run that has ended, by TrainingJobStatus.
 _STATUS = {"Completed": "FINISHED", "Failed": "FAILED", "Stopped": "KILLED"}
 
@@ -66,7 +69,7 @@ def refusal_of_folder(uri: str) -> str | None:
     try:
         MlflowClient(tracking_uri=_uri(uri))
     except MlflowException as error:
-        return str(error).splitlines()[0]
+        return textwrap.shorten(str(error), _REASON_LENGTH, placeholder=" …")
     return None
 
 
