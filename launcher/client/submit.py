@@ -109,8 +109,8 @@ def draft_job(
 
     Raises SpecError with every problem.
     """
-    check_trackers(spec)
     placed = place_job(spec, session, name, offline=offline)
+    check_trackers(placed.spec)
     platform = session.platform
     needs = [*unmet_needs(spec, platform.python)] if platform.runs_here else []
     if not platform.installs:

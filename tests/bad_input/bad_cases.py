@@ -133,6 +133,7 @@ FILES = {
         "storage_key": "A KMS key has its form, and encrypts only volumes",
         "reserved": "Plans and retries are within their limits",
         "tracking": "Trackers have their places",
+        "tracking_password": "Trackers' places have no passwords",
         "untracked": "Tracking names a tracker",
         "watching": "What is watched has its forms and places",
         "hyperparameters": "Hyperparameters are JSON under a name of their own",

@@ -138,7 +138,7 @@ def test_a_tracker_that_blocks_delays_nobody_for_long():
     tracking = MetricTracking({"blocking": Blocking}, notices.append)
     tracking.take(MetricRecord(metric_name="loss", value=1.0, time=0.0))
     assert entered.wait(60)
-    tracking.close("Completed", 0.01)
+    tracking.close(0.01)
     released.set()
     assert notices == ["tracking has not ended after 0 s: its last values are lost"]
 

@@ -116,6 +116,11 @@ class JobFollower:
             self._notify_if_idle(now)
             self._sleep(self._poll_seconds)
 
+    @property
+    def status(self) -> str | None:
+        """The job's TrainingJobStatus at the last poll."""
+        return self._latest.get("TrainingJobStatus")
+
     def end(self) -> TrainingJobDescription:
         """Follow the job and discard its events; return its final description."""
         for _ in self.events():

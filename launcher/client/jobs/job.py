@@ -196,6 +196,8 @@ class Job:
                 else:
                     for take in lines:
                         take(event)
+            if tracker:
+                tracker.status = follower.status
         return self
 
     def raise_for_status(self) -> None:

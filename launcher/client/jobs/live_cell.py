@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from html import escape
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from launcher.client.jobs.sparkline import sparkline
 from launcher.client.jobs.state_text import StateText
 from launcher.client.jobs.summary_text import summary_text
 from launcher.client.spec.html_tables import html_pairs
+from launcher.errors import LauncherError
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
@@ -71,12 +73,13 @@ class LiveCell:
 
         The error that `fit` raises has the cause of a failure.
         """
-        now = self._job.description()
-        if now["TrainingJobStatus"] == "Completed":
-            text = summary_text(self._job.summary(), is_followed=True).strip()
-            self._show(f"<pre>{escape(text)}</pre>{self._line()}")
-        else:
-            self._show(self._html(now))
+        with suppress(LauncherError):  # it stays as it is where the platform does not answer
+            now = self._job.description()
+            if now["TrainingJobStatus"] == "Completed":
+                text = summary_text(self._job.summary(), is_followed=True).strip()
+                self._show(f"<pre>{escape(text)}</pre>{self._line()}")
+            else:
+                self._show(self._html(now))
 
     def _html(self, now: TrainingJobDescription) -> str:
         texts = [self._state.head(now), *self._state.groups()]

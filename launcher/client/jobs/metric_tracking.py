@@ -48,7 +48,7 @@ def take_values(
 def tracked(
     job: Job, tracking: Tracking | None, notify: _Notify
 ) -> Iterator[MetricTracking | None]:
-    """Open a job's trackers in the block, and close them at its end with the job's status.
+    """Open a job's trackers in the block, and close them at its end.
 
     notify: called in this thread with a sentence about a tracker that failed.
     """
@@ -62,9 +62,9 @@ def tracked(
     try:
         yield opened
     except BaseException:
-        opened.close(None, _LEFT_SECONDS)
+        opened.close(_LEFT_SECONDS)
         raise
-    opened.close(job.status, _LAST_SECONDS)
+    opened.close(_LAST_SECONDS)
 
 
 class MetricTracking:
@@ -72,7 +72,8 @@ class MetricTracking:
 
     A tracker that raises is reported once and gets nothing more; one that blocks delays nobody.
 
-    openers: what opens each tracker, by its name.
+    openers: what opens each tracker, by its name. status: the job's TrainingJobStatus, once it has
+    ended.
     """
 
     def __init__(self, openers: Mapping[str, Callable[[], Tracker]], notify: _Notify) -> None:
@@ -82,7 +83,7 @@ class MetricTracking:
         self._notices: SimpleQueue[str] = SimpleQueue()
         self._steps: Counter[tuple[str, str | None]] = Counter()
         self._trackers: dict[str, Tracker] = {}
-        self._status: str | None = None
+        self.status: str | None = None
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tracking", daemon=True)
         self._thread.start()
@@ -99,12 +100,8 @@ class MetricTracking:
         for notice in _drained(self._notices):
             self._notify(notice)
 
-    def close(self, status: str | None, seconds: float) -> None:
-        """Write what is left and close the trackers; give up after some seconds.
-
-        status: the job's; None if it goes on.
-        """
-        self._status = status
+    def close(self, seconds: float) -> None:
+        """Write what is left and close the trackers; give up after some seconds."""
         self._is_over.set()
         self._thread.join(seconds)
         self.report()
@@ -124,7 +121,7 @@ class MetricTracking:
                     if self._succeeds(name, partial(tracker.log, values))
                 }
         for name, tracker in self._trackers.items():
-            self._succeeds(name, partial(tracker.close, self._status))
+            self._succeeds(name, partial(tracker.close, self.status))
 
     def _open(self, name: str, opener: Callable[[], Tracker]) -> None:
         self._trackers[name] = opener()

@@ -20,6 +20,7 @@ _SCHEMES = (
     *("databricks-uc", "uc"),
 )
 _SCHEME = re.compile(r"(?P<name>[^:+/]+)(?:\+[a-z0-9]+)?:")
+_WITH_PASSWORD = re.compile(r"https?://[^/]*@")
 _CALLBACK = re.compile(r"(?:.+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
 
 
@@ -55,4 +56,8 @@ def _place_problems(tracking: Tracking) -> Iterator[Problem]:
     if scheme and scheme["name"] not in _SCHEMES:
         what = f'MLflow has no store at "{uri}"'
         fix = choice_fix(scheme["name"], _SCHEMES)
+        yield Problem(path=("tracking", "mlflow"), what=what, fix=fix)
+    elif uri and _WITH_PASSWORD.match(uri):
+        what = "the URI of MLflow's server has a name or password, which records would keep"
+        fix = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD where you follow the job"
         yield Problem(path=("tracking", "mlflow"), what=what, fix=fix)
