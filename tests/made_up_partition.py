@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from cut_model import consistent
+
 from launcher import Partition
-from launcher.shared.partitions.partition_file import Fingerprint, PartitionChoice, StagePrediction
+from launcher.shared.partitions.partition_file import Fingerprint, PartitionChoice
 from launcher.shared.partitions.stage_costs import Link, ModuleCost
 
 MIB = 2**20
 
 
 def made_up(**changes: Any) -> Partition:
-    """Of two modules in each stage, which take 10 ms forward, 20 ms back and 1 ms to send."""
+    """Of two modules in each stage, which take 10 ms forward and 20 ms back; a cut costs 1 ms."""
     stages = changes.get("partitions", 2) * changes.get("virtual_stages", 1)
     names = [f"blocks.{number}" for number in range(2 * stages)]
     given = {
@@ -25,24 +27,16 @@ def made_up(**changes: Any) -> Partition:
         "profile": "measured",
         "device": "a CPU",
         "runs": 10,
-        "link": Link(latency=20e-6, bandwidth=2.0**30),
+        "link": Link(bandwidth=4 * MIB / 0.001),
         "modules": tuple(
-            ModuleCost(name=name, forward=0.005, backward=0.01, crossing=4 * MIB) for name in names
+            ModuleCost(
+                name=name, forward=0.005, backward=0.01, parameters=146 * MIB, crossing=4 * MIB
+            )
+            for name in names
         ),
         "starts": tuple(names[2::2]),
-        "stages": tuple(
-            StagePrediction(
-                start=names[2 * number],
-                modules=2,
-                forward=0.01,
-                backward=0.02,
-                sending=0.001,
-                memory=(300 - 10 * number) * MIB,
-                sent=4 * MIB,
-            )
-            for number in range(stages)
-        ),
-        "step": 0.155,
+        "stages": (),
+        "step": 0.0,
         "spread": 0.002,
         "choices": (
             PartitionChoice(
@@ -53,4 +47,6 @@ def made_up(**changes: Any) -> Partition:
             ),
         ),
     }
-    return Partition(**{**given, **changes})
+    found = consistent(Partition(**{**given, **changes}))
+    assert isinstance(found, Partition)
+    return found

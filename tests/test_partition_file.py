@@ -68,7 +68,8 @@ def test_what_is_not_as_it_was_written_is_named(
 
 
 def test_whole_numbers_are_seconds_too() -> None:
-    assert PartitionFile.from_json(_changed(("step",), 2)).step == 2
+    read = PartitionFile.from_json(_changed(("modules", 2, "spread"), 2))
+    assert read.modules[2].spread == 2
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -91,6 +92,46 @@ def test_starts_are_modules_in_their_order(starts: tuple[str, ...]) -> None:
     text = partition(starts=starts).to_json()
     with pytest.raises(ParallelError, match=r"no stage can start at .* make it again"):
         PartitionFile.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "what"),
+    [
+        (("partitions",), 0, "partitions is 0, and at least 1 is needed"),
+        (("replicas",), 0, "replicas is 0"),
+        (("objective",), "sped", "objective is 'sped', and not one of speed, memory"),
+        (("precision",), "fp8", "precision is 'fp8'"),
+        (("partitions",), 1, "there are 1 starts, and 1 stages need 0"),
+        (("starts",), [], "there are 0 starts, and 2 stages need 1"),
+        (("microbatches",), 1, "needs a microbatch for each of 2 ranks"),
+        (("link", "bandwidth"), 0, "link.bandwidth is 0, and no limit is null"),
+        (("joints", 0, "second"), 3, r"joints\[0\] is of modules 0 and 3 of 3"),
+        (("ties",), [{"modules": [1, 1], "gradients": 4}], r"ties\[0\].modules is \[1, 1\]"),
+        (("ties",), [{"modules": [1, 3], "gradients": 4}], r"ties\[0\] is of module 3 of 3"),
+        (("ties",), [{"modules": 1, "gradients": 4}], r"ties\[0\].modules is 1"),
+        (("stages", 1, "memory"), 1, r"stages\[1\].memory is 1, and \d+ follows from its modules"),
+        (("stages", 0, "forward"), 2.0, r"stages\[0\].forward is 2.0, and 0.001 follows"),
+        (("modules", 2, "forward"), 2.0, r"stages\[1\].forward is 0.001, and 2.0 follows"),
+        (("step",), 2.0, r"step is 2.0, and 0.0093\d* follows from its stages"),
+        (("bound",), 0.001, r"gap is 0.0, and 8.3\d* follows from its step and its bound"),
+    ],
+    ids=str,
+)
+def test_what_contradicts_the_rest_of_the_file_is_named(
+    place: tuple[Any, ...], value: Any, what: str
+) -> None:
+    with pytest.raises(ParallelError, match=what):
+        PartitionFile.from_json(_changed(place, value))
+
+
+def test_edited_starts_have_predictions_of_their_own_and_no_proof() -> None:
+    proven = partition(bound=PARTITION.step)
+    assert PartitionFile.from_json(proven.to_json()) == proven
+    read = PartitionFile.from_json(partition(bound=PARTITION.step, starts=("1",)).to_json())
+    assert [each.start for each in read.stages] == ["0", "1"]
+    assert [each.modules for each in read.stages] == [1, 2]
+    assert read.step == read.timeline.seconds
+    assert read.bound is None
 
 
 _WRITER = """

@@ -74,6 +74,7 @@ class PartitionJob:
         return PartitionQuestion(
             partitions=self.partitions,
             microbatches=self.microbatches,
+            replicas=self.replicas,
             objective=Objective(self.objective),
             schedule=Schedule(self.schedule),
             virtual_stages=self.virtual_stages,

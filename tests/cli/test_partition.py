@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,6 +16,7 @@ from small_task import TASK, write_task
 from waiting import wait_until
 
 from launcher import Partition
+from launcher.shared.partitions.stage_costs import Tie
 
 ASKED = ("--partitions", 2, "--microbatches", 4, "--profile", "estimated", "--bandwidth", "1GiB/s")
 #: Starts a program that goes on, says who both are, and waits.
@@ -33,7 +35,8 @@ def make(pids):
 @pytest.fixture
 def file(terminal):
     path = terminal.folder / "partition.json"
-    made_up().write(path)
+    found = made_up()
+    replace(found, bound=found.step).write(path)
     return path
 
 
@@ -220,12 +223,60 @@ def test_the_stages_are_shown_with_what_would_change(terminal, file):
 
 
 def test_a_search_reports_its_distance_from_the_optimum(terminal, file):
-    made_up(gap=0.012, virtual_stages=2, memory_cap=2**30, recomputed=("blocks",)).write(file)
+    found = made_up(virtual_stages=2, memory_cap=2**30, recomputed=("blocks",))
+    replace(found, gap=0.012, bound=found.step / 1.012).write(file)
     said = terminal("partition", "show", file).stdout
-    assert "at most 1.2 % above the optimum" in said
+    assert "not proven: the best that a search found, at most 1.2 % above the optimum" in said
     assert "of 1.00 GiB" in said  # and two stages of a rank together
-    assert f"{300 + 280} MiB on the largest rank" in said
+    together = max(sum(each.memory for each in found.stages[rank::2]) for rank in (0, 1))
+    assert f"{together // 2**20} MiB on the largest rank" in said
     assert "blocks recomputed" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"objective": "memory"}, "proven: no other cuts need less memory on the largest rank"),
+        ({"memory_cap": 2**30}, "proven: no other cuts have a shorter step within the memory"),
+        (
+            {"objective": "memory", "memory_gap": 0.03},
+            "not proven: a search found them, at most 3.0 % above the least memory",
+        ),
+        ({"bound": None}, "not proven: of an older Launcher, or edited"),
+        ({"gap": 0.0000001}, "at most 0.1 % above"),
+    ],
+    ids=str,
+)
+def test_the_proof_of_the_cuts_is_shown(terminal, file, changes, said):
+    found = made_up()
+    gap = changes.get("gap", 0.0)
+    replace(found, **{"bound": found.step / (1 + gap), **changes}).write(file)
+    assert said in terminal("partition", "show", file).stdout
+
+
+def test_edited_starts_are_shown_without_a_proof(terminal, file):
+    raw = json.loads(file.read_text())
+    file.write_text(json.dumps({**raw, "starts": ["blocks.3"]}))
+    result = terminal("partition", "show", file)
+    assert result.exit_code == 0
+    assert "not proven" in result.stdout
+    assert "blocks.3" in result.stdout
+
+
+def test_exchanges_of_gradients_are_shown_and_drawn(terminal, file):
+    found = made_up(
+        replicas=2,
+        modules=tuple(replace(each, gradients=4 * 2**20) for each in made_up().modules),
+        ties=(Tie(modules=(0, 3), gradients=2**20),),
+    )
+    found.write(file)
+    svg = terminal.folder / "step.svg"
+    result = terminal("partition", "show", file, "--svg", svg)
+    assert "Replicas 2, which exchange gradients for 2.00 ms in each step" in result.stdout
+    texts = [each.text for each in ElementTree.parse(svg).iter() if each.text]
+    assert "exchange of gradients" in texts
+    assert "exchange of gradients with replicas, 155 ms to 157 ms" in texts
+    assert "exchange of gradients with stages with tied parameters, 155 ms to 155 ms" in texts
 
 
 def test_the_file_and_what_follows_as_json(terminal, file):
@@ -250,7 +301,7 @@ def test_a_step_is_drawn(terminal, file):
     [
         ({"version": 7}, "it is of version 7"),
         ({"schedule": "gpipe"}, "schedule is 'gpipe'"),
-        ({"partitions": 3}, "there are 2 stages"),
+        ({"partitions": 3}, "there are 1 starts, and 3 stages need 2"),
     ],
 )
 def test_a_file_that_is_wrong_is_refused(terminal, file, change, said):

@@ -1,4 +1,4 @@
-"""The best cuts are those that trying all of them finds."""
+"""The cuts that are the best by the formula are those that trying all of them finds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ pytest.importorskip("torch")
 
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.decision import PartitionQuestion, decide
 from launcher.parallel.partitioning.optimum import CutProblem, Cuts, best
-from launcher.parallel.profiling.profile import Profile, ProfileKind
 from launcher.shared import Objective, Schedule
-from launcher.shared.partitions.partition_file import Fingerprint, PartitionFile
 from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
 
 
@@ -112,49 +109,14 @@ def every(problem: CutProblem) -> Iterator[Cuts]:
             yield Cuts(places=places, step=step, memory=max(memory))
 
 
-def from_file(problem: CutProblem, objective: Objective) -> Cuts:
-    """What a partition's file says of a problem, its cost worked out from the file alone."""
-    profile = Profile(
-        kind=ProfileKind.MEASURED,
-        device="",
-        runs=1,
-        modules=problem.chain.modules,
-        joints=problem.chain.joints,
-    )
-    question = PartitionQuestion(
-        partitions=problem.partitions,
-        microbatches=problem.microbatches,
-        objective=objective,
-        schedule=problem.schedule,
-        memory_cap=None if problem.cap == float("inf") else int(problem.cap),
-    )
-    decided = decide(profile, _FINGERPRINT, problem.chain.link, question)
-    read = PartitionFile.from_json(decided.to_json())
-    names = [each.name for each in read.modules]
-    again = CutProblem(
-        chain=Chain(read.modules, read.joints, read.link),
-        partitions=read.partitions,
-        microbatches=read.microbatches,
-        schedule=Schedule(read.schedule),
-    )
-    found = again.evaluate([names.index(start) for start in read.starts])
-    assert max(each.memory for each in read.stages) == found.memory
-    if problem.schedule is Schedule.SIMPLE:  # else the schedule is played
-        assert read.step == pytest.approx(found.step)
-    return found
-
-
-_FINGERPRINT = Fingerprint(parameters={}, calls=(), example=(), torch="")
-
-
 def check(problem: CutProblem, objective: Objective) -> bool:
-    """Whether there is a partition; if so, that of the file is the best one."""
+    """Whether there are cuts; if so, those that are found are the best ones."""
     possible = list(every(problem))
     if not possible:
         with pytest.raises(ParallelError):
             best(problem, objective)
         return False
-    found = from_file(problem, objective)
+    found = best(problem, objective)
     (recomputed,) = [each for each in possible if each.places == found.places]
     assert (found.step, found.memory) == pytest.approx((recomputed.step, recomputed.memory))
     if objective is Objective.SPEED:

@@ -6,10 +6,19 @@ import dataclasses
 from typing import Any
 
 from launcher.shared.partitions import PartitionFile
-from launcher.shared.partitions.partition_file import Fingerprint, PartitionChoice, StagePrediction
+from launcher.shared.partitions.partition_file import Fingerprint, PartitionChoice
 from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
+from launcher.shared.partitions.stage_predictions import predict_stages
 
-PARTITION = PartitionFile(
+
+def consistent(partition: PartitionFile) -> PartitionFile:
+    """The same with the predictions that follow from its modules and starts."""
+    stages = predict_stages(partition, partition.orders, partition.places)
+    predicted = dataclasses.replace(partition, stages=stages)
+    return dataclasses.replace(predicted, step=predicted.timeline.seconds)
+
+
+_COSTS = PartitionFile(
     task="task:make",
     fingerprint=Fingerprint(
         parameters={"0.weight": "[3, 2] float32", "2.weight": "[1, 3] float32"},
@@ -32,21 +41,16 @@ PARTITION = PartitionFile(
     ),
     joints=(Joint(first=0, second=1, kept=-48),),
     starts=("2",),
-    stages=(
-        StagePrediction(
-            start="0", modules=2, forward=0.001, backward=0.002, sending=1e-4, memory=120, sent=48
-        ),
-        StagePrediction(
-            start="2", modules=1, forward=0.001, backward=0.002, sending=1e-4, memory=60, sent=0
-        ),
-    ),
-    step=0.0093,
+    stages=(),
+    step=0.0,
     spread=0.0002,
     choices=(
         PartitionChoice(objective="memory", partitions=2, microbatches=2, step=0.0093, memory=120),
         PartitionChoice(objective="speed", partitions=4, microbatches=2, step=None, memory=None),
     ),
 )
+
+PARTITION = consistent(_COSTS)
 
 
 def partition(**changes: Any) -> PartitionFile:

@@ -9,7 +9,7 @@ import torch
 from launcher import parallel
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.optimum import CutProblem, best
-from launcher.parallel.partitioning.search import search
+from launcher.parallel.partitioning.search import fastest, search
 from launcher.shared import Objective, Schedule
 from launcher.shared.partitions.schedule_orders import Orders
 from launcher.shared.partitions.timeline import StageSeconds, simulate
@@ -35,7 +35,7 @@ def main() -> None:
         schedule=schedule,
     )
     orders = Orders(schedule=schedule, ranks=told["stages"], microbatches=told["microbatches"])
-    chosen = best(problem, Objective.SPEED).places
+    chosen = fastest(chain, orders, best(problem, Objective.SPEED).places).places
     searched = search(chain, orders, Objective.SPEED).places
     places = list(dict.fromkeys([chosen, searched, *_drawn(told, chain)]))
     steps = {

@@ -27,6 +27,8 @@ _DIGIT, _LETTER = 6.6, 6.6
 _LEAST_BOX = 16
 #: Least distance between two numbers of the axis.
 _TICK = 90
+#: The label and colour of exchanges of gradients.
+_EXCHANGE = ("exchange of gradients", "#c9b6e4")
 _INK, _FAINT, _IDLE = "#1f2933", "#d9dee4", "#eef1f4"
 
 #: The events of each rank, in order.
@@ -46,10 +48,11 @@ def timeline_svg(timeline: Timeline, title: str) -> str:
         f"<title>{escape(title)}</title>",
         f'<rect width="{paper.width}" height="{height}" fill="#ffffff"/>',
         f'<text x="{_LEFT}" y="24" font-size="15" font-weight="600">{escape(title)}</text>',
-        *_legend(lanes),
+        *_legend(timeline),
         *_ranks(lanes, paper),
         *_axis(lanes, paper),
         *_boxes(lanes, paper),
+        *_exchanges(timeline, paper),
         *_numbers(lanes, paper),
         "</svg>",
     ]
@@ -84,14 +87,17 @@ def _y(rank: int) -> float:
     return _TOP + rank * (_LANE + _GAP)
 
 
-def _legend(lanes: Lanes) -> Iterator[str]:
-    shown = {event.action.kind for lane in lanes for event in lane}
+def _legend(timeline: Timeline) -> Iterator[str]:
+    lanes = timeline.events
+    kinds = {event.action.kind for lane in lanes for event in lane}
+    shown = [(word, colour) for kind, (word, colour, _) in _KINDS.items() if kind in kinds]
+    if any(timeline.exchanges):
+        shown.append(_EXCHANGE)
     x = float(_LEFT)
-    for kind, (word, colour, _) in _KINDS.items():
-        if kind in shown:
-            yield f'<rect x="{x:.0f}" y="40" width="14" height="14" rx="2" fill="{colour}"/>'
-            yield f'<text x="{x + 20:.0f}" y="51.5">{word}</text>'
-            x += 44 + len(word) * _LETTER
+    for word, colour in shown:
+        yield f'<rect x="{x:.0f}" y="40" width="14" height="14" rx="2" fill="{colour}"/>'
+        yield f'<text x="{x + 20:.0f}" y="51.5">{word}</text>'
+        x += 44 + len(word) * _LETTER
     yield f'<rect x="{x:.0f}" y="40" width="14" height="14" rx="2" fill="{_IDLE}"/>'
     yield f'<text x="{x + 20:.0f}" y="51.5">idle</text>'
     if len(_stages(lanes[0])) > 1:
@@ -146,6 +152,19 @@ def _boxes(lanes: Lanes, paper: _Paper) -> Iterator[str]:
                 f"<title>{word}: microbatch {microbatch}, stage {stage}, {times}</title></rect>"
             )
         yield "</g>"
+
+
+def _exchanges(timeline: Timeline, paper: _Paper) -> Iterator[str]:
+    word, colour = _EXCHANGE
+    for rank, exchanges in enumerate(timeline.exchanges):
+        top = _y(rank) + (_LANE - _BAR) / 2
+        for partners, begin, end in exchanges:
+            times = f"{seconds_text(begin)} to {seconds_text(end)}"
+            yield (
+                f'<rect x="{paper.x(begin):.2f}" y="{top:.0f}" height="{_BAR}" rx="2" '
+                f'width="{paper.x(end) - paper.x(begin):.2f}" fill="{colour}">'
+                f"<title>{word} with {partners}, {times}</title></rect>"
+            )
 
 
 def _numbers(lanes: Lanes, paper: _Paper) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -57,6 +58,13 @@ def notes(partition: PartitionFile) -> Iterator[tuple[str, str]]:
     yield "Step", f"{step_text(partition)}, for {partition.microbatches} microbatches"
     yield "Cuts", _proof(partition)
     cap = "" if partition.memory_cap is None else f", of {bytes_text(partition.memory_cap)}"
+    if partition.replicas > 1:
+        longest = max(each.exchange for each in partition.stages)
+        yield (
+            "Replicas",
+            f"{partition.replicas}, which exchange gradients for {seconds_text(longest)} in each "
+            "step",
+        )
     yield "Memory", f"{bytes_text(largest(partition))} on the largest rank{cap}"
     yield "Model", ", ".join(_model(partition))
     runs = f", {partition.runs} runs" if partition.runs else ""
@@ -90,13 +98,30 @@ def largest(partition: PartitionFile) -> int:
 
 
 def _proof(partition: PartitionFile) -> str:
+    """Return what is known about how good the cuts are."""
+    if partition.bound is None:
+        return "not proven: of an older Launcher, or edited; make the file again"
+    if partition.memory_gap:
+        more = _percent(partition.memory_gap)
+        return f"not proven: a search found them, at most {more} above the least memory"
+    if partition.objective == "memory":
+        return "proven: no other cuts need less memory on the largest rank" + _step_gap(partition)
     if partition.gap:
-        worse = f"{partition.gap * 100:.1f} %"
-        return f"the best cuts that a search found, at most {worse} above the optimum"
+        worse = _percent(partition.gap)
+        return f"not proven: the best that a search found, at most {worse} above the optimum"
     cap = "" if partition.memory_cap is None else " within the memory allowed"
-    if partition.objective == "speed":
-        return f"proven: no other cuts have a shorter step{cap}"
-    return "proven: no other cuts need less memory on the largest rank"
+    return f"proven: no other cuts have a shorter step{cap}"
+
+
+def _step_gap(partition: PartitionFile) -> str:
+    if not partition.gap:
+        return ""
+    return f"; the step is at most {_percent(partition.gap)} above the shortest within it"
+
+
+def _percent(gap: float) -> str:
+    """Return a gap, never rounded down."""
+    return f"{math.ceil(gap * 1000 - 1e-6) / 10 or 0.1:.1f} %"
 
 
 def _model(partition: PartitionFile) -> Iterator[str]:

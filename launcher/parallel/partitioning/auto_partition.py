@@ -98,6 +98,7 @@ def _question(world: ParallelContext) -> PartitionQuestion:
         partitions=degrees.pipeline,
         virtual_stages=degrees.virtual_stages,
         microbatches=degrees.microbatches,
+        replicas=degrees.data,
         objective=Objective(job.optimize),
         schedule=Schedule(job.schedule),
         memory_cap=job.memory_cap,

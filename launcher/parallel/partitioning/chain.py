@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from launcher.errors import ParallelError
 from launcher.parallel.memory import StageEnds, of_stage
-from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
+from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost, Tie
 
 #: Indexed by the first module of a stage and the one after its last.
 Table = npt.NDArray[np.float64]
@@ -19,11 +20,16 @@ Table = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Chain:
-    """The modules of a model, in the order in which they run, and the link between stages."""
+    """The modules of a model, in the order in which they run, and the link between ranks.
+
+    replicas: of the model, which average their gradients.
+    """
 
     modules: tuple[ModuleCost, ...]
     joints: tuple[Joint, ...] = ()
     link: Link = field(default_factory=Link)
+    ties: tuple[Tie, ...] = ()
+    replicas: int = 1
 
     def __post_init__(self) -> None:
         if not self.modules:
@@ -98,6 +104,14 @@ class Chain:
         """Bytes that a stage keeps for each in-flight microbatch, besides its inputs."""
         joined = [(each.first, each.second, each.kept) for each in self.joints]
         return _sums([each.kept for each in self.modules]) + self._together(joined)
+
+    @cached_property
+    def gradients(self) -> Table:
+        """Bytes of a stage's gradients, those of tied parameters once."""
+        pairs = [
+            (*pair, -tie.gradients) for tie in self.ties for pair in itertools.pairwise(tie.modules)
+        ]
+        return _sums([each.gradients for each in self.modules]) + self._together(pairs)
 
     def _together(self, joined: Sequence[tuple[int, int, int]]) -> Table:
         """Return what stages need in addition when they hold both modules of a pair."""

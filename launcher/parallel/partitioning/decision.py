@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.optimum import CutProblem, Cuts, best
-from launcher.parallel.partitioning.search import Bounded, search
+from launcher.parallel.partitioning.optimum import CutProblem, best
+from launcher.parallel.partitioning.search import ALL, Bounded, fastest, search
 from launcher.parallel.profiling.profile import Profile
 from launcher.shared import Objective, Schedule
 from launcher.shared.partitions.partition_file import (
@@ -21,18 +22,25 @@ from launcher.shared.partitions.partition_file import (
     StagePrediction,
 )
 from launcher.shared.partitions.schedule_orders import Orders
-from launcher.shared.partitions.stage_costs import Link, ModuleCost
-from launcher.shared.partitions.timeline import simulate
+from launcher.shared.partitions.stage_costs import Link
+from launcher.shared.partitions.stage_predictions import play, predict_stages, step_spread
 
 __all__ = ["PartitionQuestion", "decide"]
+
+#: Effort for settings that are only listed beside the chosen one; see `search`.
+_LESS = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionQuestion:
-    """The settings that a model is partitioned for. memory_cap: bytes allowed per rank."""
+    """The settings that a model is partitioned for. memory_cap: bytes allowed per rank.
+
+    replicas: of the model, which average their gradients.
+    """
 
     partitions: int
     microbatches: int
+    replicas: int = 1
     objective: Objective = Objective.SPEED
     schedule: Schedule = Schedule.INTERLEAVED
     virtual_stages: int = 1
@@ -44,7 +52,7 @@ class PartitionQuestion:
     def __post_init__(self) -> None:
         _ = self.orders  # raises for settings that the schedule does not support
 
-    @property
+    @cached_property
     def orders(self) -> Orders:
         """The schedule's orders of actions."""
         return Orders(
@@ -64,7 +72,9 @@ def decide(
     profile: Profile, fingerprint: Fingerprint, link: Link, question: PartitionQuestion
 ) -> PartitionFile:
     """Return the best cuts of a model. Raises ParallelError where there are none."""
-    chain = Chain(profile.modules, profile.joints, link)
+    chain = Chain(
+        profile.modules, profile.joints, link, ties=profile.ties, replicas=question.replicas
+    )
     found = _predicted(chain, question)
     cuts = found.cuts
     return PartitionFile(
@@ -74,6 +84,7 @@ def decide(
         partitions=question.partitions,
         virtual_stages=question.virtual_stages,
         microbatches=question.microbatches,
+        replicas=question.replicas,
         schedule=question.schedule.value,
         memory_cap=question.memory_cap,
         precision=question.precision,
@@ -84,11 +95,14 @@ def decide(
         link=link,
         modules=profile.modules,
         joints=profile.joints,
+        ties=profile.ties,
         starts=tuple(profile.modules[place].name for place in cuts.places),
         stages=found.stages,
         step=found.step,
-        spread=_spread(chain, question.orders, cuts),
-        gap=cuts.gap if isinstance(cuts, Bounded) else 0.0,
+        spread=step_spread(chain, question.orders, cuts.places, found.stages),
+        bound=cuts.bound,
+        gap=cuts.gap,
+        memory_gap=cuts.memory_gap,
         choices=tuple(_choices(chain, question, found)),
     )
 
@@ -96,21 +110,22 @@ def decide(
 class _Predicted(NamedTuple):
     """The best cuts for a question, and their predictions."""
 
-    cuts: Cuts
+    cuts: Bounded
     stages: tuple[StagePrediction, ...]
     step: float
 
 
-def _predicted(chain: Chain, question: PartitionQuestion) -> _Predicted:
-    cuts = _cut(chain, question)
-    stages = tuple(_stages(chain, question.orders, cuts))
-    return _Predicted(cuts, stages, simulate(question.orders, stages).seconds)
+def _predicted(chain: Chain, question: PartitionQuestion, effort: int = ALL) -> _Predicted:
+    cuts = _cut(chain, question, effort)
+    stages = predict_stages(chain, question.orders, cuts.places)
+    return _Predicted(cuts, stages, play(chain, question.orders, cuts.places, stages).seconds)
 
 
-def _cut(chain: Chain, question: PartitionQuestion) -> Cuts:
-    """Return the optimal cuts with one stage per rank, else the best that a search finds."""
+def _cut(chain: Chain, question: PartitionQuestion, effort: int) -> Bounded:
+    """Return the best cuts that are found, with a bound of how much better others may be."""
+    orders, objective = question.orders, question.objective
     if question.virtual_stages > 1 or question.schedule is Schedule.ZERO_BUBBLE:
-        return search(chain, question.orders, question.objective, cap=question.cap)
+        return search(chain, orders, objective, cap=question.cap, effort=effort)
     problem = CutProblem(
         chain=chain,
         partitions=question.partitions,
@@ -118,44 +133,11 @@ def _cut(chain: Chain, question: PartitionQuestion) -> Cuts:
         schedule=question.schedule,
         cap=question.cap,
     )
-    return best(problem, question.objective)
-
-
-def _stages(chain: Chain, orders: Orders, cuts: Cuts) -> Iterator[StagePrediction]:
-    for number, (first, last) in enumerate(chain.stages(cuts.places)):
-        held, place = number % orders.ranks, number // orders.ranks
-        waiting = max(counts[place] for counts in orders.under_way[held])
-        ends = [chain.modules[end] for end in (first, last) if 0 < end < len(chain)]
-        yield StagePrediction(
-            start=chain.modules[first].name,
-            modules=last - first,
-            forward=float(chain.forward[first, last]),
-            backward=float(chain.backward[first, last]),
-            sending=float(chain.ends[first] + chain.ends[last]),
-            memory=int(chain.memory(waiting, orders.microbatches)[first, last]),
-            sent=sum(_sent(each, is_left=each is chain.modules[first]) for each in ends),
-        )
-
-
-def _sent(module: ModuleCost, *, is_left: bool) -> int:
-    """Return the bytes that a stage sends over one end: gradients to the left, else activations."""
-    return (module.returning if is_left else module.crossing) or 0
-
-
-def _spread(chain: Chain, orders: Orders, cuts: Cuts) -> float:
-    """Return the spread of the predicted step.
-
-    Modules vary independently of each other, but the microbatches of a rank vary together.
-    """
-    stages = list(chain.stages(cuts.places))
-    squares = [sum(each.spread**2 for each in chain.modules[a:b]) for a, b in stages]
-
-    def busy(rank: int) -> float:
-        return float(sum(chain.seconds[stage] for stage in stages[rank :: orders.ranks]))
-
-    busiest = max(range(orders.ranks), key=busy)
-    of_busiest = math.sqrt(sum(squares[busiest :: orders.ranks]))
-    return math.sqrt(sum(squares)) + (orders.microbatches - 1) * of_busiest
+    near = best(problem, objective)  # with the least memory, if that is the objective
+    cap = question.cap if objective is Objective.SPEED else near.memory
+    # Where all go forward first, the formula is the step but for the exchanges of gradients.
+    bound = near.step if question.schedule is Schedule.SIMPLE else 0.0
+    return fastest(chain, orders, near.places, cap=cap, bound=bound, effort=effort)
 
 
 def _choices(
@@ -174,7 +156,7 @@ def _choices(
 def _found(chain: Chain, question: PartitionQuestion) -> _Predicted | None:
     """Return the prediction, or None where the model does not fit."""
     try:
-        return _predicted(chain, question)
+        return _predicted(chain, question, _LESS)
     except ParallelError:
         return None
 

@@ -1,14 +1,16 @@
-"""Search for good cuts with several stages per rank or a zero-bubble schedule, with a lower bound.
+"""Search for the cuts with the shortest simulated step, with a lower bound.
 
-Here the time of a step is not a sum over stages but the longest of many paths through its actions,
-and the memory of a rank is that of several stages. So cuts are simulated: all of them if they are
-few, else those that fictitious play leads to, improved by local moves as long as that helps.
+The time of a step is not a sum over stages but the longest of many paths through its actions, and
+the memory of a rank may be that of several stages. So cuts are simulated: all of them if they are
+few, else those that a game leads to, improved by local moves as long as that helps. Then
+those that could be better are counted out, which proves the best ones as far as the effort allows.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,9 +19,10 @@ import numpy.typing as npt
 
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.fictitious_play import Outcome, fictitious_play
+from launcher.parallel.partitioning.cutting_game import Outcome, play_game
 from launcher.parallel.partitioning.layer_paths import bottleneck
 from launcher.parallel.partitioning.optimum import Cuts
+from launcher.parallel.partitioning.possible_cuts import EffortSpent, PossibleCuts
 from launcher.parallel.partitioning.simulation import Simulation, Way, Ways, as_rows, costs_of
 from launcher.shared import Objective
 from launcher.shared.partitions.schedule_orders import Orders
@@ -30,18 +33,31 @@ ALL = 10**8
 _STARTS = 16
 #: Cuts that are simulated at once.
 _AT_ONCE = 4096
+#: Table entries that a game may compute, however little effort is allowed for the rest.
+_LEAST_GAME = 4 * 10**7
+#: Relative difference of seconds that were summed in another order.
+_ROUNDING = 1e-11
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounded(Cuts):
-    """Cuts with a lower bound of the seconds of any step within the same memory."""
+    """Cuts with a lower bound of the seconds of any step within the same memory.
+
+    memory_bound: bytes that the largest rank needs at least, where that is the objective.
+    """
 
     bound: float
+    memory_bound: float | None = None
 
     @property
     def gap(self) -> float:
         """The most that the step can be above the optimum, as a fraction of it."""
         return self.step / self.bound - 1.0 if self.bound else 0.0
+
+    @property
+    def memory_gap(self) -> float:
+        """The most that the memory can be above the least, where that is the objective."""
+        return self.memory / self.memory_bound - 1.0 if self.memory_bound else 0.0
 
 
 class _Tried(NamedTuple):
@@ -87,14 +103,64 @@ def _found(simulation: Simulation, allowed: float, effort: int) -> Bounded:
         best = _best(simulation, allowed)
         bound = best.step
     else:
-        race = _race(simulation, allowed or math.inf)
-        squeeze = () if math.isinf(allowed) else _squeeze(simulation).ways
-        best = _led(simulation, {_even(simulation), *race.ways, *squeeze}, allowed)
-        bound = race.bound
+        squeeze = _squeeze(simulation) if math.isfinite(allowed) else Outcome(bound=0, ways=())
+        starts = set(squeeze.ways)
+        if allowed:
+            best, bound = _shortest(simulation, starts, allowed, effort)
+        else:
+            race = _race(simulation, math.inf, effort)
+            best = _led(simulation, {_even(simulation), *race.ways, *starts}, allowed)
+            bound = race.bound
     memory = float(simulation.memory(as_rows([best.way]))[0])
+    least = None if allowed else memory
     if not allowed and bound < best.step:
-        bound = _race(simulation, memory).bound
-    return Bounded(places=best.way, step=best.step, memory=memory, bound=min(bound, best.step))
+        bound, least = _race(simulation, memory, effort).bound, min(memory, squeeze.bound)
+    return _bounded(best, memory, bound, least)
+
+
+def _bounded(best: _Tried, memory: float, bound: float, least: float | None = None) -> Bounded:
+    """Return the best cuts; a bound that differs from their step by rounding only is the step."""
+    bound = best.step if bound * (1 + _ROUNDING) >= best.step else bound
+    return Bounded(places=best.way, step=best.step, memory=memory, bound=bound, memory_bound=least)
+
+
+def fastest(
+    chain: Chain,
+    orders: Orders,
+    near: Sequence[int],
+    *,
+    cap: float = math.inf,
+    bound: float = 0.0,
+    effort: int = ALL,
+) -> Bounded:
+    """Return the cuts with the shortest step, for one stage on each rank.
+
+    near: places of cuts within the cap, to start from. bound: seconds that no step is below, if
+    known. cap, effort: as for `search`.
+    """
+    simulation = Simulation(chain=chain, orders=orders)
+    start = tuple(int(each) for each in np.searchsorted(simulation.places, near))
+    best = _sorted(simulation, as_rows([start]), cap)[0]
+    if bound * (1 + _ROUNDING) < best.step:
+        found = _shortest(simulation, {start}, cap, effort)
+        best, bound = found[0], max(bound, found[1])
+    memory = float(simulation.memory(as_rows([best.way]))[0])
+    found_places = tuple(int(simulation.places[each]) for each in best.way)
+    return replace(_bounded(best, memory, bound), places=found_places)
+
+
+def _shortest(
+    simulation: Simulation, starts: set[Way], allowed: float, effort: int
+) -> tuple[_Tried, float]:
+    """Return the cuts with the shortest step within the memory allowed, and a lower bound of it."""
+    if _actions(simulation) <= effort:
+        best = _best(simulation, allowed)
+        return best, best.step
+    race = _race(simulation, allowed, effort)
+    best = _led(simulation, {_even(simulation), *race.ways, *starts}, allowed)
+    if best.excess:
+        return best, race.bound
+    return _ruled_out(simulation, race, best, allowed, effort)
 
 
 def _infeasible(simulation: Simulation, least: float, cap: float, effort: int) -> str:
@@ -172,19 +238,54 @@ def _led(simulation: Simulation, ways: set[Way], allowed: float) -> _Tried:
     return found[0]
 
 
-def _race(simulation: Simulation, cap: float) -> Outcome:
+def _ruled_out(
+    simulation: Simulation, race: Outcome, best: _Tried, allowed: float, effort: int
+) -> tuple[_Tried, float]:
+    """Simulate all cuts that could be better than the best ones, unless that takes too much effort.
+
+    Returns the best cuts, and a lower bound: their step, if no others are left.
+    """
+    critical = simulation.slowest(costs_of(simulation.times, as_rows([best.way]))[0])
+    fit = [simulation.are_stages & each for each in simulation.fitting(allowed)]
+    tables = [
+        [
+            np.where(can_be, np.tensordot(each, simulation.times, axes=1), np.inf)
+            for each, can_be in zip(counts, fit, strict=True)
+        ]
+        for counts in (*race.counts, critical)
+    ]
+    candidates = PossibleCuts(
+        tables=np.array(tables), ceiling=best.step * (1 - _ROUNDING), effort=effort
+    )
+    try:
+        for ways in candidates:
+            candidates.effort -= len(ways) * len(simulation.orders.queue)
+            best = min(best, _sorted(simulation, ways, allowed)[0])
+            candidates.ceiling = best.step * (1 - _ROUNDING)
+    except EffortSpent:
+        return best, race.bound
+    return best, best.step
+
+
+def _race(simulation: Simulation, cap: float, effort: int) -> Outcome:
     """Play the game for a short step, starting from the average time of all ranks."""
     fit = [simulation.are_stages & each for each in simulation.fitting(cap)]
     orders = simulation.orders
     first = np.full((orders.stages, len(simulation.times)), orders.microbatches / orders.ranks)
-    return fictitious_play(simulation.times, fit, simulation.slowest, first)
+    first[:, 3] = 1 / orders.ranks  # what a rank does once, at the end of a step
+    return play_game(simulation.times, fit, simulation.slowest, first, _game(effort))
+
+
+def _game(effort: int) -> int:
+    """Return the table entries that a game may compute."""
+    return max(_LEAST_GAME, 4 * effort)
 
 
 def _squeeze(simulation: Simulation) -> Outcome:
     """Play the game for the least memory, starting from even stages."""
     stages = [simulation.are_stages] * simulation.orders.stages
     first = simulation.fullest(costs_of(simulation.sizes, as_rows([_even(simulation)]))[0])
-    return fictitious_play(simulation.sizes, stages, simulation.fullest, first)
+    return play_game(simulation.sizes, stages, simulation.fullest, first)
 
 
 def _even(simulation: Simulation) -> Way:

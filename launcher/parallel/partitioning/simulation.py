@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from launcher.parallel.partitioning.chain import Chain, Table
 from launcher.shared.partitions.schedule_orders import Orders
+from launcher.shared.partitions.stage_costs import Tie
+from launcher.shared.partitions.stage_predictions import MESSAGES, tie_seconds
 from launcher.shared.partitions.timeline import shares
 
 Numbers = npt.NDArray[np.float64]
@@ -41,14 +43,42 @@ class Simulation:
         return len(self.places) - 2
 
     @cached_property
-    def times(self) -> tuple[Table, Table, Table]:
-        """Seconds of stages between places: forward, backward and sending."""
+    def times(self) -> tuple[Table, Table, Table, Table]:
+        """Seconds of stages between places: forward, backward, sending, and once at the end.
+
+        The last ones are those that a rank exchanges gradients at least, however others are cut.
+        """
         ends = self.chain.ends
         sending = ends[:, None] + ends[None, :]
-        forward, backward, over = map(
-            self._between, (self.chain.forward, self.chain.backward, sending)
+        finish = self._exchange + self._tied
+        forward, backward, over, last = map(
+            self._between, (self.chain.forward, self.chain.backward, sending, finish)
         )
-        return forward, backward, over
+        return forward, backward, over, last
+
+    @cached_property
+    def _exchange(self) -> Table:
+        """Seconds in which stages average their gradients over the replicas."""
+        link, replicas, table = self.chain.link, self.chain.replicas, self.chain.gradients
+        messages = link.all_reduce(0, replicas, MESSAGES / self.orders.virtual_stages)
+        return np.where(table > 0, messages + link.all_reduce(1, replicas, 0) * table, 0.0)
+
+    @cached_property
+    def _tied(self) -> Table:
+        """Seconds in which a stage adds the gradients of tied parameters with one other stage.
+
+        Zero with several stages on each rank, of which others may hold the rest.
+        """
+        size = len(self.chain) + 1
+        numbers, table = np.arange(size), np.zeros((size, size))
+        if self.orders.virtual_stages > 1:
+            return table
+        for tie in self.chain.ties:
+            before = np.searchsorted(tie.modules, numbers)
+            uses = before[None, :] - before[:, None]
+            is_split = (uses > 0) & (uses < len(tie.modules))
+            table += np.where(is_split, tie_seconds(self.chain.link, tie, 2), 0.0)
+        return table
 
     @cached_property
     def sizes(self) -> tuple[Table, Table, Table]:
@@ -74,13 +104,41 @@ class Simulation:
         """Return the seconds of a step, for each row of cuts."""
         rows = max(1, _AT_ONCE // len(self.orders.queue))
         parts = [ways[start : start + rows] for start in range(0, len(ways), rows)]
-        return np.concatenate(
-            [self._ends(costs_of(self.times, part)).max(axis=0) for part in parts]
-        )
+        return np.concatenate([self._steps(part) for part in parts])
+
+    def _steps(self, ways: Ways) -> Numbers:
+        times = costs_of(self.times, ways)
+        now = self._ends(times)[list(self._last)]
+        for tie in self.chain.ties:
+            self._wait(now, ways, tie)
+        exchange = costs_of((self._between(self._exchange),), ways)[..., 0]
+        return np.asarray((now + self._of_ranks(exchange)).max(axis=0))
+
+    def _wait(self, now: Numbers, ways: Ways, tie: Tie) -> None:
+        """Let the ranks that hold tied parameters add their gradients. now: by rank and row."""
+        stages = [(self.places[ways] <= number).sum(axis=1) for number in tie.modules]
+        holds = np.zeros(now.shape, dtype=np.bool_)
+        for stage in stages:
+            holds[stage % self.orders.ranks, np.arange(len(ways))] = True
+        seconds = [tie_seconds(self.chain.link, tie, 1 + more) for more in range(len(now))]
+        counts = holds.sum(axis=0)
+        together = np.where(holds, now, 0.0).max(axis=0) + np.array(seconds)[counts - 1]
+        np.copyto(now, together[None, :], where=holds & (counts > 1))
+
+    def _of_ranks(self, seconds: Numbers) -> Numbers:
+        """Return the sums over the stages of each rank. seconds: by row and stage."""
+        ranks = range(self.orders.ranks)
+        return np.stack([seconds[:, rank :: len(ranks)].sum(axis=1) for rank in ranks])
+
+    @cached_property
+    def _last(self) -> tuple[int, ...]:
+        """The place in the queue of each rank's last action."""
+        places = {turn.rank: place for place, turn in enumerate(self.orders.queue)}
+        return tuple(places[rank] for rank in range(self.orders.ranks))
 
     def _ends(self, times: Numbers) -> Numbers:
         """Return when each action of the queue ends, by row of cuts; the last row is all zeros."""
-        seconds = {kind: (times @ share).T.copy() for kind, share in shares().items()}
+        seconds = {kind: (times[..., :3] @ share).T.copy() for kind, share in shares().items()}
         ends = np.zeros((len(self.orders.queue) + 1, len(times)))
         for place, (action, _, before, arrival) in enumerate(self.orders.queue):
             np.maximum(ends[before], ends[arrival], out=ends[place])
@@ -91,10 +149,13 @@ class Simulation:
         """Return how often each stage's times are in the critical path of a step."""
         ends, queue, share = self._ends(times[None])[:, 0], self.orders.queue, shares()
         counts = np.zeros_like(times)
-        place = int(np.argmax(ends))
+        done = ends[list(self._last)] + self._of_ranks(times[None, :, 3])[:, 0]
+        rank = int(np.argmax(done))
+        counts[rank :: self.orders.ranks, 3] = 1
+        place = self._last[rank]
         while place >= 0:
             action, _, before, arrival = queue[place]
-            counts[action.stage] += share[action.kind]
+            counts[action.stage, :3] += share[action.kind]
             place = before if ends[before] >= ends[arrival] else arrival
         return counts
 

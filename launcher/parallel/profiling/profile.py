@@ -25,7 +25,7 @@ from launcher.parallel.profiling.passes import Passes, PassRecorder, sum_outputs
 from launcher.parallel.profiling.stage_clock import StageClock, spread
 from launcher.parallel.stages import Stage, cut
 from launcher.parallel.tracing.python_state import PythonState
-from launcher.shared.partitions.stage_costs import Joint, ModuleCost
+from launcher.shared.partitions.stage_costs import Joint, ModuleCost, Tie
 
 __all__ = ["ProfileKind", "Sample", "Profile", "profile"]
 
@@ -76,6 +76,7 @@ class Profile:
     runs: int
     modules: tuple[ModuleCost, ...]
     joints: tuple[Joint, ...]
+    ties: tuple[Tie, ...] = ()
 
 
 def profile(
@@ -116,6 +117,7 @@ def profile(
             runs=runs,
             modules=tuple(_costs(model, stages, clock, allocations, states)),
             joints=(*_tied(stages, states), *allocations.joints()),
+            ties=tuple(_ties(stages)),
         )
 
 
@@ -229,6 +231,21 @@ def _tied(stages: Sequence[Stage], states: int) -> Iterator[Joint]:
                 copies = 2 + states if each.requires_grad else 1
                 yield Joint(first=last[id(each)], second=number, held=-copies * each.nbytes)
             last[id(each)] = number
+
+
+def _ties(stages: Sequence[Stage]) -> Iterator[Tie]:
+    """Yield the trained parameters of several modules, by the modules that share them."""
+    users: dict[nn.Parameter, list[int]] = {}
+    for number, stage in enumerate(stages):
+        for each in stage.module.parameters():
+            if each.requires_grad:
+                users.setdefault(each, []).append(number)
+    tied: dict[tuple[int, ...], list[nn.Parameter]] = {}
+    for parameter, numbers in users.items():
+        if len(numbers) > 1:
+            tied.setdefault(tuple(numbers), []).append(parameter)
+    for modules, parameters in tied.items():
+        yield Tie(modules=modules, gradients=_bytes(parameters), parameters=len(parameters))
 
 
 def _first_call(stage: Stage) -> str:

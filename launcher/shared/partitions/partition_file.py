@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,10 +12,20 @@ from typing import Any, TypeVar
 from launcher.errors import ParallelError
 from launcher.shared import SCHEDULES, Schedule
 from launcher.shared.complete_files import write_complete
+from launcher.shared.partitions.file_checks import contradictions
+from launcher.shared.partitions.later_fields import LATER, written
 from launcher.shared.partitions.schedule_orders import Orders
-from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
+from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost, Tie
+from launcher.shared.partitions.stage_predictions import (
+    StagePrediction,
+    play,
+    predict_stages,
+    step_spread,
+)
 from launcher.shared.partitions.stage_types import misfits
-from launcher.shared.partitions.timeline import Timeline, simulate
+from launcher.shared.partitions.timeline import Timeline
+
+__all__ = ["VERSION", "Fingerprint", "PartitionChoice", "PartitionFile", "StagePrediction"]
 
 Read = TypeVar("Read", bound="PartitionFile")
 
@@ -36,23 +45,6 @@ class Fingerprint:
     calls: tuple[str, ...]
     example: tuple[str, ...]
     torch: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class StagePrediction:
-    """Predicted costs of one stage.
-
-    start: its first module. modules: how many. forward, backward: seconds of one microbatch.
-    sending: seconds of transfers over its ends. memory: peak bytes. sent: bytes per microbatch.
-    """
-
-    start: str
-    modules: int
-    forward: float
-    backward: float
-    sending: float
-    memory: int
-    sent: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +69,14 @@ class PartitionFile:
     objective: "speed" or "memory". memory_cap: bytes allowed per rank. precision, recomputed,
         schedule: as for ModelParallel(...).
     profile: "measured" or "estimated". device: where; runs: number of timed passes.
+    replicas: of the model, which average their gradients.
     starts: the module at which each stage but the first begins.
     step: predicted seconds of an optimizer step. spread: of the step, from that of the modules.
+    bound: seconds that no step of other cuts is below, within the memory allowed, or within this
+        memory where that is the objective. None where it is not known: in files of older Launchers,
+        which did not play the schedule with its exchanges of gradients, and for edited starts.
     gap: the most that the step can be above the optimum, as a fraction of it; 0 if optimal.
+    memory_gap: the same for the memory of the largest rank, where that is the objective.
     """
 
     version: int = VERSION
@@ -89,6 +86,7 @@ class PartitionFile:
     partitions: int
     virtual_stages: int = 1
     microbatches: int
+    replicas: int = field(default=1, metadata=LATER)
     schedule: str
     memory_cap: int | None = None
     precision: str | None = None
@@ -99,26 +97,39 @@ class PartitionFile:
     link: Link
     modules: tuple[ModuleCost, ...]
     joints: tuple[Joint, ...] = ()
+    ties: tuple[Tie, ...] = field(default=(), metadata=LATER)
     starts: tuple[str, ...]
     stages: tuple[StagePrediction, ...]
     step: float
     spread: float
+    bound: float | None = field(default=None, metadata=LATER)
     gap: float = 0.0
+    memory_gap: float = field(default=0.0, metadata=LATER)
     choices: tuple[PartitionChoice, ...] = field(default=())
 
     @cached_property
-    def timeline(self) -> Timeline:
-        """The predicted step. Raises ParallelError where the file contradicts itself."""
+    def orders(self) -> Orders:
+        """The schedule's orders. Raises ParallelError for settings that it does not support."""
         if self.schedule not in SCHEDULES:
             known = ", ".join(SCHEDULES)
             raise ParallelError(f"its schedule is {self.schedule!r}, and not one of {known}")
-        orders = Orders(
+        return Orders(
             schedule=Schedule(self.schedule),
             ranks=self.partitions,
             microbatches=self.microbatches,
             virtual_stages=self.virtual_stages,
         )
-        return simulate(orders, self.stages)
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """The number of the first module of each stage but the first."""
+        names = [each.name for each in self.modules]
+        return tuple(names.index(start) for start in self.starts)
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The predicted step. Raises ParallelError where the file contradicts itself."""
+        return play(self, self.orders, self.places, self.stages)
 
     def write(self, path: Path) -> None:
         """Write the file at once: a killed process leaves a whole file or none. Raises OSError."""
@@ -126,7 +137,7 @@ class PartitionFile:
 
     def to_json(self) -> str:
         """Return the file's text, with a line for each module, stage and choice."""
-        fields = dataclasses.asdict(self)
+        fields = written(self)
         lines = (f"  {json.dumps(name)}: {_laid_out(value)}" for name, value in fields.items())
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
@@ -144,7 +155,11 @@ class PartitionFile:
 
     @classmethod
     def from_json(cls: type[Read], text: str) -> Read:
-        """Parse a file's text. Raises ParallelError if it is not that of a partition file."""
+        """Parse a file's text. Raises ParallelError if it is not that of a partition file.
+
+        `starts` may have been edited: then the predictions are those of the new ones, and nothing
+        is known about how much better other cuts are.
+        """
         try:
             raw = json.loads(text)
             found = raw.get("version")
@@ -156,11 +171,24 @@ class PartitionFile:
             partition = cls(**dict(_typed(raw)))
             if wrong := [*misfits(partition), *_strays(partition)]:
                 raise TypeError("; ".join(wrong))
-            return partition
         except _NO_FILE as error:
             raise ParallelError(
                 f"this is not a file of `launcher partition`: {error}; make it again"
             ) from error
+        return partition._checked()
+
+    def _checked(self: Read) -> Read:
+        """Return the file with predictions of its starts. Raises ParallelError."""
+        if wrong := list(contradictions(self)):
+            raise ParallelError(
+                f"it contradicts itself: {'; '.join(wrong)}; undo the edit, or make the file again"
+            )
+        stages = predict_stages(self, self.orders, self.places)
+        if [each.start for each in self.stages] == [each.start for each in stages]:
+            return self
+        edited = replace(self, stages=stages, bound=None, gap=0.0, memory_gap=0.0)
+        spread = step_spread(self, self.orders, self.places, stages)
+        return replace(edited, step=edited.timeline.seconds, spread=spread)
 
 
 #: Errors that parsing anything but a partition file can raise.
@@ -168,6 +196,7 @@ _NO_FILE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 _MANY = {
     "modules": ModuleCost,
     "joints": Joint,
+    "ties": Tie,
     "stages": StagePrediction,
     "choices": PartitionChoice,
 }
@@ -181,9 +210,15 @@ def _typed(raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         elif name == "link":
             yield name, Link(**value)
         elif name in _MANY:
-            yield name, tuple(_MANY[name](**each) for each in value)
+            yield name, tuple(_MANY[name](**_with_tuples(each)) for each in value)
         else:
             yield name, tuple(value) if isinstance(value, list) else value
+
+
+def _with_tuples(raw: Any) -> dict[str, Any]:
+    if not isinstance(raw, Mapping):
+        raise TypeError(f"{raw!r} must be a mapping, not {type(raw).__name__}")
+    return {key: tuple(each) if isinstance(each, list) else each for key, each in raw.items()}
 
 
 def _strays(partition: PartitionFile) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ModuleCost", "Joint", "Link"]
+__all__ = ["ModuleCost", "Joint", "Tie", "Link"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +54,18 @@ class Joint:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Tie:
+    """Trained parameters that the same modules share: ranks that hold them add their gradients.
+
+    modules: their numbers, in order. gradients: bytes. parameters: how many.
+    """
+
+    modules: tuple[int, ...]
+    gradients: int
+    parameters: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class Link:
     """The link between stages. latency: seconds. bandwidth: bytes per second; None: no limit.
 
@@ -69,3 +81,13 @@ class Link:
         ways = 1 + (returning > 0)
         moving = (crossing + returning) / self.bandwidth if self.bandwidth else 0.0
         return ways * self.latency + moving
+
+    def all_reduce(self, count: float, ranks: int, messages: float = 1) -> float:
+        """Return the seconds of a ring all-reduce between ranks.
+
+        count: bytes of all messages together, in each rank. Sums and averages of gradients need two
+        messages each: the first, of a few bytes, finds out which gradients exist.
+        """
+        steps = 2 * (ranks - 1)
+        moving = steps / ranks * count / self.bandwidth if self.bandwidth else 0.0
+        return messages * steps * self.latency + moving

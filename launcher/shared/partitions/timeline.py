@@ -1,12 +1,14 @@
 """Timeline of a pipeline: simulation of a schedule with the seconds of its stages.
 
 An action begins when its rank is free and its input has arrived. A transfer over a cut takes time
-in both stages, half of it forward and half backward: a rank either computes or sends.
+in both stages, half of it forward and half backward: a rank either computes or sends. After its
+last action a rank exchanges gradients: those of tied parameters with the other ranks that hold
+them, which wait for each other, and then all of them with its replicas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -15,7 +17,10 @@ from launcher.shared.partitions.schedule_orders import Action, ActionKind, Order
 
 
 class Timed(Protocol):
-    """A stage's seconds for one microbatch. sending: transfers over its ends, both directions."""
+    """A stage's seconds for one microbatch. sending: transfers over its ends, both directions.
+
+    exchange: seconds of a step to average the stage's gradients with those of its replicas.
+    """
 
     @property
     def forward(self) -> float:
@@ -32,6 +37,11 @@ class Timed(Protocol):
         """Seconds of transfers."""
         ...
 
+    @property
+    def exchange(self) -> float:
+        """Seconds of an exchange with replicas."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class StageSeconds:
@@ -40,6 +50,14 @@ class StageSeconds:
     forward: float
     backward: float
     sending: float = 0.0
+    exchange: float = 0.0
+
+
+class RankTie(NamedTuple):
+    """Ranks of one replica that add the gradients of tied parameters, and how long it takes."""
+
+    ranks: tuple[int, ...]
+    seconds: float
 
 
 class Share(NamedTuple):
@@ -71,24 +89,39 @@ class Event(NamedTuple):
     end: float
 
 
+class Exchange(NamedTuple):
+    """An exchange of gradients of a rank, with its start and end, in seconds."""
+
+    partners: str
+    begin: float
+    end: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """A step of a pipeline. events: of each rank, in order."""
+    """A step of a pipeline. events, exchanges: of each rank, in order; exchanges come last."""
 
     orders: Orders
     events: tuple[tuple[Event, ...], ...]
+    exchanges: tuple[tuple[Exchange, ...], ...]
 
     @property
     def seconds(self) -> float:
         """Seconds of the step."""
-        return max(events[-1].end for events in self.events)
+        return max(spans[-1].end for spans in self._spans)
+
+    @property
+    def _spans(self) -> Iterator[tuple[Event | Exchange, ...]]:
+        """Yield everything that each rank does."""
+        for events, exchanges in zip(self.events, self.exchanges, strict=True):
+            yield (*events, *exchanges)
 
     @property
     def idle(self) -> float:
         """The fraction of all ranks' time in which they are idle."""
         if not self.seconds:
             return 0.0
-        busy = sum(event.end - event.begin for events in self.events for event in events)
+        busy = sum(span.end - span.begin for spans in self._spans for span in spans)
         return 1.0 - busy / (self.seconds * len(self.events))
 
     @property
@@ -118,10 +151,13 @@ class Timeline:
         )
 
 
-def simulate(orders: Orders, stages: Sequence[Timed], *, inputs: float = 0.5) -> Timeline:
+def simulate(
+    orders: Orders, stages: Sequence[Timed], *, ties: Sequence[RankTie] = (), inputs: float = 0.5
+) -> Timeline:
     """Simulate a schedule. stages: of all ranks, in order; inputs: see `shares`.
 
-    Raises ParallelError where the number of stages is not that of the orders.
+    ties: in the order in which their gradients are added. Raises ParallelError where the number of
+    stages is not that of the orders.
     """
     if len(stages) != orders.stages:
         raise ParallelError(
@@ -143,4 +179,27 @@ def simulate(orders: Orders, stages: Sequence[Timed], *, inputs: float = 0.5) ->
         begin = max(ends[before], ends[arrival])
         ends[place] = begin + seconds[action.kind][action.stage]
         events[rank].append(Event(action, begin, ends[place]))
-    return Timeline(orders=orders, events=tuple(map(tuple, events)))
+    last = [mine[-1].end for mine in events]
+    return Timeline(
+        orders=orders,
+        events=tuple(map(tuple, events)),
+        exchanges=tuple(map(tuple, _exchanges(orders, last, stages, ties))),
+    )
+
+
+def _exchanges(
+    orders: Orders, last: Sequence[float], stages: Sequence[Timed], ties: Sequence[RankTie]
+) -> list[list[Exchange]]:
+    """Return the exchanges of each rank. last: when the last action of each rank ends."""
+    now = list(last)
+    found: list[list[Exchange]] = [[] for _ in now]
+    for tie in ties:
+        begin = max(now[rank] for rank in tie.ranks)
+        for rank in tie.ranks:
+            now[rank] = begin + tie.seconds
+            found[rank].append(Exchange("stages with tied parameters", begin, now[rank]))
+    for rank, begin in enumerate(now):
+        seconds = sum(each.exchange for each in stages[rank :: orders.ranks])
+        if seconds:
+            found[rank].append(Exchange("replicas", begin, begin + seconds))
+    return found

@@ -1,0 +1,111 @@
+"""A lower bound for the best cuts, and cuts close to it, where a cost is the maximum of many sums.
+
+One player cuts. The other chooses which sum counts: for a step, which path through its actions;
+for memory, which rank at which time. The game between the cuts and sums found so far is solved, and
+each player adds the best answer to the other's mixture ("double oracle", McMahan, Gordon and Blum
+2003). Against a mixture of sums the best cuts are a shortest path. The maximum sum is at least any
+mixture of sums, so no cuts cost less than this path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from launcher.parallel.partitioning.chain import Table
+from launcher.parallel.partitioning.layer_paths import shortest
+from launcher.parallel.partitioning.simulation import Numbers, Way, as_rows, costs_of
+
+#: Limits on the rounds and on the table entries computed, a matter of seconds.
+_ROUNDS, _ENTRIES = 60, 4 * 10**8
+#: Rounds in which the game between the cuts and sums found so far is solved.
+_INNER_ROUNDS = 300
+#: The game ends when the bound is this close to the cost of a mixture of cuts.
+_CLOSE = 1e-6
+#: Mixtures of sums that are kept.
+_KEPT = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The result of a game.
+
+    bound: a lower bound of the cost; infinite where no cuts exist. ways: the cuts, in order played.
+    counts: mixtures of sums that have led to the highest bounds.
+    """
+
+    bound: float
+    ways: tuple[Way, ...]
+    counts: tuple[Numbers, ...] = ()
+
+
+def play_game(
+    tables: Sequence[Table],
+    are_stages: Sequence[npt.NDArray[np.bool_]],
+    answer: Callable[[Numbers], Numbers],
+    first: Numbers,
+    entries: int = _ENTRIES,
+) -> Outcome:
+    """Play some rounds.
+
+    tables: costs of stages, of several kinds. are_stages: for each stage, which ranges are allowed.
+    answer: returns how often each stage's costs are in the maximum sum, for costs by stage and
+    kind. first: such counts, of one sum or a mixture of several. entries: table entries that may
+    be computed.
+    """
+    sums, costs, bound = [first], np.zeros((0, *first.shape)), 0.0
+    ways: list[Way] = []
+    played: list[tuple[float, int, Numbers]] = []
+    mixture = first
+    rounds = min(_ROUNDS, 1 + min(entries, _ENTRIES) // (len(first) * tables[0].size))
+    for number in range(rounds):
+        path = shortest(
+            [
+                np.where(can_be, np.tensordot(each, tables, axes=1), np.inf)
+                for each, can_be in zip(mixture, are_stages, strict=True)
+            ]
+        )
+        bound = max(bound, path.cost)
+        if np.isinf(bound):
+            break
+        ways.append(path.cuts)
+        played = sorted([*played, (-path.cost, number, mixture)])[:_KEPT]
+        costs = np.concatenate([costs, costs_of(tables, as_rows([path.cuts]))])
+        _, of_costs = _solve(sums, costs)
+        mixed = np.tensordot(of_costs, costs, axes=1)
+        sums.append(answer(mixed))
+        if bound >= (sums[-1] * mixed).sum() * (1 - _CLOSE):
+            break
+        of_sums, _ = _solve(sums, costs)
+        mixture = np.tensordot(of_sums, np.array(sums), axes=1)
+    return Outcome(bound=bound, ways=tuple(ways), counts=tuple(each for *_, each in played))
+
+
+def _solve(sums: Sequence[Numbers], costs: Numbers) -> tuple[Numbers, Numbers]:
+    """Return mixtures of sums and of cuts that are nearly the best against each other.
+
+    By regret matching (Tammelin 2014), in which later rounds count more.
+    """
+    payoffs = np.tensordot(np.array(sums), costs, axes=([1, 2], [1, 2]))
+    payoffs = payoffs / max(float(payoffs.max()), 1e-300)
+    regrets = [np.zeros(size) for size in payoffs.shape]
+    totals = [np.zeros(size) for size in payoffs.shape]
+    for number in range(1, _INNER_ROUNDS + 1):
+        of_sums = _shares(regrets[0])
+        gains = of_sums @ payoffs
+        of_costs = _shares(regrets[1])
+        regrets[1] = np.maximum(regrets[1] + gains @ of_costs - gains, 0.0)
+        of_costs = _shares(regrets[1])
+        gains = payoffs @ of_costs
+        regrets[0] = np.maximum(regrets[0] + gains - of_sums @ gains, 0.0)
+        totals[0] += number * of_sums
+        totals[1] += number * of_costs
+    return _shares(totals[0]), _shares(totals[1])
+
+
+def _shares(weights: Numbers) -> Numbers:
+    total = weights.sum()
+    return weights / total if total else np.full(len(weights), 1 / len(weights))

@@ -1,0 +1,96 @@
+"""Checks that a partition file agrees with itself, since people may edit it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from launcher.errors import ParallelError
+from launcher.shared import OBJECTIVES, PRECISIONS, SCHEDULES
+from launcher.shared.partitions.stage_predictions import play, predict_stages
+
+if TYPE_CHECKING:
+    from launcher.shared.partitions.partition_file import PartitionFile
+
+#: Relative difference of numbers that were worked out in another order.
+_ROUNDING = 1e-6
+
+
+def contradictions(partition: PartitionFile) -> Iterator[str]:
+    """Yield what in a file cannot be, or does not follow from the rest of it."""
+    found = [*_settings(partition), *_numbers(partition)]
+    yield from found
+    if not found:
+        yield from _orders(partition)
+
+
+def _settings(partition: PartitionFile) -> Iterator[str]:
+    for name in ("partitions", "virtual_stages", "microbatches", "replicas"):
+        if getattr(partition, name) < 1:
+            yield f"{name} is {getattr(partition, name)}, and at least 1 is needed"
+    for name, known in (("objective", OBJECTIVES), ("schedule", SCHEDULES)):
+        if getattr(partition, name) not in known:
+            yield f"{name} is {getattr(partition, name)!r}, and not one of {', '.join(known)}"
+    if partition.precision not in (None, *PRECISIONS):
+        yield f"precision is {partition.precision!r}, and not one of {', '.join(PRECISIONS)}"
+
+
+def _numbers(partition: PartitionFile) -> Iterator[str]:
+    """Yield numbers of modules that do not exist, and rates that cannot be."""
+    if partition.link.bandwidth == 0:
+        yield "link.bandwidth is 0, and no limit is null"
+    count = len(partition.modules)
+    for number, joint in enumerate(partition.joints):
+        if not 0 <= joint.first < joint.second < count:
+            yield f"joints[{number}] is of modules {joint.first} and {joint.second} of {count}"
+    for number, tie in enumerate(partition.ties):
+        modules = list(tie.modules)
+        if len(modules) < 2 or sorted(set(modules)) != modules or modules[0] < 0:
+            yield f"ties[{number}].modules is {modules}, and not two or more numbers in order"
+        elif modules[-1] >= count:
+            yield f"ties[{number}] is of module {modules[-1]} of {count}"
+
+
+def _orders(partition: PartitionFile) -> Iterator[str]:
+    """Yield what is wrong with the stages."""
+    try:
+        orders = partition.orders
+    except ParallelError as error:
+        yield str(error)
+        return
+    if len(partition.starts) != orders.stages - 1:
+        each = f" x {partition.virtual_stages}" if partition.virtual_stages > 1 else ""
+        yield (
+            f"there are {len(partition.starts)} starts, and {partition.partitions}{each} stages "
+            f"need {orders.stages - 1}"
+        )
+        return
+    yield from _predictions(partition)
+
+
+def _predictions(partition: PartitionFile) -> Iterator[str]:
+    """Yield predictions that do not follow from the modules, unless other starts were edited in."""
+    stages = predict_stages(partition, partition.orders, partition.places)
+    if [each.start for each in partition.stages] != [each.start for each in stages]:
+        return
+    for number, (said, found) in enumerate(zip(partition.stages, stages, strict=True)):
+        for each in fields(found):
+            has, follows = getattr(said, each.name), getattr(found, each.name)
+            if each.name != "start" and not _are_close(has, follows, partition.step):
+                yield (
+                    f"stages[{number}].{each.name} is {has}, and {follows} follows from its modules"
+                )
+    step = play(partition, partition.orders, partition.places, stages).seconds
+    if not _are_close(partition.step, step, partition.step):
+        yield f"step is {partition.step}, and {step} follows from its stages"
+    elif partition.bound is not None:
+        gap = partition.step / partition.bound - 1 if partition.bound else 0.0
+        if abs(partition.gap - gap) > _ROUNDING:
+            yield f"gap is {partition.gap}, and {gap} follows from its step and its bound"
+
+
+def _are_close(one: float, other: float, step: float) -> bool:
+    small = 0.0 if isinstance(other, int) else _ROUNDING * step
+    return math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=small)
