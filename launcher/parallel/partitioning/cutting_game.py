@@ -22,7 +22,7 @@ from launcher.parallel.partitioning.simulation import Numbers, Way, as_rows, cos
 #: Limits on the rounds and on the table entries computed, a matter of seconds.
 _ROUNDS, _ENTRIES = 60, 4 * 10**8
 #: Rounds in which the game between the cuts and sums found so far is solved.
-_INNER_ROUNDS = 300
+_INNER_ROUNDS = 150
 #: The game ends when the bound is this close to the cost of a mixture of cuts.
 _CLOSE = 1e-6
 #: Mixtures of sums that are kept.
@@ -59,9 +59,10 @@ def play_game(
     sums, costs, bound = [first], np.zeros((0, *first.shape)), 0.0
     ways: list[Way] = []
     played: list[tuple[float, int, Numbers]] = []
-    mixture = first
+    of_sums, of_costs = np.ones(1), np.zeros(0)
     rounds = min(_ROUNDS, 1 + min(entries, _ENTRIES) // (len(first) * tables[0].size))
     for number in range(rounds):
+        mixture = np.tensordot(of_sums, np.array(sums), axes=1)
         path = shortest(
             [
                 np.where(can_be, np.tensordot(each, tables, axes=1), np.inf)
@@ -73,14 +74,13 @@ def play_game(
             break
         ways.append(path.cuts)
         played = sorted([*played, (-path.cost, number, mixture)])[:_KEPT]
-        costs = np.concatenate([costs, costs_of(tables, as_rows([path.cuts]))])
-        _, of_costs = _solve(sums, costs)
-        mixed = np.tensordot(of_costs, costs, axes=1)
+        new = costs_of(tables, as_rows([path.cuts]))
+        mixed = np.tensordot(of_costs, costs, axes=1) if number else new[0]
+        costs = np.concatenate([costs, new])
         sums.append(answer(mixed))
         if bound >= (sums[-1] * mixed).sum() * (1 - _CLOSE):
             break
-        of_sums, _ = _solve(sums, costs)
-        mixture = np.tensordot(of_sums, np.array(sums), axes=1)
+        of_sums, of_costs = _solve(sums, costs)
     return Outcome(bound=bound, ways=tuple(ways), counts=tuple(each for *_, each in played))
 
 

@@ -255,7 +255,7 @@ def _ruled_out(
         for counts in (*race.counts, critical)
     ]
     candidates = PossibleCuts(
-        tables=np.array(tables), ceiling=best.step * (1 - _ROUNDING), effort=effort
+        tables=np.array(tables), ceiling=best.step * (1 - _ROUNDING), effort=effort // 4
     )
     try:
         for ways in candidates:
