@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,11 +27,12 @@ from launcher.parallel.inputs import Inputs
 from launcher.parallel.merge_stages import assign_unused, merge_stages
 from launcher.parallel.norms import warn_about_small_batches
 from launcher.parallel.precision import Precision, autocasting
+from launcher.parallel.pretrained.pretrained_weights import PretrainedWeights
 from launcher.parallel.randomness import Randomness
 from launcher.parallel.resolve_starts import resolve_starts
 from launcher.parallel.schedules import PipelineSchedule, make_schedule
 from launcher.parallel.sections import Section
-from launcher.parallel.shapes import Reshaping, Shapes, shapes
+from launcher.parallel.shapes import Reshaping, Shapes, cut_by_shape, has_weights, shapes
 from launcher.parallel.stages import Stage, cut
 from launcher.parallel.ties import Ties, tied_names
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss
@@ -49,6 +51,9 @@ class Pipeline:
     loss: computes the mean loss over the samples of one microbatch, from the model's output and the
         targets.
     valid: counts the valid targets of a microbatch, if not all are valid; see `weights`.
+    weights: a folder with the model's weights in Hugging Face's layout. Each rank reads those of
+        its own stages; the model may be without weights (`pretrained.without_weights`), and is then
+        cut by shapes alone.
     precision: the precision of the forward passes and the loss; see `precision`.
     seed: the seed of random numbers in modules (dropout), which are the same with any number of
         stages.
@@ -66,6 +71,7 @@ class Pipeline:
         example: Mapping[str, object],
         loss: Loss,
         valid: Valid | None = None,
+        weights: PretrainedWeights | Path | str | None = None,
         schedule: Schedule | str | None = None,
         precision: Precision | str | None = None,
         seed: int = 0,
@@ -80,7 +86,7 @@ class Pipeline:
         self._autocasting = autocasting(precision or job.precision, world.device)
         turn_caches_off(model)
         with self._autocasting():
-            stages = cut(model, starts, example)
+            stages = _cut(model, starts, example, has_source=weights is not None)
         _check_count(len(stages), starts, degrees)
         assign_unused(model, stages)
         self._ties = Ties(stages, world)
@@ -90,6 +96,8 @@ class Pipeline:
         own = [stages[number] for number in degrees.stages_of(world.pp_rank)]
         #: This rank's part of the model, under the model's own names.
         self.module = merge_stages(model, own)
+        if weights is not None:
+            _as_weights(weights).load(model, self.module, world.device)
         _empty_others(model, self.module)
         self.module.to(world.device)
         modes = [stage.in_mode(training) for stage in own for training in (True, False)]
@@ -334,6 +342,27 @@ class _Sums:
     weight: float = 0.0
 
 
+def _cut(
+    model: nn.Module,
+    starts: Sequence[str] | Pins,
+    example: Mapping[str, object],
+    *,
+    has_source: bool,
+) -> list[Stage]:
+    if has_weights(model):
+        return cut(model, starts, example)
+    if not has_source:
+        raise ParallelError(
+            "the model has parameters without storage: give the pipeline weights=, the folder that "
+            "they are read from"
+        )
+    return cut_by_shape(model, starts, example)
+
+
+def _as_weights(weights: PretrainedWeights | Path | str) -> PretrainedWeights:
+    return weights if isinstance(weights, PretrainedWeights) else PretrainedWeights(weights)
+
+
 def _describe(like: Shapes) -> str:
     return ", ".join(f"{tuple(shape)} {dtype}" for shape, dtype in like)
 
@@ -357,5 +386,5 @@ def _empty_others(model: nn.Module, own: nn.Module) -> None:
     """Free the memory of parameters and buffers that only other ranks hold."""
     kept = {id(each) for each in (*own.parameters(), *own.buffers())}
     for each in (*model.parameters(), *model.buffers()):
-        if id(each) not in kept:
+        if id(each) not in kept and not each.is_meta:
             each.data = torch.empty(0, dtype=each.dtype)

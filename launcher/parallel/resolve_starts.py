@@ -15,6 +15,7 @@ from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.cuts import Pins
+from launcher.parallel.shapes import has_weights, shapes_only
 from launcher.shared.partitions.partition_file import PartitionFile
 
 
@@ -43,6 +44,11 @@ def resolve_starts(
         return _starts_in_file(model, world, example)
     if job.auto_partition and world.degrees.stages > 1:
         # Imported here because a job with a file does not need the profiler.
+        if not has_weights(model):
+            raise ParallelError(
+                "auto_partition measures the model, which has no weights yet: give the job a file "
+                "of `launcher partition`, or starts"
+            )
         from launcher.parallel.partitioning.auto_partition import auto_partition
 
         return auto_partition(model, world, example, loss=loss, target=target, states=states).starts
@@ -55,7 +61,11 @@ def _starts_in_file(
     path = Path(os.environ.get("SM_MODULE_DIR", "."), world.job.partition_file)
     partition = PartitionFile.read(path)
     _check_degrees(partition, world, path)
-    here = fingerprint.compute(model, example)
+    if has_weights(model):
+        here = fingerprint.compute(model, example)
+    else:
+        with shapes_only(model, example) as without_values:
+            here = fingerprint.compute(model, without_values)
     fingerprint.check(here, partition.fingerprint, path.name)
     if world.rank == 0:
         for caveat in fingerprint.caveats(here, partition.fingerprint, path.name):

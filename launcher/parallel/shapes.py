@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_map_only
 from launcher.errors import ParallelError
 from launcher.parallel.cuts import Pins
 from launcher.parallel.graph import on_meta
+from launcher.parallel.stage_checks import check_state
 from launcher.parallel.stages import Stage, plan
 
 Shapes = tuple[tuple[torch.Size, torch.dtype], ...]
@@ -39,10 +40,18 @@ class Reshaping:
         self._cuts = cuts
         self._likes = {id(each): on_meta(each) for each in _state(model)}
 
-    def stages(self, arguments: Mapping[str, object], device: torch.device) -> list[Stage]:
+    def stages(
+        self,
+        arguments: Mapping[str, object],
+        device: torch.device,
+        *,
+        reason: str = "for microbatches of other shapes than the example's",
+        mend: str = "pad all batches to the same shapes",
+    ) -> list[Stage]:
         """Return all stages for such arguments of one microbatch. No operation is computed.
 
-        Raises ParallelError for a model whose modules depend on the values of tensors.
+        Raises ParallelError, with the reason and the mend, for a model whose modules depend on the
+        values of tensors.
         """
         mode = FakeTensorMode(allow_non_fake_inputs=True)
         given = tree_map_only(torch.Tensor, mode.from_tensor, dict(arguments))
@@ -55,9 +64,8 @@ class Reshaping:
             UnsupportedOperatorException,
         ) as error:
             raise ParallelError(
-                f"{type(self._model).__name__} cannot be cut for microbatches of other shapes than "
-                f"the example's, because a module depends on the values of tensors ({error}): pad "
-                "all batches to the same shapes"
+                f"{type(self._model).__name__} cannot be cut {reason}, because a module depends on "
+                f"the values of tensors ({error}): {mend}"
             ) from error
         return found.build(self._model)
 
@@ -88,6 +96,39 @@ class Reshaping:
         finally:
             for each, was in zip(held, before, strict=True):
                 each.update(was)
+
+
+def has_weights(model: nn.Module) -> bool:
+    """Return whether all parameters have storage."""
+    return not any(each.is_meta for each in model.parameters())
+
+
+def cut_by_shape(
+    model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, object]
+) -> list[Stage]:
+    """Cut a model without weights, as `stages.cut` does with weights. No operation is computed.
+
+    So the outputs of stages and model are not compared. Raises ParallelError.
+    """
+    found = Reshaping(model, cuts).stages(
+        arguments,
+        torch.device("cpu"),
+        reason="without its weights",
+        mend="create it with weights, outside without_weights()",
+    )
+    check_state(model, found, found[0].changing)
+    return found
+
+
+@contextmanager
+def shapes_only(
+    model: nn.Module, arguments: Mapping[str, object]
+) -> Iterator[Mapping[str, object]]:
+    """Let a model compute shapes only within the context; yields its arguments for that."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    given = tree_map_only(torch.Tensor, mode.from_tensor, dict(arguments))
+    with mode, Reshaping(model, ())._without_storage(mode, torch.device("cpu")):
+        yield given
 
 
 def _state(model: nn.Module) -> Iterator[torch.Tensor]:

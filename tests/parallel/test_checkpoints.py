@@ -21,6 +21,7 @@ from launcher.errors import ParallelError  # noqa: E402
 from launcher.parallel.checkpoints import Checkpoints, State, export  # noqa: E402
 from launcher.parallel.checkpoints.__main__ import main  # noqa: E402
 from launcher.parallel.context import ParallelContext  # noqa: E402
+from launcher.parallel.pretrained import PretrainedWeights, without_weights  # noqa: E402
 from launcher.shared import parse_event  # noqa: E402
 
 _TESTS = Path(__file__).parent
@@ -341,6 +342,25 @@ def test_an_exported_model_is_a_plain_state_dict(
     assert "head.weight" in plain
     assert all(torch.equal(plain[name], value) for name, value in expected.items())
     assert plain["head.weight"].data_ptr() == plain["tokens.weight"].data_ptr()
+
+
+def test_a_checkpoint_becomes_a_folder_for_from_pretrained(
+    tmp_path: Path, world: ParallelContext, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training, checkpoints = Training("gpt, tied"), Checkpoints(tmp_path / "all", world)
+    checkpoints.save(2, training.state, wait=True)
+    like, out = tmp_path / "original", tmp_path / "out"
+    command = ["export", str(tmp_path / "all"), str(out), "--like", str(like)]
+    assert main(command) == 1
+    assert "original has no config.json" in capsys.readouterr().err
+    like.mkdir()
+    (like / "config.json").write_text('{"dtype": "float32"}')
+    assert main(command) == 0
+    assert sorted(each.name for each in out.iterdir()) == ["config.json", "model.safetensors"]
+    with without_weights():
+        loaded = Training("gpt, tied").model
+    PretrainedWeights(out).load(loaded, loaded, torch.device("cpu"))
+    assert all(map(torch.equal, loaded.parameters(), training.model.parameters()))
 
 
 def test_safetensors_are_as_their_own_load_model_wants_them(

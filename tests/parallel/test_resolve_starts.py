@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from torch import nn
 from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
+from launcher.parallel.pretrained.tensor_file import write_tensors
 from launcher.parallel.profiling.profile import Sample, profile
 from launcher.shared import ParallelPart
 from launcher.shared.partitions import PartitionFile
@@ -182,6 +184,49 @@ def test_what_cannot_be_found_is_refused_on_all_ranks(tmp_path: Path) -> None:
     assert outcome.notes[0] == outcome.notes[1]
     assert "bytes per rank, but the cap is 1000" in outcome.notes[0]
     assert not (tmp_path / "partition.json").exists()
+
+
+#: The model has no weights until its rank reads them.
+_WEIGHTLESS = _SCRIPT.replace(
+    "model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(6)))",
+    "with torch.device('meta'):\n    model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(6)))",
+)
+
+
+def test_a_model_without_weights_is_checked_and_cut_as_the_file_says(
+    tmp_path: Path, partition: PartitionFile
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(6)))
+    write_tensors(model.state_dict(), tmp_path / "model.safetensors")
+    part, variables = of_file(tmp_path, partition)
+    script = _WEIGHTLESS.replace("loss=mse_loss)", f"loss=mse_loss, weights={str(tmp_path)!r})")
+    outcome = started(tmp_path, script, part, **variables)
+    assert outcome.code == 0, outcome.output
+    assert outcome.notes[1]["modules"][0] == f"{partition.starts[0]}.weight"
+    expected = nn.functional.mse_loss(model(torch.ones(16, 16)), torch.zeros(16, 16))
+    assert outcome.notes[0]["loss"] == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (
+            {"starts": ("3",)},
+            "the model has parameters without storage: give the pipeline weights=",
+        ),
+        ({"auto_partition": True}, "auto_partition measures the model, which has no weights yet"),
+    ],
+    ids=["starts", "auto"],
+)
+def test_a_model_without_weights_needs_some(
+    tmp_path: Path, part: dict[str, Any], said: str
+) -> None:
+    script = "try:\n" + "".join(f"    {line}\n" for line in _WEIGHTLESS.splitlines())
+    script += "except Exception as error:\n    note(str(error))\n    raise\n"
+    outcome = started(tmp_path, script, ParallelPart(partitions=2, microbatches=4, **part))
+    assert outcome.code == 1
+    assert said in outcome.notes[0]
 
 
 NO_CALLS = '{"version": 1, "fingerprint": {}}'

@@ -13,7 +13,7 @@ the model's own names. A folder counts as complete once its manifest exists and 
 """
 
 from launcher.parallel.checkpoints.checkpoints import Checkpoints
-from launcher.parallel.checkpoints.exporting import export
+from launcher.parallel.checkpoints.exporting import export, export_pretrained
 from launcher.parallel.checkpoints.train_state import State
 
-__all__ = ["Checkpoints", "State", "export"]
+__all__ = ["Checkpoints", "State", "export", "export_pretrained"]

@@ -15,6 +15,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from launcher.errors import ParallelError
 from launcher.parallel.checkpoints import folders, manifests, safetensors_files
 from launcher.parallel.checkpoints.contents import MODEL
+from launcher.parallel.pretrained.pretrained_folder import write_pretrained
 
 
 def export(folder: Path | str, file: Path | str) -> Path:
@@ -42,6 +43,22 @@ def export(folder: Path | str, file: Path | str) -> Path:
         raise ParallelError(f"{target} cannot be written: {error}") from error
     finally:
         part.unlink(missing_ok=True)
+    return chosen
+
+
+def export_pretrained(folder: Path | str, target: Path | str, *, like: Path | str) -> Path:
+    """Write the model of a checkpoint as a folder that transformers' `from_pretrained` reads.
+
+    Memory, `folder`, result and errors as for `export`. like: the folder that the model was made
+    from, whose configuration and tokenizer are copied.
+    """
+    chosen = _choose(Path(folder))
+    tied = manifests.read_manifest(chosen).tied
+    model = _model_in(chosen)
+    if objects := [name for name, value in model.items() if not torch.is_tensor(value)]:
+        raise ParallelError(f"{', '.join(objects)} is not a tensor, so it cannot be exported")
+    state = {name: each for name, each in model.items() if isinstance(each, torch.Tensor)}
+    write_pretrained(state, target, like=like, tied=tied)
     return chosen
 
 

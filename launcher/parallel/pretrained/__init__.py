@@ -1,0 +1,16 @@
+"""Weights in Hugging Face's layout: read by the ranks that need them, and written back.
+
+    with without_weights():
+        model = LlamaForCausalLM(config)
+    pipeline = Pipeline(model, world, ..., weights="Llama-2-7b-hf")
+
+Such a folder has `model.safetensors`, or several shards and `model.safetensors.index.json`. Each
+rank reads the tensors of its own stages, and no rank ever holds the whole model. Nothing here needs
+the packages transformers and safetensors.
+"""
+
+from launcher.parallel.pretrained.pretrained_folder import write_pretrained
+from launcher.parallel.pretrained.pretrained_weights import PretrainedWeights
+from launcher.parallel.pretrained.weightless import without_weights
+
+__all__ = ["PretrainedWeights", "without_weights", "write_pretrained"]
