@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from launcher import parallel
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.precision import scaler as make_scaler
+from launcher.parallel.pretrained import PretrainedWeights, without_weights, write_pretrained
 from launcher.parallel.randomness import seed_from
+from launcher.parallel.ties import tied_names
 from launcher.trainers.base import Trainer
 from launcher.trainers.batches import TrainingBatches, ValidationBatches
 from launcher.trainers.checkpoint_manager import CheckpointManager
@@ -28,15 +33,31 @@ def train(task: Task, model_folder: Path) -> None:
     world = parallel.init(global_batch=task.batch_size)
     data = TrainingBatches(task, world)
     with oom_advice(world, lambda: measure(task, data.example())):
-        _write(_run(task, world, data), model_folder)
+        state, tied = _run(task, world, data)
+        _write(task, state, tied, model_folder)
     parallel.leave()
 
 
-def _run(task: Task, world: ParallelContext, data: TrainingBatches) -> dict[str, torch.Tensor]:
-    """Run all epochs, or fewer with early stopping; return the model's state, on rank 0."""
+def _model(task: Task) -> nn.Module:
+    """Create the model; without weights, if they are read from a folder."""
+    seed_from(task.seed)
+    torch.manual_seed(task.seed)  # determines the initial weights
+    with nullcontext() if task.weights is None else without_weights():
+        return task.model()
+
+
+def _run(
+    task: Task, world: ParallelContext, data: TrainingBatches
+) -> tuple[dict[str, torch.Tensor], Mapping[str, str]]:
+    """Run all epochs, or fewer with early stopping.
+
+    Returns the model's state, on rank 0, and the later names of its tied parameters.
+    """
     validation = ValidationBatches(task, world) if task.validation_data else None
     watch = Stopwatch(world)
-    trainer = _trainer(task, world, data, watch)
+    model = _model(task)
+    tied = tied_names(model)
+    trainer = _trainer(task, world, data, model, watch)
     optimizer = task.optimizer(list(trainer.module.parameters()))
     scheduler = task.scheduler(optimizer) if task.scheduler else None
     scaler = make_scaler(world, enabled=world.job.precision == "fp16")
@@ -79,22 +100,25 @@ def _run(task: Task, world: ParallelContext, data: TrainingBatches) -> dict[str,
             )
         checkpoints.save_if_due(step, force=True)
     checkpoints.close()
-    return trainer.state()
+    return trainer.state(), tied
 
 
 def _trainer(
-    task: Task, world: ParallelContext, data: TrainingBatches, watch: Stopwatch
+    task: Task, world: ParallelContext, data: TrainingBatches, model: nn.Module, watch: Stopwatch
 ) -> Trainer:
     """Create the trainer: a pipeline if there are several stages or microbatches."""
-    seed_from(task.seed)
-    torch.manual_seed(task.seed)  # determines the initial weights
-    model = task.model()
     if world.degrees.stages * world.degrees.microbatches > 1:
         return PipelineTrainer(model, task, world, data.example(), watch)
+    if task.weights is not None:
+        PretrainedWeights(task.weights).load(model, model, world.device)
     return DataParallelTrainer(model, task, world, watch)
 
 
-def _write(state: dict[str, torch.Tensor], folder: Path) -> None:
-    if state:
+def _write(
+    task: Task, state: dict[str, torch.Tensor], tied: Mapping[str, str], folder: Path
+) -> None:
+    if state and task.weights is not None:
+        write_pretrained(state, folder, like=task.weights, tied=tied)
+    elif state:
         folder.mkdir(parents=True, exist_ok=True)
         torch.save(state, folder / "model.pt")

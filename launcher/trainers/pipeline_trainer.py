@@ -57,6 +57,7 @@ class PipelineTrainer:
             example=named,
             loss=self._loss,
             valid=self._valid if task.valid else None,
+            weights=task.weights,
             seed=task.seed,
         )
         self.module = self._pipeline.module

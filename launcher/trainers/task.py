@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -38,6 +39,8 @@ class Task:
         Training reads them in a new order each epoch and drops an incomplete last step; validation
         counts each sample once.
     loss: takes the model's output and the target; returns the mean over samples.
+    weights: a folder with initial weights in Hugging Face's layout; the model is then created
+        without weights, and trained ones are written in that layout.
     optimizer: takes a list of parameters.
     scheduler: takes the optimizer; stepped after each of its steps.
     metrics: by name, other means over samples, which are reported for the validation data.
@@ -62,6 +65,7 @@ class Task:
     optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer]
     batch_size: int
     epochs: int
+    weights: str | Path | None = None
     validation_data: str | None = None
     scheduler: Callable[[torch.optim.Optimizer], torch.optim.lr_scheduler.LRScheduler] | None = None
     metrics: Mapping[str, Measure] = field(default_factory=dict)
@@ -106,6 +110,8 @@ class Task:
                     f"the metric name {name!r} is invalid: use lower-case letters, digits and _, "
                     "but not 'loss', since logs and metric_definitions call it validation_NAME"
                 )
+        if self.weights is not None and not isinstance(self.weights, (str, Path)):
+            yield f"weights is {self.weights!r}, and must be a folder's path, or None"
         if self.clip_norm is not None and not self.clip_norm > 0:
             yield f"clip_norm is {self.clip_norm!r}, and must be more than 0, or None"
         if self.validation_data is None:

@@ -24,6 +24,7 @@ from launcher.trainers.task import last_is_target  # noqa: E402
         ({"patience": 0}, "patience is 0, and must be"),
         ({"checkpoint_steps": True}, "checkpoint_steps is True, and must be"),
         ({"clip_norm": -1.0}, r"clip_norm is -1\.0, and must be more than 0"),
+        ({"weights": 3}, "weights is 3, and must be a folder's path, or None"),
         ({"train_data": "pipeline"}, "train_data is 'pipeline': write 'module:function'"),
         ({"validation_data": [1, 2]}, r"validation_data is \[1, 2\]: write 'module:function'"),
         ({"loss": None}, "loss is None, and must be a function"),
