@@ -245,6 +245,9 @@ def _ruled_out(
 
     Returns the best cuts, and a lower bound: their step, if no others are left.
     """
+    size = (1 + len(race.counts)) * simulation.orders.stages * simulation.times[0].size
+    if size > effort // 4:  # the tables alone would take it
+        return best, race.bound
     critical = simulation.slowest(costs_of(simulation.times, as_rows([best.way]))[0])
     fit = [simulation.are_stages & each for each in simulation.fitting(allowed)]
     tables = [
