@@ -269,7 +269,10 @@ print(json.dumps({
     ids=["small", "14 GB"],
 )
 def test_no_stage_needs_more_memory_than_its_own_weights(tmp_path, sizes) -> None:
-    """Four stages, one after the other; what Python and torch need before is not counted."""
+    """Four stages, one after the other.
+
+    What Python and torch need before is counted only in the larger model, beside which it is small.
+    """
     total = write_checkpoint(tmp_path, sizes, shard=5 * 10**9)
     read = 0
     for number in range(4):
@@ -282,6 +285,7 @@ def test_no_stage_needs_more_memory_than_its_own_weights(tmp_path, sizes) -> Non
         found = json.loads(done.stdout)
         print(found)
         assert found["read"] == found["own"] < 0.4 * total
-        assert found["peak"] - found["before"] <= 1.1 * (found["own"] + found["largest"])
+        before = 0 if total > 10**10 else found["before"]
+        assert found["peak"] - before <= 1.1 * (found["own"] + found["largest"])
         read += found["read"]
     assert read == total
