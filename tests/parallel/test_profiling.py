@@ -28,6 +28,7 @@ from launcher.parallel.profiling.unmaterialised import unmaterialised
 from launcher.parallel.recomputation import recompute
 from launcher.parallel.stages import cut
 from launcher.shared import Objective
+from launcher.shared.partitions.stage_costs import Tie
 
 CPU = torch.device("cpu")
 #: What they keep is drawn anew in each pass.
@@ -122,6 +123,17 @@ def test_a_shared_parameter_is_held_once() -> None:
     sizes = [Chain(each.modules, each.joints).held[0, len(each.modules)] for each in (apart, tied)]
     assert sizes[0] - sizes[1] == 4 * matrix  # with its gradient, and two of AdamW's
     assert apart.modules[-1].held == tied.modules[-1].held == 4 * matrix
+
+
+def test_tied_parameters_are_those_whose_gradients_are_added() -> None:
+    arguments = {"ids": torch.zeros(4, 9, dtype=torch.long)}
+    model = Gpt(tied=True)
+    found = profile(model, Sample(arguments=arguments), device=CPU)
+    names = [each.name for each in found.modules]
+    places = (names.index("tokens"), names.index("head"))
+    assert found.ties == (Tie(modules=places, gradients=19 * 8 * 4),)
+    model.tokens.weight.requires_grad_(False)
+    assert profile(model, Sample(arguments=arguments), device=CPU).ties == ()
 
 
 @pytest.mark.parametrize("name", ["frozen and unused", "resnet, batch norm", "gpt, tied"])
