@@ -221,3 +221,21 @@ def test_more_stages_than_modules_are_refused() -> None:
         ParallelError, match=r"cannot be cut into 4 stages .* since it has 2 places"
     ):
         search(even(3), four(), Objective.SPEED)
+
+
+def test_the_memory_that_a_search_finds_has_a_bound() -> None:
+    """The least memory is between the bound and what is found without trying all cuts."""
+    draw, compared = random.Random(2), 0
+    for _ in range(12):
+        problem = drawn(draw)
+        chain, orders = problem.chain, problem.orders
+        if len([each for each in chain.modules[1:] if each.crossing is None]) or len(chain) > 9:
+            continue
+        least = search(chain, orders, Objective.MEMORY)
+        led = search(chain, orders, Objective.MEMORY, effort=0)
+        assert least.memory_gap == 0
+        assert led.memory_bound is not None
+        assert led.memory_bound <= least.memory * (1 + 1e-9)
+        assert least.memory <= led.memory <= least.memory * (1 + led.memory_gap) * (1 + 1e-9)
+        compared += 1
+    assert compared > 2
