@@ -27,7 +27,7 @@ FORCED: dict[str, Callable[[], float]] = {
     "SystemRandom": lambda: random.SystemRandom().random(),
     "torch": lambda: torch.rand(()).item(),
     "torch.seed": lambda: (torch.seed(), torch.rand(()).item())[1],
-    "Generator.seed": lambda: float(torch.Generator().seed()),
+    "Generator.seed": lambda: float(torch.Generator().seed() % 10**12),  # sums keep all digits
     "hash": lambda: float(hash("text") % 1000),
 }
 FOUND: dict[str, Callable[[], float]] = {

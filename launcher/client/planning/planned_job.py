@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from launcher.client.planning.candidates import Candidate
-from launcher.client.planning.recommendation import Recommendation
 from launcher.client.planning.step_model import spare_vcpus
 from launcher.client.spec import DataParallel, DataService, InstanceGroup, JobSpec
 from launcher.errors import PlatformError
 from launcher.shared import Role
 from launcher.shared.complete_files import write_complete
+
+if TYPE_CHECKING:
+    from launcher.client.planning.recommendation import Recommendation
 
 
 def write_planned_job(plan: Recommendation, path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from launcher.client.catalogue.cost import dollars_text
 from launcher.client.planning.candidate_reasons import break_even, cluster_text, why_not
 from launcher.client.planning.candidates import Candidate
-from launcher.client.planning.recommendation import Recommendation
 from launcher.client.planning.step_model import SECONDS_PER_GB, Interval, family, spare_vcpus
+
+if TYPE_CHECKING:
+    from launcher.client.planning.recommendation import Recommendation
 
 HEAD = (
     "train",
