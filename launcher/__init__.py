@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from launcher.client.jobs.job_metrics import JobMetrics, MetricSeries
     from launcher.client.jobs.log_line import LogLine
     from launcher.client.jobs.metric_records import MetricRecord
+    from launcher.client.planning.measure import Measure
     from launcher.client.planning.partition_view import Partition
     from launcher.client.planning.partitioner import partition
     from launcher.client.planning.recommendation import (
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
         Recommendation,
         recommend,
     )
-    from launcher.client.planning.workload import Measure, Workload
+    from launcher.client.planning.workload import Workload
     from launcher.client.sessions.aws import AwsSession
     from launcher.client.sessions.aws.sdk_v2_session import Session, get_execution_role
     from launcher.client.sessions.local import LocalSession
@@ -107,7 +108,7 @@ _HOMES = {
     "Partition": "client.planning.partition_view",
     "recommend": "client.planning.recommendation",
     "Workload": "client.planning.workload",
-    "Measure": "client.planning.workload",
+    "Measure": "client.planning.measure",
     "PlanLimits": "client.planning.recommendation",
     "PlanOrder": "client.planning.recommendation",
     "Recommendation": "client.planning.recommendation",

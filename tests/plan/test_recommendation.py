@@ -19,6 +19,7 @@ from launcher.client.planning.candidates import (
     PricedType,
     candidates,
 )
+from launcher.client.planning.measure import Measure
 from launcher.client.planning.recommendation import (
     AS_GOOD,
     PlanLimits,
@@ -28,7 +29,7 @@ from launcher.client.planning.recommendation import (
     recommend,
 )
 from launcher.client.planning.step_model import SECONDS_PER_GB
-from launcher.client.planning.workload import Measure, Workload
+from launcher.client.planning.workload import Workload
 from launcher.errors import SpecError
 
 TODAY = date(2026, 11, 26)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.planning.workload import Measure, Workload
-from launcher.client.planning.workload_file import read_workload
+from launcher.client.planning.measure import Measure
+from launcher.client.planning.workload import Workload
 from launcher.errors import SpecError
 
 SMALL = """\
@@ -39,7 +39,7 @@ datasets: ["pipeline:train_set"]
 def read(tmp_path: Path):
     def reading(text: str) -> Workload:
         (tmp_path / "w.yaml").write_text(text)
-        return read_workload(tmp_path / "w.yaml")
+        return Workload.from_yaml(tmp_path / "w.yaml")
 
     return reading
 
@@ -174,4 +174,4 @@ def test_a_file_that_is_no_workload(read, text: str, what: str) -> None:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"none\.yaml cannot be read: No such file"):
-        read_workload(tmp_path / "none.yaml")
+        Workload.from_yaml(tmp_path / "none.yaml")

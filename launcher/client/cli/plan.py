@@ -17,7 +17,7 @@ from launcher.client.planning.recommendation_text import (
     explanation,
     recommendation_text,
 )
-from launcher.client.planning.workload_file import read_workload
+from launcher.client.planning.workload import Workload
 
 
 @click.command()
@@ -40,7 +40,7 @@ def plan(
     is sent to AWS.
     """
     found = recommend(
-        read_workload(workload),
+        Workload.from_yaml(workload),
         limits=PlanLimits(max_cost_per_hour=max_cost_per_hour, deadline_hours=deadline),
         order=PlanOrder(sort),
         **asked,

@@ -18,9 +18,12 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from launcher.client.catalogue import InstanceType
-from launcher.client.planning.workload import Workload
+
+if TYPE_CHECKING:
+    from launcher.client.planning.workload import Workload
 
 #: CPU seconds per GB on each side of the data service: "ours" in benchmarks/RESULTS.md has 0.114 to
 #: 0.14 on the trainer's side, and raw TCP as much on the other.

@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-
-@dataclass(frozen=True, kw_only=True)
-class Measure:
-    """A measured amount, with the range that its mean lies in.
-
-    deviation: the standard deviation of single samples around the mean, 0 if unknown.
-    """
-
-    mean: float
-    low: float
-    high: float
-    deviation: float = 0.0
-
-    @classmethod
-    def exact(cls, mean: float) -> Measure:
-        """Return a measure without uncertainty."""
-        return cls(mean=mean, low=mean, high=mean)
+from launcher.client.planning.measure import Measure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +50,6 @@ class Workload:
     @classmethod
     def from_yaml(cls, path: str | Path) -> Workload:
         """Read a workload's file; raises SpecError with every problem and its line."""
-        from launcher.client.planning.workload_file import read_workload  # loads yaml
+        from launcher.client.planning.workload_file import read_workload_file  # loads yaml
 
-        return read_workload(Path(path))
+        return cls(**read_workload_file(Path(path), [each.name for each in fields(cls)]))

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from launcher.client.catalogue.accelerators import accelerator_kinds
 from launcher.client.catalogue.instances import instance_types
+from launcher.client.planning.measure import Measure
 from launcher.client.planning.step_model import family
-from launcher.client.planning.workload import Measure, Workload
 from launcher.client.spec.document_builder import read_plain
 from launcher.client.spec.suggestions import did_you_mean, shown
 from launcher.errors import FieldPath, Problem, SpecError
 
 _REQUIRED = ("batch_size", "cpu_seconds_per_sample", "bytes_per_batch", "gpu_seconds_per_step")
-_FIELDS = tuple(each.name for each in fields(Workload))
 _MEASURE = ("mean", "low", "high", "deviation")
 _UNREAD: Any = object()
 
 
-def read_workload(path: Path) -> Workload:
-    """Return the workload of a file; docs/guides/planning.md has its fields.
+def read_workload_file(path: Path, fields: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a workload's fields; docs/guides/planning.md describes them.
+
+    fields: the names of all.
 
     Raises SpecError with every problem: what is wrong, in which line, and how to mend it.
     """
@@ -33,7 +33,7 @@ def read_workload(path: Path) -> Workload:
         what = f"{path} cannot be read: {error.strerror}"
         fix = "write its fields as docs/guides/planning.md shows"
         raise SpecError([Problem(what=what, where=str(path), fix=fix)]) from error
-    reader = _WorkloadReader(list(document.problems))
+    reader = _WorkloadReader(list(document.problems), fields)
     workload = reader.read(document.value)
     if workload is None:
         reader.problems.sort(key=lambda problem: document.places.line(problem.path))
@@ -44,11 +44,12 @@ def read_workload(path: Path) -> Workload:
 class _WorkloadReader:
     """Converts plain values to a workload, and collects what is wrong with them."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[Problem], fields: Sequence[str]) -> None:
         self.problems = problems
+        self._fields = fields
 
-    def read(self, values: object) -> Workload | None:
-        """Return the workload; None if a problem was found."""
+    def read(self, values: object) -> dict[str, Any] | None:
+        """Return the values by field; None if a problem was found."""
         if not isinstance(values, Mapping):
             self._reject((), "the document describes no workload", f"write {', '.join(_REQUIRED)}")
             return None
@@ -56,17 +57,21 @@ class _WorkloadReader:
         read = {
             name: self._field(name, value)
             for name, value in values.items()
-            if name in _FIELDS and value is not None
+            if name in self._fields and value is not None
         }
-        return None if self.problems else Workload(**read)
+        return None if self.problems else read
 
     def _check_keys(self, values: Mapping[Any, Any]) -> None:
         meant = set()
         for key in values:
-            if key not in _FIELDS:
-                near = did_you_mean(str(key), (name for name in _FIELDS if name not in values))
+            if key not in self._fields:
+                near = did_you_mean(str(key), (name for name in self._fields if name not in values))
                 meant.add(near)
-                fix = f'did you mean "{near}"?' if near else f"known fields: {', '.join(_FIELDS)}"
+                fix = (
+                    f'did you mean "{near}"?'
+                    if near
+                    else f"known fields: {', '.join(self._fields)}"
+                )
                 self._reject((str(key),), f"{shown(key)} is not a field of a workload", fix)
         for name in _REQUIRED:
             if values.get(name) is None and name not in meant:

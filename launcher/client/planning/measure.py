@@ -1,0 +1,23 @@
+"""A measured amount with its range, as workloads have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A measured amount, with the range that its mean lies in.
+
+    deviation: the standard deviation of single samples around the mean, 0 if unknown.
+    """
+
+    mean: float
+    low: float
+    high: float
+    deviation: float = 0.0
+
+    @classmethod
+    def exact(cls, mean: float) -> Measure:
+        """Return a measure without uncertainty."""
+        return cls(mean=mean, low=mean, high=mean)
