@@ -109,7 +109,8 @@ def _accelerators(theirs: Mapping[str, Any], *, has_memory: bool) -> tuple[Any, 
         (chip,) = theirs["NeuronInfo"]["NeuronDevices"]
         memory = chip["MemoryInfo"]["SizeInMiB"] / 1024
         known = memory if has_memory else None
-        return chip["Count"], f"AWS {chip['Name']}", known, chip["CoreInfo"]["Count"]
+        per_process = 2 if chip["Name"] == "Trainium2" else 1
+        return chip["Count"], f"AWS {chip['Name']}", known, chip["CoreInfo"]["Count"] // per_process
     return 0, None, None, 0
 
 
@@ -121,7 +122,13 @@ def test_the_retired_types_keep_what_aws_said_of_them() -> None:
         (32, 244, 4),
         (64, 488, 8),
     ]
-    assert {t.has_local_storage for t in p3 if t} == {None}  # nobody could be asked
+    assert {t.has_local_storage for t in p3 if t} == {False}
+
+
+def test_a_trn2_has_a_rank_per_logical_core_and_a_trn1_per_core() -> None:
+    types = [catalogue.find(f"ml.{name}xlarge") for name in ("trn1.32", "trn2.48")]
+
+    assert [each.processes for each in types if each] == [32, 64]
 
 
 def test_a_local_type_has_what_this_machine_has() -> None:

@@ -10,6 +10,9 @@ from typing import Any
 
 from launcher.client.catalogue.instances import InstanceType
 
+#: Version of NeuronCores of which two are one logical core by default.
+_LOGICAL_CORES = 3
+
 
 def described_type(described: Mapping[str, Any], source: str) -> InstanceType:
     """Return the type of one entry of `InstanceTypes`, with the "ml." of SageMaker before its name.
@@ -39,9 +42,19 @@ def _accelerators(described: Mapping[str, Any]) -> Mapping[str, Any]:
         return _fields(0, None, None, 0)
     device = devices[0]
     maker = device.get("Manufacturer") or "AWS"
-    cores = device.get("CoreInfo", {}).get("Count", 1)
+    cores = _processes(device.get("CoreInfo", {}))
     memory = round(_gib(device["MemoryInfo"]), 2) if "MemoryInfo" in device else None
     return _fields(device["Count"], f"{maker} {device['Name']}", memory, cores)
+
+
+def _processes(cores: Mapping[str, Any]) -> int:
+    """Return the processes of one accelerator: two of its cores share one from NeuronCore-v3 on.
+
+    That is the default of Neuron's logical cores:
+    https://awsdocs-neuron.readthedocs-hosted.com/en/latest/training/best-practices.html
+    """
+    count = int(cores.get("Count", 1))
+    return count // 2 if cores.get("Version", 0) >= _LOGICAL_CORES else count
 
 
 def _fields(count: int, name: str | None, memory: float | None, cores: int) -> dict[str, Any]:
