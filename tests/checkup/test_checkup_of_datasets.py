@@ -7,7 +7,8 @@ from click.testing import CliRunner
 
 from launcher.client.cli import main
 from launcher.client.doctor.check_result import Level
-from launcher.client.doctor.dataset_checks import ReadLimits, check
+from launcher.client.doctor.dataset_checks import check
+from launcher.client.doctor.dataset_process import ReadLimits
 from launcher.client.doctor.named_datasets import named_datasets
 from launcher.client.sessions.local import LocalSession
 from launcher.client.spec import JobSpec

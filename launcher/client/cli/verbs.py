@@ -37,6 +37,10 @@ VERBS = {
     "catalog": Verb(
         home="catalog:catalog", line="Show instance types with their figures and dated prices."
     ),
+    "profile": Verb(
+        home="profile_workload:profile",
+        line="Measure what samples cost on this machine, and write a workload for `launcher plan`.",
+    ),
     "plan": Verb(
         home="plan:plan", line="Compare clusters for a workload: step time, bottleneck and cost."
     ),

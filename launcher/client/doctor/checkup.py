@@ -15,7 +15,7 @@ from launcher.client.doctor import (
     requirement_checks,
 )
 from launcher.client.doctor.check_result import CheckResult, Checkup, Level
-from launcher.client.doctor.dataset_checks import ReadLimits
+from launcher.client.doctor.dataset_process import ReadLimits
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.completed_spec import with_defaults, with_platform_defaults
 from launcher.client.sessions.default_values import read_defaults

@@ -16,7 +16,10 @@ from launcher.client.spec.suggestions import did_you_mean, shown
 from launcher.errors import FieldPath, Problem, SpecError
 
 _REQUIRED = ("batch_size", "cpu_seconds_per_sample", "bytes_per_batch", "gpu_seconds_per_step")
+#: What `launcher profile` found beside the workload's fields; nothing is computed from it.
+_RECORD = "measured"
 _MEASURE = ("mean", "low", "high", "deviation")
+_EXAMPLES = {"gpu_seconds_per_step": "{NVIDIA A10G: 0.45}"}
 _UNREAD: Any = object()
 
 
@@ -64,7 +67,7 @@ class _WorkloadReader:
     def _check_keys(self, values: Mapping[Any, Any]) -> None:
         meant = set()
         for key in values:
-            if key not in self._fields:
+            if key not in (*self._fields, _RECORD):
                 near = did_you_mean(str(key), (name for name in self._fields if name not in values))
                 meant.add(near)
                 fix = (
@@ -75,7 +78,8 @@ class _WorkloadReader:
                 self._reject((str(key),), f"{shown(key)} is not a field of a workload", fix)
         for name in _REQUIRED:
             if values.get(name) is None and name not in meant:
-                self._reject((name,), f'"{name}" is missing', f'write "{name}: ..."')
+                value = _EXAMPLES.get(name, "...")
+                self._reject((name,), f'"{name}" is missing', f'write "{name}: {value}"')
 
     def _field(self, name: str, value: object) -> Any:
         readers: Mapping[str, Callable[[FieldPath, Any], Any]] = {

@@ -28,6 +28,28 @@ class CheckRequest:
 
 
 @dataclass(kw_only=True)
+class SampleCosts:
+    """The resources that one process used to prepare samples.
+
+    build_seconds: to import and build the dataset. first_seconds: of the first sample, which often
+    opens files. cpu: seconds of each other sample. wall: seconds of these together, of which
+    starved without a CPU that they wanted. bytes: of all these samples. batches: the samples, CPU
+    seconds and bytes of each whole batch. children_cpu: CPU seconds of processes that the dataset
+    started. memory: peak resident bytes of the process.
+    """
+
+    build_seconds: float = 0.0
+    first_seconds: float = 0.0
+    cpu: list[float] = field(default_factory=list)
+    wall: float = 0.0
+    starved: float = 0.0
+    bytes: int = 0
+    batches: list[tuple[int, float, int]] = field(default_factory=list)
+    children_cpu: float = 0.0
+    memory: int = 0
+
+
+@dataclass(kw_only=True)
 class CheckAnswer:
     """The findings about a dataset, as far as it was read.
 
@@ -35,6 +57,7 @@ class CheckAnswer:
     made it. not_collated: why samples do not make a batch. orders: what a sampler gives. samples:
     how many were read, in so many seconds. compared: samples that were prepared again. differs:
     what was different then. problem: what went wrong, with the user's traceback on the lines below.
+    costs: of its samples, where these were asked for.
     """
 
     length: int | None = None
@@ -50,3 +73,4 @@ class CheckAnswer:
     compared: int = 0
     differs: str = ""
     problem: str = ""
+    costs: SampleCosts | None = None

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 _STACK_LIMIT = 12
 
 
-def main(request: str, *, again: bool) -> int:
+def main(request: str, kind: type[DatasetCheck], *, again: bool) -> int:
     """Read the dataset of a request, write the answer and return the exit code."""
     asked = CheckRequest(**json.loads(request))
     paths = paths_here()
@@ -37,7 +37,7 @@ def main(request: str, *, again: bool) -> int:
     # After our own folder, which a user's launcher.py must not hide.
     sys.path[:1] = [os.environ["PYTHONPATH"].split(os.pathsep)[0], str(paths.code)]
     sys.path.insert(2, str(script.parent))
-    check = DatasetCheck(asked)
+    check = kind(asked)
     answer = check.prepare_again() if again else dataclasses.asdict(check.answer())
     Path(asked.output).write_text(json.dumps(answer))
     return 0
@@ -47,44 +47,43 @@ class DatasetCheck:
     """One dataset that is read in this process, as a loader reads it."""
 
     def __init__(self, request: CheckRequest) -> None:
-        self._request = request
+        self.request = request
         self._contents: dict[str, BatchContent] = {}  # of samples, by their places
         self._batch: BatchContent | None = None  # of a collate_fn
         self._orders: dict[str, str] = {}
         self._parts: list[OutlinePart] = []  # of the latest sample
-        self._answer = CheckAnswer()
+        self.found = CheckAnswer()
 
     def answer(self) -> CheckAnswer:
         """Read the samples, have them prepared again, and return what was found."""
-        watch = threading.Timer(self._request.patience, self._end_hanging)
+        watch = threading.Timer(self.request.patience, self._end_hanging)
         watch.daemon = True
         watch.start()
         try:
-            self._read()
+            self.read()
             watch.cancel()
             if self._contents:
                 self._compare()
         except DataError as error:
-            self._answer.problem = _users_text(str(error))
+            self.found.problem = _users_text(str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's `__len__`, say
-            what = f"{self._request.dataset} raised {error!r}"
-            self._answer.problem = _users_text(f"{what}\n{traceback.format_exc()}")
+            what = f"{self.request.dataset} raised {error!r}"
+            self.found.problem = _users_text(f"{what}\n{traceback.format_exc()}")
         watch.cancel()
-        return self._answer
+        return self.found
 
     def prepare_again(self) -> dict[str, Any]:
         """Prepare everything once more: contents of samples and first batch, and orders."""
-        stream = CheckedStream(self._request)
+        stream = CheckedStream(self.request)
         return {
-            "samples": [vars(each) for each in stream.samples_again(self._request.samples)],
+            "samples": [vars(each) for each in stream.samples_again(self.request.samples)],
             "batch": vars(_batch_of(stream)) if stream.collate_fn else None,
             "orders": stream.orders(),
         }
 
-    # ---------------------------------------------------------------------------------------
-
-    def _read(self) -> None:
-        answer, request = self._answer, self._request
+    def read(self) -> None:
+        """Read what was asked for, into `found`."""
+        answer, request = self.found, self.request
         stream = CheckedStream(request)
         described = stream.described
         answer.length, answer.iterable = described.length, described.iterable
@@ -98,8 +97,10 @@ class DatasetCheck:
         if answer.samples == 0:
             raise DataError(f"{request.dataset} has no samples: its __iter__ yielded none")
 
+    # ---------------------------------------------------------------------------------------
+
     def _read_samples(self, stream: CheckedStream) -> None:
-        answer, request = self._answer, self._request
+        answer, request = self.found, self.request
         opening = 0.0  # seconds until the first sample of each shard, which waits for its dataset
         with contextlib.closing(stream.samples()) as samples:
             for (place, parts), seconds in _timed(samples):
@@ -120,24 +121,24 @@ class DatasetCheck:
         """Read one batch, or if samples do not make one, a sample."""
         try:
             parts = stream.first_batch()
-            self._answer.batch_size = stream.batch_size or 1
+            self.found.batch_size = stream.batch_size or 1
         except DataError as error:
             if stream.collate_fn or stream.batch_size is None or type(error) is not DataError:
                 raise
-            self._answer.not_collated = str(error).partition("\n")[0]
+            self.found.not_collated = str(error).partition("\n")[0]
             parts = stream.first_batch(collated=False)
-            self._answer.batch_size = 1
-        self._answer.batch = list(map(str, outline(*parts)))
+            self.found.batch_size = 1
+        self.found.batch = list(map(str, outline(*parts)))
         if stream.collate_fn:
-            self._answer.collated_by = stream.collate_fn
+            self.found.collated_by = stream.collate_fn
             self._batch = BatchContent.take(*parts, 1)
 
     # What another process prepares ------------------------------------------------------------
 
     def _compare(self) -> None:
         """Have everything prepared by another process, and note the first difference."""
-        path = Path(f"{self._request.output}.again")
-        request = dataclasses.replace(self._request, samples=len(self._contents), output=str(path))
+        path = Path(f"{self.request.output}.again")
+        request = dataclasses.replace(self.request, samples=len(self._contents), output=str(path))
         try:
             run = subprocess.run(
                 [sys.executable, "-m", __package__, "again"],
@@ -151,17 +152,17 @@ class DatasetCheck:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            self._answer.differs = f"another process had not read it after {request.patience:g} s"
+            self.found.differs = f"another process had not read it after {request.patience:g} s"
             return
         if not path.exists():
             why = (run.stdout.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
-            self._answer.differs = f"it could be read once, but not in another process: {why}"
+            self.found.differs = f"it could be read once, but not in another process: {why}"
             return
         again = json.loads(path.read_text())
         others = [BatchContent(**each) for each in again["samples"]]
-        self._answer.compared = len(others)
+        self.found.compared = len(others)
         batch = again["batch"] and BatchContent(**again["batch"])
-        self._answer.differs = (
+        self.found.differs = (
             self._difference_of_samples(others)
             or self._difference_of_orders(again["orders"])
             or self._difference_of_batch(batch)
@@ -185,7 +186,7 @@ class DatasetCheck:
         if self._batch is None or other is None:
             return ""
         difference = self._batch.difference(other, [])
-        return difference and f"the batch that {self._answer.collated_by} makes: {difference}"
+        return difference and f"the batch that {self.found.collated_by} makes: {difference}"
 
     def _named(self, one: BatchContent, other: BatchContent) -> str:
         """Return the names of the parts that differ; "" if they are not arrays of one shape."""
@@ -199,10 +200,10 @@ class DatasetCheck:
         """End this process with the stack of its main thread as the answer."""
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
         stack = "".join(traceback.format_stack(frame)[-_STACK_LIMIT:])
-        patience = self._request.patience
-        what = f"{self._request.dataset} did not answer within {patience:g} s; it was here"
-        self._answer.problem = _users_text(f"{what}\n{stack}")
-        Path(self._request.output).write_text(json.dumps(dataclasses.asdict(self._answer)))
+        patience = self.request.patience
+        what = f"{self.request.dataset} did not answer within {patience:g} s; it was here"
+        self.found.problem = _users_text(f"{what}\n{stack}")
+        Path(self.request.output).write_text(json.dumps(dataclasses.asdict(self.found)))
         os._exit(0)
 
 

@@ -93,6 +93,20 @@ class CheckedStream:
         with contextlib.closing(self._batches(self._plan(spec))) as batches:
             return next((parts for _, parts in batches), (None, []))
 
+    def in_random_order(self, size: int | None, seed: int) -> Generator[Parts, None, None]:
+        """Yield batches, or samples if `size` is None; those of an iterable dataset as they come.
+
+        A sampler of the loader is not used.
+        """
+        has_function = self.collate_fn and size is not None
+        chosen: dict[str, Any] = {"collate_fn": self.collate_fn} if has_function else {}
+        spec = self._spec(
+            size, shuffle=not self.described.iterable, seed=seed, **chosen, **self._sharded()
+        )
+        with contextlib.closing(self._batches(self._plan(spec))) as batches:
+            for _, parts in batches:
+                yield parts
+
     def orders(self) -> dict[str, str]:
         """Return what a sampler gives in the first epochs, with the digest of each order."""
         if not self.sampler:

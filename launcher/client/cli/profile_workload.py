@@ -1,0 +1,58 @@
+"""`launcher profile`: measure what the samples of a dataset cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.client.cli.json_output import print_json
+from launcher.client.cli.profile_options import profile_options
+from launcher.client.cli.verb_output import print_message, with_output_option
+from launcher.client.doctor.dataset_process import ReadLimits
+from launcher.client.planning.dataset_profile import ProfileRequest, profile_datasets
+from launcher.client.planning.profile_text import profile_text
+from launcher.client.planning.workload_profile import check_new
+
+
+@click.command()
+@click.argument("target", required=False)
+@profile_options
+@with_output_option
+def profile(
+    target: str | None,
+    samples: int,
+    seconds: float,
+    out: Path | None,
+    output: str,
+    **asked: Any,
+) -> int:
+    """Measure what samples cost on this machine, and write a workload for `launcher plan`.
+
+    TARGET is a dataset such as pipeline:train_set, or a job file, whose datasets are measured; by
+    default job.yaml. Each is read by a process of its own, on a copy of the code. The file has the
+    first one.
+    """
+    if out:
+        check_new(out)
+    limits = ReadLimits(samples=samples, seconds=seconds)
+    profiles = []
+    for each in profile_datasets(target, ProfileRequest(limits=limits, **asked)):
+        profiles.append(each)
+        if output == "text":
+            click.echo(profile_text(each), err=out is None)
+    first = profiles[0]
+    if out:
+        first.write(out)
+    if output == "json":
+        print_json({"profiles": [each.to_plain() for each in profiles]})
+    elif out is None:
+        click.echo(first.to_yaml(), nl=False)
+    if out:
+        print_message(f"\n{out} is the workload of {first.dataset}: launcher plan --workload {out}")
+    if not first.gpu_seconds:
+        print_message(
+            "add gpu_seconds_per_step for `launcher plan`, or measure with --step-seconds"
+        )
+    return 0

@@ -1,0 +1,204 @@
+"""Profiles of a job's datasets, measured on this machine by processes that read them."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from launcher.client.doctor.dataset_process import DatasetCopy, ReadLimits, at_home, dataset_copy
+from launcher.client.doctor.named_datasets import NamedDataset, named_datasets
+from launcher.client.planning.machine_cpu import MachineCpu, this_cpu
+from launcher.client.planning.measure import Measure
+from launcher.client.planning.workload_profile import WorkloadProfile, rounded
+from launcher.client.request.source_tree import SourceTree
+from launcher.client.spec import JobSpec
+from launcher.errors import PlatformError
+
+_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(\(.*\))?")
+_BATCH_SIZES = ("batch_size", "batch-size")
+_JOB_FILE = Path("job.yaml")
+#: Share of the mean by which two runs on one machine differ at least.
+_REPEATABLE = 0.02
+#: Standard errors that the range of a mean covers on either side: 95 % of means.
+_STANDARD_ERRORS = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileRequest:
+    """Choices of a measurement.
+
+    batch_size: None for that of the script or of the hyperparameters. changes: to the job file.
+    cpu_family: EC2's family of this machine; None to ask EC2's firmware. gpu_seconds: of a step.
+    """
+
+    batch_size: int | None = None
+    limits: ReadLimits
+    changes: Sequence[str] = ()
+    cpu_family: str | None = None
+    gpu_seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+def profile_datasets(target: str | None, request: ProfileRequest) -> Iterator[WorkloadProfile]:
+    """Measure a dataset, such as "pipeline:train_set", or those of a job file, one by one.
+
+    target: None for job.yaml of this folder. The inputs of a dataset are those of that file. Raises
+    SpecError for a job file that is wrong, and PlatformError for what cannot be read.
+    """
+    if target is not None and _REFERENCE.fullmatch(target):
+        has_job = _JOB_FILE.exists() or request.changes
+        job = JobSpec.from_yaml(_JOB_FILE, request.changes) if has_job else JobSpec(source_dir=".")
+        chosen = target
+    else:
+        job, chosen = JobSpec.from_yaml(_job_file(target), request.changes), None
+    if job.has_remote_source:
+        raise PlatformError(f"the code is in {job.source_dir}: profile a copy on this machine")
+    tree = SourceTree(job)
+    datasets, served = _datasets(job, tree, chosen)
+    sizes = [_batch_size(each, job, request) for each in datasets]  # before anything is measured
+    cpu = this_cpu(request.cpu_family)
+    with dataset_copy(job, tree.files) as copy:
+        for dataset, size in zip(datasets, sizes, strict=True):
+            answer = _answer(copy, dataset, size, request.limits, served, tree)
+            yield replace(
+                _profile(dataset, size, answer, cpu),
+                gpu_seconds=request.gpu_seconds,
+                entry_point=job.entry_point,
+                datasets=tuple(served),
+            )
+
+
+def _job_file(target: str | None) -> Path:
+    path = Path(target or ".")
+    if path.is_dir():
+        path /= _JOB_FILE
+    if not path.exists():
+        raise PlatformError(
+            f"there is no file {path}: name a dataset, such as pipeline:train_set, or a job file"
+        )
+    return path
+
+
+def _datasets(
+    job: JobSpec, tree: SourceTree, chosen: str | None
+) -> tuple[list[NamedDataset], list[str]]:
+    """Return the datasets to measure, and those that the job serves."""
+    listed = list(job.data_service.datasets) if job.data_service else []
+    script = job.entry_point or (job.task or "").partition(":")[0].replace(".", "/") + ".py"
+    source = tree.read_text(script) if script != ".py" and tree.exists(script) else ""
+    if chosen is None:
+        found = named_datasets(source, listed)
+        if not found:
+            raise PlatformError(
+                f"no dataset to measure: the job lists none, and {script} names none as text; name "
+                "one: launcher profile pipeline:train_set"
+            )
+        return found, listed or [each.reference.partition("(")[0] for each in found]
+    name = chosen.partition("(")[0]
+    same = [each for each in named_datasets(source) if each.reference.startswith(name)]
+    loader = same[0].loader if same else {}
+    return [NamedDataset(reference=chosen, loader=loader)], [*dict.fromkeys([*listed, name])]
+
+
+def _batch_size(dataset: NamedDataset, job: JobSpec, request: ProfileRequest) -> int:
+    given = [job.hyperparameters.get(name) for name in _BATCH_SIZES]
+    for size in (request.batch_size, dataset.loader.get("batch_size"), *given):
+        if isinstance(size, int) and not isinstance(size, bool) and size > 0:
+            return size
+    raise PlatformError(
+        f"the batch size of {dataset.reference} is not known: neither its loader nor the "
+        "hyperparameters have it as a number; give it: --batch-size 256"
+    )
+
+
+def _answer(
+    copy: DatasetCopy,
+    dataset: NamedDataset,
+    batch_size: int,
+    limits: ReadLimits,
+    served: Sequence[str],
+    tree: SourceTree,
+) -> Mapping[str, Any]:
+    kept = {
+        name: dataset.loader[name] for name in ("collate_fn", "shards") if name in dataset.loader
+    }
+    asked = replace(dataset, loader={**kept, "batch_size": batch_size})
+    answer = copy.ask(asked, limits, served, ["costs"])
+    problem = str(answer.get("problem") or "")
+    missing = next((each for each in copy.elsewhere if f"no channel {each!r}" in problem), None)
+    if missing:
+        raise PlatformError(
+            f"{dataset.reference} was not measured: its channel {missing} is not on this machine; "
+            f"give a part of the data: --set inputs.{missing}.s3_data=file:///folder"
+        )
+    if problem:
+        code = "" if tree.folder is None else f"{tree.folder}/"
+        raise PlatformError(f"{dataset.reference} was not measured: {at_home(problem, code)}")
+    return answer
+
+
+def _profile(
+    dataset: NamedDataset, batch_size: int, answer: Mapping[str, Any], cpu: MachineCpu
+) -> WorkloadProfile:
+    costs = answer["costs"]
+    one_by_one: list[float] = costs["cpu"] or [costs["first_seconds"]]
+    batches: list[tuple[int, float, int]] = costs["batches"]
+    count = len(one_by_one) + sum(size for size, *_ in batches)
+    others = costs["children_cpu"] / count
+    waiting = costs["wall"] - costs["starved"] - sum(costs["cpu"]) - others * len(costs["cpu"])
+    return WorkloadProfile(
+        dataset=dataset.reference,
+        batch_size=batch_size,
+        cpu_seconds=_mean_of(one_by_one, batches, others),
+        bytes_per_batch=batch_size * _bytes_per_sample(costs),
+        cpu=cpu,
+        samples_per_epoch=answer["length"],
+        measured={
+            "date": str(date.today()),
+            "samples": count,
+            "cpu_seconds": {
+                "p50": rounded(_quantile(one_by_one, 0.5) + others),
+                "p95": rounded(_quantile(one_by_one, 0.95) + others),
+                "max": rounded(max(one_by_one) + others),
+            },
+            "seconds_until_first_sample": rounded(costs["build_seconds"] + costs["first_seconds"]),
+            "memory_bytes_per_worker": costs["memory"],
+            "waiting_share": rounded(max(0.0, waiting / max(costs["wall"], 1e-9))),
+            **({"not_collated": answer["not_collated"]} if answer["not_collated"] else {}),
+        },
+    )
+
+
+def _mean_of(
+    one_by_one: Sequence[float], batches: Sequence[tuple[int, float, int]], others: float
+) -> Measure:
+    """Return the CPU seconds of a sample in whole batches, or else of single ones.
+
+    The range covers the standard error of the mean, the difference between the first half of the
+    measurement and the second, and what no machine repeats.
+    """
+    deviation = statistics.stdev(one_by_one) if len(one_by_one) > 1 else 0.0
+    each = [cpu / size for size, cpu, _ in batches] or list(one_by_one)
+    count = sum(size for size, *_ in batches) or len(one_by_one)
+    half = len(each) // 2
+    drift = abs(statistics.fmean(each[:half]) - statistics.fmean(each[half:])) / 2 if half else 0.0
+    mean = statistics.fmean(each) + others
+    error = max(_STANDARD_ERRORS * deviation / math.sqrt(count), drift, _REPEATABLE * mean)
+    return Measure(mean=mean, low=max(0.0, mean - error), high=mean + error, deviation=deviation)
+
+
+def _bytes_per_sample(costs: Mapping[str, Any]) -> float:
+    read = sum(size for size, *_ in costs["batches"])
+    if read:
+        return float(sum(content for *_, content in costs["batches"]) / read)
+    return float(costs["bytes"] / (len(costs["cpu"]) + 1))
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

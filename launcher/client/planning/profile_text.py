@@ -1,0 +1,42 @@
+"""A profile of a workload as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from launcher.client.planning.workload_profile import WorkloadProfile
+
+#: Share of a sample's time that it waits without a CPU, above which that is said.
+_WAITING = 0.2
+
+
+def profile_text(profile: WorkloadProfile) -> str:
+    """Return what was measured, a line for each figure."""
+    return "\n".join([profile.dataset, *(f"  {name:<16} {what}" for name, what in _rows(profile))])
+
+
+def _rows(profile: WorkloadProfile) -> Iterator[tuple[str, str]]:
+    cpu, found = profile.cpu_seconds, profile.measured
+    range_ = f"{_ms(cpu.mean)} ({_ms(cpu.low)} to {_ms(cpu.high)})"
+    yield "CPU per sample", f"{range_}, of {found['samples']:,} samples"
+    if spread := found.get("cpu_seconds"):
+        yield "", ", ".join(f"{name} {_ms(value)}" for name, value in spread.items())
+    yield f"batch of {profile.batch_size}", f"{profile.bytes_per_batch:,.0f} bytes"
+    if first := found.get("seconds_until_first_sample"):
+        yield "first sample", f"after {first:.3g} s, imports included"
+    if memory := found.get("memory_bytes_per_worker"):
+        yield "memory", f"{memory / 1e6:,.0f} MB per worker"
+    if (share := found.get("waiting_share", 0)) > _WAITING:
+        yield (
+            "waiting",
+            f"{share:.0%} of a sample's time it computes nothing: use more workers than vCPUs",
+        )
+    if why := found.get("not_collated"):
+        yield "no batch", f"samples make none without a collate_fn: {why}"
+    family = profile.cpu.family
+    speed = f"speed 1 is that of {family}" if family else "EC2 family unknown: say --cpu-family"
+    yield "measured on", f"{profile.cpu.model}, {profile.cpu.count} CPUs; {speed}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.3g} ms"

@@ -1,0 +1,108 @@
+"""The measured figures of a workload, as the file that `launcher plan` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from launcher.client.planning.machine_cpu import MachineCpu
+from launcher.client.planning.measure import Measure
+from launcher.client.planning.step_model import UNKNOWN_SPEED
+from launcher.errors import PlatformError
+
+_DIGITS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadProfile:
+    """Needs of one dataset of a job, and how they were measured.
+
+    cpu_seconds: of a sample. samples_per_epoch: None if unknown. gpu_seconds: of a step, by
+    accelerator, as the user gave them. datasets: that the job serves. measured: everything else
+    that was found, by name.
+    """
+
+    dataset: str
+    batch_size: int
+    cpu_seconds: Measure
+    bytes_per_batch: float
+    cpu: MachineCpu
+    samples_per_epoch: int | None = None
+    gpu_seconds: Mapping[str, float] = field(default_factory=dict)
+    entry_point: str = ""
+    datasets: tuple[str, ...] = ()
+    measured: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the fields of the workload's file."""
+        cpu = self.cpu_seconds
+        fields = {
+            "batch_size": self.batch_size,
+            "cpu_seconds_per_sample": {
+                "mean": rounded(cpu.mean),
+                "low": rounded(cpu.low),
+                "high": rounded(cpu.high),
+                "deviation": rounded(cpu.deviation),
+            },
+            "bytes_per_batch": round(self.bytes_per_batch),
+            "gpu_seconds_per_step": dict(self.gpu_seconds) or None,
+            "samples_per_epoch": self.samples_per_epoch,
+            "cpu_speed": {self.cpu.family: 1} if self.cpu.family else {},
+            "entry_point": self.entry_point or None,
+            "datasets": list(self.datasets),
+            "measured": {
+                "dataset": self.dataset,
+                **self.measured,
+                "cpu": self.cpu.model,
+                "cpus": self.cpu.count,
+                "family": self.cpu.family or "unknown",
+            },
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def to_yaml(self) -> str:
+        """Return the workload's file."""
+        text: str = yaml.safe_dump(self.to_plain(), sort_keys=False, width=100, allow_unicode=True)
+        return "\n".join([*(f"# {line}" for line in self._heading()), text])
+
+    def write(self, path: Path) -> None:
+        """Write the workload as a new file; raises PlatformError if that cannot be."""
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(self.to_yaml())
+        except OSError as error:
+            raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
+
+    def _heading(self) -> list[str]:
+        lines = [
+            f"Workload of {self.dataset}, measured by `launcher profile`, for `launcher plan`."
+        ]
+        if self.cpu.family:
+            lines.append(f"cpu_speed: relative to {self.cpu.family}, on which it was measured.")
+        else:
+            lines.append("cpu_speed: relative to this machine, whose EC2 family is unknown.")
+        percent = round(100 * (UNKNOWN_SPEED - 1))
+        lines.append(
+            f"Families without a line are taken to be as fast, {percent} % off either way."
+        )
+        if not self.gpu_seconds:
+            lines.append("Missing: seconds of a step whose data is there already, by accelerator:")
+            lines.append("gpu_seconds_per_step: {NVIDIA A10G: 0.45}")
+        return lines
+
+
+def rounded(value: float) -> float:
+    """Return a number with the digits that a measurement has."""
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def check_new(path: Path) -> None:
+    """Raise PlatformError if a file cannot be made, before anything is measured for it."""
+    if path.exists():
+        raise PlatformError(f"{path} exists already; give another name, or remove it")
+    if not path.parent.is_dir():
+        raise PlatformError(f"{path} cannot be written: there is no folder {path.parent}")

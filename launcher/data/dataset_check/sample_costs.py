@@ -1,0 +1,121 @@
+"""Measurement of what the samples of a dataset cost, for `launcher profile`."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from launcher.data.batches.structure import Array
+from launcher.data.dataset_check.check_request import SampleCosts
+from launcher.data.dataset_check.checked_dataset import DatasetCheck
+from launcher.data.dataset_check.checked_stream import CheckedStream
+from launcher.data.metrics.cpu_seconds import cpu_seconds, starved_seconds
+from launcher.data.order.shard_passes import Parts
+from launcher.errors import DataError
+
+#: Seeds of the random orders: batches are made of other samples than those read one by one.
+_SAMPLES_SEED, _BATCHES_SEED = 0, 1
+#: CPU seconds of other processes below which they are not counted: the kernel counts in ticks.
+_CHILDREN = 0.05
+
+
+@dataclass
+class _Clock:
+    """CPU seconds of this process, in all its threads, and seconds of the clock."""
+
+    cpu: float = field(default_factory=time.process_time)
+    wall: float = field(default_factory=time.perf_counter)
+
+    def lap(self) -> tuple[float, float]:
+        """Return the CPU seconds and the seconds since the last lap."""
+        now = _Clock()
+        passed = now.cpu - self.cpu, now.wall - self.wall
+        self.cpu, self.wall = now.cpu, now.wall
+        return passed
+
+
+class CostMeasurement(DatasetCheck):
+    """Reads samples one by one, then whole batches of other samples, and counts what they take."""
+
+    def read(self) -> None:
+        """Measure, each of both for the request's seconds at most."""
+        self.found.costs = costs = SampleCosts()
+        clock, tree, own = _Clock(), cpu_seconds(), time.process_time()
+        stream = CheckedStream(self.request)
+        self.found.length = stream.described.length
+        self.found.iterable = stream.described.iterable
+        if self.found.length == 0 and not self.found.iterable:
+            raise DataError(f"{self.request.dataset} has no samples: its __len__ returned 0")
+        costs.build_seconds = clock.lap()[1]
+        starved = starved_seconds()
+        has_ended = self._read_one_by_one(stream, costs)
+        costs.starved = starved_seconds() - starved
+        length = stream.described.length or (self.found.samples if has_ended else None)
+        self._read_whole_batches(stream, costs, length)
+        children = (cpu_seconds() - tree) - (time.process_time() - own)
+        costs.children_cpu = children if children > _CHILDREN else 0.0
+        costs.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    def _read_one_by_one(self, stream: CheckedStream, costs: SampleCosts) -> bool:
+        """Return whether the dataset ended."""
+        with contextlib.closing(stream.in_random_order(None, _SAMPLES_SEED)) as samples:
+            for cpu, wall, (_, arrays) in _measured(samples):
+                self.found.samples += 1
+                costs.bytes += _size_of(arrays)
+                if self.found.samples == 1:
+                    costs.first_seconds = wall
+                else:
+                    costs.cpu.append(cpu)
+                    costs.wall += wall
+                if self.found.samples >= self.request.samples or costs.wall > self.request.seconds:
+                    return False
+        if self.found.samples == 0:
+            raise DataError(f"{self.request.dataset} has no samples: its __iter__ yielded none")
+        return True
+
+    def _size(self, costs: SampleCosts, length: int | None) -> int:
+        """Return the samples of a batch that can be read whole, in the request's seconds."""
+        each = costs.wall / len(costs.cpu) if costs.cpu else costs.first_seconds
+        size: int = self.request.loader.get("batch_size") or 1
+        size = min(size, max(1, int(self.request.seconds / max(each, 1e-9))))
+        return min(size, length) if length else size
+
+    def _read_whole_batches(
+        self, stream: CheckedStream, costs: SampleCosts, length: int | None
+    ) -> None:
+        """Read batches; none if the samples do not make one and the loader has no collate_fn."""
+        try:
+            self._read_batches(stream, costs, length)
+        except DataError as error:
+            if stream.collate_fn or costs.batches or type(error) is not DataError:
+                raise
+            self.found.not_collated = str(error).partition("\n")[0]
+
+    def _read_batches(self, stream: CheckedStream, costs: SampleCosts, length: int | None) -> None:
+        size, read, spent = self._size(costs, length), 0, 0.0
+        with contextlib.closing(stream.in_random_order(size, _BATCHES_SEED)) as batches:
+            for cpu, wall, (_, arrays) in _measured(batches):
+                if length and read + size > length:
+                    return  # the last batch is short
+                costs.batches.append((size, cpu, _size_of(arrays)))
+                read, spent = read + size, spent + wall
+                if read >= self.request.samples or spent > self.request.seconds:
+                    return
+
+
+def _size_of(arrays: Iterable[Array]) -> int:
+    return sum(array.nbytes for array in arrays)
+
+
+def _measured(items: Iterator[Parts]) -> Iterator[tuple[float, float, Parts]]:
+    """Yield the CPU seconds and the seconds that each item took, and the item."""
+    while True:
+        clock = _Clock()
+        try:
+            item = next(items)
+        except StopIteration:
+            return
+        yield (*clock.lap(), item)
