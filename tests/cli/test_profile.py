@@ -108,7 +108,7 @@ def test_without_a_file_the_workload_is_printed_alone(launcher, tmp_path):
 
     (tmp_path / "w.yaml").write_text(result.stdout)
     assert "CPU per sample" in result.stderr
-    assert "add gpu_seconds_per_step" in result.stderr
+    assert "`launcher plan` needs gpu_seconds_per_step" in result.stderr
     refused = launcher.run("plan", "--workload", "w.yaml")
     assert refused.exit_code == 2
     assert '"gpu_seconds_per_step" is missing' in refused.stderr

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from launcher.client.catalogue import instance_types
+from launcher.client.cli import completion_values
 from launcher.client.cli.shared_options import changes_option
 from launcher.client.spec.suggestions import did_you_mean
 
@@ -47,6 +48,12 @@ def _family(_context: click.Context, _parameter: click.Parameter, name: str | No
 
 
 _OPTIONS = (
+    click.option(
+        "--from-job",
+        metavar="NAME",
+        shell_complete=completion_values.jobs,
+        help="Take the figures of local job NAME, which has ended, instead of measuring.",
+    ),
     click.option(
         "--batch-size",
         type=click.IntRange(min=1),

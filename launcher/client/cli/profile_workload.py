@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from launcher.client.cli.json_output import print_json
+from launcher.client.cli.local_job import session_of_local_job
 from launcher.client.cli.profile_options import profile_options
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.doctor.dataset_process import ReadLimits
+from launcher.client.jobs.job import Job
 from launcher.client.planning.dataset_profile import ProfileRequest, profile_datasets
+from launcher.client.planning.job_profile import profile_of_job
 from launcher.client.planning.profile_text import profile_text
-from launcher.client.planning.workload_profile import check_new
+from launcher.client.planning.workload_profile import WorkloadProfile, check_new
 
 
 @click.command()
 @click.argument("target", required=False)
 @profile_options
 @with_output_option
-def profile(
-    target: str | None,
-    samples: int,
-    seconds: float,
-    out: Path | None,
-    output: str,
-    **asked: Any,
-) -> int:
+def profile(target: str | None, out: Path | None, output: str, **asked: Any) -> int:
     """Measure what samples cost on this machine, and write a workload for `launcher plan`.
 
     TARGET is a dataset such as pipeline:train_set, or a job file, whose datasets are measured; by
     default job.yaml. Each is read by a process of its own, on a copy of the code. The file has the
-    first one.
+    first one. With --from-job, nothing is run.
     """
     if out:
         check_new(out)
-    limits = ReadLimits(samples=samples, seconds=seconds)
     profiles = []
-    for each in profile_datasets(target, ProfileRequest(limits=limits, **asked)):
+    for each in _profiles(target, **asked):
         profiles.append(each)
         if output == "text":
             click.echo(profile_text(each), err=out is None)
@@ -52,7 +48,17 @@ def profile(
     if out:
         print_message(f"\n{out} is the workload of {first.dataset}: launcher plan --workload {out}")
     if not first.gpu_seconds:
-        print_message(
-            "add gpu_seconds_per_step for `launcher plan`, or measure with --step-seconds"
-        )
+        print_message("`launcher plan` needs gpu_seconds_per_step: add it, or give --step-seconds")
     return 0
+
+
+def _profiles(
+    target: str | None, *, from_job: str | None, samples: int, seconds: float, **asked: Any
+) -> Iterable[WorkloadProfile]:
+    if from_job is None:
+        limits = ReadLimits(samples=samples, seconds=seconds)
+        return profile_datasets(target, ProfileRequest(limits=limits, **asked))
+    if target or asked.pop("changes"):
+        raise click.UsageError("--from-job takes a job that has ended: no TARGET and no --set")
+    session = session_of_local_job(from_job, "profile its dataset: launcher profile job.yaml")
+    return [profile_of_job(Job(from_job, session), **asked)]

@@ -21,6 +21,8 @@ def _rows(profile: WorkloadProfile) -> Iterator[tuple[str, str]]:
     yield "CPU per sample", f"{range_}, of {found['samples']:,} samples"
     if spread := found.get("cpu_seconds"):
         yield "", ", ".join(f"{name} {_ms(value)}" for name, value in spread.items())
+    if job := found.get("job"):
+        yield "", f"from job {job}, of {', '.join(found['streams'])} together"
     yield f"batch of {profile.batch_size}", f"{profile.bytes_per_batch:,.0f} bytes"
     if first := found.get("seconds_until_first_sample"):
         yield "first sample", f"after {first:.3g} s, imports included"
@@ -33,6 +35,8 @@ def _rows(profile: WorkloadProfile) -> Iterator[tuple[str, str]]:
         )
     if why := found.get("not_collated"):
         yield "no batch", f"samples make none without a collate_fn: {why}"
+    if verdict := found.get("verdict"):
+        yield "the job was", verdict
     family = profile.cpu.family
     speed = f"speed 1 is that of {family}" if family else "EC2 family unknown: say --cpu-family"
     yield "measured on", f"{profile.cpu.model}, {profile.cpu.count} CPUs; {speed}"

@@ -1,0 +1,167 @@
+"""The profile of a workload from the metrics of a job that has ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.client.jobs.job import Job
+from launcher.client.planning.machine_cpu import this_cpu
+from launcher.client.planning.measure import Measure
+from launcher.client.planning.workload_profile import WorkloadProfile, rounded
+from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.errors import PlatformError
+from launcher.shared import parse_event
+from launcher.shared.observed_rates import FEWEST_STEPS
+
+#: Share of the mean by which a job's may be off: its CPU seconds include receiving and sending, and
+#: the kernel counts them in ticks. A host that differs more widens the range further.
+_UNCERTAINTY = 0.15
+_WITHOUT_FIGURES = "measure its dataset instead: launcher profile job.yaml"
+
+
+@dataclass
+class StreamCounts:
+    """Samples and steps of one stream, over all ranks and epochs.
+
+    largest: samples of the largest batch. first: samples of epoch 0 that the ranks received, of
+    which surplus were repeated, less those that no rank got.
+    """
+
+    samples: int = 0
+    steps: int = 0
+    largest: int = 0
+    first: int = 0
+    surplus: int = 0
+
+
+@dataclass
+class JobFigures:
+    """The figures of a job's data service, from the event lines of its hosts.
+
+    hosts: the totals of each host's workers. streams: what the ranks read. verdict: the words on
+    what training waited for; "" for none.
+    """
+
+    hosts: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    streams: dict[str, StreamCounts] = field(default_factory=dict)
+    verdict: str = ""
+
+    @classmethod
+    def read(cls, lines: Iterable[str]) -> JobFigures:
+        """Return the figures of lines; those of a later line replace earlier ones."""
+        found = cls()
+        for line in lines:
+            event = parse_event(line)
+            if event is None:
+                continue
+            try:
+                found._add(*event)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                continue  # a script's own line, or two interleaved lines
+        return found
+
+    def _add(self, name: str, fields: Mapping[str, Any]) -> None:
+        if name == "data_metrics" and fields["of"] == "hosts":
+            for host, figures in fields["figures"].items():
+                self.hosts[host] = {
+                    name: float(value)
+                    for name, value in figures.items()
+                    if isinstance(value, int | float)
+                }
+        elif name == "data_verdict":
+            self.verdict = str(fields["text"])
+        elif name == "data_epoch":
+            samples, steps = int(fields["samples"]), int(fields["steps"])
+            counts = self.streams.setdefault(str(fields["stream"]), StreamCounts())
+            counts.samples += samples
+            counts.steps += steps
+            if steps:
+                counts.largest = max(counts.largest, math.ceil(samples / steps))
+            if int(fields["epoch"]) == 0:
+                counts.first += samples
+                counts.surplus = int(fields["pads"]) - int(fields["drops"])  # of all ranks
+
+
+def profile_of_job(
+    job: Job,
+    *,
+    batch_size: int | None = None,
+    cpu_family: str | None = None,
+    gpu_seconds: Mapping[str, float] | None = None,
+) -> WorkloadProfile:
+    """Return the profile of a job of this machine, with a wider range than a measurement has.
+
+    batch_size: of the planned training; None for that of the job. Raises PlatformError for a job
+    that runs, or has no figures of data workers.
+    """
+    status = job.status
+    if status not in TERMINAL_STATUSES:
+        raise PlatformError(f"job {job.name} has not ended ({status}): profile it when it has")
+    figures = JobFigures.read(line.text for line in job.logs())
+    _check(job.name, figures)
+    stream, counts = max(figures.streams.items(), key=lambda item: item[1].samples)
+    total = StreamCounts(
+        samples=sum(each.samples for each in figures.streams.values()),
+        steps=sum(each.steps for each in figures.streams.values()),
+    )
+    per_batch = total.samples / total.steps  # of all streams, as the workers' totals are
+    size = batch_size or counts.largest
+    return WorkloadProfile(
+        dataset=stream,
+        batch_size=size,
+        cpu_seconds=_cpu_seconds(figures.hosts, per_batch),
+        bytes_per_batch=size * _ratio(figures.hosts.values(), "bytes", "batches") / per_batch,
+        cpu=this_cpu(cpu_family),
+        samples_per_epoch=max(0, counts.first - counts.surplus) or None,
+        gpu_seconds=gpu_seconds or {},
+        datasets=tuple(figures.streams),
+        measured={
+            "job": job.name,
+            "samples": round(_sum(figures.hosts.values(), "prepared") * per_batch),
+            "streams": list(figures.streams),
+            "longest_batch_seconds": rounded(
+                max(each.get("longest", 0.0) for each in figures.hosts.values())
+            ),
+            **({"verdict": figures.verdict} if figures.verdict else {}),
+        },
+    )
+
+
+def _check(name: str, figures: JobFigures) -> None:
+    """Raise PlatformError if a sample's cost does not follow from a job's figures."""
+    if not figures.streams:
+        why = "its ranks finished no pass over a dataset of launcher.data"
+    elif not figures.hosts:
+        why = "its ranks prepared their batches themselves, and only data workers count CPU seconds"
+    elif not all({"cpu", "prepared", "bytes", "batches"} <= set(f) for f in figures.hosts.values()):
+        why = "its data workers are of a version that counted no CPU seconds"
+    elif not any(each.samples and each.steps for each in figures.streams.values()):
+        why = "its ranks received no samples"
+    elif (batches := _sum(figures.hosts.values(), "prepared")) < FEWEST_STEPS:
+        why = f"its workers prepared {batches:.0f} batches, too few to judge by"
+    elif not _sum(figures.hosts.values(), "cpu"):
+        why = "its workers used less CPU than the kernel counts"
+    else:
+        return
+    raise PlatformError(f"job {name} has no figures of a sample's cost: {why}; {_WITHOUT_FIGURES}")
+
+
+def _cpu_seconds(hosts: Mapping[str, Mapping[str, float]], per_batch: float) -> Measure:
+    """Return the CPU seconds of a sample, with a range that has those of each host."""
+    mean = _ratio(hosts.values(), "cpu", "prepared") / per_batch
+    each = [_ratio([host], "cpu", "prepared") / per_batch for host in hosts.values()]
+    used = [seconds for seconds in each if seconds > 0]
+    low, high = min([mean, *used]), max([mean, *used])
+    return Measure(mean=mean, low=low * (1 - _UNCERTAINTY), high=high * (1 + _UNCERTAINTY))
+
+
+def _ratio(hosts: Iterable[Mapping[str, float]], above: str, below: str) -> float:
+    each = list(hosts)
+    return _sum(each, above) / max(_sum(each, below), 1e-9)
+
+
+def _sum(hosts: Iterable[Mapping[str, float]], name: str) -> float:
+    return sum(host[name] for host in hosts)

@@ -1,0 +1,173 @@
+"""`launcher profile --from-job`: the workload of a job that ran, from what its hosts logged."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from launcher import Workload
+from launcher.client.cli import main
+
+#: Jobs that ran on this machine, with all they left behind.
+RAN = Path(__file__).parents[1] / "compatibility" / "a405acd" / "home"
+FIGURES = {"batches": 100, "bytes": 3.2e6, "prepared": 100, "cpu": 1.6, "longest": 0.25}
+EPOCH = (
+    "launcher: data_epoch host=algo-2 group=train_group rank={rank} stream={stream} epoch={epoch} "
+    "steps={steps} samples={samples} pads=0 drops=0 wait_seconds=1 total_seconds=2 waits={{}}"
+)
+TRAIN = EPOCH.format(rank=0, stream="pipeline:train_set", epoch=0, steps=50, samples=1590)
+NEXT = EPOCH.format(rank=0, stream="pipeline:train_set", epoch=1, steps=50, samples=1590)
+VERDICT = (
+    "launcher: data_verdict host=algo-2 group=train_group bound=nothing wait_share=0.01 busy=0.5 "
+    'more=0 margin=1 text="not input-bound (1.0% waiting for data)"'
+)
+
+
+def metrics(**hosts):
+    figures = json.dumps(hosts, separators=(",", ":"))
+    head = "launcher: data_metrics host=algo-2 group=train_group"
+    return f"{head} of=hosts figures={figures} final=true"
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    """Profile a job that ran, with other event lines of its data; None keeps its own."""
+    monkeypatch.chdir(tmp_path)
+    home = tmp_path / "home"
+    shutil.copytree(RAN, home)
+    for file in home.rglob("*"):
+        if file.suffix in (".json", ".log"):
+            file.write_text(file.read_text().replace("{HOME}", str(home)))
+
+    def profile(*words, lines=None, name="done-job"):
+        if lines is not None:
+            (log,) = (home / "jobs" / name / "logs").glob("algo-2-*.log")
+            kept = [
+                line
+                for line in log.read_text().splitlines()
+                if not re.search("launcher: data_(epoch|metrics|verdict) ", line)
+            ]
+            log.write_text("\n".join([*kept, *lines, ""]))
+        runner = CliRunner(env={"LAUNCHER_HOME": str(home), "LAUNCHER_PRICES": None})
+        arguments = ["profile", "--from-job", name, *words]
+        return runner.invoke(main, arguments, catch_exceptions=False)
+
+    return profile
+
+
+def fields_of(result):
+    assert result.exit_code == 0, result.stderr
+    (found,) = json.loads(result.stdout)["profiles"]
+    return found
+
+
+def test_the_figures_are_those_of_the_workers(job):
+    lines = [TRAIN, NEXT, metrics(**{"algo-1": FIGURES}), VERDICT]
+    found = fields_of(job("-o", "json", lines=lines))
+
+    cpu = found["cpu_seconds_per_sample"]
+    assert cpu["mean"] == pytest.approx(1.6 / 100 / 31.8, rel=1e-3)
+    assert cpu["low"] == pytest.approx(0.85 * cpu["mean"], rel=1e-3)
+    assert cpu["high"] == pytest.approx(1.15 * cpu["mean"], rel=1e-3)
+    assert found["batch_size"] == 32
+    assert found["bytes_per_batch"] == round(32 * 3.2e4 / 31.8)
+    assert found["samples_per_epoch"] == 1590
+    assert found["datasets"] == ["pipeline:train_set"]
+    assert found["measured"]["job"] == "done-job"
+    assert found["measured"]["longest_batch_seconds"] == 0.25
+    assert found["measured"]["verdict"] == "not input-bound (1.0% waiting for data)"
+
+
+def test_hosts_that_differ_widen_the_range(job):
+    slow = {**FIGURES, "cpu": 3.2}
+    found = fields_of(
+        job("-o", "json", lines=[TRAIN, metrics(**{"algo-1": FIGURES, "algo-3": slow})])
+    )
+
+    cpu = found["cpu_seconds_per_sample"]
+    assert cpu["mean"] == pytest.approx(0.024 / 31.8, rel=1e-3)
+    assert cpu["low"] == pytest.approx(0.85 * 0.016 / 31.8, rel=1e-3)
+    assert cpu["high"] == pytest.approx(1.15 * 0.032 / 31.8, rel=1e-3)
+
+
+def test_the_stream_with_most_samples_is_the_training(job):
+    test = EPOCH.format(rank=0, stream="pipeline:test_set", epoch=0, steps=4, samples=40)
+    found = fields_of(job("-o", "json", lines=[test, TRAIN, metrics(**{"algo-1": FIGURES})]))
+
+    assert found["measured"]["dataset"] == "pipeline:train_set"
+    assert found["measured"]["streams"] == ["pipeline:test_set", "pipeline:train_set"]
+    assert found["batch_size"] == 32
+
+
+def test_repeated_samples_are_no_samples_of_the_epoch(job):
+    ranks = [TRAIN.replace("pads=0", "pads=1"), TRAIN.replace("pads=0", "pads=1")]
+    lines = [ranks[0], ranks[1].replace("rank=0", "rank=1"), metrics(**{"algo-1": FIGURES})]
+    found = fields_of(job("-o", "json", lines=lines))
+
+    assert found["samples_per_epoch"] == 2 * 1590 - 1
+
+
+def test_the_file_of_a_job_that_ran_is_planned(job, tmp_path):
+    words = ["--step-seconds", "NVIDIA T4=0.05", "--batch-size", "64", "--out", "w.yaml"]
+    result = job(*words)
+
+    assert result.exit_code == 0, result.stderr
+    assert "from job done-job, of compatibility_samples:numbers together" in result.stdout
+    workload = Workload.from_yaml(tmp_path / "w.yaml")
+    assert workload.batch_size == 64
+    assert workload.cpu_seconds_per_sample.mean == pytest.approx(0.02 / 46, rel=1e-3)
+    plan = CliRunner().invoke(main, ["plan", "--workload", "w.yaml", "--limit", "1"])
+    assert plan.stdout.startswith("Recommended: 1 x ml.g4dn.")
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([], "its ranks finished no pass over a dataset"),
+        ([TRAIN, VERDICT], "its ranks prepared their batches themselves"),
+        ([TRAIN, metrics(**{"algo-1": {"batches": 100}})], "of a version that counted no CPU"),
+        ([TRAIN, metrics(**{"algo-1": {**FIGURES, "prepared": 9}})], "prepared 9 batches, too few"),
+        ([TRAIN, metrics(**{"algo-1": {**FIGURES, "cpu": 0}})], "less CPU than the kernel counts"),
+        (
+            [TRAIN.replace("samples=1590", "samples=0"), metrics(**{"algo-1": FIGURES})],
+            "its ranks received no samples",
+        ),
+        ([TRAIN, metrics(**{"algo-1": {**FIGURES, "cpu": "x"}})], "of a version that counted"),
+    ],
+)
+def test_a_job_without_such_figures_is_refused_with_the_reason(job, lines, why):
+    result = job(lines=lines)
+
+    assert result.exit_code == 2
+    assert "job done-job has no figures of a sample's cost" in result.stderr
+    assert why in result.stderr
+    assert "launcher profile job.yaml" in result.stderr
+
+
+def test_a_job_that_runs_is_refused(job, tmp_path):
+    status = tmp_path / "home" / "jobs" / "done-job" / "status.json"
+    changed = json.loads(status.read_text())
+    text = json.dumps(changed).replace('"Completed"', '"InProgress"')
+    status.write_text(text)
+    result = job()
+
+    assert result.exit_code == 2
+    assert "done-job" in result.stderr
+
+
+def test_a_job_that_is_nowhere_is_refused(job):
+    result = job(name="nowhere")
+
+    assert result.exit_code == 2
+    assert "'nowhere'" in result.stderr
+
+
+@pytest.mark.parametrize("words", [["pipeline:train_set"], ["--set", "max_run=5"]])
+def test_a_job_that_ran_is_not_changed(job, words):
+    result = job(*words)
+
+    assert result.exit_code == 2
+    assert "no TARGET and no --set" in result.stderr
