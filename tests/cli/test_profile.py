@@ -9,6 +9,9 @@ from click.testing import CliRunner
 
 from launcher import Workload
 from launcher.client.cli import main
+from launcher.client.doctor.dataset_process import ReadLimits
+from launcher.client.planning.dataset_profile import ProfileRequest, profile_datasets
+from launcher.errors import PlatformError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits"
 MODULE = """\
@@ -255,6 +258,17 @@ def test_a_channel_in_s3_is_said_to_be_elsewhere(launcher, tmp_path):
 
     assert "its channel rows is not on this machine" in said
     assert "--set inputs.rows.s3_data=file:///folder" in said
+
+
+def test_a_dataset_that_hangs_is_left_with_its_place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "class Bad(Rows):\n    def sample(self, index):\n        time.sleep(600)\n"
+    (tmp_path / "pipeline.py").write_text(f"{MODULE}{code}stuck = Bad\n")
+    limits = ReadLimits(samples=9, seconds=0.5, build_seconds=3.0)
+    request = ProfileRequest(batch_size=4, limits=limits)
+
+    with pytest.raises(PlatformError, match=r"did not answer within 5 s(?s:.*)time\.sleep\(600\)"):
+        list(profile_datasets("pipeline:stuck", request))
 
 
 def test_a_traceback_names_the_users_file(launcher):

@@ -128,7 +128,9 @@ def _answer(
         name: dataset.loader[name] for name in ("collate_fn", "shards") if name in dataset.loader
     }
     asked = replace(dataset, loader={**kept, "batch_size": batch_size})
-    answer = copy.ask(asked, limits, served, ["costs"])
+    # Samples, then batches, of which the last may take as long again.
+    patient = replace(limits, build_seconds=limits.build_seconds + 2 * limits.seconds)
+    answer = copy.ask(asked, patient, served, ["costs"])
     problem = str(answer.get("problem") or "")
     missing = next((each for each in copy.elsewhere if f"no channel {each!r}" in problem), None)
     if missing:
