@@ -1,7 +1,10 @@
 """`launcher profile`: what samples cost, as the workload of `launcher plan`."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -191,6 +194,24 @@ def ragged():
 
     assert 32 < found["bytes_per_batch"] < 64
     assert found["measured"]["not_collated"]
+
+
+def test_a_busy_machine_widens_the_range(launcher):
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})  # the process that measures shares one CPU with another
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        words = ["pipeline:skewed_set", "--batch-size", "16", "-o", "json"]
+        found = fields_of(launcher(*words, code=SKEWED))
+    finally:
+        os.sched_setaffinity(0, allowed)
+        other.kill()
+        other.wait()
+
+    cpu, share = found["cpu_seconds_per_sample"], found["measured"]["busy_machine_share"]
+    assert share > 0.05
+    assert cpu["high"] >= cpu["mean"] * (1 + 0.999 * share)
+    assert found["measured"]["waiting_share"] < 0.2  # the others' time is not the sample's waiting
 
 
 def test_a_sample_that_waits_is_not_taken_for_computing(launcher):

@@ -152,11 +152,13 @@ def _profile(
     batches: list[tuple[int, float, int]] = costs["batches"]
     count = len(one_by_one) + sum(size for size, *_ in batches)
     others = costs["children_cpu"] / count
+    wall = max(costs["wall"], 1e-9)
+    busy = min(1.0, costs["starved"] / wall)
     waiting = costs["wall"] - costs["starved"] - sum(costs["cpu"]) - others * len(costs["cpu"])
     return WorkloadProfile(
         dataset=dataset.reference,
         batch_size=batch_size,
-        cpu_seconds=_mean_of(one_by_one, batches, others),
+        cpu_seconds=_mean_of(one_by_one, batches, others, busy),
         bytes_per_batch=batch_size * _bytes_per_sample(costs),
         cpu=cpu,
         samples_per_epoch=answer["length"],
@@ -170,19 +172,24 @@ def _profile(
             },
             "seconds_until_first_sample": rounded(costs["build_seconds"] + costs["first_seconds"]),
             "memory_bytes_per_worker": costs["memory"],
-            "waiting_share": rounded(max(0.0, waiting / max(costs["wall"], 1e-9))),
+            "waiting_share": rounded(max(0.0, waiting / wall)),
+            "busy_machine_share": rounded(busy),
             **({"not_collated": answer["not_collated"]} if answer["not_collated"] else {}),
         },
     )
 
 
 def _mean_of(
-    one_by_one: Sequence[float], batches: Sequence[tuple[int, float, int]], others: float
+    one_by_one: Sequence[float],
+    batches: Sequence[tuple[int, float, int]],
+    others: float,
+    busy: float,
 ) -> Measure:
     """Return the CPU seconds of a sample in whole batches, or else of single ones.
 
     The range covers the standard error of the mean, the difference between the first half of the
-    measurement and the second, and what no machine repeats.
+    measurement and the second, what no machine repeats, and on a busy machine, whose processes
+    slow each other down, the share of the time without a CPU.
     """
     deviation = statistics.stdev(one_by_one) if len(one_by_one) > 1 else 0.0
     each = [cpu / size for size, cpu, _ in batches] or list(one_by_one)
@@ -190,7 +197,9 @@ def _mean_of(
     half = len(each) // 2
     drift = abs(statistics.fmean(each[:half]) - statistics.fmean(each[half:])) / 2 if half else 0.0
     mean = statistics.fmean(each) + others
-    error = max(_STANDARD_ERRORS * deviation / math.sqrt(count), drift, _REPEATABLE * mean)
+    error = max(
+        _STANDARD_ERRORS * deviation / math.sqrt(count), drift, max(_REPEATABLE, busy) * mean
+    )
     return Measure(mean=mean, low=max(0.0, mean - error), high=mean + error, deviation=deviation)
 
 

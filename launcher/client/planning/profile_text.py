@@ -8,6 +8,8 @@ from launcher.client.planning.workload_profile import WorkloadProfile
 
 #: Share of a sample's time that it waits without a CPU, above which that is said.
 _WAITING = 0.2
+#: Share of the time that it wants a CPU and has none, above which that is said.
+_BUSY = 0.05
 
 
 def profile_text(profile: WorkloadProfile) -> str:
@@ -33,6 +35,8 @@ def _rows(profile: WorkloadProfile) -> Iterator[tuple[str, str]]:
             "waiting",
             f"{share:.0%} of a sample's time it computes nothing: use more workers than vCPUs",
         )
+    if (share := found.get("busy_machine_share", 0)) > _BUSY:
+        yield "busy machine", f"no CPU for {share:.0%} of the time: the range is wider for it"
     if why := found.get("not_collated"):
         yield "no batch", f"samples make none without a collate_fn: {why}"
     if verdict := found.get("verdict"):
