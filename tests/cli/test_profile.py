@@ -121,6 +121,7 @@ def test_without_a_file_the_workload_is_printed_alone(launcher, tmp_path):
     assert 'write "gpu_seconds_per_step: {NVIDIA A10G: 0.45}"' in refused.stderr
 
 
+@pytest.mark.long
 def test_the_digits_example_is_profiled_and_planned(launcher, tmp_path):
     pytest.importorskip("PIL")
     from PIL import Image

@@ -72,9 +72,10 @@ def test_a_command_ends_with_its_host(two_hosts):
     )
     assert process.stdout.readline() == "runs\n"
     two_hosts.stop()
-    two_hosts.end_of()
+    wait_until(lambda: two_hosts.describe()["TrainingJobStatus"] == "Stopped")
     assert not processes_mentioning("sleep\x00601")
-    _, errors = process.communicate(timeout=540)
+    _, errors = process.communicate(timeout=540)  # its own watcher, which names the host's folder
+    two_hosts.end_of()
     assert (process.returncode, errors) == (128 + 9, "sh: killed: the host has ended\n")
 
 
