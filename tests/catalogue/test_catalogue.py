@@ -90,6 +90,14 @@ def test_the_network_is_that_of_all_cards_and_a_connection_uses_one(
     assert (c5.network_gbps, c5.network_burst_gbps, c5.card_gbps) == (1.25, 10, 1.25)
 
 
+def test_the_bandwidth_that_ec2_states_holds_against_the_sum_of_the_cards(
+    ec2_types: Mapping[str, Mapping[str, Any]],
+) -> None:
+    p6 = described_type(ec2_types["ml.p6-b200.48xlarge"], "ec2")
+
+    assert (p6.network_gbps, p6.network_cards, p6.card_gbps) == (3200, 8, 400)
+
+
 def test_a_figure_that_ec2_leaves_out_is_unknown_and_not_made_up() -> None:
     bare = {"InstanceType": "x1.large", "VCpuInfo": {"DefaultVCpus": 2}}
     described = described_type({**bare, "MemoryInfo": {"SizeInMiB": 4096}}, "ec2")

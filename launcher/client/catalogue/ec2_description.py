@@ -5,11 +5,13 @@ https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceTypeInfo.html
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.client.catalogue.instances import InstanceType
 
+_STATED = re.compile(r"(?:(?P<cards>\d+)x )?(?P<gbps>[\d.]+) Gigabit")
 #: Version of NeuronCores of which two are one logical core by default.
 _LOGICAL_CORES = 3
 
@@ -19,14 +21,16 @@ def described_type(described: Mapping[str, Any], source: str) -> InstanceType:
 
     Raises KeyError if the entry lacks a name, its vCPUs or its memory.
     """
-    cards = described.get("NetworkInfo", {}).get("NetworkCards", [])
+    network = described.get("NetworkInfo", {})
+    cards = network.get("NetworkCards", [])
+    stated = _stated_gbps(network.get("NetworkPerformance", ""))
     return InstanceType(
         name=f"ml.{described['InstanceType']}",
         vcpu=described["VCpuInfo"]["DefaultVCpus"],
         memory_gib=_gib(described["MemoryInfo"]),
         nvme_gb=described.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
-        network_gbps=_sum(cards, "BaselineBandwidthInGbps"),
-        network_burst_gbps=_sum(cards, "PeakBandwidthInGbps"),
+        network_gbps=stated or _sum(cards, "BaselineBandwidthInGbps"),
+        network_burst_gbps=stated or _sum(cards, "PeakBandwidthInGbps"),
         network_cards=len(cards) or None,
         source=source,
         **_accelerators(described),
@@ -68,6 +72,15 @@ def _fields(count: int, name: str | None, memory: float | None, cores: int) -> d
 
 def _gib(memory: Mapping[str, Any]) -> float:
     return float(memory["SizeInMiB"]) / 1024
+
+
+def _stated_gbps(performance: str) -> float | None:
+    """Return the bandwidth of "400 Gigabit" or "4x 100 Gigabit"; None for "Up to 10 Gigabit".
+
+    Where it is stated, it holds: cards of G6e and P6 add up to others (moto 5.2.5).
+    """
+    found = _STATED.fullmatch(performance)
+    return float(found["gbps"]) * int(found["cards"] or 1) if found else None
 
 
 def _sum(cards: Sequence[Mapping[str, Any]], field: str) -> float | None:
