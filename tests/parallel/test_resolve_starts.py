@@ -113,7 +113,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, partition: Partitio
     part, variables = of_file(tmp_path, partition)
     other = dataclasses.replace(partition.fingerprint, example=("[8, 16] float32",), torch="2.0")
     for name, changes in {
-        "partitions": {"partitions": 3},
+        "partitions": {"partitions": 3, "starts": ("1", "2")},
         "version": {"version": 9},
         "doubts": {"fingerprint": other},
     }.items():
