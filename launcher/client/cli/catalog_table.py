@@ -7,9 +7,10 @@ from datetime import date
 from typing import Any
 
 from launcher.client.catalogue.catalogue_entry import CatalogueEntry, Figure
+from launcher.client.jobs.aligned_columns import aligned
 
 _HEADER = ("TYPE", "vCPU", "GiB", "ACCELERATORS", "GiB EACH", "NVMe GB", "Gbit/s", "$/h", "PRICE")
-_LEFT = frozenset({"TYPE", "ACCELERATORS", "PRICE"})
+_NUMERIC = frozenset({"vCPU", "GiB", "GiB EACH", "NVMe GB", "Gbit/s", "$/h"})
 
 #: Keys of `launcher catalog list --sort`: the figure to sort by.
 SORT_KEYS: dict[str, Callable[[CatalogueEntry], float | None]] = {
@@ -38,15 +39,7 @@ def chosen(
 
 def type_table(entries: Sequence[CatalogueEntry], region: str, today: date) -> list[str]:
     """Return the lines of the table; an unknown figure is "?"."""
-    rows = [_HEADER, *(_row(each, region, today) for each in entries)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            f"{cell:<{width}}" if name in _LEFT else f"{cell:>{width}}"
-            for name, cell, width in zip(_HEADER, row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
+    return aligned([_HEADER, *(_row(each, region, today) for each in entries)], _NUMERIC)
 
 
 def _row(each: CatalogueEntry, region: str, today: date) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.catalogue.cost import dollars_text
-from launcher.client.cli.aligned_columns import aligned
 from launcher.client.cli.printable import printable
+from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.failure_report import report_failure
 from launcher.client.jobs.group_hosts import group_of_hosts, host_groups

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.planning.plan_table import HEAD, NUMERIC, notes, rows
 from launcher.client.spec.html_tables import html_cells, html_table
 
 if TYPE_CHECKING:
     from launcher.client.planning.cost_plan import CostPlan
 
-_GAP = "  "
-
 
 def plan_text(plan: CostPlan, width: int | None = None) -> str:
     """Return the plan; if the table is wider than `width`, each group gets lines of its own."""
-    lines = _table(rows(plan))
+    lines = aligned([HEAD, *rows(plan)], NUMERIC)
     if width is not None and max(map(len, lines)) > width:
         lines = list(_stacked(rows(plan)))
     labelled = [f"{label:<9}{text}" for label, text in notes(plan)]
@@ -27,20 +26,6 @@ def plan_html(plan: CostPlan) -> str:
     """Return a table of the groups, and a table of the notes below it."""
     groups = html_table([html_cells("th", HEAD), *(html_cells("td", row) for row in rows(plan))])
     return groups + html_table(html_cells("td", note) for note in notes(plan))
-
-
-def _table(body: Sequence[Sequence[str]]) -> list[str]:
-    columns = zip(HEAD, *body, strict=True)
-    widths = [max(map(len, column)) for column in columns]
-    return [_line(row, widths) for row in (HEAD, *body)]
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = (
-        f"{cell:>{width}}" if name in NUMERIC else f"{cell:<{width}}"
-        for name, cell, width in zip(HEAD, row, widths, strict=True)
-    )
-    return _GAP.join(cells).rstrip()
 
 
 def _stacked(body: Sequence[Sequence[str]]) -> Iterator[str]:

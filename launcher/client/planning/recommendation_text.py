@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.client.catalogue.cost import dollars_text
+from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.planning.candidate_reasons import break_even, cluster_text, why_not
 from launcher.client.planning.candidates import Candidate
 from launcher.client.planning.step_model import SECONDS_PER_GB, Interval, family, spare_vcpus
@@ -25,7 +26,7 @@ HEAD = (
     "total $",
     "hours",
 )
-_TEXTS = frozenset({"region", "train", "data", "bottleneck"})
+_NUMERIC = frozenset(HEAD) - {"train", "data", "bottleneck"}
 _NAMES = 6
 
 
@@ -36,7 +37,7 @@ def recommendation_text(plan: Recommendation, limit: int = 10) -> str:
     if plan.best and (needed := break_even(plan.best)):
         lines.append(f"  {needed}")
     if plan.shown:
-        lines += ["", *table(_rows(plan, limit))]
+        lines += ["", *aligned(_rows(plan, limit), _NUMERIC)]
     return "\n".join([*lines, "", *notes(plan)])
 
 
@@ -56,18 +57,6 @@ def shown_clusters(plan: Recommendation, limit: int) -> list[Candidate]:
     if plan.alone is not None and plan.alone not in shown:
         shown.append(plan.alone)
     return shown
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return aligned lines; the first row has the names of the columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            f"{cell:<{width}}" if name in _TEXTS else f"{cell:>{width}}"
-            for name, cell, width in zip(rows[0], line, widths, strict=True)
-        ).rstrip()
-        for line in rows
-    ]
 
 
 def row(each: Candidate, plan: Recommendation) -> tuple[str, ...]:
