@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from launcher.client.cli.shared_options import Verb
+from launcher.client.cli.shared_options import Verb, with_options
 from launcher.client.planning.partition_request import PROFILES
 from launcher.client.spec.document_builder import read_value
 from launcher.shared import OBJECTIVES, PRECISIONS, SCHEDULES
@@ -111,6 +111,4 @@ _OPTIONS = (
 
 def partition_options(verb: Verb) -> Verb:
     """Add all the partition options to a verb."""
-    for option in reversed(_OPTIONS):
-        verb = option(verb)
-    return verb
+    return with_options(verb, _OPTIONS)

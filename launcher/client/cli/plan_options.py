@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from launcher.client import catalogue
-
-Verb = TypeVar("Verb", bound=Callable[..., Any])
+from launcher.client.cli.shared_options import Verb, with_options
 
 
 def _split(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
@@ -108,6 +105,4 @@ _OPTIONS = (
 
 def plan_options(verb: Verb) -> Verb:
     """Add the options that describe the workload, the choice and the output."""
-    for option in reversed(_OPTIONS):
-        verb = option(verb)
-    return verb
+    return with_options(verb, _OPTIONS)

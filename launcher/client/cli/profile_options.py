@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from launcher.client.catalogue import instance_types
 from launcher.client.cli import completion_values
-from launcher.client.cli.shared_options import changes_option
+from launcher.client.cli.shared_options import Verb, changes_option, with_options
 from launcher.client.spec.suggestions import did_you_mean
-
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def _step_seconds(
@@ -98,6 +95,4 @@ _OPTIONS = (
 
 def profile_options(verb: Verb) -> Verb:
     """Add the options that say what is measured and where it is written."""
-    for option in reversed(_OPTIONS):
-        verb = option(verb)
-    return verb
+    return with_options(verb, _OPTIONS)

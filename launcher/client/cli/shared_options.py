@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +24,13 @@ changes_option = click.option(
     multiple=True,
     help="Change a field of the job. Repeatable.",
 )
+
+
+def with_options(verb: Verb, options: Sequence[Callable[[Any], Any]]) -> Verb:
+    """Add options to a verb, whose help shows them in this order."""
+    for option in reversed(options):
+        verb = option(verb)
+    return verb
 
 
 def job_file_options(verb: Verb) -> Verb:
