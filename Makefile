@@ -8,10 +8,10 @@ FRAMEWORKS := .venv/.frameworks
 DOCS := .venv/.docs
 # Tests wait twice as long as they compute: three processes for each of two cores (make test WORKERS=12).
 WORKERS ?= 6
-BENCHMARKS := $(wildcard benchmarks/*.py)
+BENCHMARKS := $(filter-out benchmarks/gpu.py,$(wildcard benchmarks/*.py))
 DIGITS := examples/digits
 
-.PHONY: help demo test test-long test-full frameworks coverage matrix soak check docs mutants bench
+.PHONY: help demo test test-long test-full frameworks coverage matrix soak check docs mutants bench gpu
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,8 @@ help:
 	@echo "make docs       build the documentation site into site/; a broken link is an error"
 	@echo "make mutants    the mutation score of rules, order and wire (an hour of one CPU)"
 	@echo "make bench      run the benchmarks"
+	@echo "make gpu        measure what is claimed on NVIDIA GPUs; PYTHON has torch >= 2.8, nothing is installed"
+	@echo "                ROWS=overhead,copies: these rows alone"
 
 demo: $(READY)
 	$(BIN)/python $(DIGITS)/prepare.py
@@ -102,3 +104,6 @@ $(DOCS): $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
 	  -c constraints.txt -e '.[torch,examples,docs,test,dev]'
 	@touch $(DOCS)
+
+gpu:
+	$(PYTHON) benchmarks/gpu.py $(if $(ROWS),--rows $(ROWS))

@@ -85,14 +85,16 @@ class Pipeline:
         self.tied = tied_names(model)
         self._autocasting = autocasting(precision or job.precision, world.device)
         turn_caches_off(model)
-        with self._autocasting():
+        with autocasting(precision or job.precision, torch.device("cpu"))():
             stages = _cut(model, starts, example, has_source=weights is not None)
         _check_count(len(stages), starts, degrees)
+        self._reshaping = Reshaping(model, starts)
+        if world.device.type != "cpu":
+            stages = self._as_on_device(stages, example)
         assign_unused(model, stages)
         self._ties = Ties(stages, world)
         self._kind = schedule
         self._inputs = Inputs(model, example)
-        self._reshaping = Reshaping(model, starts)
         own = [stages[number] for number in degrees.stages_of(world.pp_rank)]
         #: This rank's part of the model, under the model's own names.
         self.module = merge_stages(model, own)
@@ -147,6 +149,19 @@ class Pipeline:
             with self._autocasting(), self._randomness.paused():
                 stages = self._reshaping.stages(given, self._world.device)
             self._run_of[self._like] = self._arrange(stages)
+
+    def _as_on_device(self, stages: list[Stage], example: Mapping[str, object]) -> list[Stage]:
+        """Return the stages with the dtypes and layouts that values between them have on the GPU.
+
+        Autocasting and kernels choose others than on the CPU, where the model was cut. A model that
+        depends on the values of tensors keeps those of the CPU; where they differ, torch refuses
+        the first batch.
+        """
+        try:
+            with self._autocasting():
+                return self._reshaping.stages(example, self._world.device)
+        except ParallelError:
+            return stages
 
     def _arrange(self, stages: Sequence[Stage]) -> _Arranged:
         """Return the schedules of this rank's stages, in both modes."""

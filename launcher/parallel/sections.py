@@ -82,7 +82,7 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
 
     def pipeline_stage(self, world: ParallelContext) -> PipelineStage:
         """Return a PipelineStage with given shapes; torch would run it once more to infer them."""
-        return PipelineStage(
+        return _GivenShapes(
             self,
             self.number,
             world.degrees.stages,
@@ -91,6 +91,13 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
             output_args=_buffers(self.stage.outputs),
             group=world.pp_group,
         )
+
+
+class _GivenShapes(PipelineStage):  # type: ignore[misc] # torch types it as Any
+    """A PipelineStage that takes any first arguments: `Pipeline` has checked their shapes."""
+
+    def _validate_fwd_input(self, args: object, kwargs: object) -> None:
+        """Accept the arguments; torch before 2.13 would compare them with `input_args`."""
 
 
 def _buffers(values: tuple[Value, ...]) -> tuple[torch.Tensor, ...]:

@@ -54,7 +54,11 @@ class Reshaping:
         values of tensors.
         """
         mode = FakeTensorMode(allow_non_fake_inputs=True)
-        given = tree_map_only(torch.Tensor, mode.from_tensor, dict(arguments))
+        given = tree_map_only(
+            torch.Tensor,
+            lambda leaf: mode.from_tensor(leaf if leaf.is_meta else leaf.to(device)),
+            dict(arguments),
+        )
         try:
             with mode, self._without_storage(mode, device):
                 found = plan(self._model, self._cuts, given)

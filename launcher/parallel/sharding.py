@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import cast
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from launcher.errors import ParallelError
@@ -42,7 +41,9 @@ def shard(
     for unit in units:
         fully_shard(unit, mesh=mesh, mp_policy=policy)
     # Otherwise replicas that use different parameters would add up gradients of different ones.
-    cast(FSDPModule, model).set_reduce_scatter_unused_params(True)
+    # Older releases of torch have no such setting: there, all replicas must use the same ones.
+    if hasattr(model, "set_reduce_scatter_unused_params"):
+        model.set_reduce_scatter_unused_params(True)
     model.parameter_uses = Uses(model, units, world.dp_group)
     return model
 

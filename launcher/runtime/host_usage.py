@@ -11,6 +11,7 @@ from launcher.runtime.event_log import emit
 from launcher.runtime.nvml import GpuUsage, open_nvml
 from launcher.shared import CPUS_VARIABLE, EVENTS_VARIABLE
 from launcher.shared.process_table import descendants, read_process_file
+from launcher.shared.visible_gpus import VISIBLE_GPUS_VARIABLE, visible_gpus
 
 #: Seconds between two events: for a platform that reads them from a file, and for a log.
 _PERIOD_SECONDS, _LOG_PERIOD_SECONDS = 5.0, 60.0
@@ -28,13 +29,14 @@ def _report() -> None:
     cpus = int(os.environ.get(CPUS_VARIABLE) or len(os.sched_getaffinity(0)))
     before, since = 0.0, time.monotonic()
     nvml = open_nvml()
+    visible = visible_gpus(os.environ) if VISIBLE_GPUS_VARIABLE in os.environ else None
     while True:
         time.sleep(period)
         seconds, memory = usage([os.getpid(), *descendants(os.getpid())])
         now = time.monotonic()
         share = max(0.0, seconds - before) / (now - since) / cpus
         before, since = seconds, now
-        gpus = gpu_fields(nvml.usage() if nvml else None)
+        gpus = gpu_fields(nvml.usage(visible) if nvml else None)
         emit("host_usage", cpu=round(share, 3), cpus=cpus, memory_bytes=memory, **gpus)
 
 

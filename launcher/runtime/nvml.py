@@ -7,7 +7,7 @@ https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 _LIBRARY = "libnvidia-ml.so.1"
@@ -48,9 +48,12 @@ class Nvml:
         except AttributeError as error:
             raise OSError(f"{library} is no NVML") from error
 
-    def usage(self) -> GpuUsage | None:
-        """Return the use of all GPUs that report it; None if there is none, as with MIG."""
-        found = list(self._usages())
+    def usage(self, visible: Collection[str] | None = None) -> GpuUsage | None:
+        """Return the use of all GPUs that report it; None if there is none, as with MIG.
+
+        visible: the numbers of the GPUs that count; None, or any identifier among them, for all.
+        """
+        found = list(self._usages(None if visible is None else set(visible)))
         if not found:
             return None
         return GpuUsage(
@@ -58,11 +61,15 @@ class Nvml:
             memory_bytes=sum(each.memory_bytes for each in found),
         )
 
-    def _usages(self) -> Iterator[GpuUsage]:
+    def _usages(self, visible: Collection[str] | None) -> Iterator[GpuUsage]:
         count = ctypes.c_uint()
         if self._library.nvmlDeviceGetCount_v2(ctypes.byref(count)):
             return
+        if visible is not None and not all(map(str.isdigit, visible)):
+            visible = None
         for index in range(count.value):
+            if visible is not None and str(index) not in visible:
+                continue
             device, share, memory = ctypes.c_void_p(), _Utilization(), _Memory()
             failed = (
                 self._library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device))

@@ -28,6 +28,7 @@ from launcher.shared import (
     HOSTS_VARIABLE,
     Role,
 )
+from launcher.shared.visible_gpus import visible_gpus
 
 
 def toolkit_variables(environment: Environment) -> dict[str, str]:
@@ -171,13 +172,8 @@ def _encode(value: object) -> str:
 
 
 def count_gpus() -> int:
-    """Return the number of GPUs present on this host."""
-    if shutil.which("nvidia-smi") is None:
-        return 0
-    listing = subprocess.run(
-        ["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False
-    )
-    return sum(line.startswith("GPU ") for line in listing.stdout.splitlines())
+    """Return the number of GPUs that this host's programs see."""
+    return len(visible_gpus(os.environ))
 
 
 def count_neurons() -> int:

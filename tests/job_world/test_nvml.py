@@ -49,6 +49,14 @@ def test_the_use_is_of_all_gpus_that_report_it(build):
     assert nvml.usage() == GpuUsage(share=0.6, memory_bytes=3 << 32)
 
 
+def test_the_use_is_of_the_hosts_own_gpus(build):
+    nvml = open_nvml(build())
+    assert nvml is not None
+    assert nvml.usage(["1"]) == GpuUsage(share=0.3, memory_bytes=2 << 32)
+    assert nvml.usage(["0", "GPU-5f3c"]) == nvml.usage()  # an identifier says no number
+    assert nvml.usage([]) is None
+
+
 def test_a_host_without_gpus_has_no_use(build):
     nvml = open_nvml(build(count=0))
     assert nvml is not None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.local.channel_download import fetch_channels
 from launcher.client.sessions.local.checkpoint_sync import CheckpointSync
 from launcher.client.sessions.local.host_environment import host_environment
+from launcher.client.sessions.local.host_gpus import divide_gpus
 from launcher.client.sessions.local.host_logs import new_streams
 from launcher.client.sessions.local.host_network import HostNetwork
 from launcher.client.sessions.local.host_python import host_python
@@ -42,6 +43,7 @@ from launcher.client.sessions.local.toolkit_mode import (
     secret_variables,
 )
 from launcher.shared.process_table import descendants
+from launcher.shared.visible_gpus import visible_gpus
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest
@@ -132,6 +134,9 @@ class Attempt:
         command = command_of(self.request)
         secret = {**secret_variables(self.request), **secret_values(self.request, os.environ)}
         interpreter = host_python(self.settings.python)
+        gpus = divide_gpus(hosts, visible_gpus(os.environ))
+        if gpus.note:
+            self.on_note(gpus.note)
         plans = {}
         for host, tree in trees.items():
             write_config(tree, host, hosts, self.request, given[host])
@@ -153,6 +158,7 @@ class Attempt:
                         self.settings,
                         interpreter,
                         overlay,
+                        gpus.variables(host),
                     ),
                     **secret,
                 },

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.host_network import HostNetwork
@@ -37,10 +38,12 @@ def host_environment(
     settings: Settings,
     interpreter: HostPython,
     overlay: Overlay | None = None,
+    gpus: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Return the variables of a host; `host_folder` identifies its processes.
 
     interpreter: the Python in which it runs. overlay: the packages of the host's requirements.
+    gpus: the variable that names its GPUs, which the job's own overrides.
     """
     name = request["TrainingJobName"]
     return {
@@ -50,6 +53,7 @@ def host_environment(
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "UTF-8",
         "PATH": _search_path(interpreter, overlay),
+        **gpus,
         **request.get("Environment", {}),
         "TRAINING_JOB_NAME": name,
         "TRAINING_JOB_ARN": settings.arn(name),

@@ -1,0 +1,1 @@
+"""The rows of gpu.py, what their ranks run, and the source of the jobs that they start."""
