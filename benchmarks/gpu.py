@@ -9,6 +9,7 @@ precision   bfloat16 against float32: what is learned, and how much faster
 copies      page-locked batches of the data service: are copies asynchronous, right, and as fast as
             torch's own; do they overlap with computation
 feeding     a GPU step that a data host feeds, against batches in GPU memory and raw TCP
+starved     training on photographs: GPU busy with 2 workers beside it, and with a data host
 stages      a model cut in four: time and peak memory of each stage alone, predicted and measured
 pipeline    a model cut in two over two GPUs: step and peak memory, predicted and measured
 examples    digits with a data host and gpt, as jobs on this machine
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -33,7 +35,17 @@ sys.path.insert(1, str(_REPOSITORY))
 from table.rows import conclude, measure, parser  # noqa: E402 - Launcher need not be installed
 
 RESULT = Path(__file__).with_suffix(".json")
-ROWS = ("overhead", "ranks", "precision", "copies", "feeding", "stages", "pipeline", "examples")
+ROWS = (
+    "overhead",
+    "ranks",
+    "precision",
+    "copies",
+    "feeding",
+    "starved",
+    "stages",
+    "pipeline",
+    "examples",
+)
 _LEAST_TORCH = (2, 8)
 
 
@@ -52,6 +64,11 @@ def main() -> int:
             is_quick=options.quick,
             folder=Path(folder),
             package="gpu_parts.inside",
+            # Models are made and traced on the CPU.
+            environment={
+                "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // 2)),
+                "GLOO_SOCKET_IFNAME": "lo",
+            },
         )
         figures = measure(known, options.rows, bench)
     return conclude(figures, options, known, RESULT)

@@ -58,7 +58,10 @@ class Uses:
     def __init__(
         self, model: nn.Module, units: Iterable[nn.Module], group: dist.ProcessGroup
     ) -> None:
-        self._group = group
+        # On the CPU: what NCCL exchanges is known to Python only when the GPU's queue is empty.
+        self._group = dist.new_group(
+            dist.get_process_group_ranks(group), backend="gloo", use_local_synchronization=True
+        )
         self._prefixes = {module: name for name, module in model.named_modules()}
         self._watched: set[int] = set()
         self._used: set[str] = set()
@@ -84,8 +87,7 @@ class Uses:
     def drop_unused_gradients(self, model: nn.Module) -> None:
         """Remove the gradients of parameters that no replica used. All ranks must call it."""
         named = dict(model.named_parameters())
-        device = next(iter(named.values())).device
-        used = torch.tensor([name in self._used for name in named], device=device).int()
+        used = torch.tensor([name in self._used for name in named]).int()
         self._used.clear()
         dist.all_reduce(used, group=self._group)
         for parameter, count in zip(named.values(), used.tolist(), strict=True):

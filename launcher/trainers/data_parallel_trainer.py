@@ -39,6 +39,9 @@ class DataParallelTrainer:
         if job.sharded:
             self._model = shard(model, world, precision=job.precision)
             self._autocasting = autocasting(None, world.device)
+        elif world.degrees.data == 1:  # DDP would copy each gradient for nobody
+            self._model = model.to(world.device)
+            self._autocasting = autocasting(job.precision, world.device)
         else:
             # A model may leave parameters unused, and may change which ones from step to step.
             self._model = replicate(
@@ -60,8 +63,9 @@ class DataParallelTrainer:
                 self._watch.watch_backward(loss)
                 scaler.scale(loss * weights[part]).backward()
             losses.append(loss.detach())
-        shares = torch.tensor(weights, device=self._world.device)
-        return (torch.stack(losses) * shares).sum() / shares.sum().clamp_min(1e-12)
+        # With numbers of Python's: a tensor of the weights would make the GPU's queue run empty.
+        whole = torch.stack([loss * weight for loss, weight in zip(losses, weights, strict=True)])
+        return whole.sum() / max(sum(weights), 1e-12)
 
     def _weights(self, targets: Sequence[object]) -> list[float]:
         """Weigh each batch's loss so that the mean over replicas is the mean over all elements."""

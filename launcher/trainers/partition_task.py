@@ -1,29 +1,21 @@
 """Find the best cuts of a task's model: `python -m launcher.trainers.partition_task`.
 
-The request is read from stdin as JSON, and the partition is written to the file that it names.
-Progress goes to stderr; on failure its last line gives the reason after "error: ". The process
-ends, with all that it has started, when the one that asked for it does.
+A `task_process`, whose answer is a partition.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
-import os
-import signal
 import sys
-import threading
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 from launcher.data import DataLoader
-from launcher.errors import LauncherError, ParallelError
+from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
 from launcher.parallel.dims import ParallelDims
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
@@ -37,6 +29,7 @@ from launcher.shared.partitions.stage_costs import Link
 from launcher.trainers.footprint import states_per_parameter
 from launcher.trainers.reference import make_task
 from launcher.trainers.task import Task
+from launcher.trainers.task_process import print_progress, serve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,30 +80,7 @@ class PartitionJob:
 
 def main() -> int:
     """Answer the request on stdin and return the exit code."""
-    request = PartitionJob(**json.load(sys.stdin))
-    if request.lifeline is not None:
-        threading.Thread(target=_end_with, args=(request.lifeline,), daemon=True).start()
-    folder = Path(request.source_dir).resolve()
-    os.chdir(folder)
-    sys.path.insert(1, str(folder))  # after ours, which a user's launcher.py must not hide
-    # As in a rank under torchrun.
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-    try:
-        text = answer(request).to_json()
-        with open(request.output, "w") as file:  # noqa: PTH123 - it may be a descriptor
-            file.write(text)
-    except LauncherError as error:
-        return _print_error(error)
-    except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-        traceback.print_exc()
-        return _print_error(error)
-    return 0
-
-
-def _end_with(lifeline: int) -> None:
-    """Kill the process group when the other end of a pipe is closed."""
-    os.read(lifeline, 1)
-    os.killpg(0, signal.SIGKILL)
+    return serve(lambda fields: answer(PartitionJob(**fields)).to_json())
 
 
 def answer(request: PartitionJob) -> PartitionFile:
@@ -121,7 +91,7 @@ def answer(request: PartitionJob) -> PartitionFile:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model, sample = _build(task, request, kind)
     here = fingerprint.compute(model, sample.arguments)
-    _print_progress(
+    print_progress(
         f"{request.profile} profile of {sum(p.numel() for p in model.parameters()):,} parameters"
     )
     costs = profile(
@@ -132,7 +102,7 @@ def answer(request: PartitionJob) -> PartitionFile:
         precision=request.precision,
         states=states_per_parameter(task),
     )
-    _print_progress(f"{len(costs.modules)} modules at which a stage can begin")
+    print_progress(f"{len(costs.modules)} modules at which a stage can begin")
     return decide(costs, here, _link(request), question)
 
 
@@ -179,18 +149,8 @@ def _link(request: PartitionJob) -> Link:
         return Link(**request.link)
     if request.partitions == 1:
         return Link()
-    _print_progress("the link between two processes of this machine")
+    print_progress("the link between two processes of this machine")
     return link_speed.measure_local_link()
-
-
-def _print_progress(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
-
-
-def _print_error(error: Exception) -> int:
-    name = "" if isinstance(error, LauncherError) else f"{type(error).__name__}: "
-    _print_progress(f"error: {name}{error}")
-    return 1
 
 
 if __name__ == "__main__":

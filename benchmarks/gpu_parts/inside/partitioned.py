@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 
-from launcher.parallel import fingerprint
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
 from launcher.parallel.profiling.profile import Profile, Sample, profile
-from launcher.shared.partitions.partition_file import PartitionFile
+from launcher.shared.partitions.partition_file import Fingerprint, PartitionFile
 from launcher.shared.partitions.stage_costs import Link
 from partition_parts.inside.models import gpt
 from partition_parts.inside.subject import Subject
@@ -30,7 +29,7 @@ def profiled(subject: Subject, device: torch.device) -> Profile:
     return profile(subject.make(), sample, device=device, precision=PRECISION)
 
 
-def decided(subject: Subject, costs: Profile, link: Link, **question: Any) -> PartitionFile:
+def decided(costs: Profile, link: Link, **question: Any) -> PartitionFile:
     """Decide the cuts for the fastest step."""
-    found = fingerprint.compute(subject.make(), subject.example)
-    return decide(costs, found, link, PartitionQuestion(precision=PRECISION, **question))
+    unnamed = Fingerprint(parameters={}, calls=(), example=(), torch=torch.__version__)
+    return decide(costs, unnamed, link, PartitionQuestion(precision=PRECISION, **question))

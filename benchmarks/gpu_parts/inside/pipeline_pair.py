@@ -25,7 +25,7 @@ def main() -> None:
     made: list[Any] = [None]
     if world.rank == 0:
         costs = profiled(subject, world.device)
-        made = [decided(subject, costs, link, partitions=2, microbatches=count)]
+        made = [decided(costs, link, partitions=2, microbatches=count)]
     dist.broadcast_object_list(made, src=0)
     file = made[0]
     torch.cuda.empty_cache()

@@ -31,8 +31,8 @@ def main() -> None:
     subject = subject_of(told)
     costs = profiled(subject, world.device)
     cuts = {"partitions": told["stages"], "microbatches": count}
-    file = decided(subject, costs, Link(), **cuts)
-    whole = decided(subject, costs, Link(), partitions=1, microbatches=count)
+    file = decided(costs, Link(), **cuts)
+    whole = decided(costs, Link(), partitions=1, microbatches=count)
     found = []
     for number, predicted in enumerate(file.stages):
         held = under_way(count, told["stages"], number, simple=False)

@@ -13,10 +13,11 @@ from gpu_parts.rows import (
     precision,
     ranks,
     stages,
+    starved,
 )
 
 
 def by_name() -> dict[str, ModuleType]:
     """Return the modules with `measure`, in the order in which they run."""
-    found = (overhead, ranks, precision, copies, feeding, stages, pipeline, examples)
+    found = (overhead, ranks, precision, copies, feeding, starved, stages, pipeline, examples)
     return {module.__name__.rpartition(".")[2]: module for module in found}

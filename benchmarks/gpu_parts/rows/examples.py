@@ -80,9 +80,12 @@ def _run(command: list[str], home: Path) -> str:
     environment["PYTHONPATH"] = os.pathsep.join(
         [str(_EXAMPLES.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=_PATIENCE
-    )
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=_PATIENCE
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Invalid(f"{' '.join(command[:4])} took more than {_PATIENCE} s") from error
     if done.returncode:
         raise Invalid(f"{' '.join(command[:4])} failed:\n{(done.stdout + done.stderr)[-3000:]}")
     return done.stdout

@@ -8,7 +8,7 @@ from gpu_parts import gpus
 from table.figures import Figure, at_most
 from trainers_parts.bench import Bench
 
-SHAPE = {"width": 2048, "layers": 12, "vocabulary": 32768, "length": 1024, "samples": 4}
+SHAPE = {"width": 2048, "layers": 8, "vocabulary": 16384, "length": 1024, "samples": 2}
 SMALL = {"width": 64, "layers": 4, "vocabulary": 256, "length": 32, "samples": 2}
 #: Relative to what was learned: sums in another order in float32, and rounding in bfloat16.
 _SAME = {"None": 1e-3, "bf16": 0.03}

@@ -19,12 +19,11 @@ from pathlib import Path
 
 import torch
 from images import SHAPE
-from torch import nn
+from network import cuda, model, train
 
 from launcher.data import DataLoader
 
 told = json.loads(Path("settings.json").read_text())
-cuda = torch.device("cuda")
 batch_size = told["batch_size"]
 _SENDER = """\
 import socket, sys
@@ -39,15 +38,15 @@ while True:
 
 def main():
     sides = {"resident": _resident(), "served": _served(), "raw": _raw()}
-    model = _model()
+    network = model(told["widths"])
     steps = {name: [] for name in sides}
     rates = {name: [] for name in sides if name != "resident"}
     for batches in sides.values():
-        _train(model, batches, told["warm"])
+        train(network, batches, told["warm"])
     for number in range(told["rounds"]):
         for name in list(sides)[:: -1 if number % 2 else 1]:
             _wait_until_full()
-            steps[name].append(_train(model, sides[name], told["steps"]))
+            steps[name].append(train(network, sides[name], told["steps"]))
     for number in range(told["rounds"]):
         for name in list(rates)[:: -1 if number % 2 else 1]:
             rates[name].append(_read(sides[name], told["reads"]))
@@ -95,38 +94,6 @@ def _raw():
 
 def _wait_until_full():
     time.sleep(told["pause"])
-
-
-def _model():
-    widths = [3, *told["widths"]]
-    layers = []
-    for before, width in itertools.pairwise(widths):
-        layers += [
-            nn.Conv2d(before, width, 3, stride=2, padding=1),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-        ]
-        layers += [nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
-    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 1000)]
-    model = nn.Sequential(*layers, *head).to(cuda, memory_format=torch.channels_last)
-    model.optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-    return model
-
-
-def _train(model, batches, steps):
-    """Return the seconds of a step."""
-    torch.cuda.synchronize()
-    began = time.perf_counter()
-    for _ in range(steps):
-        images = next(batches).to(cuda, non_blocking=True)
-        with torch.autocast("cuda", torch.bfloat16):
-            output = model(images.to(torch.bfloat16, memory_format=torch.channels_last) / 255)
-            loss = output.float().square().mean()
-        model.optimizer.zero_grad()
-        loss.backward()
-        model.optimizer.step()
-    torch.cuda.synchronize()
-    return (time.perf_counter() - began) / steps
 
 
 def _read(batches, count):

@@ -72,6 +72,12 @@ _OPTIONS = (
         help="Stop each of the two after so many seconds.",
     ),
     click.option(
+        "--task",
+        metavar="MODULE:FUNCTION",
+        help="Measure steps of this task on this machine's GPU; default: those of the job's task, "
+        "where there is a GPU.",
+    ),
+    click.option(
         "--step-seconds",
         "gpu_seconds",
         multiple=True,

@@ -58,7 +58,7 @@ def _profiles(
     if from_job is None:
         limits = ReadLimits(samples=samples, seconds=seconds)
         return profile_datasets(target, ProfileRequest(limits=limits, **asked))
-    if target or asked.pop("changes"):
-        raise click.UsageError("--from-job takes a job that has ended: no TARGET and no --set")
+    if target or asked.pop("changes") or asked.pop("task"):
+        raise click.UsageError("--from-job takes a job that has ended: no TARGET, --task or --set")
     session = session_of_local_job(from_job, "profile its dataset: launcher profile job.yaml")
     return [profile_of_job(Job(from_job, session), **asked)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +16,12 @@ from launcher.client.doctor.dataset_process import DatasetCopy, ReadLimits, at_h
 from launcher.client.doctor.named_datasets import NamedDataset, named_datasets
 from launcher.client.planning.machine_cpu import MachineCpu, this_cpu
 from launcher.client.planning.measure import Measure
+from launcher.client.planning.step_time import StepTime, measure_step
 from launcher.client.planning.workload_profile import WorkloadProfile, rounded
 from launcher.client.request.source_tree import SourceTree
 from launcher.client.spec import JobSpec
 from launcher.errors import PlatformError
+from launcher.shared.visible_gpus import visible_gpus
 
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(\(.*\))?")
 _BATCH_SIZES = ("batch_size", "batch-size")
@@ -35,6 +38,7 @@ class ProfileRequest:
 
     batch_size: None for that of the script or of the hyperparameters. changes: to the job file.
     cpu_family: EC2's family of this machine; None to ask EC2's firmware. gpu_seconds: of a step.
+    task: "module:function", of which steps are measured on this machine's GPU; None for the job's.
     """
 
     batch_size: int | None = None
@@ -42,6 +46,7 @@ class ProfileRequest:
     changes: Sequence[str] = ()
     cpu_family: str | None = None
     gpu_seconds: Mapping[str, float] = field(default_factory=dict)
+    task: str | None = None
 
 
 def profile_datasets(target: str | None, request: ProfileRequest) -> Iterator[WorkloadProfile]:
@@ -61,16 +66,33 @@ def profile_datasets(target: str | None, request: ProfileRequest) -> Iterator[Wo
     tree = SourceTree(job)
     datasets, served = _datasets(job, tree, chosen)
     sizes = [_batch_size(each, job, request) for each in datasets]  # before anything is measured
+    step = _step(job, tree, sizes[0], request)
     cpu = this_cpu(request.cpu_family)
     with dataset_copy(job, tree.files) as copy:
         for dataset, size in zip(datasets, sizes, strict=True):
             answer = _answer(copy, dataset, size, request.limits, served, tree)
+            found = _profile(dataset, size, answer, cpu)
             yield replace(
-                _profile(dataset, size, answer, cpu),
-                gpu_seconds=request.gpu_seconds,
+                found if step is None or size != step.batch_size else found.with_step(step),
+                gpu_seconds={**_seconds_of(step, size), **request.gpu_seconds},
                 entry_point=job.entry_point,
                 datasets=tuple(served),
             )
+
+
+def _step(job: JobSpec, tree: SourceTree, size: int, request: ProfileRequest) -> StepTime | None:
+    """Measure steps of the task, if there is one, and a GPU or a wish to use one."""
+    task = request.task or job.task
+    if task is None or (request.task is None and not visible_gpus(os.environ)):
+        return None
+    folder = tree.folder or Path()
+    return measure_step(task, job, folder, batch_size=size, seconds=request.limits.seconds)
+
+
+def _seconds_of(step: StepTime | None, size: int) -> Mapping[str, float]:
+    if step is None or step.batch_size != size or step.catalogue_name is None:
+        return {}
+    return {step.catalogue_name: rounded(step.median)}
 
 
 def _job_file(target: str | None) -> Path:

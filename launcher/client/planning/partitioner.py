@@ -7,9 +7,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
-from launcher.client.planning.partition_process import answer
 from launcher.client.planning.partition_request import PartitionRequest
 from launcher.client.planning.partition_view import Partition
+from launcher.client.planning.task_answer import answer_of
 from launcher.errors import Problem, SpecError
 from launcher.shared.partitions.quantities import parse_bandwidth, parse_bytes, parse_seconds
 from launcher.shared.partitions.stage_costs import Link
@@ -72,7 +72,7 @@ def partition(
     problems += request.problems()
     if problems:
         raise SpecError(problems)
-    return answer(request)
+    return Partition.from_json(answer_of("partition_task", request.to_json))
 
 
 def _link(

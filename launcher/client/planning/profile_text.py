@@ -30,6 +30,11 @@ def _rows(profile: WorkloadProfile) -> Iterator[tuple[str, str]]:
         yield "first sample", f"after {first:.3g} s, imports included"
     if memory := found.get("memory_bytes_per_worker"):
         yield "memory", f"{memory / 1e6:,.0f} MB per worker"
+    if step := found.get("step"):
+        seconds = step["seconds"]
+        range_ = f"{_ms(seconds['median'])} ({_ms(seconds['low'])} to {_ms(seconds['high'])})"
+        yield "step on the GPU", f"{range_}, {step['memory_bytes'] / 1e9:,.3g} GB"
+        yield "", f"{step['steps']} steps on {step['accelerator']}"
     if (share := found.get("waiting_share", 0)) > _WAITING:
         yield (
             "waiting",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import yaml
 from launcher.client.planning.machine_cpu import MachineCpu
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.step_model import UNKNOWN_SPEED
+from launcher.client.planning.step_time import StepTime
 from launcher.errors import PlatformError
 
 _DIGITS = 4
@@ -22,8 +23,8 @@ class WorkloadProfile:
     """Needs of one dataset of a job, and how they were measured.
 
     cpu_seconds: of a sample. samples_per_epoch: None if unknown. gpu_seconds: of a step, by
-    accelerator, as the user gave them. datasets: that the job serves. measured: everything else
-    that was found, by name.
+    accelerator, as measured or as the user gave them. datasets: that the job serves. measured:
+    everything else that was found, by name.
     """
 
     dataset: str
@@ -36,6 +37,16 @@ class WorkloadProfile:
     entry_point: str = ""
     datasets: tuple[str, ...] = ()
     measured: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_step(self, step: StepTime) -> WorkloadProfile:
+        """Return the profile with what was measured of a step on a GPU."""
+        found = {
+            "accelerator": step.accelerator,
+            "steps": step.steps,
+            "seconds": {name: rounded(getattr(step, name)) for name in ("low", "median", "high")},
+            "memory_bytes": step.memory_bytes,
+        }
+        return replace(self, measured={**self.measured, "step": found})
 
     def to_plain(self) -> dict[str, Any]:
         """Return the fields of the workload's file."""

@@ -193,18 +193,15 @@ def _costs(
     used = {id(each) for stage in stages for each in _state(stage.module)}
     # Whatever no stage uses is in the first one, so that it is saved (`holdings`).
     rest = [each for each in _state(model) if id(each) not in used]
+    all_forward, all_backward = clock.forward_seconds, clock.backward_seconds
     for number, stage in enumerate(stages):
-        totals = [
-            sum(pair)
-            for pair in zip(
-                clock.forward_seconds[number], clock.backward_seconds[number], strict=True
-            )
-        ]
+        forward, backward = all_forward[number], all_backward[number]
+        totals = [sum(pair) for pair in zip(forward, backward, strict=True)]
         trained = [each for each in stage.module.parameters() if each.requires_grad]
         yield ModuleCost(
             name=_first_call(stage),
-            forward=statistics.median(clock.forward_seconds[number]),
-            backward=statistics.median(clock.backward_seconds[number]),
+            forward=statistics.median(forward),
+            backward=statistics.median(backward),
             spread=spread(totals),
             parameters=_bytes((*_state(stage.module), *(() if number else rest))),
             gradients=_bytes(trained),

@@ -1,4 +1,4 @@
-"""The job-world process that profiles a model and decides: one request, one answer."""
+"""The job-world process that does something with a task: one request, one answer."""
 
 from __future__ import annotations
 
@@ -6,39 +6,40 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import launcher
-from launcher.client.planning.partition_request import PartitionRequest
-from launcher.client.planning.partition_view import Partition
 from launcher.errors import ParallelError, PlatformError
 from launcher.shared import parse_event
 
-_PROGRAM = "launcher.trainers.partition_task"
 #: Prefix of the line with the process's error message.
 _ERROR = "error: "
 
 
-def answer(request: PartitionRequest) -> Partition:
-    """Run the process and return its partition; its other output goes to stderr.
+def answer_of(program: str, request: Callable[[int, int], str]) -> str:
+    """Run a program of launcher.trainers and return its answer; its other output goes to stderr.
+
+    request: returns the request as JSON, given the descriptor for the answer and that of a pipe
+    which is closed when the process has to end.
 
     Whatever ends the wait, including Ctrl-C, kills the process and everything that it has started.
-    If this process itself is killed, they end too, and there is no file to be left behind.
+    If this process itself is killed, they end too, and there is no file to be left behind. Raises
+    ParallelError with the program's reason, and PlatformError without torch.
     """
     _require_torch()
     with TemporaryFile("w+") as output, _lifeline() as lifeline:
         numbers = (output.fileno(), lifeline)
-        with _started(request.to_json(*numbers), numbers) as process:
+        with _started(program, request(*numbers), numbers) as process:
             refusal = _follow(process)
             code = process.wait()
         if code != 0:
             raise _fault(code, refusal)
         output.seek(0)
-        return Partition.from_json(output.read())
+        return output.read()
 
 
 def _require_torch() -> None:
@@ -62,12 +63,12 @@ def _lifeline() -> Iterator[int]:
 
 
 @contextmanager
-def _started(question: str, passed: Sequence[int]) -> Iterator[subprocess.Popen[str]]:
+def _started(program: str, question: str, passed: Sequence[int]) -> Iterator[subprocess.Popen[str]]:
     with TemporaryFile("w+") as standard_input:
         standard_input.write(question)
         standard_input.seek(0)
         process = subprocess.Popen(
-            [sys.executable, "-m", _PROGRAM],
+            [sys.executable, "-m", f"launcher.trainers.{program}"],
             stdin=standard_input,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

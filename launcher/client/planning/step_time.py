@@ -1,0 +1,81 @@
+"""The seconds of a task's training step, measured on this machine's GPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.client.catalogue import instance_types
+from launcher.client.planning.task_answer import answer_of
+from launcher.client.spec import JobSpec
+from launcher.client.spec.distributions.torchrun_distribution import TorchrunDistribution
+
+#: NVIDIA's former brand in the names of its driver, as in "Tesla T4".
+_BRANDS = {"Tesla ": "NVIDIA "}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTime:
+    """Seconds of a step whose data is there already.
+
+    accelerator: as the driver calls it. median, low, high: seconds; low and high are quartiles.
+    memory_bytes: the most that torch held.
+    """
+
+    accelerator: str
+    batch_size: int
+    steps: int
+    median: float
+    low: float
+    high: float
+    memory_bytes: int
+
+    @property
+    def catalogue_name(self) -> str | None:
+        """The accelerator's name in the catalogue of instance types; None if it has none."""
+        return catalogue_name(self.accelerator)
+
+
+def measure_step(
+    task: str, job: JobSpec, folder: Path, *, batch_size: int, seconds: float
+) -> StepTime:
+    """Measure steps of a task ("module:function") for some seconds.
+
+    job: gives the hyperparameters and the precision. folder: with the job's code. batch_size:
+    samples of a step. Raises ParallelError for a task that cannot be trained here, and
+    PlatformError without torch.
+    """
+    request = {
+        "task": task,
+        "source_dir": str(folder.absolute()),
+        "hyperparameters": dict(job.hyperparameters),
+        "batch_size": batch_size,
+        "seconds": seconds,
+        **_computation(job),
+    }
+
+    def to_json(output: int, lifeline: int) -> str:
+        return json.dumps({**request, "output": output, "lifeline": lifeline})
+
+    found = json.loads(answer_of("step_profile", to_json))
+    return StepTime(memory_bytes=found.pop("memory"), **found)
+
+
+def _computation(job: JobSpec) -> Mapping[str, Any]:
+    chosen = job.distribution
+    if isinstance(chosen, TorchrunDistribution):
+        return {"precision": chosen.precision, "recomputed": list(chosen.recomputed)}
+    return {"precision": None, "recomputed": []}
+
+
+def catalogue_name(device: str) -> str | None:
+    """Return the catalogue's name of a device such as "NVIDIA H100 80GB HBM3" or "Tesla T4"."""
+    for brand, later in _BRANDS.items():
+        device = device.replace(brand, later)
+    known = {each.accelerator_name for each in instance_types().values() if each.accelerator_name}
+    words = device.replace("-", " ") + " "
+    fitting = [name for name in known if words.startswith(f"{name} ")]
+    return max(fitting, key=len, default=None)
