@@ -66,7 +66,8 @@ class ParallelContext:
 
         If a process exits right after its last collective, peers that have not finished it crash.
         """
-        dist.barrier()
+        # NCCL otherwise guesses the GPU, and warns of it.
+        dist.barrier(device_ids=[self.device.index] if self.device.type == "cuda" else None)
         dist.destroy_process_group()
         gloo_threads.wait_for_gloo_threads()
 

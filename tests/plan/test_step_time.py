@@ -1,0 +1,50 @@
+"""Seconds of a step on this machine's GPU: names, and the refusal without one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.client.planning.step_time import catalogue_name
+
+GPT = Path(__file__).parents[2] / "examples" / "gpt"
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ("NVIDIA H200", "NVIDIA H200"),
+        ("NVIDIA H100 80GB HBM3", "NVIDIA H100"),
+        ("NVIDIA A100-SXM4-40GB", "NVIDIA A100"),
+        ("Tesla V100-SXM2-16GB", "NVIDIA V100"),
+        ("Tesla T4", "NVIDIA T4"),
+        ("NVIDIA L40S", "NVIDIA L40S"),
+        ("NVIDIA L4", "NVIDIA L4"),
+        ("NVIDIA GeForce RTX 4090", None),
+    ],
+)
+def test_devices_have_the_catalogues_names(device: str, name: str | None) -> None:
+    assert catalogue_name(device) == name
+
+
+def test_without_a_gpu_a_task_is_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    command = [sys.executable, "-m", "launcher", "profile", "pipeline:train_set"]
+    done = subprocess.run(
+        [*command, "--task", "task:make", "--batch-size", "8"],
+        cwd=GPT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "error: this machine has no NVIDIA GPU that torch can use"
+    )
