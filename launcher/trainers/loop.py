@@ -23,6 +23,7 @@ from launcher.trainers.evaluation import EarlyStopping, evaluate
 from launcher.trainers.footprint import measure
 from launcher.trainers.oom import oom_advice
 from launcher.trainers.pipeline_trainer import PipelineTrainer
+from launcher.trainers.stage_optimizer import make_optimizer
 from launcher.trainers.step_logger import StepLogger
 from launcher.trainers.stopwatch import Stopwatch
 from launcher.trainers.task import Task
@@ -58,7 +59,7 @@ def _run(
     model = _model(task)
     tied = tied_names(model)
     trainer = _trainer(task, world, data, model, watch)
-    optimizer = task.optimizer(list(trainer.module.parameters()))
+    optimizer = make_optimizer(task.optimizer, list(trainer.module.parameters()))
     scheduler = task.scheduler(optimizer) if task.scheduler else None
     scaler = make_scaler(world, enabled=world.job.precision == "fp16")
     early_stopping = EarlyStopping(task.patience)

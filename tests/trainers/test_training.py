@@ -113,3 +113,26 @@ def test_means_are_over_the_labels_that_count(
     exec(compile(_UNEVEN, "task.py", "exec"), namespace := {})
     weights, _ = alone(namespace["make"]())
     assert furthest(weights, outcome.weights()) <= 1e-10
+
+
+def test_a_stage_without_parameters_learns_as_one_process(
+    make: Callable[..., Any], tmp_path: Path
+) -> None:
+    ending = TASK.replace("self.head = ", "self.out = nn.Tanh()\n        self.head = ").replace(
+        "self.head(x)[:, 0]", "self.out(self.head(x)[:, 0])"
+    )
+    stages = {"partitions": 2, "microbatches": 2, "starts": ["out"]}
+    folder = {"LAUNCHER_CHECKPOINT_DIR": str(tmp_path / "checkpoints")}
+    for epochs in (2, 3):
+        outcome = run(
+            tmp_path,
+            ranks=2,
+            task=ending,
+            parallel=stages,
+            hyperparameters={"epochs": epochs},
+            **folder,
+        )
+        assert outcome.code == 0, outcome.output
+    exec(compile(ending, "task.py", "exec"), namespace := {})
+    weights, _ = alone(namespace["make"]())
+    assert furthest(weights, outcome.weights()) <= 1e-10
