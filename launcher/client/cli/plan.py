@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
 import click
 
 from launcher.client.cli.json_output import print_json
+from launcher.client.cli.plan_chart import plan_chart
 from launcher.client.cli.plan_options import plan_options
 from launcher.client.cli.verb_output import print_message, with_output_option
+from launcher.client.planning.plan_scatter import plan_scatter
 from launcher.client.planning.recommendation import PlanLimits, PlanOrder, recommend
 from launcher.client.planning.recommendation_json import plain_recommendation
 from launcher.client.planning.recommendation_text import (
@@ -30,6 +33,8 @@ def plan(
     sort: str,
     limit: int,
     path: Path | None,
+    page: Path | None,
+    is_drawn: bool,
     is_explained: bool,
     output: str,
     **asked: Any,
@@ -47,12 +52,18 @@ def plan(
     )
     if path:
         found.write_job(path)
+    if page:
+        found.write_html(page)
     if output == "json":
         print_json(plain_recommendation(found, limit))
     else:
         click.echo(recommendation_text(found, limit))
+        if is_drawn and (scatter := plan_scatter(found)):
+            click.echo("\n".join(["", *plan_chart(scatter, get_terminal_size().columns)]))
         if is_explained:
             click.echo("\n".join(["", *explanation(found), "", *comparison(found, limit)]))
     if path:
         print_message(f"\nThe job is in {path}; `launcher check {path}` checks it.")
+    if page:
+        print_message(f"\nThe picture is in {page}.")
     return 0 if found.best else 1

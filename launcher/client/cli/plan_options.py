@@ -97,6 +97,14 @@ _OPTIONS = (
         metavar="FILE",
         help="Write the recommended cluster as a new job file.",
     ),
+    click.option("--chart", "is_drawn", is_flag=True, help="Draw price over time of the clusters."),
+    click.option(
+        "--html",
+        "page",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Write the answer with its picture as a new HTML file.",
+    ),
     click.option(
         "--explain", "is_explained", is_flag=True, help="Show where each number comes from."
     ),

@@ -48,8 +48,10 @@ class Recommendation:
     """The clusters that were compared for a workload, the best first.
 
     best: of those within AS_GOOD of the least the one with the fewest hosts; None if none keeps to
-    the limits. shown: `best`, then the least of each pair of types, within the limits. compared:
-    the number of clusters, with all counts of hosts. nearest: the least without limits.
+    the limits. shown: `best`, then the least of each pair of types, within the limits. pareto: from
+    the cheapest to the fastest, those that no other cluster is both cheaper and faster than, per
+    sample and within the limits. compared: the number of clusters, with all counts of hosts.
+    nearest: the least without limits.
     without_price, without_time: types that could not be compared: no price, or no time on their
     accelerator in the workload.
     """
@@ -58,6 +60,7 @@ class Recommendation:
     order: PlanOrder
     best: Candidate | None
     shown: tuple[Candidate, ...]
+    pareto: tuple[Candidate, ...]
     compared: int
     nearest: Candidate | None
     without_price: tuple[str, ...]
@@ -86,6 +89,17 @@ class Recommendation:
         from launcher.client.planning.recommendation_text import recommendation_text
 
         return recommendation_text(self)
+
+    def _repr_html_(self) -> str:
+        from launcher.client.planning.recommendation_html import recommendation_html
+
+        return recommendation_html(self)
+
+    def write_html(self, path: Path) -> None:
+        """Write the answer with its picture as a new page; raises PlatformError if it cannot be."""
+        from launcher.client.planning.recommendation_html import write_page
+
+        write_page(self, path)
 
     def write_job(self, path: Path) -> None:
         """Write the recommended cluster as a job file; raises PlatformError or SpecError."""
@@ -167,6 +181,7 @@ def choose(
         order=order,
         best=best,
         shown=tuple(_best_of_each_pair([best, *allowed] if best else [])),
+        pareto=tuple(_pareto(allowed)),
         compared=len(everything),
         nearest=everything[0] if everything else None,
         without_price=without_price,
@@ -213,6 +228,15 @@ def _best_of_each_pair(ranked: Iterable[Candidate]) -> Iterator[Candidate]:
         key = (each.region, train.instance.name, train.count, data)
         if key not in seen:
             seen.add(key)
+            yield each
+
+
+def _pareto(allowed: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Yield the candidates that none is both cheaper and faster than, from the cheapest on."""
+    fastest = float("inf")
+    for each in sorted(allowed, key=lambda each: (each.per_sample, each.seconds_per_sample)):
+        if each.seconds_per_sample < fastest:
+            fastest = each.seconds_per_sample
             yield each
 
 

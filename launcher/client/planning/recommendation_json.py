@@ -22,6 +22,7 @@ def plain_recommendation(plan: Recommendation, limit: int) -> dict[str, Any]:
         "sorted_by": plan.order.value,
         "compared": plan.compared,
         "clusters": [_cluster(each, plan) for each in shown_clusters(plan, limit)],
+        "pareto": [_cluster(each, plan) for each in plan.pareto],
         "price_unknown": list(plan.without_price),
         "time_unknown": list(plan.without_time),
         "notes": list(notes(plan)),

@@ -1,0 +1,113 @@
+"""The clusters of a plan as points: dollars over time, both on logarithmic axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from launcher.client.planning.candidate_reasons import cluster_text
+from launcher.client.planning.candidates import Candidate
+
+if TYPE_CHECKING:
+    from launcher.client.planning.recommendation import Recommendation
+
+_MILLION = 1e6
+_HOUR = 3600
+#: Room around the points, as a factor: both axes are logarithmic.
+_MARGIN = 1.15
+_STEPS = (1, 2, 5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanPoint:
+    """One cluster.
+
+    hours, dollars: of the whole training if it is known, else of a million samples. is_pareto: none
+    is both cheaper and faster.
+    """
+
+    name: str
+    hours: float
+    dollars: float
+    is_pareto: bool
+    is_best: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanScatter:
+    """Points and their axes, each from its least to its most; what: that hours and dollars are of.
+
+    left_out: the number of clusters that are not drawn.
+    """
+
+    points: tuple[PlanPoint, ...]
+    what: str
+    hours: tuple[float, float]
+    dollars: tuple[float, float]
+    left_out: int
+
+
+def plan_scatter(plan: Recommendation) -> PlanScatter | None:
+    """Return the points of a plan; None if no cluster keeps to its limits."""
+    by_id = {id(each): each for each in (*plan.pareto, *plan.shown)}
+    clusters = [each for each in by_id.values() if each.per_sample > 0]  # free: not on a log axis
+    if not clusters:
+        return None
+    is_whole = all(each.hours is not None and each.total is not None for each in clusters)
+    pareto = {id(each) for each in plan.pareto}
+    points = tuple(
+        PlanPoint(
+            name=cluster_text(each),
+            hours=_hours(each, is_whole=is_whole),
+            dollars=_dollars(each, is_whole=is_whole),
+            is_pareto=id(each) in pareto,
+            is_best=each is plan.best,
+        )
+        for each in clusters
+    )
+    epochs = plan.workload.epochs
+    return PlanScatter(
+        points=points,
+        what=f"{epochs} epochs" if is_whole else "a million samples",
+        hours=_range([point.hours for point in points]),
+        dollars=_range([point.dollars for point in points]),
+        left_out=plan.compared - len(points),
+    )
+
+
+def share(value: float, axis: tuple[float, float]) -> float:
+    """Return the place of a value on a logarithmic axis, 0 to 1."""
+    low, high = (math.log(end) for end in axis)
+    return (math.log(value) - low) / (high - low)
+
+
+def ticks(axis: tuple[float, float]) -> list[float]:
+    """Return the round numbers within an axis: 1, 2 and 5 times powers of ten."""
+    found = list(_round_numbers(axis))
+    # Of a short axis all, of a long one the powers of ten.
+    powers = [each for each in found if math.isclose(math.log10(each) % 1, 0, abs_tol=1e-9)]
+    return powers if len(found) > 3 * len(_STEPS) and len(powers) > 1 else found
+
+
+def _round_numbers(axis: tuple[float, float]) -> Iterator[float]:
+    low, high = axis
+    for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
+        yield from (n for step in _STEPS if low <= (n := step * 10.0**power) <= high)
+
+
+def _hours(each: Candidate, *, is_whole: bool) -> float:
+    if is_whole and each.hours is not None:
+        return each.hours.expected
+    return each.seconds_per_sample * _MILLION / _HOUR
+
+
+def _dollars(each: Candidate, *, is_whole: bool) -> float:
+    if is_whole and each.total is not None:
+        return each.total.expected
+    return each.per_sample * _MILLION
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    return min(values) / _MARGIN, max(values) * _MARGIN

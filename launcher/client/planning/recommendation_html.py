@@ -1,0 +1,153 @@
+"""A recommendation as HTML: the answer, a picture of price over time, the table and the notes.
+
+The picture is SVG of a few kilobytes, without a library: it has dots, two axes and a line. Each dot
+has its numbers as a title, which browsers show and screen readers read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launcher.client.jobs.short_numbers import short_number
+from launcher.client.planning.candidate_reasons import cluster_text
+from launcher.client.planning.plan_scatter import (
+    PlanPoint,
+    PlanScatter,
+    plan_scatter,
+    share,
+    ticks,
+)
+from launcher.client.planning.recommendation_text import HEAD, notes, row, shown_clusters
+from launcher.client.planning.workload_profile import check_new
+from launcher.client.spec.html_tables import html_cells, html_table
+from launcher.errors import PlatformError
+from launcher.shared.complete_files import write_complete
+
+if TYPE_CHECKING:
+    from launcher.client.planning.recommendation import Recommendation
+
+_WIDTH, _HEIGHT = 720, 380
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 20, 40, 48
+#: Colours that differ in lightness too; text and axes take the page's own colour.
+_BEST, _PARETO, _OTHER = "#d9480f", "#1c7ed6", "#868e96"
+_LIMIT = 10
+_STYLE = """\
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }
+table { border-collapse: collapse; display: block; overflow-x: auto; font-size: 0.9rem; }
+th, td { padding: 0.25rem 0.6rem; text-align: right; white-space: nowrap; }
+th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; }
+tr + tr { border-top: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
+svg { max-width: 100%; height: auto; }
+"""
+
+
+def write_page(plan: Recommendation, path: Path) -> None:
+    """Write the page as a new file. Raises PlatformError if it exists or cannot be written."""
+    check_new(path)
+    try:
+        write_complete(path, recommendation_page(plan))
+    except OSError as error:
+        raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def recommendation_page(plan: Recommendation) -> str:
+    """Return a page of its own, which loads nothing from anywhere."""
+    title = "Clusters compared"
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>\n{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>{title}</h1>\n{recommendation_html(plan)}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def recommendation_html(plan: Recommendation, limit: int = _LIMIT) -> str:
+    """Return the recommendation as a part of a page, in the page's own colours."""
+    answer = cluster_text(plan.best) if plan.best else "none"
+    parts = [f"<p><strong>Recommended: {escape(answer)}</strong><br>{escape(plan.reason)}</p>"]
+    if scatter := plan_scatter(plan):
+        parts.append(_picture(scatter))
+    if plan.shown:
+        rows = (html_cells("td", row(each, plan)) for each in shown_clusters(plan, limit))
+        parts.append(html_table([html_cells("th", HEAD), *rows]))
+    parts += [f"<p>{escape(note)}</p>" for note in notes(plan)]
+    return "\n".join(parts)
+
+
+def _picture(scatter: PlanScatter) -> str:
+    words = f"Dollars over hours of {scatter.what}, of {len(scatter.points)} clusters"
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{_WIDTH}" '
+            f'height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-size="13" '
+            'font-family="system-ui, sans-serif" fill="currentColor">',
+            f"<title>{escape(words)}</title>",
+            *_legend(),
+            *_axes(scatter),
+            *_line(scatter),
+            *(_dot(scatter, point) for point in _in_order(scatter)),
+            "</svg>",
+        ]
+    )
+
+
+def _legend() -> Iterator[str]:
+    names = ((_BEST, "recommended"), (_PARETO, "none is cheaper and faster"), (_OTHER, "others"))
+    x = _LEFT
+    for colour, name in names:
+        yield f'<circle cx="{x}" cy="16" r="6" fill="{colour}"/>'
+        yield f'<text x="{x + 12}" y="20">{name}</text>'
+        x += 7 * len(name) + 40
+
+
+def _axes(scatter: PlanScatter) -> Iterator[str]:
+    bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
+    line = 'stroke="currentColor" stroke-opacity="0.2"'
+    for value in ticks(scatter.hours):
+        x = _x(scatter, value)
+        yield f'<path d="M{x:.1f} {_TOP}V{bottom}" {line}/>'
+        hours = short_number(value)
+        yield f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{hours}</text>'
+    for value in ticks(scatter.dollars):
+        y = _y(scatter, value)
+        yield f'<path d="M{_LEFT} {y:.1f}H{right}" {line}/>'
+        dollars = f"${short_number(value)}"
+        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{dollars}</text>'
+    middle = (_LEFT + right) // 2
+    words = f"hours of {escape(scatter.what)}"
+    yield f'<text x="{middle}" y="{_HEIGHT - 10}" text-anchor="middle">{words}</text>'
+
+
+def _line(scatter: PlanScatter) -> Iterator[str]:
+    best = sorted((p for p in scatter.points if p.is_pareto), key=lambda point: point.hours)
+    if len(best) > 1:
+        path = "L".join(f"{_x(scatter, p.hours):.1f} {_y(scatter, p.dollars):.1f}" for p in best)
+        yield f'<path d="M{path}" fill="none" stroke="{_PARETO}" stroke-width="1.5"/>'
+
+
+def _in_order(scatter: PlanScatter) -> list[PlanPoint]:
+    """Return the points so that the recommended one is drawn last, above the others."""
+    return sorted(scatter.points, key=lambda point: (point.is_best, point.is_pareto))
+
+
+def _dot(scatter: PlanScatter, point: PlanPoint) -> str:
+    colour = _BEST if point.is_best else _PARETO if point.is_pareto else _OTHER
+    radius = 8 if point.is_best else 5
+    words = f"{point.name}: {point.hours:.3g} hours, ${point.dollars:,.2f}"
+    x, y = _x(scatter, point.hours), _y(scatter, point.dollars)
+    return (
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{colour}">'
+        f"<title>{escape(words)}</title></circle>"
+    )
+
+
+def _x(scatter: PlanScatter, hours: float) -> float:
+    return _LEFT + share(hours, scatter.hours) * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _y(scatter: PlanScatter, dollars: float) -> float:
+    return _HEIGHT - _BOTTOM - share(dollars, scatter.dollars) * (_HEIGHT - _TOP - _BOTTOM)

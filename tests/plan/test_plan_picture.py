@@ -1,0 +1,119 @@
+"""Clusters that none is both cheaper and faster than, and the pictures of price over time."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_recommendation import WORKLOAD, chosen, made_up, priced
+
+from launcher.client.cli.plan_chart import plan_chart
+from launcher.client.planning.candidates import candidates
+from launcher.client.planning.plan_scatter import plan_scatter, share, ticks
+from launcher.client.planning.recommendation import PlanLimits, Recommendation
+from launcher.client.planning.recommendation_html import recommendation_page
+from launcher.errors import PlatformError
+
+TYPES = [priced("ml.g5.xlarge", 1.4), priced("ml.c5.xlarge", 0.2), priced("ml.m5.2xlarge", 0.5)]
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=100)
+def test_none_is_cheaper_and_faster_than_the_pareto_set(seed: int) -> None:
+    workload, types = made_up(seed)
+    found = chosen(workload, types)
+    compared = list(candidates(workload, {"us-east-1": types}))
+    pairs = {(each.per_sample, each.seconds_per_sample) for each in compared}
+    expected = {
+        (price, time)
+        for price, time in pairs
+        if not any(p <= price and t <= time and (p, t) != (price, time) for p, t in pairs)
+    }
+    assert {(e.per_sample, e.seconds_per_sample) for e in found.pareto} == expected
+    prices = [each.per_sample for each in found.pareto]
+    assert prices == sorted(prices)
+
+
+def test_the_pareto_set_keeps_to_the_limits() -> None:
+    found = chosen(WORKLOAD, TYPES, PlanLimits(max_cost_per_hour=1.5))
+    assert found.pareto
+    assert all(each.per_hour <= 1.5 for each in found.pareto)
+
+
+def test_points_are_of_the_whole_training_or_of_a_million_samples() -> None:
+    whole = plan_scatter(chosen(WORKLOAD, TYPES))
+    part = plan_scatter(chosen(replace(WORKLOAD, epochs=None), TYPES))
+    assert whole is not None and part is not None
+    assert (whole.what, part.what) == ("10 epochs", "a million samples")
+    for one, other in zip(whole.points, part.points, strict=True):  # a million samples, too
+        assert math.isclose(one.hours, other.hours, rel_tol=1e-2)
+        assert math.isclose(one.dollars, other.dollars, rel_tol=1e-2)
+    assert sum(point.is_best for point in whole.points) == 1
+
+
+def test_axes_are_logarithmic_with_round_numbers() -> None:
+    assert share(10, (1, 100)) == pytest.approx(0.5)
+    assert ticks((0.9, 30)) == pytest.approx([1, 2, 5, 10, 20])
+    assert ticks((0.9, 1e5)) == pytest.approx([1, 10, 100, 1000, 10000, 100000])
+
+
+def test_a_chart_has_each_mark_and_keeps_to_its_width() -> None:
+    scatter = plan_scatter(chosen(WORKLOAD, TYPES))
+    assert scatter is not None
+    lines = plan_chart(scatter, 72)
+    assert all(len(line) <= 72 for line in lines[1:])
+    drawing = "\n".join(lines[1:])
+    assert drawing.count("@") == 1
+    assert "·" in drawing
+
+
+def test_nothing_is_drawn_of_no_cluster() -> None:
+    found = chosen(WORKLOAD, TYPES, PlanLimits(max_cost_per_hour=0.01))
+    assert plan_scatter(found) is None
+    assert "<svg" not in found._repr_html_()
+    assert "Recommended: none" in found._repr_html_()
+
+
+class Tags(HTMLParser):
+    """Checks that what is opened is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag != "meta" and tag != "br":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_a_page_loads_nothing_and_names_each_dot(tmp_path: Path) -> None:
+    found: Recommendation = chosen(WORKLOAD, TYPES)
+    page = recommendation_page(found)
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+    links = set(re.findall(r'(?:https?:)?//[^\s"<]+', page))
+    assert links == {"http://www.w3.org/2000/svg"}  # a name, which nobody loads
+    assert not re.search(r"<(script|link|img|iframe)|url\(|@import", page)
+    scatter = plan_scatter(found)
+    assert scatter is not None
+    assert page.count("<circle") == len(scatter.points) + 3  # and the legend
+    best = next(point for point in scatter.points if point.is_best)
+    assert f"<title>{best.name}: {best.hours:.3g} hours, ${best.dollars:,.2f}</title>" in page
+    file = tmp_path / "plan.html"
+    found.write_html(file)
+    assert file.read_text() == page
+    with pytest.raises(PlatformError, match="exists already"):
+        found.write_html(file)
