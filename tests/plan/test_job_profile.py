@@ -165,9 +165,11 @@ def test_a_job_that_is_nowhere_is_refused(job):
     assert "'nowhere'" in result.stderr
 
 
-@pytest.mark.parametrize("words", [["pipeline:train_set"], ["--set", "max_run=5"]])
+@pytest.mark.parametrize(
+    "words", [["pipeline:train_set"], ["--set", "max_run=5"], ["--task", "task:make"]]
+)
 def test_a_job_that_ran_is_not_changed(job, words):
     result = job(*words)
 
     assert result.exit_code == 2
-    assert "no TARGET and no --set" in result.stderr
+    assert "no TARGET, --task or --set" in result.stderr

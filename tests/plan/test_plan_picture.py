@@ -49,7 +49,8 @@ def test_the_pareto_set_keeps_to_the_limits() -> None:
 def test_points_are_of_the_whole_training_or_of_a_million_samples() -> None:
     whole = plan_scatter(chosen(WORKLOAD, TYPES))
     part = plan_scatter(chosen(replace(WORKLOAD, epochs=None), TYPES))
-    assert whole is not None and part is not None
+    assert whole is not None
+    assert part is not None
     assert (whole.what, part.what) == ("10 epochs", "a million samples")
     for one, other in zip(whole.points, part.points, strict=True):  # a million samples, too
         assert math.isclose(one.hours, other.hours, rel_tol=1e-2)
