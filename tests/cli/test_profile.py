@@ -299,3 +299,62 @@ def test_a_traceback_names_the_users_file(launcher):
 
     assert "KeyError" in said
     assert "launcher-check-" not in said
+
+
+BUSY = """
+class Work(Rows):
+    def sample(self, index):
+        busy({seconds})
+        return index
+
+def work():
+    return Work()
+"""
+
+
+def test_a_second_machine_adds_its_speed(launcher):
+    words = ("pipeline:work", "--batch-size", "8", "--step-seconds", "NVIDIA A10G=0.1")
+    first = launcher(
+        *words, "--cpu-family", "c5", "--out", "c5.yaml", code=BUSY.format(seconds=0.004)
+    )
+    assert first.exit_code == 0, first.stderr
+    there = Workload.from_yaml("c5.yaml")
+
+    # The same dataset on a machine that is twice as fast.
+    second = launcher(
+        *("pipeline:work", "--batch-size", "8", "--cpu-family", "m7i"),
+        *("--calibrate", "c5.yaml", "--out", "both.yaml"),
+        code=BUSY.format(seconds=0.002),
+    )
+    assert second.exit_code == 0, second.stderr
+    both = Workload.from_yaml("both.yaml")
+    assert both.cpu_speed["c5"] == 1
+    assert both.cpu_speed["m7i"] == pytest.approx(2, rel=0.3)
+    assert both.cpu_seconds_per_sample == there.cpu_seconds_per_sample
+    assert both.gpu_seconds_per_step == there.gpu_seconds_per_step
+    assert f"m7i is {both.cpu_speed['m7i']:g} times as fast" in second.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        ("measured: {dataset: pipeline:work}", ("--cpu-family", "c5"), "has no cpu_speed"),
+        ("cpu_speed: {c5: 1}", ("--cpu-family", "c5"), "of which dataset it is"),
+        ("cpu_speed: {c5: 1}\nmeasured: {dataset: pipeline:work}", (), "say its family"),
+        (
+            "cpu_speed: {c5: 1}\nmeasured: {dataset: pipeline:other}",
+            ("--cpu-family", "c5"),
+            "is of pipeline:other",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(launcher, text, words, said):
+    needed = "batch_size: 8\ncpu_seconds_per_sample: 0.01\nbytes_per_batch: 8\n"
+    Path("there.yaml").write_text(f"{needed}gpu_seconds_per_step: {{NVIDIA A10G: 0.1}}\n{text}\n")
+    result = launcher(
+        *("pipeline:work", "--batch-size", "8", "--calibrate", "there.yaml", "--out", "new.yaml"),
+        *words,
+        code=BUSY.format(seconds=0.0001),
+    )
+    assert said in error_of(result)
+    assert not Path("new.yaml").exists()

@@ -91,6 +91,13 @@ _OPTIONS = (
         help="Instance family of this machine; default: that of the EC2 instance, if it is one.",
     ),
     click.option(
+        "--calibrate",
+        type=click.Path(path_type=Path, dir_okay=False, exists=True),
+        metavar="FILE",
+        help="Add this machine's speed to the workload FILE, which has the same dataset measured "
+        "on another family.",
+    ),
+    click.option(
         "--out",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",

@@ -17,14 +17,21 @@ from launcher.client.jobs.job import Job
 from launcher.client.planning.dataset_profile import ProfileRequest, profile_datasets
 from launcher.client.planning.job_profile import profile_of_job
 from launcher.client.planning.profile_text import profile_text
-from launcher.client.planning.workload_profile import WorkloadProfile, check_new
+from launcher.client.planning.speed_calibration import SpeedCalibration
+from launcher.client.planning.workload_profile import (
+    WorkloadProfile,
+    check_new,
+    write_workload,
+)
 
 
 @click.command()
 @click.argument("target", required=False)
 @profile_options
 @with_output_option
-def profile(target: str | None, out: Path | None, output: str, **asked: Any) -> int:
+def profile(
+    target: str | None, out: Path | None, calibrate: Path | None, output: str, **asked: Any
+) -> int:
     """Measure what samples cost on this machine, and write a workload for `launcher plan`.
 
     TARGET is a dataset such as pipeline:train_set, or a job file, whose datasets are measured; by
@@ -33,21 +40,27 @@ def profile(target: str | None, out: Path | None, output: str, **asked: Any) -> 
     """
     if out:
         check_new(out)
+    other = SpeedCalibration.read(calibrate, asked["cpu_family"]) if calibrate else None
     profiles = []
     for each in _profiles(target, **asked):
         profiles.append(each)
         if output == "text":
             click.echo(profile_text(each), err=out is None)
     first = profiles[0]
+    text = other.to_yaml(first) if other else first.to_yaml()
     if out:
-        first.write(out)
+        write_workload(text, out)
     if output == "json":
         print_json({"profiles": [each.to_plain() for each in profiles]})
     elif out is None:
-        click.echo(first.to_yaml(), nl=False)
-    if out:
+        click.echo(text, nl=False)
+    if other:
+        print_message(
+            f"\n{other.family} is {other.speed(first):g} times as fast as in {other.file}"
+        )
+    elif out:
         print_message(f"\n{out} is the workload of {first.dataset}: launcher plan --workload {out}")
-    if not first.gpu_seconds:
+    if not (first.gpu_seconds or other):
         print_message("`launcher plan` needs gpu_seconds_per_step: add it, or give --step-seconds")
     return 0
 

@@ -80,14 +80,6 @@ class WorkloadProfile:
         text: str = yaml.safe_dump(self.to_plain(), sort_keys=False, width=100, allow_unicode=True)
         return "\n".join([*(f"# {line}" for line in self._heading()), text])
 
-    def write(self, path: Path) -> None:
-        """Write the workload as a new file; raises PlatformError if that cannot be."""
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(self.to_yaml())
-        except OSError as error:
-            raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
-
     def _heading(self) -> list[str]:
         lines = [
             f"Workload of {self.dataset}, measured by `launcher profile`, for `launcher plan`."
@@ -109,6 +101,15 @@ class WorkloadProfile:
 def rounded(value: float) -> float:
     """Return a number with the digits that a measurement has."""
     return float(f"{value:.{_DIGITS}g}")
+
+
+def write_workload(text: str, path: Path) -> None:
+    """Write a workload's file as a new one; raises PlatformError if that cannot be."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def check_new(path: Path) -> None:
