@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from launcher.client.jobs.job_metrics import JobMetrics, MetricSeries
     from launcher.client.jobs.log_line import LogLine
     from launcher.client.jobs.metric_records import MetricRecord
+    from launcher.client.planning.diagnosis.diagnosis import Diagnosis, diagnose
     from launcher.client.planning.measure import Measure
     from launcher.client.planning.partition_view import Partition
     from launcher.client.planning.partitioner import partition
@@ -112,6 +113,8 @@ _HOMES = {
     "PlanLimits": "client.planning.recommendation",
     "PlanOrder": "client.planning.recommendation",
     "Recommendation": "client.planning.recommendation",
+    "diagnose": "client.planning.diagnosis.diagnosis",
+    "Diagnosis": "client.planning.diagnosis.diagnosis",
     "LocalSession": "client.sessions.local",
     "AwsSession": "client.sessions.aws",
     "MemorySession": "client.sessions.memory_session",
@@ -176,6 +179,8 @@ __all__ = [
     "PlanLimits",
     "PlanOrder",
     "Recommendation",
+    "diagnose",
+    "Diagnosis",
     "LocalSession",
     "AwsSession",
     "MemorySession",

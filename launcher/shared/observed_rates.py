@@ -12,7 +12,7 @@ Figures = Mapping[str, float]
 #: Fewer batches, or seconds, than this are too few to judge by.
 FEWEST_STEPS, SHORTEST = 10, 1.0
 #: Workers that use the CPU for less than this share of their time wait for something else.
-_COMPUTING = 0.5
+COMPUTING = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class ObservedRates:
     @property
     def is_waiting(self) -> bool:
         """True if workers mostly wait for disks or a network, and not for a CPU."""
-        return self.cpu < _COMPUTING * (self.work - self.starved)
+        return self.cpu < COMPUTING * (self.work - self.starved)
 
 
 def observe(

@@ -55,6 +55,9 @@ VERBS = {
     "status": Verb(home="status:status", line="Show the progress or outcome of job NAME."),
     "logs": Verb(home="logs:logs", line="Print the logs of job NAME."),
     "metrics": Verb(home="metrics:metrics", line="Show the metrics of job NAME over time."),
+    "diagnose": Verb(
+        home="diagnose:diagnose", line="Say what limits the steps of job NAME, and what to change."
+    ),
     "exec": Verb(home="exec:exec_in_host", line="Run COMMAND in a running host of local job NAME."),
     "shell": Verb(home="exec:shell", line="Open a shell in a running host of local job NAME."),
     "wait": Verb(home="wait:wait", line="Wait until jobs NAMES have ended."),

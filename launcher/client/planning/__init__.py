@@ -1,1 +1,1 @@
-"""Plans made before a job is submitted: its cost, its instance types and the cuts of its model."""
+"""Plans made before a job is submitted, and what its figures say of it afterwards."""

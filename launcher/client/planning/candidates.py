@@ -125,7 +125,7 @@ def candidates(
         for trainer in trainers:
             for count in counts:
                 train = GroupShape(instance=trainer.instance, count=count)
-                yield _candidate(workload, region, train, trainer.price)
+                yield priced_cluster(workload, region, train, trainer.price)
                 for feeder in feeders:
                     yield from _two_groups(workload, region, train, trainer.price, feeder)
 
@@ -150,7 +150,7 @@ def _two_groups(
     shortest = math.inf
     for count in range(1, MOST_DATA_HOSTS + 1):
         data = GroupShape(instance=feeder.instance, count=count)
-        found = _candidate(workload, region, train, price, data, feeder.price)
+        found = priced_cluster(workload, region, train, price, data, feeder.price)
         if found.step.seconds.expected >= shortest:
             return
         yield found
@@ -159,7 +159,7 @@ def _two_groups(
             return
 
 
-def _candidate(
+def priced_cluster(
     workload: Workload,
     region: str,
     train: GroupShape,
@@ -167,6 +167,7 @@ def _candidate(
     data: GroupShape | None = None,
     data_price: Price | None = None,
 ) -> Candidate:
+    """Return a cluster with its predicted step and its cost per hour."""
     shape = ClusterShape(train=train, data=data)
     per_hour = train.count * train_price.per_hour
     prices: tuple[Price, ...] = (train_price,)

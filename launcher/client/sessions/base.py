@@ -215,6 +215,26 @@ class HasMetricAverages(Protocol):
 
 
 @runtime_checkable
+class HasHostAverages(Protocol):
+    """A session whose platform measures the use of each host of its jobs.
+
+    The metrics are those of SageMaker in CloudWatch, in percent: CPUUtilization, of which 100 is
+    one vCPU, and GPUUtilization, of which 100 is one GPU.
+    """
+
+    def host_averages(
+        self,
+        job_name: str,
+        hosts: Collection[str],
+        metrics: Collection[str],
+        start: datetime,
+        end: datetime,
+        period: int,
+    ) -> dict[tuple[str, str], list[MetricPoint]]:
+        """Return each (host, metric)'s average of each period (seconds), by time."""
+
+
+@runtime_checkable
 class CanUpdateJobs(Protocol):
     """A session whose platform can change a running job."""
 

@@ -241,6 +241,19 @@ class AwsSession:
         """Return a metric's average of each period from CloudWatch, by time."""
         return cloudwatch_metrics.averages(self._clients, job_name, metric, start, end, period)
 
+    def host_averages(
+        self,
+        job_name: str,
+        hosts: Collection[str],
+        metrics: Collection[str],
+        start: datetime,
+        end: datetime,
+        period: int,
+    ) -> dict[tuple[str, str], list[MetricPoint]]:
+        """Return each (host, metric)'s average of each period from CloudWatch, by time."""
+        series = [(host, metric) for host in hosts for metric in metrics]
+        return cloudwatch_metrics.host_averages(self._clients, job_name, series, start, end, period)
+
     # the default bucket ------------------------------------------------------------------------
 
     @property

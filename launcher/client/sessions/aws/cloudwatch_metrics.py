@@ -1,11 +1,13 @@
 """The metrics of a training job in CloudWatch, which SageMaker reads from the hosts' logs.
 
-Source: https://docs.aws.amazon.com/sagemaker/latest/dg/training-metrics.html
+With them, the use of each host, which SageMaker measures itself every minute.
+Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/training-metrics.html and
+https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (job metrics)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +19,8 @@ from launcher.client.sessions.retry import RetryPolicy
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
 #: What one GetMetricStatistics may return at most.
 _MOST_POINTS = 1440
+#: Series of one GetMetricData, which takes 500 at most and returns 100,800 points.
+_MOST_SERIES = 100
 _RETRY_POLICY = RetryPolicy(seconds=30)
 
 
@@ -30,6 +34,70 @@ def averages(
         for point in _datapoints(clients, job_name, metric, since, until, period)
     ]
     return sorted(found, key=lambda point: point.time)
+
+
+def host_averages(
+    clients: Clients,
+    job_name: str,
+    series: Collection[tuple[str, str]],
+    start: datetime,
+    end: datetime,
+    period: int,
+) -> dict[tuple[str, str], list[MetricPoint]]:
+    """Return the averages of each (host, metric) by period (seconds), by time.
+
+    SageMaker names a host "<job>/algo-1", and has the sum over its vCPUs or GPUs, in percent.
+    """
+    wanted = list(series)
+    found: dict[tuple[str, str], list[MetricPoint]] = {each: [] for each in wanted}
+    for first in range(0, len(wanted), _MOST_SERIES):
+        some = wanted[first : first + _MOST_SERIES]
+        queries = [
+            {
+                "Id": f"m{number}",
+                "MetricStat": {
+                    "Metric": {
+                        "Namespace": NAMESPACE,
+                        "MetricName": metric,
+                        "Dimensions": [{"Name": "Host", "Value": f"{job_name}/{host}"}],
+                    },
+                    "Period": period,
+                    "Stat": "Average",
+                },
+            }
+            for number, (host, metric) in enumerate(some)
+        ]
+        for answer in _metric_data(clients, queries, start, end):
+            for result in answer["MetricDataResults"]:
+                points = zip(result["Timestamps"], result["Values"], strict=True)
+                found[some[int(result["Id"][1:])]] += [
+                    MetricPoint(time=time.timestamp(), value=value) for time, value in points
+                ]
+    return {each: sorted(points, key=lambda point: point.time) for each, points in found.items()}
+
+
+def _metric_data(
+    clients: Clients, queries: list[dict[str, Any]], start: datetime, end: datetime
+) -> Iterator[dict[str, Any]]:
+    """Yield the pages of one GetMetricData."""
+    token: str | None = None
+    while True:
+
+        def call(more: str | None = token) -> dict[str, Any]:
+            with clients.client("cloudwatch") as cloudwatch:
+                page: dict[str, Any] = cloudwatch.get_metric_data(
+                    MetricDataQueries=queries,
+                    StartTime=start,
+                    EndTime=end,
+                    **({"NextToken": more} if more else {}),
+                )
+            return page
+
+        page = retry(call, _RETRY_POLICY, is_transient)
+        yield page
+        token = page.get("NextToken")
+        if not token:
+            return
 
 
 def _windows(

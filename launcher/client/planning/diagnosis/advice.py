@@ -1,0 +1,303 @@
+"""Advice on what to change in a job, with the planner's prediction of what that costs and saves.
+
+For a CPU bottleneck, the order is AWS's: first a type of the same family with more vCPU for each
+GPU, and where the family has none, a data group. Cheaper preparation is named as the alternative.
+Source: https://aws.amazon.com/blogs/machine-learning/improve-price-performance-of-your-model-training-using-amazon-sagemaker-heterogeneous-clusters/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from launcher.client import catalogue
+from launcher.client.catalogue import InstanceType
+from launcher.client.planning.candidate_reasons import group_text
+from launcher.client.planning.candidates import (
+    MOST_DATA_HOSTS,
+    Candidate,
+    can_prepare,
+    priced_cluster,
+)
+from launcher.client.planning.diagnosis.findings import Finding, StepLimit, known_wait
+from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
+from launcher.client.planning.diagnosis.observed_cluster import ObservedCluster, observe_cluster
+from launcher.client.planning.step_model import GroupShape, Interval, family
+from launcher.shared.data_verdict import Bound
+
+_CHEAPER = (
+    "prepare less on CPUs: decode on the GPU (NVIDIA DALI), send uint8 instead of float32, or "
+    "store smaller images"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """A planner's prediction for a changed cluster.
+
+    per_hour_now, per_hour: USD of all hosts. step, price: the changes of a step's time and of its
+    price, as shares: -0.46 is 46 % less. price_as_of: the dates of the prices.
+    """
+
+    per_hour_now: float
+    per_hour: float
+    step: Interval
+    price: Interval
+    price_as_of: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """One change of a job. effect: None if the planner cannot predict it."""
+
+    what: str
+    effect: Effect | None = None
+
+
+def advise(finding: Finding, evidence: JobEvidence) -> tuple[Advice, ...]:
+    """Return the changes that the finding asks for, the first one first."""
+    return tuple(_ADVISERS[finding.limit](finding, evidence))
+
+
+def larger_types(instance: InstanceType) -> list[InstanceType]:
+    """Return the types of the same family and accelerators with more vCPU, the next one first.
+
+    >>> [each.name for each in larger_types(catalogue.find("ml.g5.12xlarge"))]
+    ['ml.g5.24xlarge']
+    """
+    found = (
+        each
+        for each in catalogue.instance_types().values()
+        if each.name.startswith("ml.")
+        and family(each) == family(instance)
+        and each.accelerators == instance.accelerators
+        and (each.vcpu or 0) > (instance.vcpu or 0)
+    )
+    return sorted(found, key=lambda each: each.vcpu or 0)
+
+
+def _input(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
+    data, cluster = known_wait(evidence), observe_cluster(evidence)
+    loads_itself = data is not None and data.bound is Bound.LOADING
+    if data is not None and data.text and not loads_itself:
+        yield Advice(what=data.text)
+    if evidence.feeds:
+        yield _more_data_hosts(evidence.feeds, cluster)
+    else:
+        if not loads_itself:  # ranks that load their data themselves leave other CPUs idle
+            yield from _larger_type(evidence.train, cluster)
+        yield _data_group(evidence, cluster)
+    yield Advice(what=_CHEAPER)
+
+
+def _larger_type(train: tuple[GroupUse, ...], cluster: ObservedCluster | None) -> Iterator[Advice]:
+    """Yield the type of the same family that costs least per step, or that there is none."""
+    for group in train:
+        instance = catalogue.find(group.instance_type)
+        if instance is None or not instance.accelerators:
+            continue
+        larger = larger_types(instance)
+        if not larger:
+            continue
+        best, effect = larger[0], None
+        if cluster is not None:
+            compared = [each for type_ in larger for each in _with_type(cluster, type_)]
+            if compared:
+                cheapest = min(compared, key=lambda each: each.per_sample)
+                best, effect = cheapest.shape.train.instance, effect_of(cluster, cheapest)
+        yield Advice(
+            what=f"train on {group.count} x {best.name} instead of {instance.name}: "
+            f"{best.vcpu} instead of {instance.vcpu} vCPU for the same "
+            f"{instance.accelerators} x {instance.accelerator_name}",
+            effect=effect,
+        )
+
+
+def _with_type(cluster: ObservedCluster, instance: InstanceType) -> Iterator[Candidate]:
+    price = catalogue.price_list().newest(instance.name, cluster.region)
+    if price is not None:
+        train = GroupShape(instance=instance, count=cluster.train.count)
+        yield priced_cluster(cluster.workload, cluster.region, train, price)
+
+
+def _data_group(evidence: JobEvidence, cluster: ObservedCluster | None) -> Advice:
+    """Return the advice to add a data group: the one that costs least per step."""
+    if cluster is not None:
+        compared = [
+            each
+            for instance in catalogue.instance_types().values()
+            if instance.name.startswith("ml.") and can_prepare(instance)
+            for each in _with_feed(cluster, instance, range(1, MOST_DATA_HOSTS + 1))
+        ]
+        best = min(compared, key=lambda each: each.per_sample, default=None)
+        if best is not None and best.shape.data is not None:
+            effect = effect_of(cluster, best)
+            if effect.price.expected < 0:
+                return Advice(
+                    what=f"add a data group of {group_text(best.shape.data)}", effect=effect
+                )
+            return Advice(
+                what="do not add a data group: the best one would cost more than it saves",
+                effect=effect,
+            )
+    data = known_wait(evidence)
+    if data is not None and data.more and data.more > 0:
+        return Advice(what=f"add a data group with about {data.more} vCPU")
+    return Advice(what="add a data group, and follow its verdict: launcher status JOB")
+
+
+def _more_data_hosts(feeds: tuple[GroupUse, ...], cluster: ObservedCluster | None) -> Advice:
+    names = " and ".join(group.name for group in feeds)
+    if cluster is None or cluster.data is None:
+        return Advice(what=f"give {names} more vCPU: more hosts, or larger ones")
+    instance, count = cluster.data.instance, cluster.data.count
+    more = range(count + 1, max(2 * count, count + MOST_DATA_HOSTS) + 1)
+    compared = list(_with_feed(cluster, instance, more))
+    if not compared:
+        return Advice(what=f"give {names} more vCPU: more hosts, or larger ones")
+    best = min(compared, key=lambda each: each.per_sample)
+    hosts = best.shape.data.count if best.shape.data else count
+    return Advice(
+        what=f"give {names} {hosts} x {instance.name} instead of {count}",
+        effect=effect_of(cluster, best),
+    )
+
+
+def _with_feed(
+    cluster: ObservedCluster, instance: InstanceType, counts: Iterable[int]
+) -> Iterator[Candidate]:
+    """Yield the cluster with numbers of data hosts, as long as one more makes the step shorter."""
+    price = catalogue.price_list().newest(instance.name, cluster.region)
+    if price is None:
+        return
+    shortest = float("inf")
+    for count in counts:
+        found = cluster.with_data(GroupShape(instance=instance, count=count), price)
+        if found.step.seconds.expected >= shortest:
+            return
+        yield found
+        shortest = found.step.seconds.expected
+
+
+def effect_of(cluster: ObservedCluster, changed: Candidate) -> Effect:
+    """Return how a changed cluster compares with the one that ran."""
+    step = changed.step.seconds.times(1 / cluster.step_seconds)
+    ratio = changed.per_hour / cluster.per_hour
+    dates = {price.as_of or "unknown date" for price in (*cluster.now.prices, *changed.prices)}
+    return Effect(
+        per_hour_now=cluster.per_hour,
+        per_hour=changed.per_hour,
+        step=_less_one(step),
+        price=_less_one(step.times(ratio)),
+        price_as_of=tuple(sorted(dates)),
+    )
+
+
+def _less_one(ratio: Interval) -> Interval:
+    return Interval(low=ratio.low - 1, expected=ratio.expected - 1, high=ratio.high - 1)
+
+
+def _compute(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
+    data = known_wait(evidence)
+    if evidence.feeds and data is not None and data.more is not None and data.more < 0:
+        yield _fewer_data_hosts(evidence, -data.more)
+    elif not evidence.feeds:
+        yield Advice(what="do not add a data group: it would not make a step shorter")
+    yield Advice(
+        what="compute less or faster: mixed precision (bf16), torch.compile, larger batches, or a "
+        "faster accelerator; `launcher plan` compares their prices"
+    )
+
+
+def _fewer_data_hosts(evidence: JobEvidence, surplus: int) -> Advice:
+    feed = evidence.feeds[0]
+    hosts = surplus // feed.vcpus if feed.vcpus else 0
+    fewer = min(hosts, feed.count - 1)
+    if fewer < 1:
+        return Advice(
+            what=f"{surplus} of {feed.name}'s vCPU are not needed: a smaller type will do"
+        )
+    what = f"give {feed.name} {feed.count - fewer} hosts instead of {feed.count}"
+    return Advice(what=what, effect=_price_of_fewer(evidence, feed, fewer))
+
+
+def _price_of_fewer(evidence: JobEvidence, feed: GroupUse, fewer: int) -> Effect | None:
+    """Return what fewer data hosts cost; the step does not wait for them, and stays as it is."""
+    cluster = observe_cluster(evidence)
+    if cluster is None or cluster.data_price is None:
+        return None
+    per_hour = cluster.per_hour - fewer * cluster.data_price.per_hour
+    same = Interval(low=0.0, expected=0.0, high=0.0)
+    price = per_hour / cluster.per_hour - 1
+    dates = {each.as_of or "unknown date" for each in cluster.now.prices}
+    return Effect(
+        per_hour_now=cluster.per_hour,
+        per_hour=per_hour,
+        step=same,
+        price=Interval(low=price, expected=price, high=price),
+        price_as_of=tuple(sorted(dates)),
+    )
+
+
+def _communication(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
+    hosts = sum(group.count for group in evidence.train)
+    if hosts > 1:
+        yield Advice(what="use fewer hosts with more accelerators each, or types with EFA")
+    yield Advice(
+        what="communicate less often or less: larger batches per rank, gradient accumulation, or "
+        "gradients in bf16 (gradient_compression)"
+    )
+    yield Advice(what="for a pipeline: more microbatches, and other cuts (`launcher partition`)")
+
+
+def _storage(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
+    if evidence.feeds:
+        yield Advice(
+            what="raise data_service.workers_per_host: workers that wait for storage leave their "
+            "CPUs idle, and more of them wait at the same time"
+        )
+    else:
+        yield Advice(
+            what="read ahead: a data group, or more loader processes, as those that wait for "
+            "storage leave their CPUs idle"
+        )
+    if "File" not in evidence.input_modes:
+        yield Advice(what="copy the data to the hosts' disks first: input_mode File, or FSx")
+    yield Advice(what="read fewer, larger files: shards of 100 MB and more instead of one a sample")
+
+
+def _imbalanced(finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
+    yield Advice(
+        what=f"look at {finding.culprit}: launcher logs {evidence.job_name}{_host(finding)}"
+    )
+    yield Advice(
+        what="if it is slow in another run too, its share of the work is larger (longer samples, a "
+        "stage with more layers: `launcher partition`); if not, the instance was"
+    )
+
+
+def _host(finding: Finding) -> str:
+    host = (finding.culprit or "").rpartition(" on ")[2]
+    return f" --host {host}" if host else ""
+
+
+def _not_sure(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
+    if evidence.data is None:
+        yield Advice(
+            what="read the data with launcher.data.DataLoader, which measures the wait for it"
+        )
+    if not evidence.ranks and evidence.train and sum(each.count for each in evidence.train) > 1:
+        yield Advice(
+            what="train a launcher.trainers.Task, which measures computing and communication apart"
+        )
+    yield Advice(what="let the job train for some minutes more, then ask again")
+
+
+_ADVISERS = {
+    StepLimit.INPUT: _input,
+    StepLimit.COMPUTE: _compute,
+    StepLimit.COMMUNICATION: _communication,
+    StepLimit.STORAGE: _storage,
+    StepLimit.IMBALANCED: _imbalanced,
+    StepLimit.NOT_SURE: _not_sure,
+}

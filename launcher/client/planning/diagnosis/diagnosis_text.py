@@ -1,0 +1,112 @@
+"""A diagnosis as text, and as HTML for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from launcher.client.catalogue.cost import dollars_text
+from launcher.client.jobs.durations import readable
+from launcher.client.planning.diagnosis.advice import Advice, Effect
+from launcher.client.planning.diagnosis.findings import Sureness
+from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
+from launcher.client.planning.step_model import Interval
+from launcher.client.spec.html_tables import html_pairs
+
+if TYPE_CHECKING:
+    from launcher.client.planning.diagnosis.diagnosis import Diagnosis
+
+_COLUMN = 11
+#: Changes smaller than this are not named.
+_SAME = 0.005
+
+
+def diagnosis_text(diagnosis: Diagnosis) -> str:
+    """Return the cause, the evidence and the advice, a line each."""
+    lines, last = [], ""
+    for word, text in _rows(diagnosis):
+        lines.append(f"{'' if word == last else word:<{_COLUMN}}{text}")
+        last = word
+    return "\n".join(lines)
+
+
+def diagnosis_html(diagnosis: Diagnosis) -> str:
+    """Return the same as a table."""
+    return html_pairs(list(_rows(diagnosis)))
+
+
+def _rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    evidence, finding = diagnosis.evidence, diagnosis.finding
+    yield "Job", f"{evidence.job_name} ({evidence.status})"
+    named = f" ({finding.culprit})" if finding.culprit else ""
+    sure = "" if finding.sureness is Sureness.NONE else f", sureness {finding.sureness.value}"
+    yield "Diagnosis", f"{finding.limit.value}{named}{sure}"
+    yield "", finding.why
+    yield from (("Evidence", text) for text in _evidence(evidence))
+    yield from (("Unknown", text) for text in evidence.missing)
+    for number, each in enumerate(diagnosis.advice, start=1):
+        yield "Advice", f"{number}. {advice_text(each)}"
+
+
+def _evidence(evidence: JobEvidence) -> Iterator[str]:
+    for group in evidence.groups:
+        yield _group_text(group)
+    if evidence.data is not None:
+        data = evidence.data
+        time = f"{readable(data.seconds)}, in {data.steps} steps"
+        yield f"data: waited for {data.share:.1%} of {time}"
+    if evidence.step_seconds is not None:
+        yield f"step: {evidence.step_seconds * 1e3:,.4g} ms"
+    for each in evidence.ranks:
+        waits = "" if each.communication is None else f", other ranks {_ms(each.communication)}"
+        yield (
+            f"rank {each.rank} on {each.host}: data {_ms(each.data_wait)}, computing "
+            f"{_ms(each.compute)}{waits} ({each.steps} steps)"
+        )
+    if evidence.sources:
+        yield f"read from {' and '.join(evidence.sources)}"
+
+
+def _group_text(group: GroupUse) -> str:
+    kind = "trains" if group.trains else "prepares"
+    hosts = f"{group.name} ({kind}): {group.count} x {group.instance_type}"
+    if not group.hosts:
+        return f"{hosts}, no figures"
+    cpu = "unknown" if group.cpu is None else f"{group.cpu:.0%}"
+    gpu = "" if group.gpu is None else f", accelerators {group.gpu:.0%}"
+    span = (
+        f"{group.points} values of each host" if len(group.hosts) > 1 else f"{group.points} values"
+    )
+    return f"{hosts}, CPU {cpu}{gpu} busy ({span} in {readable(group.seconds)})"
+
+
+def advice_text(advice: Advice) -> str:
+    """Return a change and what it costs and saves."""
+    return advice.what if advice.effect is None else f"{advice.what}; {_effect(advice.effect)}"
+
+
+def _effect(effect: Effect) -> str:
+    dates = ", ".join(effect.price_as_of)
+    return (
+        f"{dollars_text(effect.per_hour_now)} to {dollars_text(effect.per_hour)} an hour, a step "
+        f"takes {_change(effect.step)} time and costs {_change(effect.price)} "
+        f"(predicted; prices of {dates})"
+    )
+
+
+def _change(change: Interval) -> str:
+    """Return a change with its range, such as "46% less (40% to 55% less)"."""
+    if abs(change.expected) < _SAME:
+        return "the same"
+    text = _percent(change.expected)
+    if change.high - change.low < _SAME:
+        return text
+    return f"{text} ({_percent(change.high)} to {_percent(change.low)})"
+
+
+def _percent(change: float) -> str:
+    return f"{abs(change):.0%} {'more' if change > 0 else 'less'}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:,.3g} ms"

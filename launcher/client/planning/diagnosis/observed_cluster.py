@@ -1,0 +1,162 @@
+"""The cluster of a job that ran, as the planner's workload: what its step needs, as observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from launcher.client import catalogue
+from launcher.client.catalogue import Price
+from launcher.client.planning.candidates import Candidate, can_train, priced_cluster
+from launcher.client.planning.diagnosis.findings import has_use, known_wait
+from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
+from launcher.client.planning.measure import Measure
+from launcher.client.planning.step_model import GroupShape, family
+from launcher.client.planning.workload import Workload
+from launcher.shared.data_verdict import Bound
+
+#: An accelerator computes for at least this part of the time in which any kernel runs: in AWS's
+#: published experiment the same step shows 86 ms of them before and 64 ms after its data arrives in
+#: time.
+_LEAST_COMPUTING = 0.74
+#: Share by which CPU seconds may be off, as in a profile of a job that ran: they include the
+#: script's own, and sending and receiving.
+_UNCERTAINTY = 0.15
+#: A prediction of the cluster that ran, which is this far from its observed step, is not trusted.
+_TRUSTED = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedCluster:
+    """A job's hosts with their prices, and the workload that its use of them shows.
+
+    step_seconds: of a step as it is, with which others compare. Where none was timed, it is taken
+    to last a second, and only ratios hold.
+    """
+
+    workload: Workload
+    train: GroupShape
+    train_price: Price
+    data: GroupShape | None
+    data_price: Price | None
+    region: str
+    step_seconds: float
+
+    @property
+    def now(self) -> Candidate:
+        """The cluster as it is; its step is the model's."""
+        return self.with_data(self.data, self.data_price)
+
+    def with_data(self, data: GroupShape | None, price: Price | None) -> Candidate:
+        """Return the same train hosts with another data group, or none."""
+        return priced_cluster(self.workload, self.region, self.train, self.train_price, data, price)
+
+    @property
+    def per_hour(self) -> float:
+        """Dollars per hour of all hosts."""
+        return self.now.per_hour
+
+
+def observe_cluster(evidence: JobEvidence) -> ObservedCluster | None:
+    """Return a job's cluster; None if its types, prices or figures do not suffice for a plan.
+
+    The planner compares clusters of one train group with accelerators, and one data group or none.
+    """
+    if not evidence.bills or len(evidence.train) != 1 or len(evidence.feeds) > 1:
+        return None
+    train, prices = evidence.train[0], catalogue.price_list()
+    feed = evidence.feeds[0] if evidence.feeds else None
+    instance, price = (
+        catalogue.find(train.instance_type),
+        prices.newest(train.instance_type, evidence.region),
+    )
+    if instance is None or price is None:
+        return None
+    data = data_price = None
+    if feed is not None:
+        data_type = catalogue.find(feed.instance_type)
+        data_price = prices.newest(feed.instance_type, evidence.region)
+        if data_type is None or data_price is None:
+            return None
+        data = GroupShape(instance=data_type, count=feed.count)
+    workload = _workload(evidence, train, feed, instance)
+    if workload is None or not can_train(workload, instance):
+        return None
+    seen = evidence.step_seconds or 1.0
+    found = ObservedCluster(
+        workload=workload,
+        train=GroupShape(instance=instance, count=train.count),
+        train_price=price,
+        data=data,
+        data_price=data_price,
+        region=evidence.region,
+        step_seconds=seen,
+    )
+    if workload.cpus_per_rank:  # a rank that loads its data itself, which no cluster does better
+        return found
+    predicted = found.now.step.seconds.expected
+    if abs(predicted / seen - 1) > _TRUSTED:
+        return None
+    return replace(found, step_seconds=predicted)
+
+
+def _workload(
+    evidence: JobEvidence,
+    train: GroupUse,
+    feed: GroupUse | None,
+    instance: catalogue.InstanceType,
+) -> Workload | None:
+    """Return what a step needs of CPUs and of each accelerator, as one sample per rank."""
+    step = evidence.step_seconds or 1.0
+    ranks = train.count * instance.processes
+    needs = _needs_of_own_loading(evidence, step) or _needs_of_use(train, feed, step, ranks)
+    if needs is None:
+        return None
+    cpu, gpu, cpus_per_rank = needs
+    data = evidence.data
+    return Workload(
+        batch_size=1,
+        cpu_seconds_per_sample=cpu,
+        bytes_per_batch=data.bytes_per_batch if data else 0.0,
+        gpu_seconds_per_step={instance.accelerator_name or "": gpu},
+        cpu_speed={family(instance): 1.0},
+        cpus_per_rank=cpus_per_rank,
+    )
+
+
+def _needs_of_own_loading(
+    evidence: JobEvidence, step: float
+) -> tuple[Measure, Measure, float] | None:
+    """Return the CPU and accelerator seconds of ranks that load their data themselves.
+
+    They do nothing else meanwhile: the wait is the preparation, and the rest is the computing.
+    """
+    data = known_wait(evidence)
+    if data is None or data.bound is not Bound.LOADING:
+        return None
+    return _range(data.share * step), Measure.exact((1 - data.share) * step), 1.0
+
+
+def _needs_of_use(
+    train: GroupUse, feed: GroupUse | None, step: float, ranks: int
+) -> tuple[Measure, Measure, float] | None:
+    """Return the CPU seconds of a rank and its accelerator's from their shares of a step."""
+    groups = (train, feed) if feed else (train,)
+    if not has_use(groups) or train.gpu is None:
+        return None
+    used = 0.0
+    for group in groups:
+        if group.cpu is None or not group.vcpus:
+            return None
+        used += group.cpu * group.vcpus * group.count
+    gpu = train.gpu * step
+    return (
+        _range(used * step / ranks),
+        Measure(mean=gpu, low=_LEAST_COMPUTING * gpu, high=gpu),
+        0.0,  # what the ranks use themselves is part of the use
+    )
+
+
+def _range(seconds: float) -> Measure:
+    return Measure(
+        mean=seconds, low=seconds * (1 - _UNCERTAINTY), high=seconds * (1 + _UNCERTAINTY)
+    )

@@ -1,0 +1,105 @@
+"""The diagnosis of a job of any SDK on SageMaker, from what CloudWatch has of its hosts."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from click.testing import CliRunner
+from front import Alter, Refuse
+
+from launcher import Job, diagnose
+from launcher.client.cli import main
+from launcher.client.planning.diagnosis.findings import StepLimit, Sureness
+from launcher.client.sessions.aws.cloudwatch_metrics import NAMESPACE
+
+#: An hour some days ago: CloudWatch takes no values older than two weeks.
+START = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0) - timedelta(days=5)
+MINUTES = 12
+
+
+def described(instance_type, count=1):
+    """What DescribeTrainingJob says of a job that trained for MINUTES."""
+    times = {"StartTime": START.timestamp(), "EndTime": START.timestamp() + 60 * MINUTES}
+    return Alter(
+        {
+            "ResourceConfig": {
+                "InstanceType": instance_type,
+                "InstanceCount": count,
+                "VolumeSizeInGB": 30,
+            },
+            "SecondaryStatusTransitions": [{"Status": "Training", **times}],
+        }
+    )
+
+
+@pytest.fixture
+def job(past, prepared, session, front):
+    """A job whose hosts have CloudWatch's percent of CPUs and GPUs, of MINUTES minutes."""
+
+    def make(instance_type, hosts):
+        past("sagemaker").create_training_job(**prepared("job-1").request)
+        front.meet("DescribeTrainingJob", *[described(instance_type, len(hosts))] * 99)
+        for number, metrics in enumerate(hosts, start=1):
+            past("cloudwatch").put_metric_data(
+                Namespace=NAMESPACE,
+                MetricData=[
+                    {
+                        "MetricName": name,
+                        "Dimensions": [{"Name": "Host", "Value": f"job-1/algo-{number}"}],
+                        "Timestamp": START + timedelta(minutes=minute),
+                        "Value": value,
+                    }
+                    for name, value in metrics.items()
+                    for minute in range(MINUTES)
+                ],
+            )
+        return Job("job-1", session)
+
+    return make
+
+
+@pytest.mark.long
+def test_all_vcpus_busy_and_half_of_the_gpus(job):
+    """AWS's published job: 9,500 % of 96 vCPU, and 360 % of 8 GPUs."""
+    found = diagnose(job("ml.p4d.24xlarge", [{"CPUUtilization": 9500, "GPUUtilization": 360}]))
+
+    assert (found.limit, found.sureness) == (StepLimit.INPUT, Sureness.HIGH)
+    (group,) = found.evidence.groups
+    assert (group.trains, group.points) == (True, MINUTES - 2)
+    assert group.cpu == pytest.approx(9500 / 9600)
+    assert group.gpu == pytest.approx(0.45)
+    assert found.evidence.sources == ("CloudWatch, every 60 s",)
+    assert found.advice[0].what.startswith("add a data group of ")
+
+
+@pytest.mark.long
+def test_one_vcpu_busy_is_no_bottleneck(job):
+    found = diagnose(job("ml.g5.8xlarge", [{"CPUUtilization": 100, "GPUUtilization": 30}]))
+
+    assert found.limit is StepLimit.NOT_SURE
+    assert "CPUs 3%" in found.finding.why
+
+
+@pytest.mark.long
+def test_the_host_that_differs_is_named_on_the_command_line(job):
+    busy, idle = {"CPUUtilization": 400, "GPUUtilization": 80}, {"GPUUtilization": 30}
+    job("ml.g5.8xlarge", [busy, busy, idle, busy])
+    result = CliRunner().invoke(main, ["diagnose", "job-1", "--cloud", "--json"])
+
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["limit"], found["culprit"], found["sureness"]) == ("imbalanced", "algo-3", "low")
+
+
+@pytest.mark.long
+def test_without_access_it_says_what_it_could_not_read(job, front):
+    made = job("ml.g5.8xlarge", [{"CPUUtilization": 3200, "GPUUtilization": 30}])
+    front.meet("GetMetricData", *[Refuse("AccessDeniedException", "no figures for you")] * 9)
+    front.meet("DescribeLogStreams", *[Refuse("AccessDeniedException", "no logs for you")] * 9)
+    found = diagnose(made)
+
+    assert found.limit is StepLimit.NOT_SURE
+    assert any("no figures for you" in each for each in found.evidence.missing)
+    assert any("no logs for you" in each for each in found.evidence.missing)

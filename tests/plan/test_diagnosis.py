@@ -1,0 +1,199 @@
+"""launcher.diagnose(): from the lines of a job's hosts to its cause and the changes that help."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import launcher
+from launcher import Estimator, Job, MemoryRun, MemorySession
+from launcher.client.planning.diagnosis.advice import larger_types
+from launcher.client.planning.diagnosis.findings import StepLimit, Sureness
+from launcher.client.sessions.memory_session import MEMORY
+from launcher.shared import format_event
+
+MakeJob = Callable[..., Job]
+
+
+def usage(cpu: float, gpu: float | None = None) -> str:
+    gpus = {} if gpu is None else {"gpu": gpu, "gpu_memory_bytes": 1}
+    return format_event("host_usage", cpu=cpu, cpus=8, memory_bytes=1000, **gpus)
+
+
+def epoch(wait: float, total: float, *, rank: int = 0, number: int = 0, steps: int = 100) -> str:
+    return format_event(
+        "data_epoch",
+        rank=rank,
+        stream="pipeline:train_set",
+        epoch=number,
+        steps=steps,
+        samples=32 * steps,
+        pads=0,
+        drops=0,
+        wait_seconds=wait,
+        total_seconds=total,
+    )
+
+
+def verdict(bound: str, share: float, more: int | None) -> str:
+    text = f"input-bound {share:.0%} of the time"
+    fields = {"bound": bound, "wait_share": share, "busy": share, "more": more, "margin": 9.0}
+    return format_event("data_verdict", **fields, text=text)
+
+
+def step(compute: float, waits: float | None) -> str:
+    fields = {"epoch": 0, "step": 3, "steps": 9, "loss": 0.7, "data_wait": 0.001}
+    return format_event(
+        "train_step", rank=0, **fields, compute=compute, communication=waits, samples_per_second=9
+    )
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeJob:
+    """Make a job that costs money and whose only host prints lines."""
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("LAUNCHER_PRICES", raising=False)
+
+    def make(*lines: str, instance_type: str = "ml.g5.8xlarge", bills: bool = True) -> Job:
+        (tmp_path / "train.py").write_text("")
+        platform = MEMORY if not bills else _billing()
+        session = MemorySession(
+            lambda _request: MemoryRun(lines=lines), platform=platform, region="us-east-1"
+        )
+        estimator = Estimator(
+            entry_point="train.py",
+            source_dir=str(tmp_path),
+            role="arn:aws:iam::111122223333:role/r",
+            image_uri="111122223333.dkr.ecr.us-east-1.amazonaws.com/i:1",
+            instance_type=instance_type,
+            instance_count=1,
+            sagemaker_session=session,
+        )
+        return estimator.fit(logs=False, job_name="job-1")
+
+    return make
+
+
+def _billing() -> Any:
+    from dataclasses import replace
+
+    return replace(MEMORY, bills=True)
+
+
+BUSY_CPUS = [usage(0.98, 0.45)] * 9
+
+
+def test_a_cpu_bottleneck_goes_up_within_the_family_first(make: MakeJob) -> None:
+    found = launcher.diagnose(make(*BUSY_CPUS))
+
+    assert (found.limit, found.sureness) == (StepLimit.INPUT, Sureness.HIGH)
+    first, second, third = found.advice
+    assert first.what.startswith("train on 1 x ml.g5.16xlarge instead of ml.g5.8xlarge: 64")
+    assert first.effect is not None
+    assert (first.effect.per_hour_now, first.effect.per_hour) == (3.06, 5.12)
+    assert first.effect.step.expected == pytest.approx(-0.5, abs=0.01)
+    assert first.effect.price.expected == pytest.approx(0.5 * 5.12 / 3.06 - 1, abs=0.01)
+    assert second.what.startswith("add a data group of ")
+    assert second.effect is not None
+    assert second.effect.price.expected < first.effect.price.expected
+    assert "DALI" in third.what
+    assert "uint8" in third.what
+
+
+def test_the_published_cluster_is_advised_where_the_family_has_nothing_larger(
+    make: MakeJob,
+) -> None:
+    """AWS's TensorFlow job: p4d.24xlarge has no larger type, and two c5.18xlarge gave -46 %."""
+    first, *_ = launcher.diagnose(make(*BUSY_CPUS, instance_type="ml.p4d.24xlarge")).advice
+
+    assert first.what.startswith("add a data group of ")
+    assert first.effect is not None
+    assert first.effect.per_hour_now == 37.688
+    low, high = first.effect.price.low, first.effect.price.high
+    assert low <= -0.46 <= high + 0.03
+    assert "2022-10" in first.effect.price_as_of  # and the text names the date
+
+
+@pytest.mark.parametrize(
+    ("name", "larger"),
+    [
+        ("ml.g5.8xlarge", ["ml.g5.16xlarge"]),
+        ("ml.g5.12xlarge", ["ml.g5.24xlarge"]),
+        ("ml.g5.48xlarge", []),
+        ("ml.p4d.24xlarge", []),
+        ("ml.trn1.32xlarge", []),
+    ],
+)
+def test_the_larger_types_of_a_family(name: str, larger: list[str]) -> None:
+    instance = launcher.client.catalogue.find(name)  # type: ignore[attr-defined]
+    assert [each.name for each in larger_types(instance)] == larger
+
+
+def test_ranks_that_load_their_data_themselves_get_a_data_group(make: MakeJob) -> None:
+    lines = [epoch(40.0, 100.0), verdict("loading", 0.4, 1)]
+    found = launcher.diagnose(make(*lines, instance_type="ml.g5.xlarge"))
+
+    assert found.limit is StepLimit.INPUT
+    first, *_ = found.advice
+    assert "data group" in first.what
+    assert first.effect is not None
+    assert first.effect.step.expected == pytest.approx(-0.4, abs=0.01)
+
+
+def test_a_job_that_costs_nothing_has_no_prices(make: MakeJob) -> None:
+    lines = [epoch(40.0, 100.0), verdict("loading", 0.4, 1)]
+    found = launcher.diagnose(make(*lines, bills=False))
+
+    assert found.advice[0].what == "add a data group with about 1 vCPU"
+    assert found.advice[0].effect is None
+
+
+def test_computing_and_communication_of_a_task(make: MakeJob) -> None:
+    found = launcher.diagnose(make(*[step(0.09, 0.004)] * 30))
+
+    assert (found.limit, found.sureness) == (StepLimit.COMPUTE, Sureness.HIGH)
+    assert found.evidence.step_seconds == pytest.approx(0.095)
+    assert found.advice[0].what.startswith("do not add a data group")
+
+
+def test_steps_of_sharded_training_are_not_separated(make: MakeJob) -> None:
+    found = launcher.diagnose(make(*[step(0.09, None)] * 30))
+
+    assert found.limit is StepLimit.NOT_SURE
+    assert found.evidence.ranks[0].communication is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "launcher: host_usage cpu=much",
+        "launcher: train_step rank=0 data_wait=x compute=1",
+        "launcher: data_epoch rank=0",
+        "a program's own line",
+    ],
+)
+def test_lines_without_figures_leave_it_unsure(make: MakeJob, line: str) -> None:
+    found = launcher.diagnose(make(line))
+
+    assert (found.limit, found.sureness) == (StepLimit.NOT_SURE, Sureness.NONE)
+    assert any("wait for data" in each for each in found.evidence.missing)
+    assert "read the data with launcher.data.DataLoader" in found.advice[0].what
+
+
+def test_it_is_text_html_and_plain_values(make: MakeJob) -> None:
+    found = launcher.diagnose(make(*BUSY_CPUS))
+
+    lines = str(found).splitlines()
+    assert lines[0] == "Job        job-1 (Completed)"
+    assert lines[1] == "Diagnosis  input-bound, sureness high"
+    assert "CPUs of the train hosts are 98% busy, and the accelerators only 45%" in lines[2]
+    assert any("$3.06 to $5.12 an hour, a step takes 50% less" in line for line in lines)
+    assert found._repr_html_().startswith("<table>")
+    plain = json.loads(json.dumps(found.to_plain()))
+    assert (plain["limit"], plain["sureness"]) == ("input-bound", "high")
+    assert plain["advice"][0]["effect"]["per_hour"] == 5.12
+    assert plain["evidence"]["groups"][0]["hosts"][0]["gpu"] == 0.45
