@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from launcher.client.jobs.job_metrics import JobMetrics, MetricSeries
     from launcher.client.jobs.log_line import LogLine
     from launcher.client.jobs.metric_records import MetricRecord
+    from launcher.client.planning.comparison.comparison import Comparison, compare
     from launcher.client.planning.diagnosis.diagnosis import Diagnosis, diagnose
     from launcher.client.planning.measure import Measure
     from launcher.client.planning.partition_view import Partition
@@ -115,6 +116,8 @@ _HOMES = {
     "Recommendation": "client.planning.recommendation",
     "diagnose": "client.planning.diagnosis.diagnosis",
     "Diagnosis": "client.planning.diagnosis.diagnosis",
+    "compare": "client.planning.comparison.comparison",
+    "Comparison": "client.planning.comparison.comparison",
     "LocalSession": "client.sessions.local",
     "AwsSession": "client.sessions.aws",
     "MemorySession": "client.sessions.memory_session",
@@ -181,6 +184,8 @@ __all__ = [
     "Recommendation",
     "diagnose",
     "Diagnosis",
+    "compare",
+    "Comparison",
     "LocalSession",
     "AwsSession",
     "MemorySession",

@@ -197,3 +197,35 @@ def test_it_is_text_html_and_plain_values(make: MakeJob) -> None:
     assert (plain["limit"], plain["sureness"]) == ("input-bound", "high")
     assert plain["advice"][0]["effect"]["per_hour"] == 5.12
     assert plain["evidence"]["groups"][0]["hosts"][0]["gpu"] == 0.45
+
+
+def test_steps_are_timed_by_the_loader_in_windows(make: MakeJob) -> None:
+    fields = {"stream": "pipeline:train_set", "epoch": 0, "steps": 100, "rank": 0}
+    progress = [
+        format_event(
+            "data_progress",
+            **fields,
+            step=10 * number,
+            wait_seconds=0.1 * number,
+            total_seconds=2.0 * number,
+        )
+        for number in range(1, 9)
+    ]
+    evidence = launcher.diagnose(make(*progress, epoch(1.0, 20.0))).evidence
+
+    assert evidence.step is not None
+    assert evidence.step.steps == 90  # the first window warms up
+    assert evidence.step.mean == pytest.approx(0.2)
+    assert evidence.step.error == pytest.approx(0.0, abs=1e-9)
+    assert evidence.samples_per_step == 32
+
+
+def test_steps_of_a_keras_job_of_any_sdk_are_timed(make: MakeJob) -> None:
+    lines = [
+        "  1/195 [....] - ETA: 10:00 - loss: 2.3",
+        "195/195 [====] - 60s 300ms/step - loss: 1.0",
+        *["195/195 [====] - 37s 192ms/step - loss: 0.5"] * 4,
+    ]
+    evidence = launcher.diagnose(make(*lines)).evidence
+
+    assert evidence.step_seconds == pytest.approx(0.192)

@@ -58,6 +58,10 @@ VERBS = {
     "diagnose": Verb(
         home="diagnose:diagnose", line="Say what limits the steps of job NAME, and what to change."
     ),
+    "compare": Verb(
+        home="compare:compare",
+        line="Put jobs NAMES side by side: step time, throughput, prices, and what was idle.",
+    ),
     "exec": Verb(home="exec:exec_in_host", line="Run COMMAND in a running host of local job NAME."),
     "shell": Verb(home="exec:shell", line="Open a shell in a running host of local job NAME."),
     "wait": Verb(home="wait:wait", line="Wait until jobs NAMES have ended."),

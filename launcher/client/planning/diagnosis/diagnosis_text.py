@@ -55,8 +55,10 @@ def _evidence(evidence: JobEvidence) -> Iterator[str]:
         data = evidence.data
         time = f"{readable(data.seconds)}, in {data.steps} steps"
         yield f"data: waited for {data.share:.1%} of {time}"
-    if evidence.step_seconds is not None:
-        yield f"step: {evidence.step_seconds * 1e3:,.4g} ms"
+    if evidence.step is not None:
+        half = evidence.step.half_width
+        around = "" if half is None else f" +- {half * 1e3:.2g}"
+        yield f"step: {evidence.step.mean * 1e3:,.4g}{around} ms"
     for each in evidence.ranks:
         waits = "" if each.communication is None else f", other ranks {_ms(each.communication)}"
         yield (

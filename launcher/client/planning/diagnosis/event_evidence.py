@@ -1,7 +1,8 @@
-"""The evidence in the event lines of a job's hosts, collected line by line in bounded memory."""
+"""The evidence in the lines of a job's hosts, collected line by line: events, and Keras' times."""
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.summary import summarise
 from launcher.client.planning.diagnosis.job_evidence import DataWait, RankTimes
+from launcher.client.planning.diagnosis.step_times import StepTimes, StepWindow, step_times
 from launcher.shared.data_verdict import Bound
 from launcher.shared.observed_rates import COMPUTING
 
@@ -17,10 +19,11 @@ if TYPE_CHECKING:
     from launcher.shared import JobDocument
     from launcher.shared.training_job_types import TrainingJobDescription
 
-#: Events that `summarise` reads.
-_DATA_EVENTS = frozenset(
-    {"batches_served", "data_epoch", "data_metrics", "data_verdict", "ranks_begin_apart"}
-)
+#: Events that `summarise` reads, beside data_metrics.
+_DATA_EVENTS = frozenset({"batches_served", "data_epoch", "data_verdict", "ranks_begin_apart"})
+#: The last line of an epoch that Keras prints: "195/195 [=====] - 37s 192ms/step - loss: 0.5".
+_KERAS = re.compile(r"(?<!\d)(\d+)/\1(?!\d).*?(\d+(?:\.\d+)?)(us|ms|s)/step")
+_KERAS_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +52,7 @@ class _Pass:
     steps: int
     wait: float
     total: float
+    samples: int = 0
 
 
 @dataclass
@@ -65,12 +69,17 @@ class EventEvidence:
     _steps: dict[tuple[int, str], list[_MeasuredStep]] = field(default_factory=dict)
     _passes: dict[tuple[str, str, str], _Pass] = field(default_factory=dict)
     _data_lines: list[str] = field(default_factory=list)
+    _metric_lines: dict[tuple[str, ...], str] = field(default_factory=dict)
     _margin: float = 0.0
+    _windows: dict[str, list[StepWindow]] = field(default_factory=dict)
+    _logged: dict[int, tuple[float, Any, int]] = field(default_factory=dict)
 
     def add(self, line: LogLine) -> None:
         """Take a line that a host printed; lines without figures are ignored."""
         event = line.event
         if event is None:
+            if "/step" in line.text:
+                self._add_keras(line)
             return
         try:
             self._add(line, *event)
@@ -78,7 +87,10 @@ class EventEvidence:
             return  # a script's own line, two interleaved lines, or one of another version
 
     def _add(self, line: LogLine, name: str, fields: Mapping[str, Any]) -> None:
-        if name in _DATA_EVENTS:
+        if name == "data_metrics":  # totals so far: the latest of the same hosts or ranks count
+            parts = (str(fields["of"]), *map(str, fields["figures"]))
+            self._metric_lines[parts] = line.text
+        elif name in _DATA_EVENTS:
             self._data_lines.append(line.text)
         if name == "data_verdict":
             self._margin = float(fields.get("margin") or 0.0)
@@ -92,11 +104,7 @@ class EventEvidence:
             )
             self.hosts.setdefault(line.host, []).append(point)
         elif name in ("data_progress", "data_epoch"):
-            total = float(fields["total_seconds"])
-            key = (str(fields.get("rank", 0)), str(fields["stream"]), str(fields["epoch"]))
-            steps = fields["step"] if name == "data_progress" else fields["steps"]
-            self._passes[key] = _Pass(int(steps), float(fields["wait_seconds"]), total)
-            self._trained(line.time - total, line.time)
+            self._add_pass(line, name, fields)
         elif name == "train_step":
             waits = fields.get("communication")
             step = _MeasuredStep(
@@ -104,8 +112,43 @@ class EventEvidence:
                 compute=float(fields["compute"]),
                 communication=None if waits is None else float(waits),
             )
-            self._steps.setdefault((int(fields["rank"]), line.host), []).append(step)
+            rank = int(fields["rank"])
+            self._steps.setdefault((rank, line.host), []).append(step)
             self._trained(line.time, line.time)
+            self._add_steps(rank, line.time, fields.get("epoch"), int(fields["step"]))
+
+    def _add_pass(self, line: LogLine, name: str, fields: Mapping[str, Any]) -> None:
+        """Take what a rank has read of an epoch; the steps since the last time are a window."""
+        rank, total = str(fields.get("rank", 0)), float(fields["total_seconds"])
+        found = _Pass(
+            steps=int(fields["step"] if name == "data_progress" else fields["steps"]),
+            wait=float(fields["wait_seconds"]),
+            total=total,
+            samples=int(fields.get("samples", 0)),
+        )
+        key = (rank, str(fields["stream"]), str(fields["epoch"]))
+        before = self._passes.get(key)
+        if before is None or before.steps > found.steps:
+            before = _Pass(0, 0.0, 0.0)
+        window = StepWindow(found.steps - before.steps, total - before.total)
+        self._windows.setdefault(f"rank {rank}, {key[1]}", []).append(window)
+        self._passes[key] = found
+        self._trained(line.time - total, line.time)
+
+    def _add_steps(self, rank: int, time: float, epoch: object, step: int) -> None:
+        """Take the number of steps that a rank of a task has done at a time."""
+        before = self._logged.get(rank)
+        self._logged[rank] = (time, epoch, step)
+        if before is not None and before[1] == epoch and step > before[2]:
+            window = StepWindow(step - before[2], time - before[0])
+            self._windows.setdefault(f"task {rank}", []).append(window)
+
+    def _add_keras(self, line: LogLine) -> None:
+        """Take the mean time of an epoch's steps from Keras' progress line."""
+        if match := _KERAS.search(line.text):
+            steps = int(match[1])
+            seconds = float(match[2]) * _KERAS_UNITS[match[3]] * steps
+            self._windows.setdefault(f"Keras {line.host}", []).append(StepWindow(steps, seconds))
 
     def _trained(self, first: float, last: float) -> None:
         self.first = first if self.first is None else min(self.first, first)
@@ -131,14 +174,26 @@ class EventEvidence:
         return len({str(rank) for rank, _ in self._steps} | {key[0] for key in self._passes})
 
     @property
-    def step_seconds(self) -> float | None:
-        """Mean seconds of a step, of the rank with the most steps; None if unknown."""
-        by_rank = self._by_rank()
-        if by_rank:
-            most = max(by_rank.values(), key=lambda each: each.steps)
-            return most.total / most.steps if most.steps else None
-        times = [each.step for each in self.ranks()]
-        return statistics.fmean(times) if times else None
+    def step(self) -> StepTimes | None:
+        """Times of a step, of the rank and stream with the longest record; None if unknown."""
+        usable = [
+            [each for each in windows if each.steps > 0 and each.seconds > 0]
+            for windows in self._windows.values()
+        ]
+        most: list[StepWindow] = max(usable, key=_seconds, default=[])
+        if not most:  # of a task that logged a step or two
+            most = [StepWindow(each.steps, each.step * each.steps) for each in self.ranks()]
+        return step_times(most)
+
+    @property
+    def samples_per_step(self) -> float | None:
+        """Samples of a step of all ranks; None before the end of an epoch."""
+        streams: dict[str, float] = {}
+        for (_, stream, _), each in self._passes.items():
+            streams[stream] = streams.get(stream, 0.0) + each.total
+        longest = max(streams, key=lambda stream: streams[stream], default=None)
+        whole = [each for each in self._by_rank(longest).values() if each.samples and each.steps]
+        return sum(each.samples / each.steps for each in whole) if whole else None
 
     def data(
         self, description: TrainingJobDescription, document: JobDocument | None
@@ -148,7 +203,8 @@ class EventEvidence:
         slowest = max(by_rank.values(), key=lambda each: each.wait, default=None)
         if slowest is None or slowest.total <= 0:
             return None
-        summary: Any = summarise(description, document, self._data_lines)["data"] or {}
+        lines = [*self._data_lines, *self._metric_lines.values()]
+        summary: Any = summarise(description, document, lines)["data"] or {}
         verdict, hosts = summary.get("verdict"), summary.get("metrics", {}).get("hosts", {})
         found = DataWait(
             share=slowest.wait / slowest.total, steps=slowest.steps, seconds=slowest.total
@@ -157,14 +213,22 @@ class EventEvidence:
             return found
         return _with_verdict(found, {"margin": self._margin, **verdict}, hosts)
 
-    def _by_rank(self) -> dict[str, _Pass]:
+    def _by_rank(self, only: str | None = None) -> dict[str, _Pass]:
+        """Return the sums of each rank over all passes, or those over one stream."""
         ranks: dict[str, _Pass] = {}
-        for (rank, _, _), each in self._passes.items():
+        for (rank, stream, _), each in self._passes.items():
+            if only not in (None, stream):
+                continue
             sums = ranks.setdefault(rank, _Pass(0, 0.0, 0.0))
             sums.steps += each.steps
             sums.wait += each.wait
             sums.total += each.total
+            sums.samples += each.samples
         return ranks
+
+
+def _seconds(windows: list[StepWindow]) -> float:
+    return sum(each.seconds for each in windows)
 
 
 def _with_verdict(

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from launcher.client.planning.diagnosis.step_times import StepTimes
 from launcher.shared.data_verdict import Bound
 
 
@@ -114,7 +115,7 @@ class JobEvidence:
 
     bills: whether its hosts cost money. rank_count: ranks that reported anything.
     data: None if the job did not read with launcher.data.
-    step_seconds: of one training step; None if unknown. input_modes: of its channels.
+    step, samples_per_step: of all ranks; None if unknown. input_modes: of its channels.
     sources: where the figures come from.
     missing: what could not be read, and why.
     """
@@ -127,10 +128,16 @@ class JobEvidence:
     ranks: tuple[RankTimes, ...] = ()
     rank_count: int = 0
     data: DataWait | None = None
-    step_seconds: float | None = None
+    step: StepTimes | None = None
+    samples_per_step: float | None = None
     input_modes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Mean seconds of a step; None if unknown."""
+        return None if self.step is None else self.step.mean
 
     @property
     def train(self) -> tuple[GroupUse, ...]:

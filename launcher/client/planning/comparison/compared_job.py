@@ -1,0 +1,120 @@
+"""One job of a comparison: its step time, prices, and what of its machines was idle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from launcher.client import catalogue
+from launcher.client.jobs.job import Job
+from launcher.client.planning.diagnosis.evidence_reading import read_evidence
+from launcher.client.planning.diagnosis.job_evidence import GroupUse
+from launcher.client.planning.diagnosis.step_times import StepTimes
+
+_HOUR = 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedGroup:
+    """A group's hosts. per_hour: USD of all of them; None if the price is unknown.
+
+    idle_cpu, idle_gpu: shares from 0 to 1 that were not in use; None if unknown.
+    """
+
+    name: str
+    instance_type: str
+    count: int
+    trains: bool
+    per_hour: float | None
+    idle_cpu: float | None
+    idle_gpu: float | None
+
+    @property
+    def hosts(self) -> str:
+        """The hosts as text: "2 x ml.c5.18xlarge"."""
+        return f"{self.count} x {self.instance_type}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedJob:
+    """A job as it is compared.
+
+    is_priced_by_type: the job ran where nothing is billed, and its price is that of the instance
+    types that it names. step: None if no step was timed. samples_per_step: of all ranks; None if
+    unknown. billable_seconds: of each host; None until known. price_as_of: dates of the prices.
+    """
+
+    job_name: str
+    status: str
+    is_priced_by_type: bool
+    groups: tuple[ComparedGroup, ...]
+    step: StepTimes | None
+    samples_per_step: float | None
+    billable_seconds: float | None
+    price_as_of: tuple[str, ...]
+
+    @property
+    def is_heterogeneous(self) -> bool:
+        """True if its hosts are of several groups."""
+        return len(self.groups) > 1
+
+    @property
+    def per_hour(self) -> float | None:
+        """USD per hour of all hosts; None if a price is unknown."""
+        known = [group.per_hour for group in self.groups]
+        return None if not known or None in known else sum(each or 0.0 for each in known)
+
+    @property
+    def per_step(self) -> float | None:
+        """USD of a step."""
+        if self.per_hour is None or self.step is None:
+            return None
+        return self.per_hour / _HOUR * self.step.mean
+
+    @property
+    def total(self) -> float | None:
+        """USD of the billable seconds of all hosts, or what they would cost."""
+        if self.per_hour is None or self.billable_seconds is None:
+            return None
+        return self.per_hour / _HOUR * self.billable_seconds
+
+    @property
+    def samples_per_second(self) -> float | None:
+        """Throughput of all ranks."""
+        if self.step is None or self.samples_per_step is None:
+            return None
+        return self.samples_per_step / self.step.mean
+
+
+def read_compared_job(job: Job) -> ComparedJob:
+    """Return what a comparison needs of a job; raises JobNotFound or the platform's error."""
+    evidence, now = read_evidence(job), job.description()
+    prices = catalogue.price_list()
+    by_type = {
+        group.instance_type: prices.newest(group.instance_type, evidence.region)
+        for group in evidence.groups
+    }
+    billed = job.cost(now) if evidence.bills else None
+    seconds = billed.billable_seconds if billed else now.get("BillableTimeInSeconds")
+    dates = {price.as_of for price in by_type.values() if price and price.as_of}
+    return ComparedJob(
+        job_name=job.name,
+        status=evidence.status,
+        is_priced_by_type=not evidence.bills,
+        groups=tuple(_group(each, by_type[each.instance_type]) for each in evidence.groups),
+        step=evidence.step,
+        samples_per_step=evidence.samples_per_step,
+        billable_seconds=seconds,
+        price_as_of=tuple(sorted(dates)),
+    )
+
+
+def _group(group: GroupUse, price: catalogue.Price | None) -> ComparedGroup:
+    return ComparedGroup(
+        name=group.name,
+        instance_type=group.instance_type,
+        count=group.count,
+        trains=group.trains,
+        per_hour=None if price is None else price.per_hour * group.count,
+        idle_cpu=None if group.cpu is None else max(0.0, 1 - group.cpu),
+        idle_gpu=None if group.gpu is None else max(0.0, 1 - group.gpu),
+    )

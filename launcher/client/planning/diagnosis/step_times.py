@@ -1,0 +1,88 @@
+"""The mean time of a job's steps with its uncertainty, from windows of steps over time. Pure.
+
+The uncertainty is the standard error of batch means: the windows are joined to at most 20 batches
+in their order, so that what slows several windows in a row (a busy storage, an evaluation) is in
+one batch and not taken for independent evidence. Batches count by their numbers of steps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: Windows at the start that are left out if others remain: compilation, caches, the first batch.
+_WARM_UP = 1
+#: Batches at most: with more they depend on each other, with fewer the error is less certain.
+_BATCHES = 20
+#: Fewer batches than this have no error worth telling.
+_FEWEST_BATCHES = 3
+#: Student's t for a two-sided interval of 95 %, by degrees of freedom from 1.
+_T95 = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepWindow:
+    """Consecutive steps, and the seconds that they took together."""
+
+    steps: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTimes:
+    """Mean seconds of a step. error: the standard error of the mean; None from too few windows.
+
+    steps: number of steps behind the mean. batches: number of batch means behind the error.
+    """
+
+    mean: float
+    error: float | None
+    steps: int
+    batches: int
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the 95 % interval of the mean, in seconds; None without an error."""
+        return None if self.error is None else self.error * t95(self.batches)
+
+
+def step_times(windows: Sequence[StepWindow]) -> StepTimes | None:
+    """Return the mean time of the steps in windows, by time; None without any step."""
+    usable = [each for each in windows if each.steps > 0 and each.seconds > 0]
+    kept = usable[_WARM_UP:] or usable
+    if not kept:
+        return None
+    batches = _joined(kept)
+    steps = sum(each.steps for each in kept)
+    mean = sum(each.seconds for each in kept) / steps
+    return StepTimes(mean=mean, error=_error(batches, mean), steps=steps, batches=len(batches))
+
+
+def t95(batches: int) -> float:
+    """Return Student's t of the 95 % interval of the mean of so many batches (2 to 20)."""
+    return _T95[min(max(batches, 2), _BATCHES) - 2]
+
+
+def _joined(windows: Sequence[StepWindow]) -> list[StepWindow]:
+    """Return the windows joined to at most _BATCHES, in their order."""
+    count = min(len(windows), _BATCHES)
+    places = [number * len(windows) // count for number in range(count + 1)]
+    parts = [windows[first:last] for first, last in itertools.pairwise(places)]
+    return [
+        StepWindow(sum(each.steps for each in part), sum(each.seconds for each in part))
+        for part in parts
+    ]
+
+
+def _error(batches: Sequence[StepWindow], mean: float) -> float | None:
+    """Return the standard error of a mean that is weighted by steps (a ratio estimate)."""
+    count, steps = len(batches), sum(each.steps for each in batches)
+    if count < _FEWEST_BATCHES:
+        return None
+    squares = sum((each.seconds - mean * each.steps) ** 2 for each in batches)
+    return math.sqrt(count / (count - 1) * squares) / steps
