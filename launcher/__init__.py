@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Recommendation,
         recommend,
     )
+    from launcher.client.planning.reporting.job_report import JobReport, report
     from launcher.client.planning.workload import Workload
     from launcher.client.sessions.aws import AwsSession
     from launcher.client.sessions.aws.sdk_v2_session import Session, get_execution_role
@@ -118,6 +119,8 @@ _HOMES = {
     "Diagnosis": "client.planning.diagnosis.diagnosis",
     "compare": "client.planning.comparison.comparison",
     "Comparison": "client.planning.comparison.comparison",
+    "report": "client.planning.reporting.job_report",
+    "JobReport": "client.planning.reporting.job_report",
     "LocalSession": "client.sessions.local",
     "AwsSession": "client.sessions.aws",
     "MemorySession": "client.sessions.memory_session",
@@ -186,6 +189,8 @@ __all__ = [
     "Diagnosis",
     "compare",
     "Comparison",
+    "report",
+    "JobReport",
     "LocalSession",
     "AwsSession",
     "MemorySession",

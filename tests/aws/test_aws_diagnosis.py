@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from front import Alter, Refuse
 
-from launcher import Job, diagnose
+from launcher import Job, diagnose, report
 from launcher.client.cli import main
 from launcher.client.planning.diagnosis.findings import StepLimit, Sureness
 from launcher.client.sessions.aws.cloudwatch_metrics import NAMESPACE
@@ -72,6 +72,16 @@ def test_all_vcpus_busy_and_half_of_the_gpus(job):
     assert group.gpu == pytest.approx(0.45)
     assert found.evidence.sources == ("CloudWatch, every 60 s",)
     assert found.advice[0].what.startswith("add a data group of ")
+
+
+@pytest.mark.long
+def test_the_report_draws_the_use_of_hosts(job):
+    html = report(job("ml.g5.8xlarge", [{"CPUUtilization": 800, "GPUUtilization": 30}] * 2)).html
+
+    assert "host/cpu, homogeneousCluster" in html
+    assert "host/gpu, homogeneousCluster" in html
+    assert "algo-2" in html
+    assert "$6.12" in html  # two of $3.06 an hour
 
 
 @pytest.mark.long

@@ -114,6 +114,16 @@ CASES = {
         StepLimit.COMMUNICATION,
         Sureness.MEDIUM,
     ),
+    "ranks that wait for data": (
+        job(ranks=(rank(0, 0.06, 0.01, wait=0.03), rank(1, 0.06, 0.01, wait=0.03)), rank_count=2),
+        INPUT,
+        Sureness.HIGH,
+    ),
+    "ranks that wait a little for data": (
+        job(ranks=(rank(0, 0.08, 0.008, wait=0.012),)),
+        INPUT,
+        Sureness.MEDIUM,
+    ),
     "ranks that compute": (
         job(ranks=(rank(0, 0.09, 0.01), rank(1, 0.09, 0.01)), rank_count=2),
         COMPUTE,

@@ -62,6 +62,7 @@ VERBS = {
         home="compare:compare",
         line="Put jobs NAMES side by side: step time, throughput, prices, and what was idle.",
     ),
+    "report": Verb(home="report:report", line="Write a report on job NAME as one HTML file."),
     "exec": Verb(home="exec:exec_in_host", line="Run COMMAND in a running host of local job NAME."),
     "shell": Verb(home="exec:shell", line="Open a shell in a running host of local job NAME."),
     "wait": Verb(home="wait:wait", line="Wait until jobs NAMES have ended."),

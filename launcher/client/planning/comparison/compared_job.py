@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from launcher.client import catalogue
 from launcher.client.jobs.job import Job
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
-from launcher.client.planning.diagnosis.job_evidence import GroupUse
+from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
 from launcher.client.planning.diagnosis.step_times import StepTimes
 
 _HOUR = 3600
@@ -87,7 +87,12 @@ class ComparedJob:
 
 def read_compared_job(job: Job) -> ComparedJob:
     """Return what a comparison needs of a job; raises JobNotFound or the platform's error."""
-    evidence, now = read_evidence(job), job.description()
+    return compared_job(job, read_evidence(job))
+
+
+def compared_job(job: Job, evidence: JobEvidence) -> ComparedJob:
+    """Return a job with its prices, from the evidence on it."""
+    now = job.description()
     prices = catalogue.price_list()
     by_type = {
         group.instance_type: prices.newest(group.instance_type, evidence.region)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from launcher.client.jobs.job import Job
@@ -58,7 +58,8 @@ class Diagnosis:
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, as `launcher diagnose --json` prints them."""
-        evidence = asdict(self.evidence)
+        evidence = asdict(replace(self.evidence, measured={}))
+        del evidence["measured"]
         if self.evidence.data is not None and self.evidence.data.bound is not None:
             evidence["data"]["bound"] = self.evidence.data.bound.value
         return {
@@ -83,6 +84,10 @@ def diagnose(job: Job | str) -> Diagnosis:
     Raises JobNotFound, and the platform's error if the job cannot be described.
     """
     known = Job(job, session_of(job)) if isinstance(job, str) else job
-    evidence = read_evidence(known)
+    return diagnosis_of(read_evidence(known))
+
+
+def diagnosis_of(evidence: JobEvidence) -> Diagnosis:
+    """Return what the evidence on a job shows."""
     finding = find_limit(evidence)
     return Diagnosis(evidence=evidence, finding=finding, advice=advise(finding, evidence))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.summary import summarise
-from launcher.client.planning.diagnosis.job_evidence import DataWait, RankTimes
+from launcher.client.planning.diagnosis.job_evidence import DataWait, RankTimes, UsePoint
 from launcher.client.planning.diagnosis.step_times import StepTimes, StepWindow, step_times
 from launcher.shared.data_verdict import Bound
 from launcher.shared.observed_rates import COMPUTING
@@ -24,16 +24,6 @@ _DATA_EVENTS = frozenset({"batches_served", "data_epoch", "data_verdict", "ranks
 #: The last line of an epoch that Keras prints: "195/195 [=====] - 37s 192ms/step - loss: 0.5".
 _KERAS = re.compile(r"(?<!\d)(\d+)/\1(?!\d).*?(\d+(?:\.\d+)?)(us|ms|s)/step")
 _KERAS_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
-
-
-@dataclass(frozen=True, kw_only=True)
-class UsePoint:
-    """The use of one host at a time: shares from 0 to 1, of its `cpus` and accelerators."""
-
-    time: float
-    cpu: float | None = None
-    gpu: float | None = None
-    cpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,19 @@ from launcher.client import catalogue
 from launcher.client.jobs.group_hosts import HostGroup, host_groups
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.metric_records import PERIOD_SECONDS
-from launcher.client.planning.diagnosis.event_evidence import EventEvidence, UsePoint
-from launcher.client.planning.diagnosis.job_evidence import GroupUse, HostUse, JobEvidence
+from launcher.client.planning.diagnosis.event_evidence import EventEvidence
+from launcher.client.planning.diagnosis.job_evidence import (
+    GroupUse,
+    HostUse,
+    JobEvidence,
+    UsePoint,
+)
 from launcher.client.sessions.base import HasHostAverages
 from launcher.errors import CloudError
 from launcher.shared import CODE_CHANNEL, JobDocument, Role
 
 if TYPE_CHECKING:
+    from launcher.client.jobs.log_line import LogLine
     from launcher.shared.training_job_types import TrainingJobDescription
 
 _CPU, _GPU = "CPUUtilization", "GPUUtilization"
@@ -25,8 +31,10 @@ _CPU, _GPU = "CPUUtilization", "GPUUtilization"
 _PERCENT = 100.0
 
 
-def read_evidence(job: Job) -> JobEvidence:
+def read_evidence(job: Job, lines: Callable[[LogLine], None] | None = None) -> JobEvidence:
     """Return what is known of a job so far.
+
+    lines: called with each line of its logs, which are read once.
 
     What cannot be read is named in `missing`. Raises JobNotFound, and the platform's error if the
     job cannot be described.
@@ -34,7 +42,7 @@ def read_evidence(job: Job) -> JobEvidence:
     now = job.description()
     document = job.document()
     missing: list[str] = []
-    events = _read_events(job, missing)
+    events = _read_events(job, lines, missing)
     groups = host_groups(now)
     measured = _from_cloudwatch(job, now, groups, missing)
     sources = []
@@ -72,16 +80,21 @@ def read_evidence(job: Job) -> JobEvidence:
         step=events.step,
         samples_per_step=events.samples_per_step,
         input_modes=_input_modes(now),
+        measured=measured,
         sources=tuple(sources),
         missing=tuple(missing),
     )
 
 
-def _read_events(job: Job, missing: list[str]) -> EventEvidence:
+def _read_events(
+    job: Job, lines: Callable[[LogLine], None] | None, missing: list[str]
+) -> EventEvidence:
     events = EventEvidence()
     try:
         for line in job.logs():
             events.add(line)
+            if lines is not None:
+                lines(line)
     except CloudError as error:
         missing.append(f"the logs: {error.headline}")
     return events

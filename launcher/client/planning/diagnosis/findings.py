@@ -21,7 +21,6 @@ from launcher.client.planning.diagnosis.job_evidence import (
     DataWait,
     GroupUse,
     JobEvidence,
-    RankTimes,
     mean_of,
 )
 from launcher.shared.data_verdict import NEGLIGIBLE, Bound
@@ -198,7 +197,15 @@ def _measured_steps(evidence: JobEvidence) -> Finding | None:
     step = statistics.fmean(each.step for each in ranks)
     compute = statistics.fmean(each.compute for each in ranks) / max(step, 1e-9)
     waits = statistics.fmean(each.communication or 0.0 for each in ranks) / max(step, 1e-9)
+    data = statistics.fmean(each.data_wait for each in ranks) / max(step, 1e-9)
     is_sure = min(each.steps for each in ranks) >= _MANY_STEPS
+    if data >= max(_WORTH_IT, waits):
+        is_clear = is_sure and data >= _WORTH_IT * (1 + _CLEAR)
+        return Finding(
+            limit=StepLimit.INPUT,
+            sureness=Sureness.HIGH if is_clear else Sureness.MEDIUM,
+            why=f"the ranks wait for data for {data:.0%} of a step of {_ms(step)}",
+        )
     if len(ranks) > 1 and waits >= _COMMUNICATION:
         is_clear = is_sure and waits >= _COMMUNICATION * (1 + _CLEAR)
         return Finding(
@@ -211,15 +218,10 @@ def _measured_steps(evidence: JobEvidence) -> Finding | None:
         return Finding(
             limit=StepLimit.COMPUTE,
             sureness=Sureness.HIGH if is_sure else Sureness.MEDIUM,
-            why=f"the ranks compute for {compute:.0%} of a step of {_ms(step)}{_waits(ranks)}",
+            why=f"the ranks compute for {compute:.0%} of a step of {_ms(step)}, and wait for "
+            f"data for {data:.1%}",
         )
     return None
-
-
-def _waits(ranks: list[RankTimes]) -> str:
-    step = statistics.fmean(each.step for each in ranks)
-    share = statistics.fmean(each.data_wait for each in ranks) / max(step, 1e-9)
-    return f", and wait for data for {share:.1%}"
 
 
 def _use(evidence: JobEvidence) -> Finding | None:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from launcher.client.planning.diagnosis.step_times import StepTimes
 from launcher.shared.data_verdict import Bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsePoint:
+    """The use of one host at a time: shares from 0 to 1, of its `cpus` and accelerators."""
+
+    time: float
+    cpu: float | None = None
+    gpu: float | None = None
+    cpus: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +126,7 @@ class JobEvidence:
     bills: whether its hosts cost money. rank_count: ranks that reported anything.
     data: None if the job did not read with launcher.data.
     step, samples_per_step: of all ranks; None if unknown. input_modes: of its channels.
+    measured: the use of each host over time, where CloudWatch has it.
     sources: where the figures come from.
     missing: what could not be read, and why.
     """
@@ -131,6 +142,7 @@ class JobEvidence:
     step: StepTimes | None = None
     samples_per_step: float | None = None
     input_modes: tuple[str, ...] = ()
+    measured: Mapping[str, Sequence[UsePoint]] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 

@@ -1,0 +1,44 @@
+"""The report on a job, as one HTML file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.client.jobs.job import Job
+from launcher.client.planning.reporting.report_facts import read_report_facts
+from launcher.client.planning.reporting.report_html import report_html
+from launcher.client.sessions.resolve import session_of
+from launcher.errors import PlatformError
+from launcher.shared.complete_files import write_complete
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobReport:
+    """A report on a job so far. html: the whole document, which loads nothing from a network."""
+
+    job_name: str
+    html: str
+
+    def write(self, path: str | Path) -> Path:
+        """Write the report, replacing an earlier one; raises PlatformError if that cannot be."""
+        file = Path(path)
+        try:
+            write_complete(file, self.html)
+        except OSError as error:
+            raise PlatformError(f"{file} cannot be written: {error.strerror}") from error
+        return file
+
+
+def report(job: Job | str) -> JobReport:
+    """Return a report on a job that runs or ran.
+
+    It has the states and hosts over time, the parts of a step, the use of the machines, metrics,
+    cost and idle machines by group, the diagnosis, and events.
+
+    job: a job or the name of one, which is looked for on this machine, then on SageMaker.
+
+    Raises JobNotFound, and the platform's error if the job cannot be described.
+    """
+    known = Job(job, session_of(job)) if isinstance(job, str) else job
+    return JobReport(job_name=known.name, html=report_html(read_report_facts(known)))

@@ -1,0 +1,163 @@
+"""Charts of a report as inline SVG, in the colours of the page's theme."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from launcher.client.jobs.durations import readable
+from launcher.client.jobs.short_numbers import short_number
+from launcher.client.jobs.sparkline import thinned
+
+_WIDTH, _HEIGHT = 400, 150
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 10, 24
+#: The page has so many colours of lines; a line more begins with the first one again.
+COLOURS = 8
+#: Lines that a legend names; the others are drawn without a name.
+_NAMED = 12
+_ROW, _BAR = 26, 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartLine:
+    """A line of a chart: its name, and finite values by time in seconds since the epoch."""
+
+    name: str
+    times: Sequence[float]
+    values: Sequence[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartBar:
+    """A part of a row: from one time to another, or one amount to another."""
+
+    name: str
+    begin: float
+    end: float
+
+
+def line_chart(title: str, lines: Sequence[ChartLine], *, is_share: bool = False) -> str:
+    """Return a chart of lines over the time since the first value; empty without values.
+
+    is_share: values from 0 to 1, which are shown in percent.
+    """
+    shown = [line for line in lines if line.values]
+    if not shown:
+        return ""
+    begin = min(line.times[0] for line in shown)
+    end = max(line.times[-1] for line in shown)
+    end = end if end > begin else begin + 1.0
+    low = min(0.0, *(min(line.values) for line in shown))
+    high = 1.0 if is_share else max(max(line.values) for line in shown)
+    high = max(high, *(max(line.values) for line in shown))
+    if high <= low:
+        high = low + 1.0
+    paths = (_path(line, number, (begin, end), (low, high)) for number, line in enumerate(shown))
+    svg = "".join([*_axes((begin, end), (low, high), is_share=is_share), *paths])
+    return (
+        f"<figure><figcaption>{escape(title)}</figcaption>"
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">'
+        f"<title>{escape(title)}</title>{svg}</svg>{_legend(shown)}</figure>"
+    )
+
+
+def _path(
+    line: ChartLine, number: int, times: tuple[float, float], values: tuple[float, float]
+) -> str:
+    points = " ".join(
+        f"{_x(line.times[index], times):.1f},{_y(line.values[index], values):.1f}"
+        for index in thinned(len(line.values), line.values)
+    )
+    name = f"<title>{escape(line.name)}</title>"
+    colour = f"l{number % COLOURS}"
+    if len(line.values) == 1:
+        x, _, y = points.partition(",")
+        return f'<circle class="{colour}" cx="{x}" cy="{y}" r="3">{name}</circle>'
+    return f'<polyline class="{colour}" points="{points}">{name}</polyline>'
+
+
+def _axes(
+    times: tuple[float, float], values: tuple[float, float], *, is_share: bool
+) -> Iterator[str]:
+    low, high = values
+    for value in (low, (low + high) / 2, high):
+        y = _y(value, values)
+        text = f"{value:.0%}" if is_share else short_number(value)
+        yield f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
+    begin, end = times
+    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        x = _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+        text = readable(share * (end - begin))
+        yield f'<text x="{x:.0f}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{text}</text>'
+
+
+def _x(time: float, times: tuple[float, float]) -> float:
+    begin, end = times
+    return _LEFT + (time - begin) / (end - begin) * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _y(value: float, values: tuple[float, float]) -> float:
+    low, high = values
+    return _TOP + (high - value) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
+
+
+def _legend(lines: Sequence[ChartLine]) -> str:
+    if len(lines) < 2 and not lines[0].name:
+        return ""
+    names = [
+        f'<span><i class="b{number % COLOURS}"></i>{escape(line.name)}</span>'
+        for number, line in enumerate(lines[:_NAMED])
+    ]
+    more = f"<span>and {len(lines) - _NAMED} more</span>" if len(lines) > _NAMED else ""
+    return f'<p class="legend">{"".join(names)}{more}</p>'
+
+
+def bar_chart(title: str, rows: Sequence[tuple[str, Sequence[ChartBar]]], unit: str) -> str:
+    """Return a chart of rows of bars on a common axis; empty without bars.
+
+    unit: "time" for seconds that are shown as durations, or that of the amounts.
+    """
+    bars = [bar for _, row in rows for bar in row]
+    if not bars:
+        return ""
+    begin, end = min(bar.begin for bar in bars), max(bar.end for bar in bars)
+    span = (begin, end if end > begin else begin + 1.0)
+    height = len(rows) * _ROW + _BOTTOM
+    colours = {name: number for number, name in enumerate(dict.fromkeys(bar.name for bar in bars))}
+    left = min(140, 16 + 7 * max(len(name) for name, _ in rows))
+    parts = []
+    for place, (name, row) in enumerate(rows):
+        y = place * _ROW + (_ROW - _BAR) / 2
+        parts.append(
+            f'<text x="{left - 6}" y="{y + 12:.0f}" text-anchor="end">{escape(name)}</text>'
+        )
+        for bar in row:
+            first, last = (
+                left + (at - span[0]) / (span[1] - span[0]) * (_WIDTH - left - _RIGHT)
+                for at in (bar.begin, bar.end)
+            )
+            text = f"{bar.name}: {_amount(bar.end - bar.begin, unit)}"
+            parts.append(
+                f'<rect class="b{colours[bar.name] % COLOURS}" x="{first:.1f}" y="{y:.0f}" '
+                f'width="{max(last - first, 1):.1f}" height="{_BAR}"><title>{escape(text)}</title>'
+                "</rect>"
+            )
+    for share, anchor in ((0.0, "start"), (1.0, "end")):
+        x = left + share * (_WIDTH - left - _RIGHT)
+        amount = _amount(share * (span[1] - span[0]), unit)
+        parts.append(f'<text x="{x:.0f}" y="{height - 6}" text-anchor="{anchor}">{amount}</text>')
+    names = "".join(
+        f'<span><i class="b{number % COLOURS}"></i>{escape(name)}</span>'
+        for name, number in colours.items()
+    )
+    return (
+        f"<figure><figcaption>{escape(title)}</figcaption>"
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img"><title>{escape(title)}</title>'
+        f'{"".join(parts)}</svg><p class="legend">{names}</p></figure>'
+    )
+
+
+def _amount(value: float, unit: str) -> str:
+    return readable(value) if unit == "time" else f"{short_number(value)} {unit}"

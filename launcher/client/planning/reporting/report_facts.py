@@ -1,0 +1,143 @@
+"""The content of a report, read from the job in one pass over its logs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from launcher.client.jobs.event_sentences import sentence
+from launcher.client.jobs.group_hosts import group_of_hosts
+from launcher.client.jobs.job import Job
+from launcher.client.jobs.job_metrics import JobMetrics
+from launcher.client.jobs.log_line import LogLine
+from launcher.client.jobs.metric_records import (
+    MetricReader,
+    MetricRecord,
+    metric_patterns,
+    records_from_cloudwatch,
+)
+from launcher.client.planning.comparison.compared_job import ComparedJob, compared_job
+from launcher.client.planning.diagnosis.diagnosis import Diagnosis, diagnosis_of
+from launcher.client.planning.diagnosis.evidence_reading import read_evidence
+from launcher.client.planning.diagnosis.job_evidence import JobEvidence
+from launcher.client.planning.reporting.report_chart import ChartBar
+
+if TYPE_CHECKING:
+    from launcher.shared.training_job_types import TrainingJobDescription
+
+#: Events that a report lists at most: the first ones, as a loop of errors repeats itself.
+_MOST_EVENTS = 200
+#: Events of hosts that are listed beside the warnings, as sentences.
+_HOST_EVENTS = {
+    "host_started": "started as {role}",
+    "host_ended": "ended: {because}",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportEvent:
+    """A report of a host. time: in seconds since the epoch."""
+
+    time: float
+    host: str
+    text: str
+
+
+@dataclass
+class LineFacts:
+    """Metrics, events, and the first and last line of each host, from the lines of a job."""
+
+    reader: MetricReader
+    records: list[MetricRecord] = field(default_factory=list)
+    events: list[ReportEvent] = field(default_factory=list)
+    hosts: dict[str, ChartBar] = field(default_factory=dict)
+
+    def add(self, line: LogLine) -> None:
+        """Take a line."""
+        self.records += self.reader.read(line)
+        bar = self.hosts.get(line.host)
+        if bar is None:
+            self.hosts[line.host] = ChartBar(name=line.group, begin=line.time, end=line.time)
+        else:
+            self.hosts[line.host] = replace(bar, end=line.time)
+        event = line.event
+        if event is None or len(self.events) >= _MOST_EVENTS:
+            return
+        name, fields = event
+        text = _host_event(name, fields) or sentence(name, fields)
+        if text is not None and name not in ("train_step", "evaluation"):
+            self.events.append(ReportEvent(time=line.time, host=line.host, text=text))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFacts:
+    """All that a report shows. states: the job's secondary statuses over time."""
+
+    description: TrainingJobDescription
+    diagnosis: Diagnosis
+    priced: ComparedJob
+    metrics: JobMetrics
+    events: tuple[ReportEvent, ...]
+    hosts: dict[str, ChartBar]
+    states: tuple[ChartBar, ...]
+    written: datetime
+
+
+def read_report_facts(job: Job, now: datetime | None = None) -> ReportFacts:
+    """Read a job so far. now: the report's time, by default the present."""
+    description = job.description()
+    lines = LineFacts(MetricReader(description, own=True))
+    evidence = read_evidence(job, lines.add)
+    records = lines.records or records_from_cloudwatch(job)
+    known = {each.metric_name for each in records}
+    records = [*records, *_measured(evidence, group_of_hosts(description), known)]
+    written = now or datetime.now(timezone.utc)
+    return ReportFacts(
+        description=description,
+        diagnosis=diagnosis_of(evidence),
+        priced=compared_job(job, evidence),
+        metrics=JobMetrics(
+            job_name=job.name, records=records, defined=list(metric_patterns(description))
+        ),
+        events=tuple(lines.events),
+        hosts=lines.hosts,
+        states=tuple(_states(description, written)),
+        written=written,
+    )
+
+
+def _measured(
+    evidence: JobEvidence, groups: Mapping[str, str], known: Collection[str]
+) -> Iterator[MetricRecord]:
+    """Yield CloudWatch's figures of hosts under the names of those that hosts log themselves."""
+    for host, points in evidence.measured.items():
+        for name, figure in (("host/cpu", "cpu"), ("host/gpu", "gpu")):
+            for point in points if name not in known else ():
+                value = getattr(point, figure)
+                if value is not None:
+                    yield MetricRecord(
+                        metric_name=name,
+                        value=value,
+                        time=point.time,
+                        host=host,
+                        group=groups.get(host),
+                    )
+
+
+def _states(description: TrainingJobDescription, now: datetime) -> Iterator[ChartBar]:
+    """Yield the states that a described job went through, up to now."""
+    for each in description.get("SecondaryStatusTransitions", ()):
+        if "Status" in each and "StartTime" in each:
+            end = each.get("EndTime") or now
+            begin = each["StartTime"].timestamp()
+            if end.timestamp() > begin:
+                yield ChartBar(name=each["Status"], begin=begin, end=end.timestamp())
+
+
+def _host_event(name: str, fields: dict[str, object]) -> str | None:
+    try:
+        return _HOST_EVENTS[name].format_map(fields)
+    except KeyError:
+        return None

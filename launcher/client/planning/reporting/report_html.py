@@ -1,0 +1,183 @@
+"""A report as one HTML document: no script, nothing from a network, light and dark, for print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timezone
+from html import escape
+
+from launcher.client.catalogue.cost import dollars_text
+from launcher.client.jobs.durations import readable
+from launcher.client.jobs.group_hosts import host_groups
+from launcher.client.jobs.job_metrics import group_series
+from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
+from launcher.client.planning.diagnosis.diagnosis_text import advice_text
+from launcher.client.planning.diagnosis.findings import Sureness
+from launcher.client.planning.diagnosis.job_evidence import JobEvidence
+from launcher.client.planning.reporting.report_chart import (
+    ChartBar,
+    ChartLine,
+    bar_chart,
+    line_chart,
+)
+from launcher.client.planning.reporting.report_facts import ReportFacts
+from launcher.client.planning.reporting.report_style import report_style
+from launcher.client.spec.html_tables import html_cells, html_table
+
+_SHARES = {"host/cpu": "CPU", "host/gpu": "GPU", "data/wait_share": "wait for data"}
+_HOSTS_SHOWN = 40
+
+
+def report_html(facts: ReportFacts) -> str:
+    """Return the document."""
+    name = escape(facts.priced.job_name)
+    sections = "".join(
+        f"<section><h2>{escape(title)}</h2>{content}</section>"
+        for title, content in _sections(facts)
+        if content
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{name}</title><style>{report_style()}</style></head><body>"
+        f"<h1>{name}</h1>{_heading(facts)}{sections}</body></html>\n"
+    )
+
+
+def _heading(facts: ReportFacts) -> str:
+    now, written = facts.description, f"{facts.written:%Y-%m-%d %H:%M} UTC"
+    status, secondary = now["TrainingJobStatus"], now["SecondaryStatus"]
+    state = status if status == secondary else f"{status} ({secondary})"
+    groups = ", ".join(
+        f"{each.name}: {len(each.hosts)} x {each.instance_type}" for each in host_groups(now)
+    )
+    reason = now.get("FailureReason")
+    cause = f"<p><b>Cause</b> {escape(reason)}</p>" if reason else ""
+    return (
+        f"<p>{escape(state)} &middot; {escape(groups)}</p>{cause}"
+        f'<p class="faint">Written {written} by launcher report</p>'
+    )
+
+
+def _sections(facts: ReportFacts) -> Iterator[tuple[str, str]]:
+    yield "What limits it", _diagnosis(facts)
+    yield "States and hosts", _timeline(facts)
+    yield "A step", _step(facts.diagnosis.evidence)
+    yield "Machines", _charts(facts, lambda name: name.startswith("host/"))
+    yield "Training", _charts(facts, lambda name: not name.startswith("host/"))
+    yield "Cost", _cost(facts.priced)
+    yield "Events", _events(facts)
+
+
+def _diagnosis(facts: ReportFacts) -> str:
+    found = facts.diagnosis
+    named = f" ({found.culprit})" if found.culprit else ""
+    sure = "" if found.sureness is Sureness.NONE else f", sureness {found.sureness.value}"
+    advice = "".join(f"<li>{escape(advice_text(each))}</li>" for each in found.advice)
+    unknown = "".join(
+        f'<p class="faint">Unknown: {escape(each)}</p>' for each in found.evidence.missing
+    )
+    return (
+        f'<div class="answer"><p><b>{escape(found.limit.value + named)}</b>{sure}</p>'
+        f"<p>{escape(found.finding.why)}</p><ol>{advice}</ol></div>{unknown}"
+    )
+
+
+def _timeline(facts: ReportFacts) -> str:
+    shown = list(facts.hosts.items())[:_HOSTS_SHOWN]
+    rows: list[tuple[str, Sequence[ChartBar]]] = [(host, [bar]) for host, bar in shown]
+    charts = [
+        bar_chart("states of the job", [("job", facts.states)], "time"),
+        bar_chart("first to last line of each host, by group", rows, "time"),
+    ]
+    return f'<div class="charts">{"".join(charts)}</div>' if any(charts) else ""
+
+
+def _step(evidence: JobEvidence) -> str:
+    rows: list[tuple[str, Sequence[ChartBar]]] = [
+        (
+            f"rank {each.rank}",
+            _stacked(
+                ("data wait", each.data_wait),
+                ("computing", each.compute),
+                ("other ranks", each.communication or 0.0),
+            ),
+        )
+        for each in evidence.ranks[:_HOSTS_SHOWN]
+    ]
+    if not rows and evidence.data is not None and evidence.step is not None:
+        waited = evidence.data.share * evidence.step.mean
+        rest = evidence.step.mean - waited
+        rows = [("step", _stacked(("data wait", waited), ("the script", rest)))]
+    if not rows:
+        return ""
+    return f'<div class="charts">{bar_chart("mean time of a step", rows, "ms")}</div>'
+
+
+def _stacked(*parts: tuple[str, float]) -> list[ChartBar]:
+    bars, at = [], 0.0
+    for name, seconds in parts:
+        if seconds > 0:
+            bars.append(ChartBar(name=name, begin=at * 1e3, end=(at + seconds) * 1e3))
+            at += seconds
+    return bars
+
+
+def _charts(facts: ReportFacts, wanted: Callable[[str], bool]) -> str:
+    """Return a chart for each metric and group; wanted: returns whether a metric is shown here."""
+    charts = []
+    for name, group, series in group_series(facts.metrics.series):
+        if not wanted(name):
+            continue
+        lines = [
+            ChartLine(name=each.host or "all hosts", times=each.times, values=each.values)
+            for each in series
+        ]
+        title = f"{name}, {group}" if group else name
+        charts.append(line_chart(title, lines, is_share=name in _SHARES))
+    return f'<div class="charts">{"".join(charts)}</div>' if charts else ""
+
+
+def _cost(priced: ComparedJob) -> str:
+    head = html_cells("th", ("group", "hosts", "per hour", "total", "idle CPU", "idle GPU"))
+    rows = [html_cells("td", _cost_row(each, priced)) for each in priced.groups]
+    total = (dollars_text(priced.per_hour), dollars_text(priced.total))
+    rows.append(html_cells("td", ("total", "", *total, "", "")))
+    notes = [f"Prices on demand, of {', '.join(priced.price_as_of) or 'an unknown date'}."]
+    if priced.billable_seconds is not None:
+        notes.append(f"Billed: {readable(priced.billable_seconds)} of each host.")
+    if priced.is_priced_by_type:
+        notes.append(
+            "It ran where nothing is billed: these are the prices of the instance types that it "
+            "names, for the time that it took here."
+        )
+    text = "".join(f'<p class="faint">{escape(note)}</p>' for note in notes)
+    return f'<div class="wide">{html_table([head, *rows])}</div>{text}'
+
+
+def _cost_row(group: ComparedGroup, priced: ComparedJob) -> tuple[str, ...]:
+    seconds = priced.billable_seconds
+    total = None if group.per_hour is None or seconds is None else group.per_hour / 3600 * seconds
+    idle = (group.idle_cpu, group.idle_gpu)
+    return (
+        group.name,
+        group.hosts,
+        dollars_text(group.per_hour),
+        dollars_text(total),
+        *("unknown" if share is None else f"{share:.0%}" for share in idle),
+    )
+
+
+def _events(facts: ReportFacts) -> str:
+    if not facts.events:
+        return ""
+    rows = [
+        html_cells("td", (f"{_time(each.time):%H:%M:%S}", each.host, each.text))
+        for each in facts.events
+    ]
+    head = html_cells("th", ("UTC", "host", "event"))
+    return f'<div class="wide">{html_table([head, *rows])}</div>'
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, tz=timezone.utc)

@@ -1,0 +1,146 @@
+"""launcher report: one HTML file about a job, which needs no network."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from launcher.client.cli import main
+
+#: Jobs that ran on this machine, with all they left behind.
+RAN = Path(__file__).parents[1] / "compatibility" / "a405acd" / "home"
+USAGE = (
+    "launcher: host_usage host=algo-2 group=train_group cpu=0.{n} cpus=4 memory_bytes=1000{n} "
+    "gpu=0.5 gpu_memory_bytes=7"
+)
+STEP = (
+    "launcher: train_step host=algo-2 group=train_group rank=0 epoch=0 step={n} steps=9 loss=0.{n} "
+    "data_wait=0.002 compute=0.08 communication=0.01 samples_per_second=64.5"
+)
+WARNING = (
+    "launcher: memory_low host=algo-2 group=train_group "
+    'why="<script>alert(1)</script> & 90% of it is used"'
+)
+EMPTY = {"meta", "circle", "line", "polyline", "rect", "br"}
+
+
+class Page(HTMLParser):
+    """Checks that elements are closed in order; collects their names, attributes and text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.names: list[str] = []
+        self.attributes: dict[str, list[str]] = {}
+        self.text = ""
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        for name, value in attrs:
+            self.attributes.setdefault(name, []).append(value or "")
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in EMPTY:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += f"{data}\n"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Jobs that ran, one of which has logged the use of its host, steps, and a warning."""
+    home = tmp_path / "home"
+    shutil.copytree(RAN, home)
+    for file in home.rglob("*"):
+        if file.suffix in (".json", ".log"):
+            file.write_text(file.read_text().replace("{HOME}", str(home)))
+    (log,) = (home / "jobs" / "done-job" / "logs").glob("algo-2-*.log")
+    lines = [text.format(n=n) for text in (USAGE, STEP) for n in range(1, 10)]
+    log.write_text(log.read_text() + "\n".join([*lines, WARNING, ""]))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAUNCHER_HOME", str(home))
+    monkeypatch.delenv("LAUNCHER_PRICES", raising=False)
+    return home
+
+
+def run(*words):
+    return CliRunner().invoke(main, ["report", *words], catch_exceptions=False)
+
+
+def test_the_file_has_all_parts(home):
+    result = run("done-job")
+
+    assert (result.exit_code, result.stdout) == (0, "done-job.html\n")
+    text = Path("done-job.html").read_text()
+    page = Page(text)
+    for title in ("What limits it", "States and hosts", "A step", "Machines", "Training", "Cost"):
+        assert f"{title}\n" in page.text
+    for words in ("compute-bound", "host/cpu, train_group", "train/loss, train_group", "sum"):
+        assert words in page.text
+    assert "Training" in page.text
+    assert "1 x ml.g4dn.xlarge" in page.text
+    assert "$0.74" in page.text
+    assert page.names.count("polyline") >= 5
+    assert "started as data" in page.text
+
+
+def test_it_is_one_file_without_scripts_or_network(home):
+    run("done-job")
+    text = Path("done-job.html").read_text()
+    page = Page(text)
+
+    assert "script" not in page.names
+    assert "memory is low: <script>alert(1)</script> & 90%" in page.text  # as text
+    assert not {"src", "href", "onload", "onclick"} & set(page.attributes)
+    assert not re.search(r"https?://|url\(|@import", text)
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+    assert "width=device-width" in text
+
+
+def test_a_job_that_failed_early_has_one_too(home):
+    result = run("failed-job", "--out", "other.html")
+
+    assert (result.exit_code, result.stdout) == (0, "other.html\n")
+    assert "not sure" in Page(Path("other.html").read_text()).text
+
+
+def test_an_earlier_report_is_replaced(home, tmp_path):
+    (tmp_path / "done-job.html").write_text("old")
+    assert run("done-job").exit_code == 0
+    assert (tmp_path / "done-job.html").read_text() != "old"
+
+
+def test_it_opens_in_the_users_browser(home, tmp_path, monkeypatch):
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    browser.chmod(browser.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    # webbrowser reads the variable once
+    import webbrowser
+
+    monkeypatch.setattr(webbrowser, "_tryorder", None)
+    result = run("done-job", "--open")
+
+    assert result.exit_code == 0
+    opened = (tmp_path / "opened").read_text().strip()
+    assert opened == (tmp_path / "done-job.html").resolve().as_uri()
+
+
+def test_what_cannot_be_is_an_error(home):
+    assert run("done-job", "--out", "no/such/folder.html").exit_code == 2
+    assert run("no-job").exit_code == 2
