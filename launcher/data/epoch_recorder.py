@@ -17,6 +17,7 @@ from launcher.data.order.samples import Skipped
 from launcher.data.order.shard_passes import ShardBatch, ShardProgress
 from launcher.data.order.shards import ShardPlan
 from launcher.runtime.event_log import emit
+from launcher.shared.wait_metric import wait_share
 
 #: Seconds between updates of the counters from the batches returned. Measured: updating after each
 #: batch takes several times as long, because a training step evicts everything from the caches.
@@ -91,6 +92,7 @@ class EpochRecorder:
             steps=plan.steps if isinstance(plan, BatchPlan) else None,
             wait_seconds=round(self._clock.inside, 4),
             total_seconds=round(self._clock.total, 4),
+            wait_share=wait_share(self._clock.inside, self._clock.total),
         )
 
     def finish(self) -> None:

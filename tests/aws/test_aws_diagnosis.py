@@ -13,6 +13,7 @@ from launcher import Job, diagnose, report
 from launcher.client.cli import main
 from launcher.client.planning.diagnosis.findings import StepLimit, Sureness
 from launcher.client.sessions.aws.cloudwatch_metrics import NAMESPACE
+from launcher.shared.wait_metric import WAIT_METRIC
 
 #: An hour some days ago: CloudWatch takes no values older than two weeks.
 START = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0) - timedelta(days=5)
@@ -30,6 +31,8 @@ def described(instance_type, count=1):
                 "VolumeSizeInGB": 30,
             },
             "SecondaryStatusTransitions": [{"Status": "Training", **times}],
+            "TrainingStartTime": times["StartTime"],
+            "TrainingEndTime": times["EndTime"],
         }
     )
 
@@ -101,6 +104,29 @@ def test_the_host_that_differs_is_named_on_the_command_line(job):
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert (found["limit"], found["culprit"], found["sureness"]) == ("imbalanced", "algo-3", "low")
+
+
+@pytest.mark.long
+def test_the_wait_for_data_is_read_where_the_logs_are_not(job, front, past):
+    made = job("ml.g5.8xlarge", [{"CPUUtilization": 3150, "GPUUtilization": 30}])
+    past("cloudwatch").put_metric_data(
+        Namespace=NAMESPACE,
+        MetricData=[
+            {
+                "MetricName": WAIT_METRIC,
+                "Dimensions": [{"Name": "TrainingJobName", "Value": "job-1"}],
+                "Timestamp": START + timedelta(minutes=minute),
+                "Value": 0.4 if minute else 0.9,
+            }
+            for minute in range(MINUTES)
+        ],
+    )
+    front.meet("DescribeLogStreams", *[Refuse("AccessDeniedException", "no logs for you")] * 9)
+    found = diagnose(made)
+
+    assert (found.limit, found.sureness) == (StepLimit.INPUT, Sureness.HIGH)
+    assert found.evidence.data.share == pytest.approx(0.4)
+    assert "40% of the time is waited" in found.finding.why
 
 
 @pytest.mark.long

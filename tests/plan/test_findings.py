@@ -93,6 +93,21 @@ CASES = {
         Sureness.MEDIUM,
     ),
     "a wait beside busy accelerators": (job(group(0.3, 0.95), data=LOADING), INPUT, Sureness.LOW),
+    "an unexplained wait that the CPUs explain": (
+        job(PUBLISHED, data=data(0.3)),
+        INPUT,
+        Sureness.HIGH,
+    ),
+    "minutes of CloudWatch's wait": (
+        job(group(0.3, 0.5), data=data(0.3, steps=0, minutes=9)),
+        INPUT,
+        Sureness.LOW,
+    ),
+    "a minute of CloudWatch's wait": (
+        job(data=data(0.3, steps=0, minutes=1)),
+        NOT_SURE,
+        Sureness.NONE,
+    ),
     "an unexplained wait": (job(group(0.3, 0.5), data=data(0.3)), INPUT, Sureness.LOW),
     "workers that wait for disks": (
         job(group(0.3, 0.5), data=data(0.4, Bound.WORKERS, margin=0.9, is_waiting=True)),

@@ -123,8 +123,8 @@ SENT: dict[str, tuple[dict[str, Any], str, Any]] = {
     ),
     "metric_definitions": (
         {"metric_definitions": [{"Name": "loss", "Regex": "(x)"}]},
-        "AlgorithmSpecification.MetricDefinitions",
-        [{"Name": "loss", "Regex": "(x)"}],
+        "AlgorithmSpecification.MetricDefinitions.0",
+        {"Name": "loss", "Regex": "(x)"},
     ),
     "enable_sagemaker_metrics": (
         {"enable_sagemaker_metrics": True},

@@ -24,6 +24,7 @@ from launcher.shared import (
     TrainerPart,
 )
 from launcher.shared.secret_sources import SECRET_PREFIX, secret_sources
+from launcher.shared.wait_metric import is_wait_metric
 
 
 def constructor_arguments(
@@ -43,6 +44,9 @@ def constructor_arguments(
     groups = [_described_group(g, document) for g in resources.get("InstanceGroups", [])]
     options = read_paths(description)
     options.pop("inputs", None)
+    metrics = [m for m in options.pop("metric_definitions", ()) if not is_wait_metric(m)]
+    if metrics:
+        options["metric_definitions"] = metrics
     command = tuple(options.get("container_entry_point", ()))
     is_spot = options.get("use_spot_instances", False)
     return {

@@ -13,6 +13,7 @@ from launcher.client.jobs.event_figures import event_figures, event_step
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.sessions.base import HasMetricAverages
 from launcher.errors import CloudError
+from launcher.shared.wait_metric import WAIT_METRIC, is_wait_metric
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
@@ -53,9 +54,9 @@ class TimeRange:
 
 
 def metric_patterns(description: TrainingJobDescription) -> dict[str, str]:
-    """Return the regular expression of each metric that a described job defines."""
+    """Return the regular expression of each metric that the user of a described job defined."""
     defined = description["AlgorithmSpecification"].get("MetricDefinitions", ())
-    return {metric["Name"]: metric["Regex"] for metric in defined}
+    return {each["Name"]: each["Regex"] for each in defined if not is_wait_metric(each)}
 
 
 class MetricReader:
@@ -146,16 +147,22 @@ def records_from_cloudwatch(
     names: Collection[str] | None = None,
     within: TimeRange | None = None,
     period: int = PERIOD_SECONDS,
+    *,
+    own: bool = False,
 ) -> list[MetricRecord]:
-    """Return the metrics' averages by period, by time; none on a session without CloudWatch."""
+    """Return the metrics' averages by period, by time; none on a session without CloudWatch.
+
+    own: with the wait for data, which is the one figure of Launcher that CloudWatch has.
+    """
     session = job.session
     if not isinstance(session, HasMetricAverages):
         return []
     now = job.describe()
     start, end = _time_of(now, within or TimeRange())
+    more = [WAIT_METRIC] if own and _defines_wait(now) else []
     found = [
         MetricRecord(metric_name=name, value=point.value, time=point.time)
-        for name in (metric_patterns(now) if names is None else names)
+        for name in ([*metric_patterns(now), *more] if names is None else names)
         for point in session.metric_averages(job.name, name, start, end, period)
     ]
     return sorted(found, key=lambda record: record.time)
@@ -177,7 +184,12 @@ def records_from_any(
         found = records_from_logs(job, names, within, own=own)
     except CloudError:
         found = []
-    return found or records_from_cloudwatch(job, names, within, period)
+    return found or records_from_cloudwatch(job, names, within, period, own=own)
+
+
+def _defines_wait(now: TrainingJobDescription) -> bool:
+    defined = now["AlgorithmSpecification"].get("MetricDefinitions", ())
+    return any(map(is_wait_metric, defined))
 
 
 def _time_of(now: TrainingJobDescription, within: TimeRange) -> tuple[datetime, datetime]:

@@ -12,6 +12,7 @@ from launcher.errors import JobFailed, JobStopped
 from launcher.shared import JobDocument, Role, parse_event
 from launcher.shared.data_verdict import Bound, judge
 from launcher.shared.observed_rates import observe
+from launcher.shared.wait_metric import WAIT_METRIC, is_wait_metric
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
@@ -50,11 +51,13 @@ def _data_groups(document: JobDocument | None) -> str:
 
 
 def final_metrics(description: TrainingJobDescription) -> dict[str, float]:
-    """Return the last value of each metric of a described job."""
+    """Return the last value of each metric that the user of a described job defined."""
+    defined = description.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
+    own = WAIT_METRIC if any(map(is_wait_metric, defined)) else None
     return {
         metric["MetricName"]: metric["Value"]
         for metric in description.get("FinalMetricDataList", [])
-        if "MetricName" in metric and "Value" in metric
+        if "MetricName" in metric and "Value" in metric and metric["MetricName"] != own
     }
 
 

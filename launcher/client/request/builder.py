@@ -24,6 +24,7 @@ from launcher.client.spec import (
     JobSpec,
 )
 from launcher.client.spec.roles import job_roles, leading_group
+from launcher.client.spec.rules.limit_rules import METRICS_LIMIT
 from launcher.errors import SpecError
 from launcher.shared import (
     CONTAINER_ENTRYPOINT,
@@ -38,6 +39,7 @@ from launcher.shared import (
 )
 from launcher.shared.partitions import PartitionFile
 from launcher.shared.secret_sources import secret_variables_of
+from launcher.shared.wait_metric import WAIT_METRIC, WAIT_PATTERN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,8 +149,20 @@ def _algorithm(spec: JobSpec, placement: JobLocation) -> dict[str, Any]:
         "image_uri": placement.image_uri if is_image else None,
         "algorithm_arn": None if is_image else placement.image_uri,
         "container_entry_point": list(command),
-        "metric_definitions": [{"Name": m.name, "Regex": m.regex} for m in spec.metric_definitions],
+        "metric_definitions": _metrics(spec),
     }
+
+
+def _metrics(spec: JobSpec) -> list[dict[str, str]]:
+    """Return the user's metrics and, where Launcher starts the job, its wait for data.
+
+    A definition of the same name takes its place, and so does the last of as many as AWS allows.
+    """
+    given = [{"Name": each.name, "Regex": each.regex} for each in spec.metric_definitions]
+    has_name = any(each["Name"] == WAIT_METRIC for each in given)
+    if spec.starts_launcher and not has_name and len(given) < METRICS_LIMIT:
+        given.append({"Name": WAIT_METRIC, "Regex": WAIT_PATTERN})
+    return given
 
 
 def _machines(spec: JobSpec) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from launcher.data.metrics.cpu_seconds import cpu_seconds, starved_seconds
+from launcher.shared.wait_metric import wait_share
 
 #: Seconds between two reports of a process.
 REPORT_SECONDS = 1.0
@@ -93,6 +94,7 @@ class EpochClock:
         return {
             "wait_seconds": round(self.inside, 4),
             "total_seconds": round(self.total, 4),
+            "wait_share": wait_share(self.inside, self.total),
             "waits": {
                 "first": round(self.first, 6),
                 "mean": round(self.inside / max(1, self.steps), 6),

@@ -53,7 +53,7 @@ def _evidence(evidence: JobEvidence) -> Iterator[str]:
         yield _group_text(group)
     if evidence.data is not None:
         data = evidence.data
-        time = f"{readable(data.seconds)}, in {data.steps} steps"
+        time = f"{readable(data.seconds)}, in {data.basis}"
         yield f"data: waited for {data.share:.1%} of {time}"
     if evidence.step is not None:
         half = evidence.step.half_width

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from launcher.client import catalogue
 from launcher.client.jobs.group_hosts import HostGroup, host_groups
 from launcher.client.jobs.job import Job
-from launcher.client.jobs.metric_records import PERIOD_SECONDS
+from launcher.client.jobs.metric_records import PERIOD_SECONDS, records_from_cloudwatch
 from launcher.client.planning.diagnosis.event_evidence import EventEvidence
 from launcher.client.planning.diagnosis.job_evidence import (
+    DataWait,
     GroupUse,
     HostUse,
     JobEvidence,
@@ -21,6 +22,7 @@ from launcher.client.planning.diagnosis.job_evidence import (
 from launcher.client.sessions.base import HasHostAverages
 from launcher.errors import CloudError
 from launcher.shared import CODE_CHANNEL, JobDocument, Role
+from launcher.shared.wait_metric import WAIT_METRIC
 
 if TYPE_CHECKING:
     from launcher.client.jobs.log_line import LogLine
@@ -52,7 +54,7 @@ def read_evidence(job: Job, lines: Callable[[LogLine], None] | None = None) -> J
         sources.append("the logs of its hosts")
     span = events.first, events.last
     training = _training_groups(groups, document)
-    data = events.data(now, document)
+    data = events.data(now, document) or _wait_from_cloudwatch(job, missing)
     if data is None:
         missing.append("the wait for data: no rank has reported one, as launcher.data does")
     uses = tuple(
@@ -124,6 +126,24 @@ def _from_cloudwatch(
         for host in group.hosts
     }
     return {host: each for host, each in points.items() if each}
+
+
+def _wait_from_cloudwatch(job: Job, missing: list[str]) -> DataWait | None:
+    """Return the wait for data as SageMaker has read it from logs that cannot be read here."""
+    try:
+        found = records_from_cloudwatch(job, [WAIT_METRIC])
+    except CloudError as error:
+        missing.append(f"CloudWatch's {WAIT_METRIC}: {error.headline}")
+        return None
+    shares = [record.value for record in found[1:]]  # the first has the wait for the first batch
+    if not shares:
+        return None
+    return DataWait(
+        share=statistics.fmean(shares),
+        steps=0,
+        seconds=float(PERIOD_SECONDS * len(shares)),
+        minutes=len(shares),
+    )
 
 
 def _points(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import enum
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launcher.client.planning.diagnosis.job_evidence import (
     DataWait,
@@ -106,9 +106,9 @@ def find_limit(evidence: JobEvidence) -> Finding:
 def known_wait(evidence: JobEvidence) -> DataWait | None:
     """Return the wait for data if enough steps were measured."""
     data = evidence.data
-    if data is None or data.bound is Bound.TOO_SHORT or data.steps < FEWEST_STEPS:
+    if data is None or data.bound is Bound.TOO_SHORT:
         return None
-    return data
+    return data if data.steps >= FEWEST_STEPS or data.minutes >= FEWEST_POINTS else None
 
 
 def has_use(groups: tuple[GroupUse, ...]) -> bool:
@@ -156,12 +156,14 @@ def _waits_for_data(evidence: JobEvidence) -> Finding | None:
     limit = StepLimit.STORAGE if _waits_for_storage(evidence, data) else StepLimit.INPUT
     gpu = mean_of(evidence.train, lambda group: group.gpu)
     contradicts = gpu is not None and gpu >= BUSY_GPU and data.share > 1 - BUSY_GPU
+    if is_unexplained and (confirmed := _busy_cpus(evidence)):
+        return replace(confirmed, why=f"{confirmed.why}; {data.share:.0%} of the time is waited")
     if is_unexplained or contradicts:
         sureness = Sureness.LOW
     else:
         is_far = data.share >= _WORTH_IT and data.margin >= _CLEAR
         sureness = Sureness.HIGH if is_far else Sureness.MEDIUM
-    why = f"{data.share:.0%} of the time of {data.steps} steps is spent waiting for data"
+    why = f"{data.share:.0%} of the time of {data.basis} is spent waiting for data"
     if limit is StepLimit.STORAGE:
         why += ", and what prepares it waits for disks or a network, not for a CPU"
     if contradicts:
@@ -226,10 +228,9 @@ def _measured_steps(evidence: JobEvidence) -> Finding | None:
 
 def _use(evidence: JobEvidence) -> Finding | None:
     """Find the cause in the use of CPUs and accelerators."""
-    train, feeds = evidence.train, evidence.feeds
+    train = evidence.train
     if not has_use(train):
         return _without_use(evidence)
-    cpu = mean_of(train, lambda group: group.cpu)
     gpu = mean_of(train, lambda group: group.gpu)
     if gpu is None:
         return _without_use(evidence)
@@ -237,8 +238,16 @@ def _use(evidence: JobEvidence) -> Finding | None:
         return _busy_accelerators(evidence, gpu)
     if (odd := _odd_host(train)) is not None:
         return odd
-    if gpu >= IDLE_GPU or known_wait(evidence) is not None:
+    return None if known_wait(evidence) else _busy_cpus(evidence)
+
+
+def _busy_cpus(evidence: JobEvidence) -> Finding | None:
+    """Find CPUs near 100 % beside idle accelerators."""
+    train, feeds = evidence.train, evidence.feeds
+    gpu = mean_of(train, lambda group: group.gpu)
+    if not has_use(train) or gpu is None or gpu >= IDLE_GPU:
         return None
+    cpu = mean_of(train, lambda group: group.cpu)
     busiest = [("train", cpu)]
     if has_use(feeds):
         busiest.append(("data", mean_of(feeds, lambda group: group.cpu)))
@@ -300,7 +309,7 @@ def _without_use(evidence: JobEvidence) -> Finding | None:
     return Finding(
         limit=StepLimit.COMPUTE,
         sureness=Sureness.MEDIUM,
-        why=f"only {data.share:.1%} of the time of {data.steps} steps is spent waiting for data, "
+        why=f"only {data.share:.1%} of the time of {data.basis} is spent waiting for data, "
         "and a single rank waits for no other",
     )
 

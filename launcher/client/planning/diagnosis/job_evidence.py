@@ -102,6 +102,7 @@ class DataWait:
     """The time that the training waited for its batches, and the job's own verdict on it.
 
     share: of the time inside epochs, 0 to 1, with `steps` and `seconds` behind it.
+    minutes: number of CloudWatch's values behind it; 0 if it is from the logs.
     bound: None without a verdict. more: vCPU or workers to add, negative for surplus ones.
     is_waiting: True if the data workers mostly wait for disks or a network instead of computing.
     slowest: the data host whose batches take longest. bytes_per_batch: 0 if unknown.
@@ -117,6 +118,12 @@ class DataWait:
     is_waiting: bool = False
     slowest: str | None = None
     bytes_per_batch: float = 0.0
+    minutes: int = 0
+
+    @property
+    def basis(self) -> str:
+        """The amount of training behind the share: "200 steps"."""
+        return f"{self.minutes} minutes" if self.minutes else f"{self.steps} steps"
 
 
 @dataclass(frozen=True, kw_only=True)

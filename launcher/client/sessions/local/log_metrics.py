@@ -14,6 +14,7 @@ from launcher.client.sessions.local.host_logs import log_files, read_lines
 from launcher.client.sessions.local.job_description import RecordedMetric
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.metric_series import append_metrics
+from launcher.shared.wait_metric import is_wait_metric
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest
@@ -31,6 +32,7 @@ class MetricScan:
         self._patterns = {
             metric["Name"]: re.compile(metric["Regex"])
             for metric in request["AlgorithmSpecification"].get("MetricDefinitions", ())
+            if not is_wait_metric(metric)  # its events are read where they are asked for
         }
         self._names = tuple(self._patterns)
         self._positions: dict[Path, int] = {}

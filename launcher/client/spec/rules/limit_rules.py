@@ -37,7 +37,7 @@ _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NO_VARIABLE = re.compile("[\0\ud800-\udfff]")
 _TAGS_LIMIT, _TAG_KEY, _TAG_VALUE = 50, 128, 256
 _TAG = re.compile(r"[\w\s.:/=+\-@]*")
-_METRICS_LIMIT, _METRIC_NAME, _METRIC_REGEX = 40, 255, 500
+METRICS_LIMIT, _METRIC_NAME, _METRIC_REGEX = 40, 255, 500
 _SUBNETS_LIMIT, _SECURITY_GROUPS_LIMIT = 16, 5
 _NETWORK_ID = re.compile(r"[-0-9a-zA-Z]{1,32}")
 _ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
@@ -149,7 +149,7 @@ def _tag_problems(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _metric_problems(spec: JobSpec) -> Iterator[Problem]:
-    yield from count_problems(("metric_definitions",), spec.metric_definitions, _METRICS_LIMIT)
+    yield from count_problems(("metric_definitions",), spec.metric_definitions, METRICS_LIMIT)
     for index, metric in enumerate(spec.metric_definitions):
         path = ("metric_definitions", index)
         if not 1 <= len(metric.name) <= _METRIC_NAME:
