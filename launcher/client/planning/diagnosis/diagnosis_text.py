@@ -70,7 +70,7 @@ def _evidence(evidence: JobEvidence) -> Iterator[str]:
 
 
 def _group_text(group: GroupUse) -> str:
-    kind = "trains" if group.trains else "prepares"
+    kind = "trains" if group.trains else "beside the training"
     hosts = f"{group.name} ({kind}): {group.count} x {group.instance_type}"
     if not group.hosts:
         return f"{hosts}, no figures"
