@@ -41,6 +41,7 @@ PARALLEL = ParallelPart(
     starts=("blocks.4", "blocks.8", "head"),
     stages={"blocks.4": 1},
     default_stage=1,
+    shard_degree=2,
     sharded=True,
     compression="fp16",
     precision="bf16",
@@ -127,12 +128,23 @@ def test_what_older_runtimes_would_leave_out_of_a_trainer_needs_a_version(
 
 
 @pytest.mark.parametrize(
-    "cut", [{"partition_file": "partition.json"}, {"auto_partition": True}, asdict(PARALLEL)]
+    "cut",
+    [
+        {"partition_file": "partition.json"},
+        {"auto_partition": True},
+        {**asdict(PARALLEL), "shard_degree": 1},
+    ],
 )
 def test_what_older_runtimes_would_not_cut_needs_a_version(cut: dict[str, Any]) -> None:
     parallel = ParallelPart(**cut)
     document = replace(DOCUMENT, trainer=replace(DOCUMENT.trainer, task="m:f", parallel=parallel))
     assert json.loads(document.to_json())["version"] == 6
+    assert JobDocument.from_json(document.to_json()) == document
+
+
+def test_what_older_runtimes_would_not_shard_needs_a_version() -> None:
+    document = replace(DOCUMENT, trainer=replace(DOCUMENT.trainer, parallel=PARALLEL))
+    assert json.loads(document.to_json())["version"] == 9
     assert JobDocument.from_json(document.to_json()) == document
 
 

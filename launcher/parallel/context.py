@@ -30,7 +30,9 @@ class ParallelContext:
     """The parallel context of this process.
 
     mesh: ("dp", "pp"), with a process group for each. job: the job's settings for parallel
-    training. store: a key-value store of all ranks.
+    training. store: a key-value store of all ranks. shard_mesh: the ranks of this rank's stage, as
+    FSDP2 takes them: ("replicate", "shard"), or ("shard",) if each shard exists once. None without
+    shards.
     """
 
     degrees: ParallelDims
@@ -40,6 +42,7 @@ class ParallelContext:
     mesh: DeviceMesh
     job: ParallelPart
     store: dist.Store
+    shard_mesh: DeviceMesh | None = None
 
     @property
     def pp_rank(self) -> int:
@@ -80,6 +83,7 @@ def join(
     accumulation: int | None = None,
     microbatches: int | None = None,
     virtual_stages: int | None = None,
+    shard_degree: int | None = None,
     backend: str | None = None,
     timeout: timedelta = _TIMEOUT,
 ) -> ParallelContext:
@@ -104,6 +108,7 @@ def join(
         accumulation=_default_to(accumulation, job.accumulation),
         microbatches=_default_to(microbatches, job.microbatches),
         virtual_stages=_default_to(virtual_stages, job.virtual_stages),
+        shard_degree=_default_to(shard_degree, job.shard_degree),
     )
     device = _device(local_rank)
     backend = backend or ("nccl" if device.type == "cuda" else "gloo")
@@ -118,7 +123,16 @@ def join(
         mesh=_mesh(device, degrees, backend),
         job=job,
         store=store,
+        shard_mesh=shard_mesh(device, degrees),
     )
+
+
+def shard_mesh(device: torch.device, degrees: ParallelDims) -> DeviceMesh | None:
+    """Return the mesh of the ranks that share this rank's stage. All ranks must call it."""
+    if degrees.shard_degree == 1:
+        return None
+    mesh = DeviceMesh(device.type, degrees.shard_grid, mesh_dim_names=("replicate", "shard", "pp"))
+    return mesh["shard"] if degrees.replicate_degree == 1 else mesh["replicate", "shard"]
 
 
 def _mesh(device: torch.device, degrees: ParallelDims, backend: str) -> DeviceMesh:
@@ -130,10 +144,10 @@ def _mesh(device: torch.device, degrees: ParallelDims, backend: str) -> DeviceMe
 
 def _register_smddp(degrees: ParallelDims) -> None:
     """Import AWS's module, which registers its backend with torch.distributed."""
-    if degrees.pipeline > 1:
+    if degrees.pipeline > 1 or degrees.shard_degree > 1:
         raise ParallelError(
-            f"backend 'smddp' has no groups of ranks, which {degrees.pipeline} pipeline stages "
-            "need: use 'nccl'"
+            f"backend 'smddp' has no groups of ranks, which {degrees.pipeline} pipeline stages and "
+            f"a shard_degree of {degrees.shard_degree} need: use 'nccl'"
         )
     try:
         importlib.import_module("smdistributed.dataparallel.torch.torch_smddp")

@@ -35,6 +35,8 @@ class ParallelDims:
     microbatches: parts that each of these batches is split into.
     virtual_stages: stages per pipeline rank, assigned round-robin: with four stages on two ranks,
         the first rank has stages 0 and 2.
+    shard_degree: number of neighbouring replicas that share the parameters and the optimizer state
+        of each stage (FSDP2); 1 for whole replicas. Each still reads its own batches.
 
     Raises ParallelError that lists every problem.
     """
@@ -46,6 +48,7 @@ class ParallelDims:
     accumulation: int = 1
     microbatches: int = 1
     virtual_stages: int = 1
+    shard_degree: int = 1
 
     def __post_init__(self) -> None:
         if problems := list(self._problems()):
@@ -66,7 +69,14 @@ class ParallelDims:
                 f"{self.world} ranks are not divisible by {self.pipeline} pipeline stages: use "
                 f"{_nearest(self.world, self.pipeline)} ranks"
             )
-        elif self.global_batch is not None and self.global_batch % self._parts:
+            return
+        if self.data % self.shard_degree:
+            yield (
+                f"shard_degree is {self.shard_degree}, which does not divide the {self.data} "
+                f"replicas ({self.world} ranks, {self.pipeline} pipeline stages): use "
+                f"{_divisors(self.data)}"
+            )
+        if self.global_batch is not None and self.global_batch % self._parts:
             yield (
                 f"global_batch is {self.global_batch}, which is not divisible by {self.data} "
                 f"replicas x {self.accumulation} accumulated batches x {self.microbatches} "
@@ -79,6 +89,11 @@ class ParallelDims:
     def data(self) -> int:
         """Number of replicas of the model."""
         return self.world // self.pipeline
+
+    @property
+    def replicate_degree(self) -> int:
+        """Number of sets of replicas that each hold all shards."""
+        return self.data // self.shard_degree
 
     @property
     def stages(self) -> int:
@@ -143,6 +158,12 @@ class ParallelDims:
         firsts = (self.rank_at(dp_rank=each, pp_rank=0) for each in range(self.data))
         return tuple(map(self.pp_group, firsts))
 
+    @property
+    def shard_grid(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """Ranks as a DeviceMesh of ("replicate", "shard", "pp") takes them."""
+        firsts = range(0, self.data, self.shard_degree)
+        return tuple(self.grid[first : first + self.shard_degree] for first in firsts)
+
     def _position(self, rank: int) -> tuple[int, int]:
         """Return the replica and the stage of a rank."""
         self._check(rank, self.world, "ranks")
@@ -174,3 +195,9 @@ def _nearest(number: int, divisor: int) -> str:
     """Return the nearest multiples of a divisor, as text: "8 or 16"."""
     below = number // divisor * divisor
     return f"{below} or {below + divisor}" if below else str(divisor)
+
+
+def _divisors(number: int) -> str:
+    """Return the divisors of a number, as text: "1, 2 or 4"."""
+    found = [str(each) for each in range(1, number + 1) if number % each == 0]
+    return " or ".join(filter(None, (", ".join(found[:-1]), found[-1])))

@@ -33,6 +33,8 @@ from launcher.parallel.resolve_starts import resolve_starts
 from launcher.parallel.schedules import PipelineSchedule, make_schedule
 from launcher.parallel.sections import Section
 from launcher.parallel.shapes import Reshaping, Shapes, cut_by_shape, has_weights, shapes
+from launcher.parallel.sharding import blocks
+from launcher.parallel.stage_shards import StageShards
 from launcher.parallel.stages import Stage, cut
 from launcher.parallel.ties import Ties, tied_names
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss
@@ -102,6 +104,7 @@ class Pipeline:
             _as_weights(weights).load(model, self.module, world.device)
         _empty_others(model, self.module)
         self.module.to(world.device)
+        self._shards = self._shard(model, own)
         modes = [stage.in_mode(training) for stage in own for training in (True, False)]
         drawing = {name for stage in modes for name in stage.drawing if name}
         self._randomness = Randomness(self.module, drawing, seed)  # see `seed_draws` for ""
@@ -144,7 +147,14 @@ class Pipeline:
         Raises ParallelError for a model whose modules depend on the values of tensors.
         """
         given = self._inputs.named(arguments, named)
-        self._like = shapes(self._inputs.tensors(given))
+        like = shapes(self._inputs.tensors(given))
+        if self._shards is not None and like not in self._run_of:
+            raise ParallelError(
+                f"microbatches of the shapes {_describe(like)} are expected, but a pipeline with a "
+                f"shard_degree has only those of its example, {_describe(self._like)}: pad all "
+                "batches to these"
+            )
+        self._like = like
         if self._like not in self._run_of:
             with self._autocasting(), self._randomness.paused():
                 stages = self._reshaping.stages(given, self._world.device)
@@ -163,6 +173,27 @@ class Pipeline:
         except ParallelError:
             return stages
 
+    def _shard(self, model: nn.Module, own: Sequence[Stage]) -> StageShards | None:
+        """Shard this rank's stages as the degrees say, in place."""
+        if self._world.shard_mesh is None:
+            return None
+        for stage in own:
+            stage.move(self._world.device)
+        graphs = dict.fromkeys(
+            stage.in_mode(training).module for stage in own for training in (True, False)
+        )
+        found = StageShards(
+            self.module,
+            list(graphs),
+            list(blocks(model)),
+            self._world,
+            self._world.shard_mesh,
+            keep_gathered=self._kind is Schedule.ZERO_BUBBLE,
+        )
+        self._ties.replace(found.replaced)
+        self.module = found.module
+        return found
+
     def _arrange(self, stages: Sequence[Stage]) -> _Arranged:
         """Return the schedules of this rank's stages, in both modes."""
         train = self._arrange_mode(stages)
@@ -172,18 +203,20 @@ class Pipeline:
         return _Arranged(train=train, evaluation=self._arrange_mode(others))
 
     def _arrange_mode(self, stages: Sequence[Stage]) -> _Run:
-        world = self._world
+        world, shards = self._world, self._shards
         own = [
             Section(
                 stages[number],
                 number,
                 is_split=self._kind is Schedule.ZERO_BUBBLE,
                 autocasting=self._autocasting,
+                call=None if shards is None else shards.caller(stages[number].module),
             )
             for number in world.degrees.stages_of(world.pp_rank)
         ]
         for section in own:
-            section.stage.move(world.device)
+            if shards is None:
+                section.stage.move(world.device)
             self._randomness.seed_draws(section.stage.module.graph)
         placed = [section.pipeline_stage(world) for section in own]
         schedule = make_schedule(self._kind, placed, world.degrees, self._weighted_loss)
@@ -223,10 +256,18 @@ class Pipeline:
         self._run(self._current.schedule.step, given, target, scaler)
         self.steps += 1
         if is_last:
+            self._exchange_gradients()
+        return self._broadcast_loss()
+
+    def _exchange_gradients(self) -> None:
+        """Add the gradients of tied parameters, and average all over the replicas."""
+        if self._shards is not None:
+            self._shards.reduce()
+            self._ties.add_gradients()
+        else:
             self._ties.add_gradients()
             average(self.parameters(), self._world)
-            self._loss.divide(self.parameters(), self._world)
-        return self._broadcast_loss()
+        self._loss.divide(self.parameters(), self._world)
 
     def evaluate(self, *arguments: object, target: object = None, **named: object) -> torch.Tensor:
         """Return the mean loss of a batch, on all ranks of this replica, without gradients.
@@ -236,6 +277,8 @@ class Pipeline:
         with torch.no_grad(), self._loss.without_counting():
             given = self._split(arguments, named)
             self._run(self._current.schedule.eval, given, target, None)
+            if self._shards is not None:
+                self._shards.release()
             return self._broadcast_loss()
 
     def _run(

@@ -26,6 +26,7 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
     number: among all stages. is_split: true if the backward pass computes input gradients first and
         weight gradients later. torch then detaches outputs in place, which breaks views and what
         autograd has saved of them. autocasting: creates the context of a forward pass.
+        call: calls the stage's module, if something else must be done first.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
         *,
         is_split: bool = False,
         autocasting: Callable[[], AbstractContextManager[object]] = nullcontext,
+        call: Callable[..., Any] | None = None,
     ) -> None:
         super().__init__()
         self._is_split = is_split
@@ -42,6 +44,7 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
         self.stage = stage
         self.number = number
         self._module = stage.module
+        self._call = call or stage.module
         self._output_structure: tuple[list[Any], TreeSpec] | None = None
         self._on_microbatch: Callable[[Stage, int], None] = lambda stage, microbatch: None
         self._microbatch = 0
@@ -62,7 +65,7 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
             values = zip(arguments, self.stage.inputs, strict=True)
             arguments = tuple(_laid_out(each, value.like) for each, value in values)
         with self._autocasting():
-            leaves, spec = tree_flatten(self._module(*arguments))
+            leaves, spec = tree_flatten(self._call(*arguments))
         places = [_TENSOR if torch.is_tensor(leaf) else leaf for leaf in leaves]
         self._output_structure = places, spec
         return tuple(self._sendable(leaf) for leaf in leaves if torch.is_tensor(leaf))

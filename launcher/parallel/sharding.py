@@ -23,6 +23,8 @@ def shard(
 ) -> nn.Module:
     """Move the model to this rank's device and shard it over the replicas, in place.
 
+    With a shard_degree, each set of that many replicas shares one copy of the model.
+
     Blocks, the entries of its ModuleLists, are gathered one by one when they run; the rest is
     gathered as a whole. Parameters become DTensors under their own names. Run backward passes
     within `gradients.accumulating`, which handles parameters that no replica used. Raises
@@ -32,12 +34,12 @@ def shard(
     """
     if world.degrees.pipeline > 1:
         raise ParallelError(
-            f"a model in {world.degrees.pipeline} pipeline stages cannot be sharded as well: use "
-            "pipeline=1, or no sharding"
+            f"a model in {world.degrees.pipeline} pipeline stages cannot be sharded as a whole: "
+            "use pipeline=1, or init(shard_degree=...), with which a Pipeline shards each stage"
         )
-    mesh, policy = world.mesh["dp"], _policy(precision)
+    mesh, policy = world.shard_mesh or world.mesh["dp"], _policy(precision)
     model.to(world.device)
-    units = [*_blocks(model), model]
+    units = [*blocks(model), model]
     for unit in units:
         fully_shard(unit, mesh=mesh, mp_policy=policy)
     # Otherwise replicas that use different parameters would add up gradients of different ones.
@@ -102,7 +104,7 @@ def _policy(precision: Precision | str | None) -> MixedPrecisionPolicy:
     return MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
 
 
-def _blocks(model: nn.Module) -> Iterator[nn.Module]:
+def blocks(model: nn.Module) -> Iterator[nn.Module]:
     """Yield the outermost ModuleList entries that share no parameter with any other module."""
     holders = Counter(
         id(parameter)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
@@ -33,13 +34,22 @@ class Ties:
         """Return the parameters without copies on an earlier rank of the replica."""
         return [each for each in parameters if id(each) not in self._later]
 
+    def replace(self, replaced: Mapping[int, nn.Parameter]) -> None:
+        """Follow parameters to the sharded ones that replace them, by id."""
+        self._groups = [(replaced[id(each)], group) for each, group in self._groups]
+        self._later = {id(replaced[each]) for each in self._later}
+
     def add_gradients(self) -> None:
-        """Give every copy the sum of the gradients, after the backward passes."""
+        """Give every copy the sum of the gradients, after the backward passes.
+
+        Copies that are sharded are so in the same way: each rank adds its share.
+        """
         for parameter, group in self._groups:
             if parameter.requires_grad:
                 fill([parameter], group)
-            if parameter.grad is not None:
-                dist.all_reduce(parameter.grad, group=group)
+            if (gradient := parameter.grad) is not None:
+                own = gradient.to_local() if isinstance(gradient, DTensor) else gradient
+                dist.all_reduce(own, group=group)
 
 
 def tied_names(model: nn.Module) -> dict[str, str]:

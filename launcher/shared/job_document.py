@@ -197,10 +197,10 @@ class JobDocument:
     version 3 MPI; version 4 a data service's local workers, checksums and metrics; version 5 tasks
     and parallel settings; version 6 cuts from measurements; version 7 starters of other packages
     with their settings, and data engines by name; version 8 requirements of a group's own, script
-    groups, and commands that get the hyperparameters.
+    groups, and commands that get the hyperparameters; version 9 stages that replicas share.
     """
 
-    VERSION = 8
+    VERSION = 9
 
     roles: Mapping[str, Role]
     trainer: TrainerPart

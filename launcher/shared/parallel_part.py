@@ -51,6 +51,7 @@ class ParallelPart:
         them.
     accumulation: batches that a replica reads for one optimizer step.
     schedule: the order in which the stages work, one of SCHEDULES; virtual_stages: stages per rank.
+    shard_degree: replicas that share the parameters and the optimizer state of each stage (FSDP2).
     placement: which ranks are neighbours, one of PLACEMENTS.
     starts: the module at which each stage but the first begins.
     stages: alternatively, the stage of each module, with default_stage for all others.
@@ -69,6 +70,7 @@ class ParallelPart:
     accumulation: int = 1
     schedule: str = "interleaved"
     virtual_stages: int = 1
+    shard_degree: int = 1
     placement: str = "cluster"
     starts: tuple[str, ...] = ()
     stages: Mapping[str, int] = field(default_factory=dict)

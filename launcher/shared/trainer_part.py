@@ -52,6 +52,8 @@ class TrainerPart:
     @property
     def lowest_version(self) -> int:
         """The lowest version of the job document that supports these settings."""
+        if self.parallel.shard_degree > 1:
+            return 9
         if self.settings or self.launch not in _FIRST_LAUNCHES:
             return 7
         if self.parallel.is_by_measure:

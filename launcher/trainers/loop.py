@@ -107,8 +107,9 @@ def _run(
 def _trainer(
     task: Task, world: ParallelContext, data: TrainingBatches, model: nn.Module, watch: Stopwatch
 ) -> Trainer:
-    """Create the trainer: a pipeline if there are several stages or microbatches."""
-    if world.degrees.stages * world.degrees.microbatches > 1:
+    """Create the trainer: a pipeline if there are several stages, microbatches, or shards."""
+    degrees = world.degrees
+    if degrees.stages * degrees.microbatches * degrees.shard_degree > 1:
         return PipelineTrainer(model, task, world, data.example(), watch)
     if task.weights is not None:
         PretrainedWeights(task.weights).load(model, model, world.device)

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.amp import GradScaler
+from torch.distributed.tensor import DTensor
 
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline
@@ -108,15 +109,20 @@ class PipelineTrainer:
 
     def state(self) -> dict[str, torch.Tensor]:
         """Gather the whole model's state_dict on rank 0; return {} elsewhere."""
+        own = {name: _whole(value) for name, value in self.module.state_dict().items()}
         if self._world.dp_rank:
             return {}
-        own = {name: value.cpu() for name, value in self.module.state_dict().items()}
         stages: list[Any] | None = None
         if self._world.rank == 0:
             stages = [None] * self._world.degrees.pipeline
         dist.gather_object(own, stages, group=self._world.pp_group, group_dst=0)
         together = {name: value for stage in stages or () for name, value in stage.items()}
         return {name: together[name] for name in self._names if name in together}
+
+
+def _whole(value: torch.Tensor) -> torch.Tensor:
+    """Return a tensor on the CPU, gathered if it is sharded. All ranks of its stage call it."""
+    return (value.full_tensor() if isinstance(value, DTensor) else value).cpu()
 
 
 class _Counting:

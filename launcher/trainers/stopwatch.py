@@ -19,15 +19,16 @@ class Stopwatch:
 
     A backward pass begins when a gradient reaches the loss or a stage's output, and ends when
     autograd has nothing left to compute. After that, DDP waits for its last gradients and a stage
-    waits for the gradients of the next one; both waits are excluded. Sharded training gathers
-    parameters within the passes, and "zero_bubble" splits the backward pass in two, so computing
+    waits for the gradients of the next one; both waits are excluded. Shards are gathered within the
+    passes, and "zero_bubble" splits the backward pass in two, so computing
     and waiting cannot be separated there. With a GPU, each mark waits until the GPU has finished
     its work, which is why not every step is measured.
     """
 
     def __init__(self, world: ParallelContext) -> None:
         self.world = world
-        self._is_separable = not (world.job.sharded or world.job.schedule == "zero_bubble")
+        is_sharded = world.job.sharded or world.degrees.shard_degree > 1
+        self._is_separable = not (is_sharded or world.job.schedule == "zero_bubble")
         self._depth = 0
         self._in_backward = False
         self._since = 0.0

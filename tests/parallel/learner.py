@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from launcher import parallel
 from launcher.data import DataLoader
 from launcher.parallel.checkpoints import Checkpoints, State
-from launcher.parallel.context import ParallelContext
+from launcher.parallel.context import ParallelContext, shard_mesh
 from launcher.parallel.dims import ParallelDims
 from launcher.parallel.gradients import replicate
 from launcher.parallel.pipeline import Pipeline
@@ -41,13 +41,15 @@ class Samples:
 class Kind:
     """How ranks share the model; the rest are replicas.
 
-    sharded: by FSDP2, not replicated. is_bare: whether the module of a pipeline is saved, which
-    does not know which parameters are tied to those of other stages.
+    sharded: by FSDP2, not replicated. shard_degree: by FSDP2 within each stage. is_bare: whether
+    the module of a pipeline is saved, which does not know which parameters are tied to those of
+    other stages.
     """
 
     ranks: int
     pipeline: int = 1
     virtual_stages: int = 1
+    shard_degree: int = 1
     sharded: bool = False
     is_bare: bool = False
 
@@ -59,6 +61,9 @@ KINDS = {
     "2 x 1, virtual stages": Kind(ranks=2, pipeline=2, virtual_stages=2),
     "2 x 1, bare": Kind(ranks=2, pipeline=2, is_bare=True),
     "2 x 2": Kind(ranks=4, pipeline=2),
+    "1 x 2, shards of 2": Kind(ranks=2, shard_degree=2),
+    "2 x 2, shards of 2": Kind(ranks=4, pipeline=2, shard_degree=2),
+    "1 x 4, shards of 2": Kind(ranks=4, shard_degree=2),
     "4 x 1": Kind(ranks=4, pipeline=4),
     "1 x 4": Kind(ranks=4),
     "2 x 4": Kind(ranks=8, pipeline=2),
@@ -122,7 +127,7 @@ class Learner:
         }
 
     def _shared_out(self, model: Gpt, kind: Kind) -> nn.Module | Pipeline:
-        if kind.pipeline > 1:
+        if kind.pipeline > 1 or kind.shard_degree > 1:
             size = self.world.degrees.microbatch
             return Pipeline(
                 model,
@@ -140,16 +145,18 @@ class Learner:
 
 def _world(kind: Kind) -> ParallelContext:
     """The ranks that have met, seen with other degrees."""
-    joined = parallel.context()
+    joined = parallel.world()
     degrees = ParallelDims(
         world=joined.degrees.world,
         pipeline=kind.pipeline,
         virtual_stages=kind.virtual_stages,
+        shard_degree=kind.shard_degree,
         global_batch=16,
         microbatches=4,
     )
     mesh = DeviceMesh("cpu", degrees.grid, mesh_dim_names=("dp", "pp"))
-    return replace(joined, degrees=degrees, mesh=mesh)
+    shards = shard_mesh(torch.device("cpu"), degrees)
+    return replace(joined, degrees=degrees, mesh=mesh, shard_mesh=shards)
 
 
 def _loss(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -96,6 +96,12 @@ def test_the_batch_needs_no_description() -> None:
             "microbatches: use 24 or 32",
         ),
         ({"world": 4, "global_batch": 3}, "use 4$"),
+        ({"world": 4, "shard_degree": 0}, "shard_degree is 0, and must be"),
+        (
+            {"world": 8, "pipeline": 2, "shard_degree": 3},
+            r"shard_degree is 3, which does not divide the 4 replicas \(8 ranks, 2 pipeline "
+            r"stages\): use 1, 2 or 4",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(wrong: dict[str, Any], words: str) -> None:
@@ -111,6 +117,22 @@ def test_stages_of_several_on_a_rank_come_by_turns() -> None:
     assert [degrees.holder(stage) for stage in range(6)] == [0, 1, 0, 1, 0, 1]
     with pytest.raises(ParallelError, match="6 is out of range: the stages are 0 to 5"):
         degrees.holder(6)
+
+
+@pytest.mark.parametrize(
+    ("placement", "grid"),
+    [
+        (RankPlacement.CLUSTER, (((0, 1), (2, 3)), ((4, 5), (6, 7)))),
+        (RankPlacement.SPREAD, (((0, 4), (1, 5)), ((2, 6), (3, 7)))),
+    ],
+    ids=["cluster", "spread"],
+)
+def test_neighbouring_replicas_share_their_stages(
+    placement: RankPlacement, grid: tuple[tuple[tuple[int, ...], ...], ...]
+) -> None:
+    degrees = ParallelDims(world=8, pipeline=2, shard_degree=2, placement=placement)
+    assert degrees.shard_grid == grid
+    assert (degrees.data, degrees.replicate_degree) == (4, 2)
 
 
 @pytest.mark.parametrize("rank", [-1, 8, 100])

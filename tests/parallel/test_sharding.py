@@ -57,7 +57,7 @@ WAYS = {{
     "sharded": lambda model: shard(model, world),
     "whole": lambda model: replicate(model, world, find_unused_parameters=True),
 }}
-world = parallel.init()
+world = parallel.init(**DEGREES)
 found = {{}}
 """
 
@@ -74,7 +74,8 @@ for name in NAMES:
         copies = {way: copy.deepcopy(alone) for way in WAYS}
         plain = torch.nn.utils.clip_grad_norm_
         optimizer = make(alone.parameters())
-        norms = train(alone, alone, architecture, optimizer, range(2), dtype, plain)
+        replicas = range(parallel.size())
+        norms = train(alone, alone, architecture, optimizer, replicas, dtype, plain)
         for way, prepare in WAYS.items():
             module = copies[way]
             model = prepare(module)
@@ -94,8 +95,9 @@ parallel.leave()
 """
 
 
-def check(tmp_path: Path, names: list[str], count: int) -> None:
-    outcome = run(tmp_path, _SCRIPT + f"NAMES = {names}" + _AGAINST_ONE_PROCESS, ranks=2)
+def check(tmp_path: Path, names: list[str], count: int, ranks: int = 2, **degrees: int) -> None:
+    given = f"DEGREES, NAMES = {degrees}, {names}\n"
+    outcome = run(tmp_path, given + _SCRIPT + _AGAINST_ONE_PROCESS, ranks=ranks)
     assert outcome.code == 0, outcome.output
     for found in outcome.notes.values():
         assert len(found) == count * 4
@@ -110,6 +112,11 @@ def check(tmp_path: Path, names: list[str], count: int) -> None:
 @pytest.mark.long
 def test_replicas_and_shards_learn_what_one_process_does(tmp_path: Path) -> None:
     check(tmp_path, ["gpt, tied", "frozen and unused"], 2)
+
+
+@pytest.mark.long
+def test_so_do_two_sets_of_shards(tmp_path: Path) -> None:
+    check(tmp_path, ["frozen and unused"], 1, ranks=4, shard_degree=2)
 
 
 @pytest.mark.slow
@@ -131,6 +138,4 @@ except ParallelError as error:
 parallel.leave()
 """
     outcome = run(tmp_path, script, ranks=2)
-    assert (
-        "a model in 2 pipeline stages cannot be sharded as well: use pipeline=1" in outcome.notes[0]
-    )
+    assert "a model in 2 pipeline stages cannot be sharded as a whole: use" in outcome.notes[0]

@@ -88,11 +88,14 @@ def test_what_is_not_there_is_refused_with_a_fix(config: dict[str, Any], word: s
 
 
 def test_settings_that_scripts_do_not_have_are_refused_at_once() -> None:
-    job = ParallelPart(accumulation=4, sharded=True, compression="fp16", stages={"head": 1})
+    job = ParallelPart(
+        accumulation=4, sharded=True, shard_degree=2, compression="fp16", stages={"head": 1}
+    )
     with pytest.raises(ParallelError) as refusal:
         configure(job, None, {})
     said = str(refusal.value)
     assert "use smp.DistributedModel(..., backward_passes_per_step=4)" in said
     assert "sharded=True is not supported" in said
+    assert "shard_degree=2 is not supported" in said
     assert "compression='fp16'" in said
     assert "stages['head'] is 1, but the partitions are numbered 0 to 0" in said

@@ -44,6 +44,11 @@ _WAYS = {
         4,
         {"partitions": 2, "microbatches": 3, "accumulation": 2, "starts": ["layers.2"]},
     ),
+    "two shards of two stages": (
+        4,
+        {"partitions": 2, "microbatches": 3, "starts": ["layers.2"], "shard_degree": 2},
+    ),
+    "two shards of one stage": (2, {"accumulation": 3, "shard_degree": 2}),
     "spread": (
         4,
         {"partitions": 2, "microbatches": 2, "starts": ["layers.2"], "placement": "spread"},
@@ -96,6 +101,7 @@ _UNEVEN = TASK.replace(
     [
         {"accumulation": 3},
         {"partitions": 2, "microbatches": 6, "starts": ["layers.1"]},
+        {"microbatches": 3, "shard_degree": 2},
         {
             "partitions": 2,
             "microbatches": 4,
@@ -103,7 +109,7 @@ _UNEVEN = TASK.replace(
             "stages": {"layers.1": 1, "layers.2": 2, "head": 3},
         },
     ],
-    ids=["two replicas", "two stages", "pinned, virtual"],
+    ids=["two replicas", "two stages", "a sharded stage", "pinned, virtual"],
 )
 def test_means_are_over_the_labels_that_count(
     tmp_path: Path, parallel: dict[str, Any], make

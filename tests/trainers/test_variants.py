@@ -26,7 +26,9 @@ _SINGLE = TASK.replace(".double()", "").replace(
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 @pytest.mark.parametrize(
-    "parallel", [{}, {"sharded": True}, _STAGES], ids=["replicas", "shards", "stages"]
+    "parallel",
+    [{}, {"sharded": True}, _STAGES, {"microbatches": 2, "shard_degree": 2}],
+    ids=["replicas", "shards", "stages", "a sharded stage"],
 )
 def test_16_bits_learn_nearly_the_same(
     tmp_path: Path, parallel: dict[str, Any], precision: str

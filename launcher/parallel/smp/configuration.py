@@ -37,7 +37,11 @@ _IGNORED = (
 #: Unsupported parameters, each with the value that turns it off and what to do instead.
 _UNSUPPORTED: dict[str, tuple[Any, str]] = {
     "tensor_parallel_degree": (1, "cut the model into more partitions"),
-    "sharded_data_parallel_degree": (1, "use a DataParallel job that shards its parameters"),
+    "sharded_data_parallel_degree": (
+        1,
+        "use a DataParallel job that shards its parameters, or write the script for "
+        "launcher.parallel, with shard_degree",
+    ),
     "shard_optimizer_state": (False, "use more partitions"),
     "offload_activations": (False, "use more microbatches, which are smaller"),
     "active_microbatches": (
@@ -57,6 +61,7 @@ _UNSUPPORTED: dict[str, tuple[Any, str]] = {
 _NOT_FOR_SCRIPTS = {
     "accumulation": "use smp.DistributedModel(..., backward_passes_per_step=%s)",
     "sharded": "write the script for launcher.parallel",
+    "shard_degree": "write the script for launcher.parallel",
     "compression": "write the script for launcher.parallel",
 }
 

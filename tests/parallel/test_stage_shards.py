@@ -1,0 +1,287 @@
+"""Stages that are sharded over their replicas learn what one process does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ranks import run
+
+pytest.importorskip("torch")
+
+_PREAMBLE = f"""
+import copy
+from dataclasses import replace
+sys.path.append({str(Path(__file__).parent)!r})
+from architectures import Gpt
+from llama_shaped import LlamaShaped, Sizes
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
+from torch.nn.functional import cross_entropy
+from torch.utils._python_dispatch import TorchDispatchMode
+from launcher.errors import ParallelError
+from launcher.parallel.context import shard_mesh
+from launcher.parallel.dims import ParallelDims
+from launcher.parallel.pipeline import Pipeline
+from launcher.parallel.randomness import Randomness
+from launcher.parallel.stages import cut
+
+STEPS, MANY, ACCUMULATED, CLIP = 5, 2, 2, 0.05
+MODELS = {{
+    "llama": (lambda: LlamaShaped(Sizes(dtype="float64")), "input_ids", "lm_head", "model.layers"),
+    "llama, tied": (
+        lambda: LlamaShaped(Sizes(dtype="float64", tied=True)), "input_ids", "lm_head",
+        "model.layers"
+    ),
+    "gpt": (lambda: gpt(), "ids", "head", "blocks"),
+    "gpt, tied, dropout": (lambda: gpt(tied=True, dropout=0.2), "ids", "head", "blocks"),
+}}
+
+def gpt(**settings):
+    model = Gpt(**settings).double()
+    model.norm.bias.requires_grad_(False)
+    model.unused = torch.nn.Linear(3, 3).double()
+    return model
+
+def seen_with(joined, **degrees):
+    '''The ranks that have met, with other degrees.'''
+    found = ParallelDims(
+        world=joined.degrees.world, microbatches=MANY, accumulation=ACCUMULATED, **degrees
+    )
+    mesh = DeviceMesh("cpu", found.grid, mesh_dim_names=("dp", "pp"))
+    device = torch.device("cpu")
+    return replace(joined, degrees=found, mesh=mesh, shard_mesh=shard_mesh(device, found))
+
+def starts_of(layers, stages):
+    '''The one of two stages begins inside a block.'''
+    inside = ".second" if layers == "blocks" else ".mlp"
+    if stages == 4:
+        return tuple(f"{{layers}}.{{number}}" for number in (1, 2, 3))
+    return () if stages == 1 else (layers + ".2" + inside,)
+
+def whole(tensor):
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+def own(tensor):
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+class Learned:
+    '''A model and its optimizer, with the losses of its microbatches and the norms.'''
+
+    def __init__(self, name, replicas):
+        torch.manual_seed(0)
+        make, self.argument, _, self.layers = MODELS[name]
+        self.model = make()
+        self.losses, self.norms = [], []
+        draw = torch.Generator().manual_seed(3)
+        count = STEPS * replicas * ACCUMULATED * MANY
+        self.data = [torch.randint(0, 19, (2, 9), generator=draw) for _ in range(count)]
+        self.replicas = replicas
+
+    @property
+    def example(self):
+        return {{self.argument: self.data[0][:, :-1]}}
+
+    def batch(self, step, replica, part):
+        first = ((step * self.replicas + replica) * ACCUMULATED + part) * MANY
+        return self.data[first : first + MANY]
+
+    def loss(self, output, target):
+        value = cross_entropy(output.reshape(-1, output.shape[-1]), target.reshape(-1))
+        self.losses.append(value.item())
+        return value
+
+def in_one_process(name, replicas):
+    found = Learned(name, replicas)
+    model = found.model
+    randomness = Randomness(model, cut(model, (), found.example)[0].drawing)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        for replica in range(replicas):
+            for part in range(ACCUMULATED):
+                for number, ids in enumerate(found.batch(step, replica, part)):
+                    at = step * ACCUMULATED + part
+                    randomness.set_position(step=at, replica=replica, microbatch=number)
+                    value = found.loss(model(ids[:, :-1]), ids[:, 1:])
+                    (value / replicas / ACCUMULATED / MANY).backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        found.norms.append(norm.item())
+        optimizer.step()
+    return found
+
+def on_ranks(name, world, schedule):
+    found = Learned(name, world.degrees.data)
+    pipeline = Pipeline(
+        found.model, world, starts=starts_of(found.layers, world.degrees.stages),
+        example=found.example, loss=found.loss, schedule=schedule,
+    )
+    optimizer = torch.optim.AdamW(pipeline.parameters(), lr=0.01)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        for part in range(ACCUMULATED):
+            ids = torch.cat(found.batch(step, world.dp_rank, part))
+            is_last = part == ACCUMULATED - 1
+            pipeline.step(ids[:, :-1], target=ids[:, 1:], is_last=is_last)
+        found.norms.append(pipeline.clip(CLIP).item())
+        optimizer.step()
+    return found, pipeline, optimizer
+"""
+
+_AGAINST_ONE_PROCESS = """
+def differences(name, world, schedule):
+    expected = in_one_process(name, world.degrees.data)
+    found, pipeline, optimizer = on_ranks(name, world, schedule)
+    worst = [abs(a - b) / a for a, b in zip(found.norms, expected.norms, strict=True)]
+    assert max(expected.norms) > CLIP
+    if pipeline.is_last:
+        each = len(expected.losses) // STEPS // world.degrees.data
+        wanted = [
+            expected.losses[(step * world.degrees.data + world.dp_rank) * each + number]
+            for step in range(STEPS)
+            for number in range(each)
+        ]
+        worst += [abs(a - b) / b for a, b in zip(found.losses, wanted, strict=True)]
+    reference = dict(expected.model.named_parameters(remove_duplicate=False))
+    for key, parameter in pipeline.module.named_parameters():
+        theirs = reference[key]
+        worst.append(((whole(parameter) - theirs).norm() / theirs.norm()).item())
+        assert (parameter.grad is None) == (theirs.grad is None), key
+    own_parameters = sum(own(each).numel() for each in pipeline.parameters())
+    all_parameters = sum(each.numel() for each in pipeline.parameters())
+    states = [own(each) for state in optimizer.state.values() for each in state.values()]
+    return {
+        "worst": max(worst),
+        "held": own_parameters / all_parameters,
+        "states": sum(each.numel() for each in states) / all_parameters,
+    }
+
+joined, found = parallel.init(), {}
+for name, pipeline, virtual, shards, schedule in CASES:
+    world = seen_with(joined, pipeline=pipeline, virtual_stages=virtual, shard_degree=shards)
+    found[f"{name}, {pipeline} x {virtual} stages, {shards} shards, {schedule}"] = differences(
+        name, world, schedule
+    )
+note(found)
+parallel.leave()
+"""
+
+#: Model, pipeline ranks, stages on each, shard degree, schedule. Of four ranks.
+_CASES = [
+    ("llama", 2, 1, 2, "interleaved"),
+    ("gpt, tied, dropout", 2, 1, 2, "simple"),
+    ("llama, tied", 2, 1, 2, "zero_bubble"),
+    ("gpt, tied, dropout", 1, 1, 2, "interleaved"),
+    ("llama", 1, 1, 4, "simple"),
+    ("gpt", 2, 2, 2, "interleaved"),
+    ("llama, tied", 2, 2, 2, "zero_bubble"),
+]
+
+
+def check(folder: Path, cases: list[tuple[str, int, int, int, str]], ranks: int) -> None:
+    script = f"{_PREAMBLE}\nCASES = {cases!r}\n{_AGAINST_ONE_PROCESS}"
+    outcome = run(folder, script, ranks=ranks)
+    assert outcome.code == 0, outcome.output
+    assert len(outcome.notes) == ranks
+    for notes in outcome.notes.values():
+        assert len(notes) == len(cases)
+        for (_, _, _, shards, _), (case, found) in zip(cases, notes.items(), strict=True):
+            assert found["worst"] <= 1e-9, case
+            # The rows of small parameters cannot be divided equally.
+            assert found["held"] < 1.2 / shards, case
+            assert found["states"] < 2.4 / shards, case
+
+
+@pytest.mark.long
+def test_sharded_stages_learn_what_one_process_does(tmp_path: Path) -> None:
+    check(tmp_path, _CASES, ranks=4)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_two_sets_of_shards_of_two_stages_do(tmp_path: Path) -> None:
+    cases = [(name, 2, virtual, 2, schedule) for name, _, virtual, _, schedule in _CASES]
+    check(tmp_path, cases, ranks=8)
+
+
+_ONE_BY_ONE = """
+world = parallel.init(shard_degree=2, microbatches=MANY, accumulation=ACCUMULATED)
+name = "gpt, tied, dropout"
+expected = in_one_process(name, 2)
+found, pipeline, optimizer = on_ranks(name, world, "interleaved")
+
+class Reductions(TorchDispatchMode):
+    count = 0
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += "reduce_scatter" in str(function)
+        return function(*args, **(kwargs or {}))
+
+def gathered():
+    named = pipeline.module.named_parameters()
+    return [key for key, each in named if not isinstance(each, DTensor)]
+
+def in_blocks(*_):
+    seen.append({key.split(".")[1] for key in gathered() if key.startswith("blocks.")})
+
+seen = []
+for block in range(4):
+    pipeline.module.get_submodule(f"blocks.{block}.feed").register_forward_pre_hook(in_blocks)
+ids = torch.cat(found.batch(0, parallel.dp_rank(), 0))
+reductions = []
+for is_last in (False, True):
+    with Reductions() as counted:
+        pipeline.step(ids[:, :-1], target=ids[:, 1:], is_last=is_last)
+    reductions.append(counted.count)
+after_step = gathered()
+pipeline.train(False)
+evaluated = pipeline.evaluate(ids[:, :-1], target=ids[:, 1:]).item()
+alone = expected.model.eval()
+with torch.no_grad():
+    theirs = expected.loss(alone(ids[:, :-1]), ids[:, 1:]).item()
+note([list(map(sorted, seen)), reductions, after_step + gathered(), [evaluated, theirs]])
+parallel.leave()
+"""
+
+
+@pytest.mark.long
+def test_one_block_is_gathered_at_a_time_and_gradients_are_reduced_once(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _ONE_BY_ONE, ranks=2)
+    assert outcome.code == 0, outcome.output
+    for seen, reductions, left, (evaluated, theirs) in outcome.notes.values():
+        assert seen == [[str(block)] for block in range(4)] * 6  # microbatches
+        assert reductions == [0, 5]  # four blocks, and what is in none
+        assert left == []
+        assert evaluated == pytest.approx(theirs, rel=1e-6)
+
+
+_REFUSED = """
+class Scaled(torch.nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.layer = torch.nn.Linear(6, 6)
+        self.scale = torch.nn.Parameter(scale)
+    def forward(self, x):
+        return self.layer(x) * self.scale
+
+def made(scale):
+    example = {"x": torch.ones(2, 6)}
+    return Pipeline(Scaled(scale), world, example=example, loss=lambda y, _: y.mean(), starts=())
+
+world, words = parallel.init(shard_degree=2, microbatches=MANY), []
+for number, scale in enumerate((torch.ones(()), torch.ones(1).double(), torch.ones(1))):
+    try:
+        made(scale).expect(torch.ones(3, 6))
+    except ParallelError as error:
+        words.append(str(error))
+note(words)
+parallel.leave()
+"""
+
+
+def test_what_cannot_be_sharded_is_refused(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _REFUSED, ranks=2)
+    assert outcome.code == 0, outcome.output
+    number, dtypes, shapes = outcome.notes[0]
+    assert "scale is a single number, which FSDP2 cannot shard: give it the shape [1]" in number
+    assert "scale is torch.float64 and layer.weight is torch.float32, but FSDP2" in dtypes
+    assert "a pipeline with a shard_degree has only those of its example, (2, 6)" in shapes
