@@ -64,6 +64,7 @@ FILES = {
         "partition_file_of_other_ranks": "The file's partitions divide the ranks",
         "auto_partition": "What is found for the job is not given, and has a known objective",
         "nothing_to_find": "An objective is of what is to be found",
+        "shard_degree": "Shards divide the replicas of the stages",
         "virtual_stages": "Virtual stages work in equal rounds",
         "simple_virtual_stages": "Not all schedules have virtual stages",
         "zero_bubble": "So does one schedule without them",

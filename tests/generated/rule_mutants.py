@@ -225,6 +225,7 @@ MUTANTS = (
     _cut("is pinned to stage 2", stages={"a": 1, "b": 2}),
     _cut("1 of 2 stages without a module: stage 1 is the first", stages={"a": 0}),
     _cut("does not divide the ranks: 4 (1 x ml.p3.8xlarge, 4 per host)", partitions=3),
+    _cut("does not divide the replicas: 2 (1 x ml.p3.8xlarge, 4 per host", shard_degree=3),
     _cut("starts is given beside partition_file", partition_file="a", starts=("a",)),
     _cut("partition_file is empty", partition_file=""),
     _cut("absent.json cannot be read: No such file", partition_file="/absent.json"),

@@ -62,6 +62,7 @@ def test_a_description_gives_every_argument_back(name: str) -> None:
         DataParallel(processes_per_host=2, compression="fp16", recomputed=("blocks.0",)),
         ModelParallel(processes_per_host=2),
         ModelParallel(processes_per_host=2, starts=("blocks.4",), hang_timeout=60),
+        ModelParallel(processes_per_host=4, shard_degree=2),
         ModelParallel(processes_per_host=2, auto_partition=True, optimize="memory"),
         ModelParallel(processes_per_host=2, auto_partition=True, memory_cap=2**30),
         ModelParallel(processes_per_host=2, stages={"a": 0}, default_stage=1, placement="spread"),

@@ -202,6 +202,17 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ),
     "partitions": (cut(partitions=1), cut(partitions=0), "partitions is 0"),
     "virtual stages": (cut(virtual_stages=1), cut(virtual_stages=0), "virtual_stages is 0"),
+    "shard degree": (
+        cut(hosts=4, shard_degree=2),
+        cut(hosts=4, shard_degree=0),
+        "shard_degree is 0",
+    ),
+    "shard degree of replicas": (
+        cut(hosts=8, shard_degree=4),
+        cut(hosts=8, shard_degree=3),
+        "shard_degree is 3, which does not divide the replicas: 4 (8 x ml.c5.xlarge, 1 per host, 2 "
+        "partitions)",
+    ),
     "microbatches": (
         cut(schedule="simple", microbatches=1),
         cut(schedule="simple", microbatches=0),

@@ -37,6 +37,8 @@ class ModelParallel(TorchrunDistribution):
     schedule: "interleaved" (the default for None) starts each backward pass as early as possible;
         "simple" runs all forward passes, then all backward passes; "zero_bubble" fills idle time
         with weight gradients.
+    shard_degree: replicas that share the parameters and the optimizer state of each stage (FSDP2);
+        must divide the number of replicas. Each still trains on its own batches.
     placement: which ranks are adjacent: the stages of a replica ("cluster") or the replicas of a
         stage ("spread").
     starts: the module at which each stage after the first begins.
@@ -56,6 +58,7 @@ class ModelParallel(TorchrunDistribution):
     microbatches: int | None = None
     schedule: str | None = None
     virtual_stages: int | None = None
+    shard_degree: int = 1
     placement: str = "cluster"
     starts: Sequence[str] = ()
     stages: Mapping[str, int] = field(default_factory=dict)

@@ -85,6 +85,9 @@ def _problems_of_the_whole(
     """Find problems with the job after the settings of its file are filled in."""
     whole = dataclasses.replace(model.completed(partition), partition_file=None)
     for found in (*whole.field_problems(), *pipeline_rules.find_problems(spec, whole)):
+        if found.path == (*_MODEL, "shard_degree"):  # the file does not have it
+            yield found
+            continue
         what, fix = f"{_name(model)}: {found.what}", f"make another file: {found.fix}"
         yield dataclasses.replace(found, path=_FILE, what=what, fix=fix)
 

@@ -32,7 +32,7 @@ def find_problems(spec: JobSpec, model: ModelParallel) -> Iterator[Problem]:
     """Find problems with the cuts, the schedule and the ranks of a pipeline."""
     path = model.path
     part = model.parallel
-    counts = ("partitions", "microbatches", "virtual_stages")
+    counts = ("partitions", "microbatches", "virtual_stages", "shard_degree")
     wrong = [
         problem
         for field in counts
@@ -126,21 +126,36 @@ def _task_problems(spec: JobSpec, model: ParallelPart, path: FieldPath) -> Itera
 
 
 def _rank_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iterator[Problem]:
-    """Check that partitions divide the ranks, on each instance type that the job may get."""
-    partitions = model.parallel.partitions
+    """Check that partitions divide the ranks, on each instance type that the job may get.
+
+    The shards of a stage must divide the replicas that this makes.
+    """
+    partitions, shards = model.parallel.partitions, model.parallel.shard_degree
     for group in _train_groups(spec):
         for name in (group.instance_type, *group.alternatives):
             processes = model.processes_on(name)
             ranks = group.instance_count * processes
-            if ranks > 0 and ranks % partitions and not is_typo(name):
-                divisors = [n for n in range(1, min(ranks, _MOST) + 1) if ranks % n == 0]
-                yield Problem(
-                    path=(*path, "partitions"),
-                    about=(("instance_groups",), ("instance_type",), ("instance_count",)),
-                    what=f"partitions is {partitions}, which does not divide the ranks: "
-                    f"{ranks} ({group.instance_count} x {name}, {processes} per host)",
-                    fix=f"use {' or '.join(map(str, divisors))}, or other hosts or processes",
-                )
+            if ranks < 1 or is_typo(name):
+                continue
+            hosts = f"{group.instance_count} x {name}, {processes} per host"
+            if ranks % partitions:
+                what = f"partitions is {partitions}, which does not divide the ranks: {ranks}"
+                yield _rank_problem((*path, "partitions"), f"{what} ({hosts})", ranks)
+            elif (replicas := ranks // partitions) % shards:
+                what = f"shard_degree is {shards}, which does not divide the replicas: {replicas}"
+                whole = f"{what} ({hosts}, {partitions} partitions)"
+                yield _rank_problem((*path, "shard_degree"), whole, replicas)
+
+
+def _rank_problem(path: FieldPath, what: str, count: int) -> Problem:
+    """Return the problem of a field that does not divide a count."""
+    divisors = [n for n in range(1, min(count, _MOST) + 1) if count % n == 0]
+    return Problem(
+        path=path,
+        about=(("instance_groups",), ("instance_type",), ("instance_count",)),
+        what=what,
+        fix=f"use {' or '.join(map(str, divisors))}, or other hosts or processes",
+    )
 
 
 def _train_groups(spec: JobSpec) -> list[InstanceGroup]:
