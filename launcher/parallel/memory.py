@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.parallel.dims import ParallelDims
+from launcher.shared.stage_memory import StageState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +42,15 @@ class Footprint:
     """Bytes of a whole model.
 
     parameters, gradients: of all trained parameters. states: of the optimizer. largest: parameters
-        of the largest block. activations: by (precision, recomputed); unknown ones are absent.
+        of the largest block that shards gather by itself. rest: parameters in no such block.
+        activations: by (precision, recomputed); unknown ones are absent.
     """
 
     parameters: int
     gradients: int
     states: int
     largest: int = 0
+    rest: int = 0
     activations: Mapping[tuple[bool, bool], Activations] = field(default_factory=dict)
 
 
@@ -98,21 +101,37 @@ def of_stage(
 
 
 def need(
-    model: Footprint, degrees: ParallelDims, savings: MemorySavings, *, simple: bool = False
+    model: Footprint,
+    degrees: ParallelDims,
+    savings: MemorySavings,
+    *,
+    simple: bool = False,
+    keep_gathered: bool = False,
 ) -> Need:
     """Return the bytes that a rank needs.
 
-    simple: the schedule that keeps the activations of all microbatches.
+    simple: the schedule that keeps the activations of all microbatches. keep_gathered: the one with
+    which shards stay gathered, "zero_bubble".
     """
-    cut, shared = degrees.pipeline, degrees.data if savings.sharded else 1
-    # Replicas exchange gradients in a copy (DDP's buckets), and shards in place. A sharded rank has
-    # two blocks gathered at a time: the one that runs and the next one.
-    copies = 2 if degrees.data > 1 and not savings.sharded else 1
-    together = 2 * model.largest if shared > 1 else 0
+    cut, shards = degrees.pipeline, degrees.data if savings.sharded else degrees.shard_degree
+    # Replicas exchange gradients in a copy (DDP's buckets), and shards in place.
+    copies = 2 if degrees.data > 1 and shards == 1 else 1
+    stage = StageState(
+        parameters=model.parameters // cut,
+        gradients=copies * model.gradients // cut,
+        states=model.states // cut,
+        largest=model.largest,
+        rest=model.rest // cut,
+    )
+    held = stage.on_rank(
+        shards,
+        accumulates=not savings.sharded or degrees.accumulation > 1,
+        keep_gathered=keep_gathered,
+    )
     return Need(
-        parameters=model.parameters // cut // shared + together,
-        gradients=copies * model.gradients // cut // shared,
-        states=model.states // cut // shared,
+        parameters=held.parameters,
+        gradients=held.gradients,
+        states=held.states,
         activations=_activations(model, degrees, savings, simple=simple),
     )
 

@@ -42,7 +42,13 @@ def _ways(
         yield "precision: bf16", degrees, dataclasses.replace(savings, precision=True)
     if not savings.recomputed:
         yield "recomputed: [its blocks]", degrees, dataclasses.replace(savings, recomputed=True)
-    if not savings.sharded and degrees.pipeline == 1:
+    if degrees.pipeline > 1 and degrees.shard_degree < degrees.data:
+        yield (
+            f"shard_degree: {degrees.data}",
+            dataclasses.replace(degrees, shard_degree=degrees.data),
+            savings,
+        )
+    if not savings.sharded and degrees.pipeline * degrees.shard_degree == 1:
         wider = _with(degrees, world=max(degrees.world, 2))
         if wider is not None:
             shards = dataclasses.replace(savings, sharded=True)

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from launcher.parallel import sharding
 from launcher.parallel.memory import Activations, Footprint
 from launcher.trainers.batches import pad, size_of, take_first
 from launcher.trainers.task import Batch, Task
@@ -29,6 +30,7 @@ def measure(task: Task, example: Batch) -> Footprint:
         batches = [tree_map_only(torch.Tensor, mode.from_tensor, each) for each in samples]
         model = task.model()
         blocks = _blocks(model)
+        gathered = [_bytes(each) for each in sharding.blocks(model)]
         activations = {}
         for low in (False, True):
             runs = [_run(task, model, blocks, batch, low) for batch in batches]
@@ -40,7 +42,8 @@ def measure(task: Task, example: Batch) -> Footprint:
             parameters=_bytes(model),
             gradients=_bytes(model, trained=True),
             states=_bytes(model, trained=True) * states,
-            largest=max(map(_bytes, blocks), default=_bytes(model)),
+            largest=max(gathered, default=0),
+            rest=_bytes(model) - sum(gathered),
             activations=activations,
         )
 

@@ -45,7 +45,13 @@ def _advice(world: ParallelContext, footprint: Callable[[], Footprint]) -> str:
     savings = MemorySavings(
         sharded=job.sharded, precision=job.precision is not None, recomputed=bool(job.recomputed)
     )
-    now = need(model, degrees, savings, simple=job.schedule == "simple")
+    now = need(
+        model,
+        degrees,
+        savings,
+        simple=job.schedule == "simple",
+        keep_gathered=job.schedule == "zero_bubble",
+    )
     lines = [f"a rank needs about {_describe(now)} for {degrees.microbatch} samples at once"]
     lines.append("changes to try in the job's distribution, with the bytes that a rank then needs:")
     options = memory_advice(model, degrees, savings)

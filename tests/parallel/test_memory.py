@@ -14,6 +14,7 @@ MODEL = Footprint(
     gradients=1000,
     states=2000,
     largest=200,
+    rest=100,
     activations={
         (False, False): Activations(sample=100),
         (True, False): Activations(sample=50, fixed=500),
@@ -31,7 +32,13 @@ MODEL = Footprint(
         ({"world": 1, "global_batch": 8, "accumulation": 8}, {}, False, (1000, 1000, 2000, 100)),
         ({"world": 1, "global_batch": 8}, {"precision": True}, False, (1000, 1000, 2000, 900)),
         ({"world": 1, "global_batch": 8}, {"recomputed": True}, False, (1000, 1000, 2000, 240)),
-        ({"world": 4, "global_batch": 8}, {"sharded": True}, False, (650, 250, 500, 200)),
+        ({"world": 4, "global_batch": 8}, {"sharded": True}, False, (750, 250, 500, 200)),
+        (
+            {"world": 4, "global_batch": 8, "accumulation": 2},
+            {"sharded": True},
+            False,
+            (750, 1000, 500, 100),
+        ),
         (
             {"world": 2, "pipeline": 2, "microbatches": 4, "global_batch": 8},
             {},
@@ -50,6 +57,18 @@ MODEL = Footprint(
             False,
             (500, 1000, 1000, 200),
         ),
+        (
+            {"world": 8, "pipeline": 2, "shard_degree": 4, "microbatches": 2, "global_batch": 16},
+            {},
+            False,
+            (575, 500, 250, 200),
+        ),
+        (
+            {"world": 8, "pipeline": 2, "shard_degree": 2, "microbatches": 2, "global_batch": 16},
+            {},
+            False,
+            (700, 500, 500, 200),
+        ),
     ],
     ids=[
         "one",
@@ -58,9 +77,12 @@ MODEL = Footprint(
         "16 bits",
         "recomputed",
         "sharded",
+        "sharded, with gradients added up",
         "pipeline",
         "all microbatches first",
         "hybrid",
+        "sharded stages",
+        "two sets of shards",
     ],
 )
 def test_a_rank_needs(
@@ -86,7 +108,7 @@ def test_the_ladder_of_replicas() -> None:
         ("accumulation: 16", 5100),
         ("precision: bf16", 6300),
         ("recomputed: [its blocks]", 5480),
-        ("sharded: true", 3000),
+        ("sharded: true", 3100),
         ("model_parallel: {partitions: 4, microbatches: 16}", 1400),
         ("model_parallel: {partitions: 2, microbatches: 8}, 2 replicas", 2900),
     ]
@@ -101,6 +123,18 @@ def test_one_rank_is_advised_to_use_a_second() -> None:
         "sharded: true, on 2 ranks",
         "model_parallel: {partitions: 2, microbatches: 8}, on 2 ranks",
     ]
+
+
+def test_replicas_of_stages_are_advised_to_share_them() -> None:
+    degrees = ParallelDims(world=4, pipeline=2, microbatches=8, global_batch=16)
+    assert ("shard_degree: 2", 700 + 500 + 500 + 100) in rungs(degrees)
+    shards = ParallelDims(world=4, pipeline=2, microbatches=8, global_batch=16, shard_degree=2)
+    assert not [change for change, _ in rungs(shards) if "shard" in change]
+
+
+def test_blocks_that_stay_gathered_are_a_whole_stage() -> None:
+    degrees = ParallelDims(world=4, pipeline=2, shard_degree=2)
+    assert need(MODEL, degrees, MemorySavings(), keep_gathered=True).parameters == 250 + 500
 
 
 def test_savings_in_use_are_not_advised_again() -> None:

@@ -20,11 +20,13 @@ from torch.distributed.tensor import DTensor
 from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 from launcher.errors import ParallelError
+from launcher.parallel import sharding
 from launcher.parallel.context import shard_mesh
 from launcher.parallel.dims import ParallelDims
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.randomness import Randomness
 from launcher.parallel.stages import cut
+from launcher.shared.stage_memory import StageState
 
 STEPS, MANY, ACCUMULATED, CLIP = 5, 2, 2, 0.05
 MODELS = {{
@@ -222,8 +224,10 @@ def gathered():
 
 def in_blocks(*_):
     seen.append({key.split(".")[1] for key in gathered() if key.startswith("blocks.")})
+    named = dict(pipeline.module.named_parameters())
+    at_once.append(sum(named[key].nbytes for key in gathered()))
 
-seen = []
+seen, at_once = [], []
 for block in range(4):
     pipeline.module.get_submodule(f"blocks.{block}.feed").register_forward_pre_hook(in_blocks)
 ids = torch.cat(found.batch(0, parallel.dp_rank(), 0))
@@ -238,7 +242,24 @@ evaluated = pipeline.evaluate(ids[:, :-1], target=ids[:, 1:]).item()
 alone = expected.model.eval()
 with torch.no_grad():
     theirs = expected.loss(alone(ids[:, :-1]), ids[:, 1:]).item()
-note([list(map(sorted, seen)), reductions, after_step + gathered(), [evaluated, theirs]])
+
+def size(parameters):
+    return sum(own(each).nbytes for each in parameters)
+
+of_blocks = [size(each.parameters()) for each in sharding.blocks(alone)]
+trained = size(each for each in alone.parameters() if each.requires_grad)
+stage = StageState(
+    parameters=size(alone.parameters()), gradients=trained, states=2 * trained,
+    largest=max(of_blocks), rest=size(alone.parameters()) - sum(of_blocks),
+)
+predicted = stage.on_rank(2)
+moments = [each for state in optimizer.state.values() for each in state.values() if each.ndim]
+unused = 2 * size(alone.unused.parameters())  # without gradients there are no moments
+memory = [
+    [size(pipeline.parameters()) + max(at_once), predicted.parameters - stage.largest],
+    [size(moments), predicted.states - unused // 2],
+]
+note([list(map(sorted, seen)), reductions, after_step + gathered(), [evaluated, theirs], memory])
 parallel.leave()
 """
 
@@ -247,7 +268,9 @@ parallel.leave()
 def test_one_block_is_gathered_at_a_time_and_gradients_are_reduced_once(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _ONE_BY_ONE, ranks=2)
     assert outcome.code == 0, outcome.output
-    for seen, reductions, left, (evaluated, theirs) in outcome.notes.values():
+    for seen, reductions, left, (evaluated, theirs), memory in outcome.notes.values():
+        for found, predicted in memory:  # on a CPU no block is fetched early
+            assert found == pytest.approx(predicted, rel=0.1)
         assert seen == [[str(block)] for block in range(4)] * 6  # microbatches
         assert reductions == [0, 5]  # four blocks, and what is in none
         assert left == []

@@ -105,6 +105,7 @@ def test_parameters_gradients_and_states_are_as_many_bytes_as_were_predicted(
     kept = [v for each in optimizer.state.values() for v in each.values() if v.ndim]
     assert found.states == sum(each.nbytes for each in kept)
     assert found.largest == sum(each.nbytes for each in Block().parameters())
+    assert found.rest == found.parameters - 3 * found.largest
 
 
 #: 100 MB of parameters, where 250 MB are left: gradients fit, and what AdamW keeps does not.
