@@ -9,6 +9,8 @@ from ranks import run
 
 pytest.importorskip("torch")
 
+from llama_shaped import Sizes, write_checkpoint
+
 _PREAMBLE = f"""
 import copy
 from dataclasses import replace
@@ -30,14 +32,30 @@ from launcher.shared.stage_memory import StageState
 
 STEPS, MANY, ACCUMULATED, CLIP = 5, 2, 2, 0.05
 MODELS = {{
-    "llama": (lambda: LlamaShaped(Sizes(dtype="float64")), "input_ids", "lm_head", "model.layers"),
+    "llama": (lambda: LlamaShaped(Sizes(dtype="float64")), "input_ids", "model.layers"),
     "llama, tied": (
-        lambda: LlamaShaped(Sizes(dtype="float64", tied=True)), "input_ids", "lm_head",
-        "model.layers"
+        lambda: LlamaShaped(Sizes(dtype="float64", tied=True)), "input_ids", "model.layers"
     ),
-    "gpt": (lambda: gpt(), "ids", "head", "blocks"),
-    "gpt, tied, dropout": (lambda: gpt(tied=True, dropout=0.2), "ids", "head", "blocks"),
+    "gpt": (lambda: gpt(), "ids", "blocks"),
+    "scaled": (lambda: Scaled().double(), "ids", "layers"),
+    "gpt, tied, dropout": (lambda: gpt(tied=True, dropout=0.2), "ids", "blocks"),
 }}
+
+class Scaled(torch.nn.Module):
+    '''Its own code reads a parameter in both stages, of which one of two ranks has no share.'''
+
+    def __init__(self):
+        super().__init__()
+        self.tokens = torch.nn.Embedding(19, 8)
+        self.scale = torch.nn.Parameter(torch.full((1,), 1.5))
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in range(4)])
+        self.head = torch.nn.Linear(8, 19)
+
+    def forward(self, ids):
+        x = self.tokens(ids) * self.scale
+        for layer in self.layers:
+            x = layer(x).tanh()
+        return self.head(x * self.scale).view(-1, 19)
 
 def gpt(**settings):
     model = Gpt(**settings).double()
@@ -56,7 +74,7 @@ def seen_with(joined, **degrees):
 
 def starts_of(layers, stages):
     '''The one of two stages begins inside a block.'''
-    inside = ".second" if layers == "blocks" else ".mlp"
+    inside = {{"blocks": ".second", "model.layers": ".mlp"}}.get(layers, "")
     if stages == 4:
         return tuple(f"{{layers}}.{{number}}" for number in (1, 2, 3))
     return () if stages == 1 else (layers + ".2" + inside,)
@@ -72,7 +90,7 @@ class Learned:
 
     def __init__(self, name, replicas):
         torch.manual_seed(0)
-        make, self.argument, _, self.layers = MODELS[name]
+        make, self.argument, self.layers = MODELS[name]
         self.model = make()
         self.losses, self.norms = [], []
         draw = torch.Generator().manual_seed(3)
@@ -171,6 +189,7 @@ parallel.leave()
 #: Model, pipeline ranks, stages on each, shard degree, schedule. Of four ranks.
 _CASES = [
     ("llama", 2, 1, 2, "interleaved"),
+    ("scaled", 2, 1, 2, "interleaved"),
     ("gpt, tied, dropout", 2, 1, 2, "simple"),
     ("llama, tied", 2, 1, 2, "zero_bubble"),
     ("gpt, tied, dropout", 1, 1, 2, "interleaved"),
@@ -308,3 +327,35 @@ def test_what_cannot_be_sharded_is_refused(tmp_path: Path) -> None:
     assert "scale is a single number, which FSDP2 cannot shard: give it the shape [1]" in number
     assert "scale is torch.float64 and layer.weight is torch.float32, but FSDP2" in dtypes
     assert "a pipeline with a shard_degree has only those of its example, (2, 6)" in shapes
+
+
+_WITH_WEIGHTS = """
+from launcher.parallel.pretrained import PretrainedWeights, without_weights
+
+world, folder = parallel.init(shard_degree=2, microbatches=MANY), os.environ["WEIGHTS"]
+with without_weights():
+    model, alone = LlamaShaped(Sizes()), LlamaShaped(Sizes())
+PretrainedWeights(folder).load(alone, alone, world.device)
+ids = torch.zeros(2 * MANY, 8, dtype=torch.long)
+pipeline = Pipeline(
+    model, world, starts=(), example={"input_ids": ids[:2]}, weights=folder,
+    loss=lambda output, target: output.square().mean(),
+)
+read = all(
+    torch.equal(whole(each), dict(alone.named_parameters())[key])
+    for key, each in pipeline.module.named_parameters()
+)
+loss = pipeline.step(ids, target=ids).item()
+note([read, loss, alone(ids).square().mean().item()])
+parallel.leave()
+"""
+
+
+def test_weights_are_read_and_then_sharded(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "weights", Sizes(), shard=10**4, seed=5)
+    weights = str(tmp_path / "weights")
+    outcome = run(tmp_path, _PREAMBLE + _WITH_WEIGHTS, ranks=2, WEIGHTS=weights)
+    assert outcome.code == 0, outcome.output
+    for read, loss, theirs in outcome.notes.values():
+        assert read
+        assert loss == pytest.approx(theirs, rel=1e-5)
