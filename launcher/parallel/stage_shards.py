@@ -63,7 +63,7 @@ class StageShards:
         self.replaced = {id(parameter): shares[name] for name, parameter in whole.items()}
         self._keep_alive = list(whole.values())  # their ids are keys
         for parameter in whole.values():  # the whole model, too, still refers to them
-            parameter.data = torch.empty(0, dtype=parameter.dtype)
+            parameter.data = torch.empty(0, dtype=parameter.dtype, device=parameter.device)
         self._gathered: dict[int, nn.Parameter] = {}
         for unit in self._units:
             unit.register_forward_pre_hook(self._note_gathered)

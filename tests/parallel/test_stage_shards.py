@@ -19,7 +19,7 @@ from architectures import Gpt
 from llama_shaped import LlamaShaped, Sizes
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, dropout
 from torch.utils._python_dispatch import TorchDispatchMode
 from launcher.errors import ParallelError
 from launcher.parallel import sharding
@@ -42,7 +42,10 @@ MODELS = {{
 }}
 
 class Scaled(torch.nn.Module):
-    '''Its own code reads a parameter in both stages, of which one of two ranks has no share.'''
+    '''Its own code reads a parameter in both stages, of which one of two ranks has no share.
+
+    It also depends on the mode, so each stage has a graph for each.
+    '''
 
     def __init__(self):
         super().__init__()
@@ -52,7 +55,7 @@ class Scaled(torch.nn.Module):
         self.head = torch.nn.Linear(8, 19)
 
     def forward(self, ids):
-        x = self.tokens(ids) * self.scale
+        x = dropout(self.tokens(ids) * self.scale, 0.1, self.training)
         for layer in self.layers:
             x = layer(x).tanh()
         return self.head(x * self.scale).view(-1, 19)
@@ -167,6 +170,12 @@ def differences(name, world, schedule):
         theirs = reference[key]
         worst.append(((whole(parameter) - theirs).norm() / theirs.norm()).item())
         assert (parameter.grad is None) == (theirs.grad is None), key
+    pipeline.train(False)
+    ids = torch.cat(found.data[:MANY])
+    evaluated = pipeline.evaluate(ids[:, :-1], target=ids[:, 1:]).item()
+    with torch.no_grad():
+        theirs = expected.loss(expected.model.eval()(ids[:, :-1]), ids[:, 1:]).item()
+    assert abs(evaluated - theirs) <= 1e-6 * theirs  # a pipeline returns a float32
     own_parameters = sum(own(each).numel() for each in pipeline.parameters())
     all_parameters = sum(each.numel() for each in pipeline.parameters())
     states = [own(each) for state in optimizer.state.values() for each in state.values()]

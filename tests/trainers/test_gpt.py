@@ -1,4 +1,4 @@
-"""The character GPT learns, on ranks that share it in six ways."""
+"""The character GPT learns, on ranks that share it in seven ways."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ JOBS = (
     "pipeline-interleaved",
     "pipeline-measured",
     "hybrid",
+    "hybrid-sharded",
 )
 
 
