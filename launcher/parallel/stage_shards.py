@@ -81,7 +81,8 @@ class StageShards:
     def reduce(self) -> None:
         """Average the gradients over all replicas. All ranks call it after the backward passes.
 
-        Parameters that no replica used get none, as in `gradients.average`.
+        Parameters that no replica used get none, as in `gradients.average`. Raises ParallelError
+        with a version of torch that leaves them out.
         """
         used = [each for each in self._gathered.values() if each.requires_grad]
         if used:
@@ -91,6 +92,11 @@ class StageShards:
         nothing = torch.zeros((), device=self._world.device, requires_grad=True)
         self._host(torch.clone, nothing).backward()
         self._set_reducing(False)
+        if any(each.grad is not None for each in used):
+            raise ParallelError(
+                f"torch {torch.__version__} does not reduce gradients that were added up before: "
+                "use torch 2.13, or shard_degree=1"
+            )
 
     def release(self) -> None:
         """Free whatever is still gathered after forward passes without backward passes."""

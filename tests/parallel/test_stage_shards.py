@@ -18,6 +18,7 @@ sys.path.append({str(Path(__file__).parent)!r})
 from architectures import Gpt
 from llama_shaped import LlamaShaped, Sizes
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.nn.functional import cross_entropy, dropout
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -318,12 +319,32 @@ def made(scale):
     example = {"x": torch.ones(2, 6)}
     return Pipeline(Scaled(scale), world, example=example, loss=lambda y, _: y.mean(), starts=())
 
+class Blocks(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList([torch.nn.Linear(6, 6)])
+    def forward(self, x):
+        return self.blocks[0](x)
+
+def step_without_reducing():
+    '''As with versions of torch that reduce only what the last backward pass has gathered.'''
+    reduces = FSDPModule.set_requires_gradient_sync
+    FSDPModule.set_requires_gradient_sync = lambda self, is_on: reduces(self, False)
+    pipeline = Pipeline(
+        Blocks(), world, example={"x": torch.ones(2, 6)}, loss=lambda y, _: y.mean(), starts=()
+    )
+    pipeline.step(torch.ones(2 * MANY, 6), target=torch.ones(2 * MANY))
+
 world, words = parallel.init(shard_degree=2, microbatches=MANY), []
 for number, scale in enumerate((torch.ones(()), torch.ones(1).double(), torch.ones(1))):
     try:
         made(scale).expect(torch.ones(3, 6))
     except ParallelError as error:
         words.append(str(error))
+try:
+    step_without_reducing()
+except ParallelError as error:
+    words.append(str(error))
 note(words)
 parallel.leave()
 """
@@ -332,9 +353,10 @@ parallel.leave()
 def test_what_cannot_be_sharded_is_refused(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _REFUSED, ranks=2)
     assert outcome.code == 0, outcome.output
-    number, dtypes, shapes = outcome.notes[0]
+    number, dtypes, shapes, unreduced = outcome.notes[0]
     assert "scale is a single number, which FSDP2 cannot shard: give it the shape [1]" in number
     assert "scale is torch.float64 and layer.weight is torch.float32, but FSDP2" in dtypes
+    assert "does not reduce gradients that were added up before: use torch 2.13" in unreduced
     assert "a pipeline with a shard_degree has only those of its example, (2, 6)" in shapes
 
 
