@@ -36,7 +36,8 @@ from launcher.trainers.task_process import print_progress, serve
 class PartitionJob:
     """One partitioning request.
 
-    replicas: the number of data-parallel replicas that share the task's batch.
+    replicas: the number of data-parallel replicas that share the task's batch. shard_degree: those
+        that share a stage.
     link: the link between stages; None to measure it.
     output: the path or descriptor of the file to write.
     lifeline: the descriptor of a pipe; the process group is killed when its other end is closed.
@@ -51,6 +52,7 @@ class PartitionJob:
     microbatches: int
     hyperparameters: Mapping[str, Any]
     replicas: int = 1
+    shard_degree: int = 1
     virtual_stages: int = 1
     schedule: str = "interleaved"
     objective: str = "speed"
@@ -68,6 +70,7 @@ class PartitionJob:
             partitions=self.partitions,
             microbatches=self.microbatches,
             replicas=self.replicas,
+            shard_degree=self.shard_degree,
             objective=Objective(self.objective),
             schedule=Schedule(self.schedule),
             virtual_stages=self.virtual_stages,

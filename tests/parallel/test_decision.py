@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -35,6 +36,7 @@ def decided(question: PartitionQuestion, spread: float = 0.0) -> PartitionFile:
             kept=draw.randrange(1000),
             passing=draw.randrange(50),
             crossing=40,
+            block=200,
             returning=40,
         )
         for number in range(10)
@@ -93,6 +95,19 @@ def test_where_all_go_forward_first_the_slowest_of_each_way_counts() -> None:
     back = [each.backward + each.sending / 2 for each in found.stages]
     expected = sum(there) + sum(back) + 5 * (max(there) + max(back))
     assert found.step == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("schedule", Schedule)
+def test_replicas_that_share_stages_need_less_memory_and_more_time(schedule: Schedule) -> None:
+    question = PartitionQuestion(partitions=2, microbatches=4, replicas=4, schedule=schedule)
+    whole, shared = decided(question), decided(replace(question, shard_degree=4))
+    assert shared.shard_degree == 4
+    assert shared.modules == whole.modules
+    assert max(each.memory for each in shared.stages) < max(each.memory for each in whole.stages)
+    assert shared.step > whole.step
+    edited = shared.to_json().replace('"shard_degree": 4', '"shard_degree": 3')
+    with pytest.raises(ParallelError, match="shard_degree is 3, which does not divide the 4 rep"):
+        PartitionFile.from_json(edited)
 
 
 def test_the_spread_of_a_step_is_that_of_its_modules() -> None:

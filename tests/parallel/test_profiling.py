@@ -307,3 +307,14 @@ def test_no_stage_begins_in_a_module_that_is_called_twice() -> None:
     found = boundaries(model, example)
     assert found
     assert not any(name.startswith("mix") for name in found)
+
+
+def test_a_profile_knows_which_modules_shards_gather_together() -> None:
+    model = Gpt()
+    ids = torch.zeros(2, 9, dtype=torch.long)
+    found = profile(model, Sample(arguments={"ids": ids}), device=CPU, kind=ProfileKind.ESTIMATED)
+    size = sum(each.nbytes for each in model.blocks[0].parameters())
+    in_blocks = {each.name: each.block for each in found.modules}
+    assert in_blocks["blocks.2.second"] == size
+    assert {name.split(".")[0] for name, block in in_blocks.items() if block == size} == {"blocks"}
+    assert in_blocks["head"] == 0

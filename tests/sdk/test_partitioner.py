@@ -34,6 +34,8 @@ def folder(tmp_path, monkeypatch):
         ("task:make", {"recomputed": ["a", "a"]}, ["recomputed[0]"]),
         ("task:make", {"hyperparameters": {"width": object()}}, ["hyperparameters.width"]),
         ("task:make", {"replicas": 0}, ["replicas"]),
+        ("task:make", {"shard_degree": 0}, ["shard_degree"]),
+        ("task:make", {"replicas": 4, "shard_degree": 3}, ["shard_degree"]),
         ("task:make", {"optimize": "sped", "profile": "guessed"}, ["optimize", "profile"]),
         ("task:make", {"memory_cap": "40 gigs"}, ["memory_cap"]),
         ("task:make", {"memory_cap": 0}, ["memory_cap"]),

@@ -83,6 +83,12 @@ _OPTIONS = (
         help="Number of data-parallel replicas that share the batch.",
     ),
     click.option(
+        "--shard-degree",
+        type=_COUNT,
+        default=1,
+        help="Number of replicas that share parameters and optimizer state of each stage (FSDP2).",
+    ),
+    click.option(
         "--source-dir",
         type=click.Path(path_type=Path, file_okay=False),
         default=".",

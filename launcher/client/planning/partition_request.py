@@ -33,6 +33,7 @@ class PartitionRequest:
     partitions: int
     microbatches: int
     replicas: int
+    shard_degree: int
     virtual_stages: int
     schedule: str
     objective: str
@@ -62,6 +63,16 @@ class PartitionRequest:
         if type(self.replicas) is not int or self.replicas < 1:
             yield Problem(
                 what=f"replicas is {self.replicas!r}", where="replicas", fix="use 1 or more"
+            )
+        elif type(self.shard_degree) is not int or self.shard_degree < 1:
+            what = f"shard_degree is {self.shard_degree!r}"
+            yield Problem(what=what, where="shard_degree", fix="use 1 or more")
+        elif self.replicas % self.shard_degree:
+            yield Problem(
+                what=f"shard_degree is {self.shard_degree}, which does not divide the replicas: "
+                f"{self.replicas}",
+                where="shard_degree",
+                fix="change one of them: replicas share their stages in sets of equal size",
             )
         if self.profile not in PROFILES:
             fix = choice_fix(self.profile, PROFILES)

@@ -60,10 +60,11 @@ def notes(partition: PartitionFile) -> Iterator[tuple[str, str]]:
     cap = "" if partition.memory_cap is None else f", of {bytes_text(partition.memory_cap)}"
     if partition.replicas > 1:
         longest = max(each.exchange for each in partition.stages)
+        shards = f", {partition.shard_degree} of them share each stage"
         yield (
             "Replicas",
             f"{partition.replicas}, which exchange gradients for {seconds_text(longest)} in each "
-            "step",
+            f"step{shards if partition.shard_degree > 1 else ''}",
         )
     yield "Memory", f"{bytes_text(largest(partition))} on the largest rank{cap}"
     yield "Model", ", ".join(_model(partition))

@@ -32,6 +32,7 @@ def partition(
     precision: str | None = None,
     recomputed: Sequence[str] = (),
     replicas: int = 1,
+    shard_degree: int = 1,
     hyperparameters: Mapping[str, object] | None = None,
     source_dir: str | PathLike[str] = ".",
     bandwidth: float | str | None = None,
@@ -42,6 +43,7 @@ def partition(
     task: "module:name" in source_dir, a Task or a function that makes one from the hyperparameters.
     partitions, microbatches, virtual_stages, schedule, precision, recomputed: as for
         ModelParallel(...). replicas: number of data-parallel replicas that share the task's batch.
+        shard_degree: how many of them share the parameters and optimizer state of a stage.
     optimize: "speed" for the shortest step, or "memory" for the least memory of the largest rank.
     memory_cap: the limit of a rank, in bytes or as a text like "40GiB".
     profile: "measured" runs the model here; "estimated" does not even create its weights.
@@ -60,6 +62,7 @@ def partition(
         partitions=partitions,
         microbatches=microbatches,
         replicas=replicas,
+        shard_degree=shard_degree,
         virtual_stages=virtual_stages,
         schedule=schedule,
         objective=optimize,

@@ -99,6 +99,7 @@ def _question(world: ParallelContext) -> PartitionQuestion:
         virtual_stages=degrees.virtual_stages,
         microbatches=degrees.microbatches,
         replicas=degrees.data,
+        shard_degree=degrees.shard_degree,
         objective=Objective(job.optimize),
         schedule=Schedule(job.schedule),
         memory_cap=job.memory_cap,

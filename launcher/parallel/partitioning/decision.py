@@ -22,6 +22,7 @@ from launcher.shared.partitions.partition_file import (
     StagePrediction,
 )
 from launcher.shared.partitions.schedule_orders import Orders
+from launcher.shared.partitions.shard_costs import Sharing
 from launcher.shared.partitions.stage_costs import Link
 from launcher.shared.partitions.stage_predictions import play, predict_stages, step_spread
 
@@ -35,12 +36,13 @@ _LESS = 10**6
 class PartitionQuestion:
     """The settings that a model is partitioned for. memory_cap: bytes allowed per rank.
 
-    replicas: of the model, which average their gradients.
+    replicas: of the model, which average their gradients. shard_degree: those that share a stage.
     """
 
     partitions: int
     microbatches: int
     replicas: int = 1
+    shard_degree: int = 1
     objective: Objective = Objective.SPEED
     schedule: Schedule = Schedule.INTERLEAVED
     virtual_stages: int = 1
@@ -72,9 +74,7 @@ def decide(
     profile: Profile, fingerprint: Fingerprint, link: Link, question: PartitionQuestion
 ) -> PartitionFile:
     """Return the best cuts of a model. Raises ParallelError where there are none."""
-    chain = Chain(
-        profile.modules, profile.joints, link, ties=profile.ties, replicas=question.replicas
-    )
+    chain = _chain(profile, link, question)
     found = _predicted(chain, question)
     cuts = found.cuts
     return PartitionFile(
@@ -85,6 +85,7 @@ def decide(
         virtual_stages=question.virtual_stages,
         microbatches=question.microbatches,
         replicas=question.replicas,
+        shard_degree=question.shard_degree,
         schedule=question.schedule.value,
         memory_cap=question.memory_cap,
         precision=question.precision,
@@ -105,6 +106,18 @@ def decide(
         memory_gap=cuts.memory_gap,
         choices=tuple(_choices(chain, question, found)),
     )
+
+
+def _chain(profile: Profile, link: Link, question: PartitionQuestion) -> Chain:
+    """Return the chain of a rank's costs."""
+    whole = Chain(
+        profile.modules, profile.joints, link, ties=profile.ties, replicas=question.replicas
+    )
+    sharing = Sharing.of_schedule(
+        question.shard_degree, question.schedule.value, question.microbatches
+    )
+    own = sharing.per_rank(whole)
+    return Chain(own.modules, own.joints, own.link, ties=own.ties, replicas=own.replicas)
 
 
 class _Predicted(NamedTuple):

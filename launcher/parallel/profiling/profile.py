@@ -23,6 +23,7 @@ from launcher.parallel.profiling.bytes import AllocationTracker
 from launcher.parallel.profiling.estimate import Rates, StageEstimate, rates
 from launcher.parallel.profiling.passes import Passes, PassRecorder, sum_outputs
 from launcher.parallel.profiling.stage_clock import StageClock, spread
+from launcher.parallel.sharding import blocks
 from launcher.parallel.stages import Stage, cut
 from launcher.parallel.tracing.python_state import PythonState
 from launcher.shared.partitions.stage_costs import Joint, ModuleCost, Tie
@@ -194,6 +195,7 @@ def _costs(
     # Whatever no stage uses is in the first one, so that it is saved (`holdings`).
     rest = [each for each in _state(model) if id(each) not in used]
     all_forward, all_backward = clock.forward_seconds, clock.backward_seconds
+    block_of = _block_sizes(model)
     for number, stage in enumerate(stages):
         forward, backward = all_forward[number], all_backward[number]
         totals = [sum(pair) for pair in zip(forward, backward, strict=True)]
@@ -212,7 +214,21 @@ def _costs(
             returning=_bytes(value.like for value in stage.inputs if value.like.requires_grad)
             if number
             else None,
+            block=_block(stage.module, block_of) if number or not rest else 0,
         )
+
+
+def _block(module: nn.Module, block_of: Mapping[int, int]) -> int:
+    return min((block_of.get(id(each), 0) for each in module.parameters()), default=0)
+
+
+def _block_sizes(model: nn.Module) -> dict[int, int]:
+    """Return the bytes of the block that shards gather together, by the ids of its parameters."""
+    return {
+        id(parameter): _bytes(block.parameters())
+        for block in blocks(model)
+        for parameter in block.parameters()
+    }
 
 
 def _state(module: nn.Module) -> tuple[torch.Tensor, ...]:

@@ -27,9 +27,14 @@ def contradictions(partition: PartitionFile) -> Iterator[str]:
 
 
 def _settings(partition: PartitionFile) -> Iterator[str]:
-    for name in ("partitions", "virtual_stages", "microbatches", "replicas"):
+    for name in ("partitions", "virtual_stages", "microbatches", "replicas", "shard_degree"):
         if getattr(partition, name) < 1:
             yield f"{name} is {getattr(partition, name)}, and at least 1 is needed"
+    if partition.shard_degree > 1 and partition.replicas % partition.shard_degree:
+        yield (
+            f"shard_degree is {partition.shard_degree}, which does not divide the "
+            f"{partition.replicas} replicas"
+        )
     for name, known in (("objective", OBJECTIVES), ("schedule", SCHEDULES)):
         if getattr(partition, name) not in known:
             yield f"{name} is {getattr(partition, name)!r}, and not one of {', '.join(known)}"
@@ -72,7 +77,7 @@ def _orders(partition: PartitionFile) -> Iterator[str]:
 
 def _predictions(partition: PartitionFile) -> Iterator[str]:
     """Yield predictions that do not follow from the modules, unless other starts were edited in."""
-    stages = predict_stages(partition, partition.orders, partition.places)
+    stages = predict_stages(partition.costs, partition.orders, partition.places)
     if [each.start for each in partition.stages] != [each.start for each in stages]:
         return
     for number, (said, found) in enumerate(zip(partition.stages, stages, strict=True)):
@@ -82,7 +87,7 @@ def _predictions(partition: PartitionFile) -> Iterator[str]:
                 yield (
                     f"stages[{number}].{each.name} is {has}, and {follows} follows from its modules"
                 )
-    step = play(partition, partition.orders, partition.places, stages).seconds
+    step = play(partition.costs, partition.orders, partition.places, stages).seconds
     if not _are_close(partition.step, step, partition.step):
         yield f"step is {partition.step}, and {step} follows from its stages"
     elif partition.bound is not None:

@@ -15,8 +15,10 @@ from launcher.shared.complete_files import write_complete
 from launcher.shared.partitions.file_checks import contradictions
 from launcher.shared.partitions.later_fields import LATER, written
 from launcher.shared.partitions.schedule_orders import Orders
+from launcher.shared.partitions.shard_costs import Sharing
 from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost, Tie
 from launcher.shared.partitions.stage_predictions import (
+    CostedModel,
     StagePrediction,
     play,
     predict_stages,
@@ -69,7 +71,8 @@ class PartitionFile:
     objective: "speed" or "memory". memory_cap: bytes allowed per rank. precision, recomputed,
         schedule: as for ModelParallel(...).
     profile: "measured" or "estimated". device: where; runs: number of timed passes.
-    replicas: of the model, which average their gradients.
+    replicas: of the model, which average their gradients. shard_degree: as for ModelParallel(...);
+        the costs of modules are whole ones, and the predictions are for ranks that share stages.
     starts: the module at which each stage but the first begins.
     step: predicted seconds of an optimizer step. spread: of the step, from that of the modules.
     bound: seconds that no step of other cuts is below, within the memory allowed, or within this
@@ -87,6 +90,7 @@ class PartitionFile:
     virtual_stages: int = 1
     microbatches: int
     replicas: int = field(default=1, metadata=LATER)
+    shard_degree: int = field(default=1, metadata=LATER)
     schedule: str
     memory_cap: int | None = None
     precision: str | None = None
@@ -127,9 +131,15 @@ class PartitionFile:
         return tuple(names.index(start) for start in self.starts)
 
     @cached_property
+    def costs(self) -> CostedModel:
+        """The costs of the modules for each of the ranks that share a stage."""
+        sharing = Sharing.of_schedule(self.shard_degree, self.schedule, self.microbatches)
+        return sharing.per_rank(self)
+
+    @cached_property
     def timeline(self) -> Timeline:
         """The predicted step. Raises ParallelError where the file contradicts itself."""
-        return play(self, self.orders, self.places, self.stages)
+        return play(self.costs, self.orders, self.places, self.stages)
 
     def write(self, path: Path) -> None:
         """Write the file at once: a killed process leaves a whole file or none. Raises OSError."""
@@ -183,11 +193,11 @@ class PartitionFile:
             raise ParallelError(
                 f"it contradicts itself: {'; '.join(wrong)}; undo the edit, or make the file again"
             )
-        stages = predict_stages(self, self.orders, self.places)
+        stages = predict_stages(self.costs, self.orders, self.places)
         if [each.start for each in self.stages] == [each.start for each in stages]:
             return self
         edited = replace(self, stages=stages, bound=None, gap=0.0, memory_gap=0.0)
-        spread = step_spread(self, self.orders, self.places, stages)
+        spread = step_spread(self.costs, self.orders, self.places, stages)
         return replace(edited, step=edited.timeline.seconds, spread=spread)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from launcher.shared.partitions.later_fields import LATER
 
 __all__ = ["ModuleCost", "Joint", "Tie", "Link"]
 
@@ -18,6 +20,8 @@ class ModuleCost:
         besides them while it runs.
     crossing, returning: bytes that a cut before it sends forward, and bytes of gradients sent back;
         None where there can be no cut.
+    block: bytes of the parameters of the block that it is in, which shards gather together; 0 if
+        some of its parameters are in no block. Absent in files of older Launchers.
     """
 
     name: str
@@ -31,6 +35,7 @@ class ModuleCost:
     passing: int = 0
     crossing: int | None = None
     returning: int | None = None
+    block: int = field(default=0, metadata=LATER)
 
     @property
     def held(self) -> int:
@@ -81,6 +86,12 @@ class Link:
         ways = 1 + (returning > 0)
         moving = (crossing + returning) / self.bandwidth if self.bandwidth else 0.0
         return ways * self.latency + moving
+
+    def all_gather(self, count: float, ranks: int, messages: float = 1) -> float:
+        """Return the seconds in which ranks that have shares of `count` bytes gather them."""
+        steps = ranks - 1
+        moving = steps / ranks * count / self.bandwidth if self.bandwidth else 0.0
+        return messages * steps * self.latency + moving
 
     def all_reduce(self, count: float, ranks: int, messages: float = 1) -> float:
         """Return the seconds of a ring all-reduce between ranks.
