@@ -203,6 +203,8 @@ _CASES = [
     ("gpt, tied, dropout", 2, 1, 2, "simple"),
     ("llama, tied", 2, 1, 2, "zero_bubble"),
     ("gpt, tied, dropout", 1, 1, 2, "interleaved"),
+]
+_MORE_CASES = [
     ("llama", 1, 1, 4, "simple"),
     ("gpt", 2, 2, 2, "interleaved"),
     ("llama, tied", 2, 2, 2, "zero_bubble"),
@@ -230,9 +232,16 @@ def test_sharded_stages_learn_what_one_process_does(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+def test_more_degrees_do(tmp_path: Path) -> None:
+    check(tmp_path, _MORE_CASES, ranks=4)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_two_sets_of_shards_of_two_stages_do(tmp_path: Path) -> None:
-    cases = [(name, 2, virtual, 2, schedule) for name, _, virtual, _, schedule in _CASES]
-    check(tmp_path, cases, ranks=8)
+    every = (*_CASES, *_MORE_CASES)
+    cases = [(name, 2, virtual, 2, schedule) for name, _, virtual, _, schedule in every]
+    check(tmp_path, list(dict.fromkeys(cases)), ranks=8)
 
 
 _ONE_BY_ONE = """
