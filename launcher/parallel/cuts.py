@@ -20,16 +20,19 @@ Call = tuple[str, int]
 class Pins:
     """Modules that are pinned to stages, by name, each with all its submodules.
 
-    default: the stage of modules that are not pinned.
+    default: the stage of modules that are not pinned, except those that need data of a later one.
     """
 
     stages: Mapping[str, int]
     default: int = 0
 
-    def stage_of(self, name: str) -> int:
-        """Return the stage of a module: that of the innermost pinned module around it."""
+    def stage_of(self, name: str, latest: int) -> int:
+        """Return the stage of a module: that of the innermost pinned module around it.
+
+        latest: the latest stage whose data the module needs.
+        """
         around = [pinned for pinned in self.stages if is_in(name, pinned)]
-        return self.stages[max(around, key=len)] if around else self.default
+        return self.stages[max(around, key=len)] if around else max(self.default, latest)
 
 
 def is_in(name: str, outer: str) -> bool:
@@ -41,7 +44,7 @@ def assign_stages(trace: Trace, cuts: Sequence[str] | Pins) -> dict[fx.Node, int
     """Return the stage of each node of a trace. Raises ParallelError."""
     if isinstance(cuts, Pins):
         _check_pins(trace, cuts)
-        return _assign_by_pins(trace, lambda node: cuts.stage_of(str(node.target)))
+        return _assign_by_pins(trace, lambda node, latest: cuts.stage_of(str(node.target), latest))
     return _assign_by_starts(trace, cuts)
 
 
@@ -57,7 +60,7 @@ def assign_again(
         return stages.get(node.meta["calls"][-1], 0)
 
     if isinstance(cuts, Pins):
-        return _assign_by_pins(trace, stage_of)
+        return _assign_by_pins(trace, lambda node, latest: stage_of(node))
     return _place_followers(trace, _run_through(trace, stage_of))
 
 
@@ -72,7 +75,10 @@ def assign_evaluation(
     if isinstance(cuts, Pins):
         pinned = cuts.stage_of
         found = _assign_by_pins(
-            evaluation, lambda node: stages.get(node.meta["calls"][-1], pinned(str(node.target)))
+            evaluation,
+            lambda node, latest: stages.get(
+                node.meta["calls"][-1], pinned(str(node.target), latest)
+            ),
         )
     else:
         found = _follow(evaluation, stages)
@@ -149,13 +155,18 @@ def _place_followers(trace: Trace, stage_of: dict[fx.Node, int]) -> dict[fx.Node
     return stage_of
 
 
-def _assign_by_pins(trace: Trace, stage_of_call: Callable[[fx.Node], int]) -> dict[fx.Node, int]:
-    """Return the stage of each node: that of its module, else of its latest input."""
+def _assign_by_pins(
+    trace: Trace, stage_of_call: Callable[[fx.Node, int], int]
+) -> dict[fx.Node, int]:
+    """Return the stage of each node: that of its module, else of its latest input.
+
+    stage_of_call: called with the call of a module, and the latest stage of its inputs.
+    """
     stage_of: dict[fx.Node, int] = {}
     for node in trace.graph.nodes:
         latest = max((stage_of[each] for each in _tensor_inputs(node)), default=0)
         if node.op == "call_module":
-            stage_of[node] = stage_of_call(node)
+            stage_of[node] = stage_of_call(node, latest)
             _check_forward(node, stage_of)
         else:
             stage_of[node] = latest

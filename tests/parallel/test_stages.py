@@ -159,7 +159,11 @@ class Overwriting(nn.Module):
 @pytest.mark.parametrize(
     ("model", "pins", "words"),
     [
-        (Gpt, {"blocks.2": 1}, "blocks.3.first in stage 0 needs .* of the later stage 1"),
+        (
+            Gpt,
+            {"blocks.2": 1, "blocks.3": 0},
+            "blocks.3.first in stage 0 needs .* of the later stage 1",
+        ),
         (Gpt, {"blocks.7": 1}, "'blocks.7' is pinned, but the model calls no such module"),
         (Gpt, {"heads": 1}, "no such module: did you mean 'head'"),
         (Gpt, {"head": 2}, "stage 1 has no module: pin a module to it"),
@@ -176,6 +180,18 @@ def test_pins_that_cannot_be_are_refused(model: Any, pins: dict[str, int], words
     arguments = IDS if model is Gpt else {"x": torch.ones(1, 6)}
     with pytest.raises(ParallelError, match=words):
         cut(model(), Pins(stages=pins), arguments)
+
+
+def test_modules_that_are_not_pinned_follow_those_whose_data_they_need() -> None:
+    model = Gpt()
+    first, second = cut(model, Pins(stages={"blocks.2": 1}), IDS)
+    called = [
+        {str(node.target).split(".first")[0] for node in each.module.graph.nodes}
+        for each in (first, second)
+    ]
+    assert {"tokens", "blocks.1"} <= called[0]
+    assert {"blocks.2", "blocks.3", "norm", "head"} <= called[1]
+    assert torch.equal(through([first, second], IDS), model(**IDS))
 
 
 def test_a_module_whose_inside_depends_on_values_stays_whole() -> None:
