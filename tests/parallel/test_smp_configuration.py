@@ -25,9 +25,15 @@ def test_a_scripts_arguments_precede_those_of_its_job() -> None:
         "default_partition": 3,
         "auto_partition": False,
         "tensor_parallel_degree": 1,
-        "active_microbatches": None,
+        "active_microbatches": 16,
         "memory_weight": 0.2,
         "ddp": True,
+        "bf16": True,
+        "fp16": False,
+        "prescaled_batch": True,
+        "skip_tracing": True,
+        "static_mode": True,
+        "activation_loading_horizon": 4,
     }
     assert configure(JOB, theirs, {"microbatches": 16}) == ParallelPart(
         partitions=4,
@@ -36,6 +42,7 @@ def test_a_scripts_arguments_precede_those_of_its_job() -> None:
         placement="spread",
         default_stage=3,
         starts=("head",),
+        precision="bf16",
     )
     assert configure(JOB, None, {}) == JOB
 
@@ -64,12 +71,14 @@ def test_starts_of_a_script_replace_those_of_a_file() -> None:
         ({"sharded_data_parallel_degree": 2}, "use a DataParallel job that shards"),
         ({"shard_optimizer_state": True}, "use more partitions"),
         ({"offload_activations": True}, "use more microbatches"),
-        ({"active_microbatches": 3}, "leave it out: with 'interleaved' a stage holds"),
+        ({"active_microbatches": 1}, "with 'interleaved' the first stage holds 2 at once"),
+        (
+            {"active_microbatches": 3, "pipeline": "simple"},
+            "with 'simple' the first stage holds 4 at once",
+        ),
         ({"horovod": True}, "replicas exchange their gradients without it"),
-        ({"prescaled_batch": True}, "give each replica its own batch"),
-        ({"fp16": True}, "set precision='fp16', and use smp.amp.GradScaler"),
-        ({"bf16": True}, "set precision='bf16'"),
-        ({"skip_tracing": True}, "leave it out"),
+        ({"fp16": True, "bf16": True}, "bf16 and fp16 are both set: set one of them"),
+        ({"fp16_params": True}, "set fp16, which keeps the parameters in 32 bits"),
         ({"load_partition": True}, "a partition_file is loaded"),
         ({"partition": 2}, "there is no 'partition': did you mean 'partitions'?"),
         ({"pipeline": "1f1b"}, "pipeline is '1f1b': use 'simple' or 'interleaved'"),

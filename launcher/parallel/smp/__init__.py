@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from launcher.parallel.smp import amp
+from launcher.parallel.smp import amp, nn
 from launcher.parallel.smp.checkpoint_folders import resume_from_checkpoint, save_checkpoint
 from launcher.parallel.smp.communication import (
     DP_GROUP,
@@ -75,6 +75,9 @@ from launcher.parallel.smp.smp_session import init, is_initialized
 from launcher.parallel.smp.states import load, save
 from launcher.parallel.smp.step import step
 
+#: The version of smp whose names and meanings these are.
+__version__ = "1.15.0"
+
 __all__ = [
     "init",
     "is_initialized",
@@ -93,6 +96,7 @@ __all__ = [
     "set_activation_checkpointing",
     "is_tracing",
     "amp",
+    "nn",
     "rank",
     "size",
     "local_rank",
@@ -145,7 +149,6 @@ _UNSUPPORTED = {
     "tp_register": "cut the model into more partitions",
     "tp_register_with_module": "cut the model into more partitions",
     "reset": "start another process",
-    "nn": "use the layers of torch.nn",
     "optimizers": "use those of torch.optim",
 }
 

@@ -14,8 +14,12 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from launcher.errors import ParallelError
+from launcher.parallel.precision import Precision
 
-Arguments: TypeAlias = "dict[str, torch.Tensor]"
+#: Types of arguments of the model that are not sent, since each rank has them.
+CONSTANTS = (bool, int, float, str, type(None))
+#: By name: tensors, and values of CONSTANTS.
+Arguments: TypeAlias = "dict[str, Any]"
 _Tensors: TypeAlias = "torch.Tensor | Sequence[torch.Tensor]"
 
 
@@ -32,66 +36,82 @@ class CallInterceptor(Protocol):
 
 
 class ModelCalled(BaseException):
-    """Raised at the model call to end the step function; a BaseException, so nothing catches it."""
+    """Raised at the model call to end the step function; a BaseException, so nothing catches it.
 
-    def __init__(self, arguments: Arguments) -> None:
+    precision: that of torch.autocast around the call, as in ParallelPart; None outside of it.
+    """
+
+    def __init__(self, arguments: Arguments, precision: str | None) -> None:
         super().__init__()
         self.arguments = arguments
+        self.precision = precision
 
 
 class ArgumentCapture:
     """Ends the step function at its model call.
 
-    signature: the signature of the model's forward. is_mixed: true if its stages compute in 16
-        bits.
+    signature: the signature of the model's forward. may_autocast: false if its stages are known
+        to compute in the parameters' own dtype.
     """
 
     def __init__(
-        self, name: str, signature: inspect.Signature, device: torch.device, *, is_mixed: bool
+        self, name: str, signature: inspect.Signature, device: torch.device, *, may_autocast: bool
     ) -> None:
         self._name = name
         self._signature = signature
         self._device = device
-        self._is_mixed = is_mixed
+        self._may_autocast = may_autocast
 
     def call(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """Raise ModelCalled with the arguments, or ParallelError if they cannot be sent."""
-        if torch.is_autocast_enabled(self._device.type) and not self._is_mixed:
+        precision = self._precision()
+        if precision and not self._may_autocast:
             raise ParallelError(
-                f"{self._name} calls the model in torch.autocast, which has no effect on its "
-                "stages: set precision='bf16' (or 'fp16') in the job's distribution or in smp.init"
+                f"{self._name} calls the model in torch.autocast, but the first step did not, and "
+                "set the precision of its stages: set precision='bf16' (or 'fp16') in the job's "
+                "distribution or in smp.init"
             )
-        raise ModelCalled(self._arguments(args, kwargs))
+        raise ModelCalled(self._arguments(args, kwargs), precision)
+
+    def _precision(self) -> str | None:
+        if not torch.is_autocast_enabled(self._device.type):
+            return None
+        dtype = torch.get_autocast_dtype(self._device.type)
+        return Precision.BF16.value if dtype == torch.bfloat16 else Precision.FP16.value
 
     def backward(self, tensors: _Tensors, gradients: _Tensors | None) -> None:
         """Raise ParallelError: the model must be called first."""
         raise ParallelError(f"{self._name} calls model.backward before the model: swap them")
 
     def _arguments(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Arguments:
-        given = self._signature.bind(*args, **kwargs).arguments
-        expected = list(self._signature.parameters)[: len(given)]
-        if list(given) != expected:
-            missing = ", ".join(name for name in expected if name not in given)
-            raise ParallelError(
-                f"{self._name} calls the model without {missing} but with later arguments: pass "
-                "all arguments up to the last one, as tensors"
-            )
+        given: Arguments = {}
+        for name, value in self._signature.bind(*args, **kwargs).arguments.items():
+            is_rest = self._signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+            given |= value if is_rest else {name: value}
+        if all(isinstance(value, CONSTANTS) for value in given.values()):
+            name, value = next(iter(given.items()), ("nothing", None))
+            raise self._unsendable(name, type(value))
         for name, value in given.items():
-            self._check(name, value)
-        return dict(given)
+            if not isinstance(value, CONSTANTS):
+                self._check(name, value)
+        return given
 
     def _check(self, name: str, value: object) -> None:
         if not isinstance(value, torch.Tensor) or not value.dim():
-            what = "tensor without axes" if isinstance(value, torch.Tensor) else type(value)
-            raise ParallelError(
-                f"{self._name} passes {name} to the model, a {what}: only tensors with samples can "
-                "be sent through a pipeline; make it an attribute of the model"
-            )
+            is_tensor = isinstance(value, torch.Tensor)
+            raise self._unsendable(name, "tensor without axes" if is_tensor else type(value))
         if value.requires_grad:
             raise ParallelError(
                 f"{self._name} passes {name} to the model, which requires a gradient: only "
                 "parameters inside the model are trained; move its computation into the model"
             )
+
+    def _unsendable(self, name: str, what: object) -> ParallelError:
+        return ParallelError(
+            f"{self._name} passes {name} to the model, a {what}: only tensors with samples can be "
+            "sent through a pipeline, and numbers, texts and None beside them; make it an "
+            "attribute of the model"
+        )
 
 
 class OutputReplay:

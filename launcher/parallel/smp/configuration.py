@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.errors import ParallelError
-from launcher.shared import OBJECTIVES, PLACEMENTS, SCHEDULES, ParallelPart
+from launcher.shared import OBJECTIVES, PLACEMENTS, PRECISIONS, SCHEDULES, ParallelPart
 
 #: Names of smp's `parameters`, with the fields of ParallelPart.
 _FIELD_NAMES = {
@@ -24,7 +24,8 @@ _FIELD_NAMES = {
 }
 #: smp's notation for the order of ranks, without tensor parallelism; the last varies fastest.
 _ORDERS = {"DP": "cluster", "PD": "spread"}
-#: Ignored: these control smp's search for a partition or its processes, and do not affect results.
+#: Ignored: these control smp's search for a partition, its tracing or its processes, and do not
+#: affect results.
 _IGNORED = (
     "memory_weight",
     "contiguous",
@@ -33,7 +34,21 @@ _IGNORED = (
     "ddp_port",
     "ddp_dist_backend",
     "delayed_parameter_initialization",
+    "static_mode",
+    "fast_mode",
+    "skip_tracing",
+    "_match_weights",
+    # Their effect is on tensor parallelism, sharding or offloading, which are refused.
+    "prescaled_batch",
+    "activation_loading_horizon",
+    "sdp_reduce_bucket_size",
+    "sdp_param_persistence_threshold",
+    "sdp_max_live_parameters",
+    "sdp_hierarchical_allgather",
+    "sdp_gradient_clipping",
 )
+#: A limit that the schedules keep by themselves, or exceed.
+_ACTIVE = "active_microbatches"
 #: Unsupported parameters, each with the value that turns it off and what to do instead.
 _UNSUPPORTED: dict[str, tuple[Any, str]] = {
     "tensor_parallel_degree": (1, "cut the model into more partitions"),
@@ -44,17 +59,8 @@ _UNSUPPORTED: dict[str, tuple[Any, str]] = {
     ),
     "shard_optimizer_state": (False, "use more partitions"),
     "offload_activations": (False, "use more microbatches, which are smaller"),
-    "active_microbatches": (
-        None,
-        "leave it out: with 'interleaved' a stage holds at most as many microbatches as there are "
-        "stages from it to the last",
-    ),
     "horovod": (False, "leave it out: replicas exchange their gradients without it"),
-    "prescaled_batch": (False, "give each replica its own batch"),
-    "fp16": (False, "set precision='fp16', and use smp.amp.GradScaler"),
-    "bf16": (False, "set precision='bf16'"),
-    "fp16_params": (False, "set precision='fp16', and use smp.amp.GradScaler"),
-    "skip_tracing": (False, "leave it out"),
+    "fp16_params": (False, "set fp16, which keeps the parameters in 32 bits for the optimizer"),
     "load_partition": (False, "leave it out: a partition_file is loaded"),
 }
 #: What to do instead of fields of ParallelPart that smp has no name for.
@@ -76,7 +82,7 @@ def configure(
     """
     ours = {field.name for field in dataclasses.fields(ParallelPart)}
     problems = [
-        *_unknown(config or {}, {*_FIELD_NAMES, *_UNSUPPORTED, *_IGNORED}),
+        *_unknown(config or {}, {*_FIELD_NAMES, *_UNSUPPORTED, *_IGNORED, *PRECISIONS, _ACTIVE}),
         *_unknown(named, ours),
         *_missing(config or {}),
     ]
@@ -85,6 +91,9 @@ def configure(
     translated = {
         _FIELD_NAMES[name]: value for name, value in (config or {}).items() if name in _FIELD_NAMES
     }
+    for name in PRECISIONS:
+        if (config or {}).get(name):
+            translated["precision"] = name
     if part.partition_file and "starts" in named:  # they override those of the file
         part = dataclasses.replace(part, partition_file="")
     found = dataclasses.replace(part, **{**translated, **named})
@@ -92,7 +101,7 @@ def configure(
         is_cut = found.starts or found.stages or found.partition_file
         found = dataclasses.replace(found, auto_partition=not is_cut)
     found = dataclasses.replace(found, placement=_placement(found.placement))
-    if problems := list(_problems(found)):
+    if problems := [*_problems(found), *_active_problems(found, config or {})]:
         raise ParallelError("smp.init: " + "; ".join(problems))
     return found
 
@@ -106,6 +115,8 @@ def _unknown(given: Mapping[str, object], known: set[str]) -> Iterator[str]:
 
 
 def _missing(config: Mapping[str, object]) -> Iterator[str]:
+    if all(config.get(name) for name in PRECISIONS):
+        yield f"{' and '.join(PRECISIONS)} are both set: set one of them"
     for name, value in config.items():
         if name in _UNSUPPORTED and value is not None and value != _UNSUPPORTED[name][0]:
             yield f"{name}={value!r} is not supported: {_UNSUPPORTED[name][1]}"
@@ -115,6 +126,18 @@ def _placement(name: str) -> str:
     if sorted(name) == sorted("DPT"):
         return _ORDERS[name.replace("T", "")]
     return name
+
+
+def _active_problems(part: ParallelPart, config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the problem of a limit on the microbatches in a stage that the schedule exceeds."""
+    limit = config.get(_ACTIVE)
+    most = part.partitions if part.schedule == "interleaved" else part.microbatches
+    most = min(most, part.microbatches)
+    if limit is not None and limit < most:
+        yield (
+            f"{_ACTIVE} is {limit}, but with {part.schedule!r} the first stage holds "
+            f"{most} at once: use {most} or leave it out, or use more and smaller microbatches"
+        )
 
 
 def _problems(part: ParallelPart) -> Iterator[str]:

@@ -6,12 +6,13 @@ import contextlib
 import dataclasses
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.utils._pytree import tree_map_only
 from torch.utils.hooks import RemovableHandle
 
 from launcher.errors import ParallelError
@@ -22,6 +23,7 @@ from launcher.parallel.smp.partitions import cuts
 from launcher.parallel.smp.rank_agreement import check_agreement
 from launcher.parallel.smp.smp_session import session
 from launcher.parallel.smp.states import PARTIAL, gathered, merged
+from launcher.parallel.smp.step_arguments import ArgumentSource
 
 #: Ignored: these control smp's search for a partition and DDP's buckets, and do not affect results.
 _IGNORED = {
@@ -98,6 +100,10 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
         self._hooks: dict[int, Callable[[Any, Any], object]] = OrderedDict()
         self._recomputed: list[str] = []
         self._loss: Callable[[Any, int], torch.Tensor] | None = None
+        #: The source of the arguments of its steps.
+        self.arguments = ArgumentSource()
+        #: The precision of its stages, as in ParallelPart; known once it is partitioned.
+        self.precision: str | None = None
         self._steps = 0
         self._passes = 0
         #: Seed of random numbers in it and its steps; the first stage's once it is partitioned.
@@ -169,20 +175,23 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
             )
         return self._pipeline
 
-    def partition(self, example: Arguments, batch: Iterable[torch.Tensor]) -> None:
+    def partition(self, example: Arguments, precision: str | None = None) -> None:
         """Cut the model, and keep this rank's stage.
 
-        example: the model's arguments for one microbatch. batch: the tensors of the first step.
+        example: the model's arguments for one microbatch. precision: that of torch.autocast around
+            the first call of the model, if the job sets none.
         """
         world, part = session().world, session().part
-        self.seed = check_agreement(self.module, batch, world)
+        self.precision = part.precision or precision
+        part = dataclasses.replace(part, precision=self.precision)
+        self.seed = check_agreement(self.module, world)
         self.module.cpu()
         recompute(self.module, [*part.recomputed, *self._recomputed])
         self._pipeline = Pipeline(
             self.module,
             dataclasses.replace(world, job=part),
             starts=cuts(self.module, part),
-            example={name: tensor.cpu() for name, tensor in example.items()},
+            example=tree_map_only(torch.Tensor, torch.Tensor.cpu, dict(example)),
             loss=self._loss_of,
             schedule=part.schedule,
             precision=part.precision,
@@ -314,8 +323,11 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
         """Return the state of this rank's stage; the first stage includes what no stage uses."""
         return {**self.pipeline.module.state_dict(), PARTIAL: True}
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the whole model, on the CPU. All ranks of a replica call it."""
+    def state_dict(self, gather_to_rank0: bool = False, cast_to_cpu: bool = True) -> dict[str, Any]:
+        """Return the state of the whole model, on the CPU. All ranks of a replica call it.
+
+        gather_to_rank0, cast_to_cpu: accepted; all ranks get it, on the CPU, in any case.
+        """
         if self._pipeline is None:
             return dict(self.module.state_dict())
         found = gathered(self.local_state_dict(), session().world)

@@ -21,6 +21,9 @@ def model_creation(
 ) -> Iterator[None]:
     """Create a model within the context, in `dtype` if it is given.
 
+    If the stages compute in 16 bits (fp16 or bf16 in smp.init), a dtype of 16 bits is without
+    effect: the parameters keep theirs, as the optimizer's copy of them does in smp.
+
     Raises ParallelError for tensor parallelism; its other options are then without effect.
     """
     if tensor_parallelism:
@@ -29,7 +32,8 @@ def model_creation(
             "partitions"
         )
     before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype or before)
+    is_half = dtype in (torch.float16, torch.bfloat16) and session().part.precision is not None
+    torch.set_default_dtype(before if dtype is None or is_half else dtype)
     try:
         yield
     finally:

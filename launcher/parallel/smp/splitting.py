@@ -25,19 +25,24 @@ class Splitting:
     whole: Collection[str]
     axes: Mapping[str, int]
 
+    def named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
+        """Return the arguments of a call by name."""
+        return dict(self.signature.bind(*args, **kwargs).arguments)
+
     def microbatches(
-        self, args: tuple[object, ...], kwargs: Mapping[str, object], count: int
+        self, arguments: Mapping[str, object], count: int
     ) -> list[inspect.BoundArguments]:
         """Return the arguments of each microbatch. Raises ParallelError if one cannot be split."""
-        bound = self.signature.bind(*args, **kwargs)
-        return [self._of(bound, number, count) for number in range(count)]
+        return [self._of(arguments, number, count) for number in range(count)]
 
-    def _of(self, bound: inspect.BoundArguments, number: int, count: int) -> inspect.BoundArguments:
+    def _of(
+        self, arguments: Mapping[str, object], number: int, count: int
+    ) -> inspect.BoundArguments:
         found = {
             name: value
             if name in self.whole
             else self._part(value, name, self.axes.get(name, 0), number, count)
-            for name, value in bound.arguments.items()
+            for name, value in arguments.items()
         }
         return inspect.BoundArguments(self.signature, found)
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from launcher.errors import ParallelError
 from launcher.parallel.randomness import seeded
 from launcher.parallel.smp.call_interception import (
     ArgumentCapture,
-    Arguments,
     CallInterceptor,
     ModelCalled,
     OutputReplay,
@@ -59,9 +57,9 @@ def step(
 
     @functools.wraps(function)
     def stepped(*args: object, **kwargs: object) -> object:
-        model = _model(function)
-        count = session().part.microbatches
-        return _Step(function, inputs.microbatches(args, kwargs, count), model).run()
+        model, count = _model(function), session().part.microbatches
+        given = model.arguments.agreed(inputs.named(args, kwargs), session().world)
+        return _Step(function, inputs.microbatches(given, count), model).run()
 
     return stepped
 
@@ -96,42 +94,54 @@ class _Step:
     def run(self) -> Any:
         """Run the microbatches through the pipeline and return the merged outputs."""
         model, world = self._model, session().world
-        example = self._arguments(0)  # on all ranks, since all need the shapes
+        called = self._call(0)  # on all ranks, since all need the shapes
+        example = called.arguments
         if not model.partitioned:
-            model.partition(example, self._batch())
+            model.partition(example, called.precision)
         pipeline = model.pipeline
         pipeline.expect(*example.values())
         inputs = self._inputs() if pipeline.is_first else []
         target = torch.arange(len(self._parts), device=world.device)
         if self._training:
-            pipeline.step(*inputs, target=target, is_last=model.count_backward_pass())
+            optimizer = next(iter(session().optimizers), None)
+            pipeline.step(
+                *inputs,
+                target=target,
+                is_last=model.count_backward_pass(),
+                scaler=optimizer and optimizer.scaler,
+            )
         else:
             pipeline.evaluate(*inputs, target=target)
         returned = [self._returned[number] for number in sorted(self._returned)]
         return merge(self._name, broadcast_outputs(returned, world))
 
-    def _batch(self) -> Iterator[torch.Tensor]:
-        for part in self._parts:
-            for leaf in tree_leaves(part.arguments):
-                if isinstance(leaf, torch.Tensor):
-                    yield leaf
+    def _inputs(self) -> list[object]:
+        """Return the model's arguments, with tensors concatenated over all microbatches."""
+        given = [self._call(number).arguments for number in range(len(self._parts))]
+        return [self._joined(name, [each[name] for each in given]) for name in given[0]]
 
-    def _inputs(self) -> list[torch.Tensor]:
-        """Return the model's arguments, concatenated over all microbatches."""
-        given = [self._arguments(number) for number in range(len(self._parts))]
-        return [torch.cat([each[name] for each in given]) for name in given[0]]
+    def _joined(self, name: str, values: list[Any]) -> object:
+        first, *others = values
+        if isinstance(first, torch.Tensor):
+            return torch.cat(values).to(session().world.device)
+        if any(other != first for other in others):
+            raise ParallelError(
+                f"{self._name} passes {name} to the model as {first!r} for one microbatch and "
+                f"{others!r} for others: pass it as a tensor with samples"
+            )
+        return first
 
-    def _arguments(self, microbatch: int) -> Arguments:
+    def _call(self, microbatch: int) -> ModelCalled:
         interceptor = ArgumentCapture(
             self._name,
             self._model.signature,
             session().world.device,
-            is_mixed=session().part.precision is not None,
+            may_autocast=not self._model.partitioned or self._model.precision is not None,
         )
         try:
             self._run(microbatch, interceptor)
         except ModelCalled as reached:
-            return reached.arguments
+            return reached
         raise ParallelError(
             f"{self._name} does not call the model: a step needs exactly one model call"
         )
