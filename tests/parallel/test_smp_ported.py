@@ -66,22 +66,30 @@ def batches(seed):
     return [(torch.empty(8, 0), torch.empty(8, 0))] * smp.recv_from(0, smp.RankType.PP_RANK)
 
 
-@smp.step
-def train_step(model, optimizer, input_ids, attention_mask, args):
-    output = model(
-        input_ids=input_ids, attention_mask=attention_mask, labels=input_ids, scale=args["scale"]
-    )
-    model.backward(output["loss"])
-    return output
+class Steps:
+    '''Steps of a class, with and without its instance.'''
+
+    scale = 0.5
+
+    @smp.step
+    def train(model, optimizer, input_ids, attention_mask, args):
+        output = model(
+            input_ids=input_ids, attention_mask=attention_mask, labels=input_ids,
+            scale=args["scale"],
+        )
+        model.backward(output["loss"])
+        return output
+
+    @smp.step
+    def test(self, model, input_ids, attention_mask):
+        output = model(
+            input_ids=input_ids, attention_mask=attention_mask, labels=input_ids, scale=self.scale
+        )
+        right = output["logits"][:, :-1].argmax(-1).eq(input_ids[:, 1:]).sum().item()
+        return output["loss"].item(), right
 
 
-@smp.step
-def test_step(model, input_ids, attention_mask):
-    output = model(
-        input_ids=input_ids, attention_mask=attention_mask, labels=input_ids, scale=0.5
-    )
-    right = output["logits"][:, :-1].argmax(-1).eq(input_ids[:, 1:]).sum().item()
-    return output["loss"].item(), right
+steps = Steps()
 
 
 def evaluate(model):
@@ -89,7 +97,7 @@ def evaluate(model):
     total, right = 0.0, 0
     with torch.no_grad():
         for input_ids, attention_mask in batches(seed=77):
-            losses, rights = test_step(model, input_ids, attention_mask)
+            losses, rights = steps.test(model, input_ids, attention_mask)
             total, right = total + sum(losses) / len(losses), right + sum(rights)
     model.train()
     summed = torch.tensor(total)
@@ -168,7 +176,7 @@ for step, (input_ids, attention_mask) in enumerate(batches(seed=5)):
     if step < first:
         continue
     optimizer.zero_grad(set_to_none=True)
-    output = train_step(model, optimizer, input_ids, attention_mask, {{"scale": 0.5}})
+    output = steps.train(model, optimizer, input_ids, attention_mask, {{"scale": 0.5}})
     losses.append(output["loss"].reduce_mean().item())
     shapes.append(list(torch.cat(tuple(output["logits"].outputs), dim=0).shape))
     optimizer.step()
@@ -187,6 +195,11 @@ if MODE == "train":
     )
     alone = Gpt()
     alone.load_state_dict(translate_state_dict_to_hf_gpt2(state, max_seq_len=LENGTH))
+if smp.rdp_rank() == 0:
+    smp.save({{"model": model.local_state_dict()}}, f"{{FOLDER}}-part", partial=True, v3=False)
+    part = smp.load(f"{{FOLDER}}-part")["model"]
+    assert part["_smp_is_partial"]
+    assert set(dict(model.local_named_parameters())) <= set(part)
 smp.barrier()
 own = sorted({{name.split(".")[0] for name, _ in model.local_named_parameters()}})
 note({{

@@ -31,10 +31,11 @@ def merged(state: Mapping[str, Any], world: ParallelContext) -> dict[str, Any]:
     return found
 
 
-def save(obj: object, f: str, partial: bool = True, **options: object) -> None:
+def save(obj: object, f: str, partial: bool = True, v3: bool = False, **options: object) -> None:
     """Write one file per stage (`f_NUMBER`), or, if not partial, one file from the first stage.
 
-    All ranks of one replica call it. options: passed to torch.save.
+    All ranks of one replica call it. v3: accepted; smp so names files of a sharded optimizer state.
+    options: passed to torch.save.
     """
     if partial or session().world.pp_rank == 0:
         torch.save(obj, _file(f, partial), **options)

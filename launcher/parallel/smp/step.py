@@ -25,7 +25,7 @@ from launcher.parallel.smp.call_interception import (
 from launcher.parallel.smp.distributed_model import DistributedModel
 from launcher.parallel.smp.outputs import broadcast_outputs, merge
 from launcher.parallel.smp.smp_session import session
-from launcher.parallel.smp.splitting import splitting
+from launcher.parallel.smp.splitting import Splitting, splitting
 
 
 def step(
@@ -53,15 +53,30 @@ def step(
             f"{function.__name__}: detach_outputs=False would return autograd graphs, which cannot "
             "be sent to other ranks: leave it out"
         )
-    inputs = splitting(function, non_split_inputs, input_split_axes or {})
+    return SteppedFunction(function, splitting(function, non_split_inputs, input_split_axes or {}))
 
-    @functools.wraps(function)
-    def stepped(*args: object, **kwargs: object) -> object:
-        model, count = _model(function), session().part.microbatches
-        given = model.arguments.agreed(inputs.named(args, kwargs), session().world)
-        return _Step(function, inputs.microbatches(given, count), model).run()
 
-    return stepped
+class SteppedFunction:
+    """A function that runs for each microbatch of its arguments.
+
+    As an attribute of a class it is called with the instance only if its first parameter is `self`:
+    scripts for smp also define it in a class without one.
+    """
+
+    def __init__(self, function: Callable[..., Any], inputs: Splitting) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._inputs = inputs
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Run the step; return its output for all microbatches."""
+        model, count = _model(self._function), session().part.microbatches
+        given = model.arguments.agreed(self._inputs.named(args, kwargs), session().world)
+        return _Step(self._function, self._inputs.microbatches(given, count), model).run()
+
+    def __get__(self, instance: object, owner: type) -> Callable[..., Any]:
+        takes_self = next(iter(self._inputs.signature.parameters), None) == "self"
+        return functools.partial(self, instance) if takes_self and instance is not None else self
 
 
 def _model(function: Callable[..., Any]) -> DistributedModel:
