@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,16 @@ from ranks import run
 
 pytest.importorskip("torch")
 
+from launcher.errors import ParallelError
+from launcher.parallel.smp import nn as smp_nn
+
 _SCRIPT = """
 import math
 from torch import nn
 from torch.nn import functional as F
 import launcher.parallel.smp
 import launcher.parallel.smp as smp
+from launcher.errors import ParallelError
 from launcher.parallel.smp.nn import FusedLayerNorm
 from launcher.parallel.smp.nn.huggingface.gpt2 import (
     translate_hf_state_dict_to_smdistributed_gpt2,
@@ -79,6 +84,14 @@ class Steps:
         )
         model.backward(output["loss"])
         return output
+
+    @smp.step
+    def varies(model, input_ids, attention_mask, numbers):
+        model(input_ids, None, attention_mask, 0.5 + numbers[0].item(), input_ids)
+
+    @smp.step
+    def changes(model, input_ids, attention_mask, numbers):
+        model(input_ids, attention_mask=attention_mask, labels=input_ids)
 
     @smp.step
     def test(self, model, input_ids, attention_mask):
@@ -200,6 +213,14 @@ if smp.rdp_rank() == 0:
     part = smp.load(f"{{FOLDER}}-part")["model"]
     assert part["_smp_is_partial"]
     assert set(dict(model.local_named_parameters())) <= set(part)
+refused = []
+if PARTITIONS == 1:
+    model.eval()
+    for step in (steps.varies, steps.changes):
+        try:
+            step(model, *batches(seed=5)[0], torch.arange(8))
+        except ParallelError as error:
+            refused.append(str(error))
 smp.barrier()
 own = sorted({{name.split(".")[0] for name, _ in model.local_named_parameters()}})
 note({{
@@ -207,6 +228,7 @@ note({{
     "shapes": shapes,
     "tested": tested,
     "own": own,
+    "refused": refused,
     "sums": {{name: each.double().sum().item() for name, each in state.items()}},
     "version": launcher.parallel.smp.__version__,
 }})
@@ -223,6 +245,9 @@ def _trained(folder: Path, partitions: int, mode: str, checkpoints: Path) -> dic
 @pytest.mark.long
 def test_a_script_like_those_of_smp_ports_by_its_import(tmp_path: Path) -> None:
     (alone,) = _trained(tmp_path, 1, "train", tmp_path / "alone").values()
+    varies, changes = alone["refused"]
+    assert "varies passes scale to the model as 0.5 for one microbatch and [4.5] for" in varies
+    assert "scale is 1.0 in this batch, but 0.5 in the pipeline's example" in changes
     first, second = _trained(tmp_path, 2, "train", tmp_path / "saved").values()
     assert first["losses"] == second["losses"] == pytest.approx(alone["losses"], rel=1e-5)
     assert first["shapes"] == [[8, 8, 19]] * 4
@@ -320,3 +345,17 @@ def test_fp16_of_smps_dictionary_scales_losses_and_skips_what_overflows(tmp_path
     assert first["kept"]
     assert first["static norm"] > 0
     assert first["scale"] == [128.0, 1.0, "False"]
+
+
+@pytest.mark.parametrize("family", smp_nn.huggingface.__all__)
+def test_states_have_hugging_faces_names_in_any_case(family: str) -> None:
+    module = importlib.import_module(f"launcher.parallel.smp.nn.huggingface.{family}")
+    state = {"transformer.h.0.attn.c_attn.weight": 1}
+    back = getattr(module, f"translate_state_dict_to_hf_{family}")
+    there = getattr(module, f"translate_hf_state_dict_to_smdistributed_{family}")
+    assert back(there(state), max_seq_len=1024) == state
+
+
+def test_layers_of_tensor_parallelism_are_refused_when_imported() -> None:
+    with pytest.raises(ParallelError, match=r"smp\.nn\.DistributedLinear is not supported"):
+        from launcher.parallel.smp.nn import DistributedLinear  # noqa: F401

@@ -84,10 +84,15 @@ class ArgumentCapture:
         raise ParallelError(f"{self._name} calls model.backward before the model: swap them")
 
     def _arguments(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Arguments:
+        bound = self._signature.bind(*args, **kwargs).arguments
         given: Arguments = {}
-        for name, value in self._signature.bind(*args, **kwargs).arguments.items():
-            is_rest = self._signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
-            given |= value if is_rest else {name: value}
+        for name, parameter in self._signature.parameters.items():
+            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                given |= bound.get(name, {})
+            elif name in bound:
+                given[name] = bound[name]
+            elif isinstance(parameter.default, CONSTANTS):  # so that other calls can be compared
+                given[name] = parameter.default
         if all(isinstance(value, CONSTANTS) for value in given.values()):
             name, value = next(iter(given.items()), ("nothing", None))
             raise self._unsendable(name, type(value))
