@@ -74,7 +74,7 @@ def _check_mode(
             output: Any = list(tensors.values())
             for number, stage in enumerate(each.in_mode(training) for each in stages):
                 given = [each.detach().requires_grad_(each.requires_grad) for each in output]
-                output = stage.module(*given)
+                output = _run(stage, number, given)
                 if number < len(stages) - 1:
                     _check_between(stage, number, output)
     found = [each for each in tree_leaves(output) if isinstance(each, torch.Tensor)]
@@ -85,6 +85,19 @@ def _check_mode(
             "between modules does something that a trace cannot see (it writes to a tensor through "
             "a view, or reads a global variable): move that code into a module of its own"
         )
+
+
+def _run(stage: Stage, number: int, given: Sequence[torch.Tensor]) -> Any:
+    """Run a stage on what it receives, which torch does not let it change in place."""
+    try:
+        return stage.module(*given)
+    except RuntimeError as error:
+        if "leaf Variable" not in str(error):
+            raise
+        raise ParallelError(
+            f"stage {number} changes what it receives in place, whose gradient would be lost: cut "
+            "at another module, or use an operation that is not in place"
+        ) from error
 
 
 def _check_between(stage: Stage, number: int, output: Sequence[torch.Tensor]) -> None:

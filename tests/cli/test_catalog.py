@@ -131,8 +131,10 @@ def test_update_needs_no_credentials(launcher, offline, price_server, tmp_path):
     assert "AWS's price list" in shown
 
 
-@pytest.mark.slow  # moto lists its 800 types in 10 to 30 s, and a call is given up after 20 s
-def test_update_asks_ec2_where_there_are_credentials(launcher, aws, price_server):
+@pytest.mark.long
+def test_update_asks_ec2_where_there_are_credentials(launcher, aws, price_server, monkeypatch):
+    # moto lists its 800 types in 10 to 30 s.
+    monkeypatch.setattr("launcher.client.sessions.aws.clients._READ_SECONDS", 300)
     offer = Offer("USE1-Train:ml.m5zn.large", "0.2")  # not in Launcher's table
     price_server.put(csv_file([*TRAINING, offer]), "csv")
     result = launcher("update", "--price-list", price_server.address, "-o", "json")

@@ -33,8 +33,9 @@ def signalled(stage: Stage, number: signal.Signals, who: str) -> Iterator[None]:
 def signalled_and_over(stage: Stage, number: signal.Signals, who: str) -> Iterator[None]:
     """As `signalled`, for what the job is to survive: then training may end."""
     with signalled(stage, number, who):
-        if who == "worker":
-            stage.wait_for_line("worker_died")
+        if who == "worker":  # which finishes its batch at SIGTERM
+            drained = number is signal.SIGTERM
+            stage.wait_for_line("worker_drained" if drained else "worker_died")
         stage.signal("go")
         yield
 

@@ -119,7 +119,7 @@ CELLS = [
         cause="SIGTERM",
         who="leader",
         play=partial(signalled, number=TERM, who="leader"),
-        reason=r"host algo-3 \(train_group\): it was asked to stop \(SIGTERM\), and the others",
+        reason=r"host algo-3 \(train_group\): it was asked to stop \(SIGTERM\), but the others",
         seconds=150,  # it serves the other train host for 110 s
     ),
     Cell(

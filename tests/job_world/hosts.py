@@ -71,13 +71,13 @@ class Host:
         parsed = (parse_event(line) for line in self.output.splitlines())
         return [fields for event, fields in filter(None, parsed) if event == name]
 
-    def wait(self) -> int:
+    def wait(self, seconds: float = PATIENCE) -> int:
         assert self.process is not None
         try:
-            return self.process.wait(PATIENCE)
+            return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(
-                f"{self.name}: no end after {PATIENCE:.0f} s:\n{self.output}"
+                f"{self.name}: no end after {seconds:.0f} s:\n{self.output}"
             ) from None
 
 

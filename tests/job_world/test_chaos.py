@@ -54,7 +54,7 @@ def test_faults_change_no_batch(make_hosts: Callable[..., Hosts], seed: int) -> 
     hosts = make_hosts(files, data=2, train=2, workers_per_host=2)
     hosts.start()
     frozen: dict[int, float] = {}
-    faults = 0
+    faults = restarts = 0
     train = [hosts["algo-3"].process, hosts["algo-4"].process]
     deadline = time.monotonic() + 240
     while any(process is not None and process.poll() is None for process in train):
@@ -67,7 +67,8 @@ def test_faults_change_no_batch(make_hosts: Callable[..., Hosts], seed: int) -> 
         if len(alive) > 1 and faults < 12:
             victim = coin.choice(alive)
             fate = coin.random()
-            if fate < 0.2:
+            if fate < 0.2 and restarts < 4:  # six within 30 s end the job
+                restarts += 1
                 faults += send(dispatcher(hosts), signal.SIGKILL)
             elif fate < 0.6:
                 faults += send(victim, signal.SIGKILL)

@@ -101,8 +101,10 @@ def receivers(hosts: Hosts) -> set[str]:
     """The names of the abstract sockets on which this job's receivers listen now."""
     found = set()
     for pid in hosts.processes():
-        environment = Path(f"/proc/{pid}/environ")
-        words = environment.read_text(errors="replace") if environment.exists() else ""
+        try:
+            words = Path(f"/proc/{pid}/environ").read_text(errors="replace")
+        except OSError:  # it has ended meanwhile
+            continue
         found |= set(re.findall(rf"{RECEIVER_VARIABLE}=([^\0]+)", words))
     return found & abstract_sockets()
 

@@ -58,7 +58,8 @@ dist.destroy_process_group()
 
 
 def notes(folder: Path, life: int, rank: int) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (folder / f"life-{life}-rank-{rank}").open()]
+    text = (folder / f"life-{life}-rank-{rank}").read_text()
+    return [json.loads(line) for line in text.splitlines()]
 
 
 @pytest.mark.parametrize("train", [1, 2], ids=["one host", "two hosts"])

@@ -182,6 +182,24 @@ def test_pins_that_cannot_be_are_refused(model: Any, pins: dict[str, int], words
         cut(model(), Pins(stages=pins), arguments)
 
 
+class Adding(nn.Module):
+    """A layer that adds to its input in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.ones(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.add_(self.bias)
+
+
+def test_a_stage_that_changes_what_it_receives_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(6, 6), Adding(), nn.Linear(6, 6))
+    with pytest.raises(ParallelError, match="stage 1 changes what it receives in place"):
+        cut(model, ("1",), {"input": torch.ones(2, 6)})
+    assert len(cut(model, ("2",), {"input": torch.ones(2, 6)})) == 2
+
+
 def test_modules_that_are_not_pinned_follow_those_whose_data_they_need() -> None:
     model = Gpt()
     first, second = cut(model, Pins(stages={"blocks.2": 1}), IDS)

@@ -153,7 +153,9 @@ def compare(problem: Problem, objective: Objective) -> tuple[float, float] | Non
 
 @pytest.mark.long
 @pytest.mark.parametrize("objective", Objective)
-@pytest.mark.parametrize("count", [30, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "count", [30, pytest.param(500, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
+)
 def test_cuts_that_are_found_are_the_best_of_all(objective: Objective, count: int) -> None:
     """As a rule without trying them all, and always with that."""
     draw = random.Random(count)

@@ -103,7 +103,7 @@ def test_a_task_takes_its_data_from_data_hosts(
     (folder / "pipeline.py").write_text(PIPELINE)
     (folder / "task.py").write_text(TASK)
     (folder / "job.yaml").write_text(_JOB.replace("DISTRIBUTION", distribution))
-    command = ["launcher", "run", str(folder / "job.yaml"), "--local", "-o", "json"]
+    command = ["launcher", "run", str(folder / "job.yaml"), "--local", "-v", "-o", "json"]
     done = subprocess.run(
         [sys.executable, "-m", *command],
         env={**os.environ, "LAUNCHER_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},
