@@ -101,6 +101,10 @@ class Creation:
         return str(found["TrainingJobArn"])
 
 
+#: Fields that a description may have others for: AWS's own algorithms come with their metrics.
+_REPLACED = frozenset({"MetricDefinitions"})
+
+
 def matches_request(request: TrainingJobRequest, description: TrainingJobDescription) -> bool:
     """Return True if a described job matches a request in all fields that are described.
 
@@ -116,7 +120,11 @@ def matches_request(request: TrainingJobRequest, description: TrainingJobDescrip
 def _extends(wanted: object, found: object) -> bool:
     """Return True if `found` equals `wanted` or extends it: AWS adds its defaults."""
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
-        return all(key in found and _extends(value, found[key]) for key, value in wanted.items())
+        return all(
+            key in found and _extends(value, found[key])
+            for key, value in wanted.items()
+            if key not in _REPLACED
+        )
     if isinstance(wanted, list) and isinstance(found, list):
         return len(wanted) == len(found) and all(map(_extends, wanted, found))
     return bool(wanted == found)
