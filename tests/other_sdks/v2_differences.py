@@ -41,6 +41,14 @@ def _is_the_codes_place(field: Field) -> bool:
     return is_place and "/source/" in str(theirs) and "/code/" in str(ours)
 
 
+def _is_the_wait_for_data(field: Field) -> bool:
+    path, theirs, ours = field
+    if path != ("AlgorithmSpecification", "MetricDefinitions"):
+        return False
+    others = [each for each in ours if each["Name"] != "data/wait_share"]
+    return len(others) < len(ours) and others == ([] if theirs == ABSENT else theirs)
+
+
 DIFFERENCES = (
     Difference(name="start", explains=_is_of_the_start),
     Difference(
@@ -91,6 +99,7 @@ DIFFERENCES = (
             and field[1] == ABSENT
         ),
     ),
+    Difference(name="wait for data", explains=_is_the_wait_for_data),
     Difference(
         name="old Python",
         refuses={"launcher": "and Launcher starts in 3.10 or"},
