@@ -16,13 +16,10 @@ from launcher.client.doctor.dataset_process import ReadLimits
 from launcher.client.jobs.job import Job
 from launcher.client.planning.dataset_profile import ProfileRequest, profile_datasets
 from launcher.client.planning.job_profile import profile_of_job
+from launcher.client.planning.new_file import check_new, write_new
 from launcher.client.planning.profile_text import profile_text
 from launcher.client.planning.speed_calibration import SpeedCalibration
-from launcher.client.planning.workload_profile import (
-    WorkloadProfile,
-    check_new,
-    write_workload,
-)
+from launcher.client.planning.workload_profile import WorkloadProfile
 
 
 @click.command()
@@ -49,7 +46,7 @@ def profile(
     first = profiles[0]
     text = other.to_yaml(first) if other else first.to_yaml()
     if out:
-        write_workload(text, out)
+        write_new(text, out)
     if output == "json":
         print_json({"profiles": [each.to_plain() for each in profiles]})
     elif out is None:

@@ -37,16 +37,12 @@ class PlanPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanScatter:
-    """Points and their axes, each from its least to its most; what: that hours and dollars are of.
-
-    left_out: the number of clusters that are not drawn.
-    """
+    """Points and their axes, from least to most. what: that hours and dollars are of."""
 
     points: tuple[PlanPoint, ...]
     what: str
     hours: tuple[float, float]
     dollars: tuple[float, float]
-    left_out: int
 
 
 def plan_scatter(plan: Recommendation) -> PlanScatter | None:
@@ -73,7 +69,6 @@ def plan_scatter(plan: Recommendation) -> PlanScatter | None:
         what=f"{epochs} epochs" if is_whole else "a million samples",
         hours=_range([point.hours for point in points]),
         dollars=_range([point.dollars for point in points]),
-        left_out=plan.compared - len(points),
     )
 
 

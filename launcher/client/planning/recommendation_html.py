@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.jobs.short_numbers import short_number
 from launcher.client.planning.candidate_reasons import cluster_text
+from launcher.client.planning.new_file import write_new
 from launcher.client.planning.plan_scatter import (
     PlanPoint,
     PlanScatter,
@@ -21,10 +22,7 @@ from launcher.client.planning.plan_scatter import (
     ticks,
 )
 from launcher.client.planning.recommendation_text import HEAD, notes, row, shown_clusters
-from launcher.client.planning.workload_profile import check_new
 from launcher.client.spec.html_tables import html_cells, html_table
-from launcher.errors import PlatformError
-from launcher.shared.complete_files import write_complete
 
 if TYPE_CHECKING:
     from launcher.client.planning.recommendation import Recommendation
@@ -47,11 +45,7 @@ svg { max-width: 100%; height: auto; }
 
 def write_page(plan: Recommendation, path: Path) -> None:
     """Write the page as a new file. Raises PlatformError if it exists or cannot be written."""
-    check_new(path)
-    try:
-        write_complete(path, recommendation_page(plan))
-    except OSError as error:
-        raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
+    write_new(recommendation_page(plan), path)
 
 
 def recommendation_page(plan: Recommendation) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -13,7 +12,6 @@ from launcher.client.planning.machine_cpu import MachineCpu
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.step_model import UNKNOWN_SPEED
 from launcher.client.planning.step_time import StepTime
-from launcher.errors import PlatformError
 
 _DIGITS = 4
 
@@ -101,20 +99,3 @@ class WorkloadProfile:
 def rounded(value: float) -> float:
     """Return a number with the digits that a measurement has."""
     return float(f"{value:.{_DIGITS}g}")
-
-
-def write_workload(text: str, path: Path) -> None:
-    """Write a workload's file as a new one; raises PlatformError if that cannot be."""
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def check_new(path: Path) -> None:
-    """Raise PlatformError if a file cannot be made, before anything is measured for it."""
-    if path.exists():
-        raise PlatformError(f"{path} exists already; give another name, or remove it")
-    if not path.parent.is_dir():
-        raise PlatformError(f"{path} cannot be written: there is no folder {path.parent}")
