@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from launcher.client.planning.step_time import catalogue_name
+from launcher.client.planning.machine_cpu import MachineCpu
+from launcher.client.planning.measure import Measure
+from launcher.client.planning.step_time import StepTime, catalogue_name
+from launcher.client.planning.workload_profile import WorkloadProfile
 
 GPT = Path(__file__).parents[2] / "examples" / "gpt"
 
@@ -48,3 +52,26 @@ def test_without_a_gpu_a_task_is_refused_before_anything_is_measured(
     assert done.stderr.splitlines()[-1] == (
         "error: this machine has no NVIDIA GPU that torch can use"
     )
+
+
+def test_a_measured_step_is_in_the_workload_by_the_catalogues_name() -> None:
+    step = StepTime(
+        accelerator="NVIDIA H100 80GB HBM3",
+        batch_size=8,
+        steps=10,
+        median=0.02,
+        low=0.01,
+        high=0.03,
+        memory_bytes=1000,
+    )
+    profile = WorkloadProfile(
+        dataset="pipeline:train_set",
+        batch_size=8,
+        cpu_seconds=Measure.exact(0.01),
+        bytes_per_batch=100,
+        cpu=MachineCpu(model="CPU", count=2, family="c5"),
+    )
+    assert profile.with_step(step).gpu_seconds == {"NVIDIA H100": 0.02}
+    assert profile.with_step(step).measured["step"]["memory_bytes"] == 1000
+    unknown = replace(step, accelerator="NVIDIA GeForce RTX 4090")
+    assert profile.with_step(unknown).gpu_seconds == {}

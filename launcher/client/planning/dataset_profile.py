@@ -72,9 +72,11 @@ def profile_datasets(target: str | None, request: ProfileRequest) -> Iterator[Wo
         for dataset, size in zip(datasets, sizes, strict=True):
             answer = _answer(copy, dataset, size, request.limits, served, tree)
             found = _profile(dataset, size, answer, cpu)
+            if step is not None and step.batch_size == size:
+                found = found.with_step(step)
             yield replace(
-                found if step is None or size != step.batch_size else found.with_step(step),
-                gpu_seconds={**_seconds_of(step, size), **request.gpu_seconds},
+                found,
+                gpu_seconds={**found.gpu_seconds, **request.gpu_seconds},
                 entry_point=job.entry_point,
                 datasets=tuple(served),
             )
@@ -87,12 +89,6 @@ def _step(job: JobSpec, tree: SourceTree, size: int, request: ProfileRequest) ->
         return None
     folder = tree.folder or Path()
     return measure_step(task, job, folder, batch_size=size, seconds=request.limits.seconds)
-
-
-def _seconds_of(step: StepTime | None, size: int) -> Mapping[str, float]:
-    if step is None or step.batch_size != size or step.catalogue_name is None:
-        return {}
-    return {step.catalogue_name: rounded(step.median)}
 
 
 def _job_file(target: str | None) -> Path:

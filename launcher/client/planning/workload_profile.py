@@ -44,7 +44,12 @@ class WorkloadProfile:
             "seconds": {name: rounded(getattr(step, name)) for name in ("low", "median", "high")},
             "memory_bytes": step.memory_bytes,
         }
-        return replace(self, measured={**self.measured, "step": found})
+        name = step.catalogue_name
+        return replace(
+            self,
+            gpu_seconds={name: rounded(step.median)} if name else {},
+            measured={**self.measured, "step": found},
+        )
 
     def to_plain(self) -> dict[str, Any]:
         """Return the fields of the workload's file."""
