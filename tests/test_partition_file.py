@@ -144,6 +144,7 @@ for number in itertools.count():
 """
 
 
+@pytest.mark.long
 def test_a_killed_writer_leaves_whole_files_only(tmp_path: Path) -> None:
     for kill in range(8):
         folder = tmp_path / str(kill)

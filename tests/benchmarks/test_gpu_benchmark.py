@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "gpu.py"
 
 
@@ -22,6 +24,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 def test_without_a_gpu_it_says_so_and_is_no_failure() -> None:
     done = run()
     assert done.stdout.startswith("not measured: "), done.stderr

@@ -30,6 +30,7 @@ class Trickle(io.StringIO):
         return super().read(min(self.most, size or 0))
 
 
+@pytest.mark.long
 @given(document=st.dictionaries(st.text(), VALUES, max_size=5), most=st.integers(1, 9))
 def test_members_are_those_of_json_loads(document: dict[str, object], most: int) -> None:
     stream = JsonStream(Trickle(json.dumps(document, indent=1), most))

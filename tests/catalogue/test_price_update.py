@@ -251,6 +251,7 @@ def test_a_damaged_file_of_prices_is_named_with_its_fix(server: PriceServer) -> 
     assert dollars("ml.c5.xlarge") == 0.204
 
 
+@pytest.mark.long
 @FORMATS
 def test_a_large_file_is_read_in_little_memory(server: PriceServer, form: str) -> None:
     many = [Offer(f"USE1-Host:ml.c5.{number}xlarge", "0.2") for number in range(8_000)]

@@ -110,6 +110,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 def test_compressed_gradients_are_nearly_the_same_and_alike_on_all_ranks(tmp_path: Path) -> None:
     outcome = run(tmp_path, _TRAINING + _COMPRESSED, ranks=2)
     assert outcome.code == 0, outcome.output

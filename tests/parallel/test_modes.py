@@ -22,6 +22,9 @@ from launcher.parallel.randomness import Randomness  # noqa: E402
 from launcher.parallel.shapes import Reshaping  # noqa: E402
 from launcher.parallel.stages import Stage, cut  # noqa: E402
 
+#: A model that draws by a function, and one with other code in train mode.
+QUICK = ("FunctionalDropout", "AuxiliaryHeads")
+
 
 def through(stages: list[Stage], x: Any, *, training: bool) -> list[torch.Tensor]:
     output: Any = [x]
@@ -32,7 +35,10 @@ def through(stages: list[Stage], x: Any, *, training: bool) -> list[torch.Tensor
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-@pytest.mark.parametrize("name", list(ZOO))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in QUICK else pytest.mark.long) for name in ZOO],
+)
 def test_stages_draw_and_compute_what_the_model_does(name: str, training: bool) -> None:
     torch.manual_seed(0)
     model = ZOO[name].make().double()

@@ -12,6 +12,7 @@ from nano_gpt import ZOO
 from zoo_learning import learn
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("stages", "replicas"),
     [

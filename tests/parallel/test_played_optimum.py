@@ -206,7 +206,8 @@ def check_file(chain: Chain, question: PartitionQuestion, possible: list[Played]
 
 
 @pytest.mark.parametrize(
-    ("count", "longest"), [(1000, 7), pytest.param(2000, 11, marks=pytest.mark.slow)]
+    ("count", "longest"),
+    [pytest.param(1000, 7, marks=pytest.mark.long), pytest.param(2000, 11, marks=pytest.mark.slow)],
 )
 def test_no_other_cuts_have_a_shorter_played_step(count: int, longest: int) -> None:
     """Found by trying all, and for one in ten chains also without, and in a partition file."""

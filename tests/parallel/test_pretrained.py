@@ -73,6 +73,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 def test_each_rank_reads_its_own_stage_and_learns_what_one_process_does(
     tmp_path, checkpoint
 ) -> None:

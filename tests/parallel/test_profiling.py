@@ -125,6 +125,7 @@ def test_a_shared_parameter_is_held_once() -> None:
     assert apart.modules[-1].held == tied.modules[-1].held == 4 * matrix
 
 
+@pytest.mark.long
 def test_tied_parameters_are_those_whose_gradients_are_added() -> None:
     arguments = {"ids": torch.zeros(4, 9, dtype=torch.long)}
     model = Gpt(tied=True)
@@ -136,6 +137,7 @@ def test_tied_parameters_are_those_whose_gradients_are_added() -> None:
     assert profile(model, Sample(arguments=arguments), device=CPU).ties == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["frozen and unused", "resnet, batch norm", "gpt, tied"])
 def test_the_modules_together_hold_the_model(name: str) -> None:
     model = ARCHITECTURES[name].make()
@@ -190,6 +192,7 @@ def test_a_module_that_takes_long_gets_a_stage_of_its_own(giant: int, is_forward
     assert (giant, giant + 1) in list(Chain(found.modules).stages(places))
 
 
+@pytest.mark.long
 def test_an_estimate_grows_with_the_work() -> None:
     def make() -> nn.Module:
         return nn.Sequential(*(nn.Linear(width, width) for width in (512,) * 3), nn.Linear(512, 8))
@@ -202,6 +205,7 @@ def test_an_estimate_grows_with_the_work() -> None:
     assert found.modules[0].backward < found.modules[1].backward  # its input needs no gradient
 
 
+@pytest.mark.long
 def test_a_model_larger_than_memory_is_estimated() -> None:
     width = 100_000  # 40 GB a layer
     model, sample = unmaterialised(
@@ -309,6 +313,7 @@ def test_no_stage_begins_in_a_module_that_is_called_twice() -> None:
     assert not any(name.startswith("mix") for name in found)
 
 
+@pytest.mark.long
 def test_a_profile_knows_which_modules_shards_gather_together() -> None:
     model = Gpt()
     ids = torch.zeros(2, 9, dtype=torch.long)

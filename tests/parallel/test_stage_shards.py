@@ -391,6 +391,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 def test_weights_are_read_and_then_sharded(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "weights", Sizes(), shard=10**4, seed=5)
     weights = str(tmp_path / "weights")

@@ -209,6 +209,7 @@ def test_what_a_block_changes_is_changed_once_per_microbatch(
     assert len(set(expected)) == len(expected)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*spectral_norm.*:FutureWarning")
 @pytest.mark.parametrize("make", BLOCKS.values(), ids=BLOCKS)
 def test_a_model_is_left_as_it_was(make: Callable[[], nn.Module]) -> None:

@@ -225,6 +225,7 @@ def test_more_stages_than_modules_are_refused() -> None:
         search(even(3), four(), Objective.SPEED)
 
 
+@pytest.mark.long
 def test_the_memory_that_a_search_finds_has_a_bound() -> None:
     """The least memory is between the bound and what is found without trying all cuts."""
     draw, compared = random.Random(2), 0

@@ -171,6 +171,7 @@ def test_a_faster_cpu_never_makes_the_best_cluster_dearer(seed: int, factor: flo
     assert amount_of(after, PlanOrder.PRICE) <= amount_of(before, PlanOrder.PRICE) * (1 + 1e-9)
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 10**6), factor=st.floats(1, 100))
 @settings(max_examples=100)
 def test_smaller_batches_in_bytes_never_make_it_dearer(seed: int, factor: float) -> None:
@@ -181,6 +182,7 @@ def test_smaller_batches_in_bytes_never_make_it_dearer(seed: int, factor: float)
     assert amount_of(after, PlanOrder.PRICE) <= amount_of(before, PlanOrder.PRICE) * (1 + 1e-9)
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 10**6), left_out=st.integers(0, 3))
 @settings(max_examples=100)
 def test_one_more_type_never_makes_it_dearer(seed: int, left_out: int) -> None:
@@ -215,6 +217,7 @@ def test_what_is_predicted_is_possible(seed: int) -> None:
         assert step.limits[step.bottleneck] == pytest.approx(step.seconds.expected)
 
 
+@pytest.mark.long
 def test_ten_thousand_clusters_are_compared() -> None:
     slow = replace(WORKLOAD, cpu_seconds_per_sample=Measure.exact(0.5))
     names = [name for name in catalogue.instance_types() if not name.startswith("ml.g5.")]

@@ -1,4 +1,4 @@
-"""The Python snippets of the README and the docs."""
+"""The snippets of the README and the docs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_FENCE = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,17 +32,28 @@ class Snippet:
         return f"from typing import Any\n{declared}{self.text}"
 
 
-def snippets() -> Iterator[Snippet]:
+def snippets(language: str = "python") -> Iterator[Snippet]:
     """Yield the snippets of the README and of each page of the docs."""
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        text = path.read_text()
-        for found in _FENCE.finditer(text):
-            line = text.count("\n", 0, found.start(1)) + 1
-            yield Snippet(
-                page=str(path.relative_to(ROOT)).removeprefix("docs/"),
-                line=line,
-                text=found.group(1),
-            )
+        yield from snippets_of(path, language)
+
+
+def snippets_of(path: Path, language: str = "python") -> Iterator[Snippet]:
+    """Yield the snippets of a page."""
+    text = path.read_text()
+    for found in re.finditer(rf"^```{language}\n(.*?)^```", text, re.M | re.S):
+        yield Snippet(
+            page=str(path.relative_to(ROOT)).removeprefix("docs/"),
+            line=text.count("\n", 0, found.start(1)) + 1,
+            text=found.group(1),
+        )
+
+
+def commands(snippet: Snippet) -> Iterator[str]:
+    """Yield the command lines of a console snippet, without their remarks."""
+    for line in snippet.text.splitlines():
+        if line.startswith("$ "):
+            yield re.sub(r" +# .*", "", line.removeprefix("$ "))
 
 
 def free_names(tree: ast.Module) -> set[str]:

@@ -10,6 +10,7 @@ import pytest
 from snippets import ROOT, snippets
 
 pytest.importorskip("mypy")
+pytestmark = pytest.mark.long
 
 #: Mistakes in calls, and what mypy should say about each.
 MISTAKES = {

@@ -121,6 +121,7 @@ def test_means_are_over_the_labels_that_count(
     assert furthest(weights, outcome.weights()) <= 1e-10
 
 
+@pytest.mark.long
 def test_a_stage_without_parameters_learns_as_one_process(
     make: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -1,0 +1,59 @@
+"""The command lines that the docs show: verbs, arguments and options as the command has them."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+from snippets import commands, snippets
+
+from launcher.client.cli import main
+
+#: Where `launcher`'s own words end.
+_ENDS = ("|", ">", "&&", "<TAB>")
+#: Files that options read; job files are looked for later.
+_FILES = ("w.yaml", "partition.json", "variables")
+LINES = sorted(
+    {
+        line
+        for snippet in snippets("console")
+        for line in commands(snippet)
+        if line.startswith("launcher ")
+    }
+)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_command_line_of_the_docs_is_one(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in _FILES:
+        Path(name).touch()
+    words = shlex.split(line)[1:]
+    own = next((words[:place] for place, word in enumerate(words) if word in _ENDS), words)
+    if "<TAB>" in words:
+        assert own[0] in main.list_commands(click.Context(main))
+        return
+    with contextlib.suppress(click.exceptions.Exit):  # --version
+        parse(main, own)
+
+
+def test_a_mistake_in_one_is_found() -> None:
+    with pytest.raises(click.NoSuchOption):
+        parse(main, ["run", "job.yaml", "--locall"])
+    with pytest.raises(click.MissingParameter):
+        parse(main, ["status"])
+
+
+def parse(command: click.Command, words: list[str], parent: click.Context | None = None) -> None:
+    """Parse a command line as click does, and run nothing; raises its UsageError."""
+    context = command.make_context(command.name, list(words), parent=parent)
+    if isinstance(command, click.Group):
+        rest = context._protected_args + context.args
+        name, verb, rest = command.resolve_command(context, rest)
+        assert verb is not None, name
+        parse(verb, rest, context)
