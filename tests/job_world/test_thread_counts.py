@@ -85,6 +85,29 @@ def test_threads_come_back_after_a_dataset_that_sets_them(before: int) -> None:
         assert torch.get_num_threads() == before
 
 
+class Large(Seen):
+    def __getitem__(self, index: int) -> Any:
+        assert torch.get_num_threads() == 1
+        return torch.full((1 << 21,), float(index))
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_large_samples_are_stacked_with_the_scripts_threads(monkeypatch: Any) -> None:
+    used, stack = [], torch.stack
+    monkeypatch.setattr(torch, "stack", lambda x: used.append(torch.get_num_threads()) or stack(x))
+    batches = [batch[:, -1].tolist() for batch in DataLoader(Large(), batch_size=2, verify=0)]
+    assert batches == [[0, 1], [2]]
+    assert used == [2, 2]
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_forks_stack_large_samples_with_one_thread() -> None:
+    """OpenMP would wait for threads of the parent, which has just used some."""
+    alone = list(DataLoader(Large(), batch_size=3))
+    forked = list(DataLoader(Large(), batch_size=3, workers=2))
+    assert torch.equal(alone[0], forked[0])
+
+
 @pytest.mark.usefixtures("two_threads")
 def test_bits_that_depend_on_threads_are_those_of_one_thread() -> None:
     values = np.random.RandomState(0).rand(1 << 20).astype(np.float32)

@@ -8,6 +8,7 @@ class without a codec becomes a plain dict, and ints mixed with floats become fl
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from launcher.data.batches import tensors
 from launcher.data.batches.codecs.codec_registry import registry
+from launcher.data.batches.copying_threads import copying_threads
 from launcher.data.batches.known_classes import (
     field_names,
     field_values,
@@ -28,6 +30,8 @@ from launcher.errors import DataError
 Array = npt.NDArray[Any]
 
 _NUMBERS = (bool, int, float, complex)
+#: Numbers in a batch from which on torch stacks tensors with several threads.
+_LARGE = 1 << 20
 
 
 def collate(samples: Sequence[Any]) -> Any:
@@ -116,8 +120,10 @@ def _stack_tensors(samples: Sequence[Any]) -> Any:
             f"a sample holds a tensor of the kind {name}, of which neither torch nor this loader "
             "makes batches by itself: give the loader a collate_fn, or return to_dense()"
         )
+    is_large = samples[0].numel() * len(samples) > _LARGE
     try:
-        return torch.stack(samples).detach()
+        with copying_threads() if is_large else contextlib.nullcontext():
+            return torch.stack(samples).detach()
     except (RuntimeError, TypeError, NotImplementedError):
         for sample in samples:
             tensors.check_sendable(sample)

@@ -2,7 +2,8 @@
 
 Data workers run one process for each CPU, so their libraries use one thread. A sum, a product of
 matrices or a convolution on two threads adds in another order and differs in its last bits. While
-this process prepares a batch, torch, OpenBLAS and MKL therefore use one thread here, too.
+this process prepares a batch, torch, OpenBLAS and MKL therefore use one thread here, too. Only
+`copying_threads` lets torch stack large samples with more.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from launcher.data.batches.copying_threads import torch_threads
 
 #: The functions of a library that return and set its number of threads.
 _FUNCTIONS = (
@@ -30,6 +33,7 @@ class OneThread:
 
     def __init__(self) -> None:
         self._modules = 0
+        self._has_torch = False  # its functions are then the last ones
         self._libraries: list[tuple[Callable[[], int], Callable[[int], object]]] = []
         self._before: list[int] = []
 
@@ -39,8 +43,11 @@ class OneThread:
         self._before = [
             _change(get_count, set_count, 1) for get_count, set_count in self._libraries
         ]
+        if self._has_torch:
+            torch_threads.set(self._before[-1])
 
     def __exit__(self, *_: object) -> None:
+        torch_threads.set(1)
         for library, count in zip(self._libraries, self._before, strict=True):
             _change(*library, count)
 
@@ -48,6 +55,7 @@ class OneThread:
         self._modules = len(sys.modules)
         self._libraries = list(_blas_libraries())
         if (torch := sys.modules.get("torch")) is not None:
+            self._has_torch = True
             self._libraries.append((torch.get_num_threads, torch.set_num_threads))
 
 
