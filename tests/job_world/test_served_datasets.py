@@ -307,3 +307,41 @@ def test_modules_beside_a_script_in_a_folder_are_served(make_hosts: MakeHosts) -
     files = {"src/pipeline.py": PIPELINE, "src/train.py": BESIDE}
     hosts = run(make_hosts(files, data=1, datasets=(), entry_point="src/train.py"))
     assert re.findall(r"^read .*$", hosts.output(), re.MULTILINE) == ["read 3"] * 2, hosts.output()
+
+
+#: Makes its loader once a data host has imported the module: no rank has asked for it until then.
+WAITING = """
+import time
+from pathlib import Path
+from launcher.data import DataLoader
+
+deadline = time.monotonic() + 60
+while not Path({mark!r}).exists():
+    assert time.monotonic() < deadline, "it was not imported"
+    time.sleep(0.02)
+print("read", len(list(DataLoader("pipeline:numbers"))), flush=True)
+"""
+
+
+def test_listed_modules_are_imported_before_a_rank_asks(
+    make_hosts: MakeHosts, tmp_path: Path
+) -> None:
+    mark = str(tmp_path / "imported")
+    files = {
+        "pipeline.py": f"open({mark!r}, 'w').close()\ndef numbers():\n    return range(3)\n",
+        "broken.py": "raise OSError('no such disk')\n",
+        "train.py": WAITING.format(mark=mark),
+    }
+    hosts = run(make_hosts(files, data=1, datasets=("broken:numbers", "pipeline:numbers")))
+    assert "read 3" in hosts.output()
+    assert "no such disk" not in hosts.output()
+
+
+def test_a_listed_module_that_fails_is_reported_when_it_is_read(make_hosts: MakeHosts) -> None:
+    files = {
+        "broken.py": "raise OSError('no such disk')\n",
+        "train.py": "from launcher.data import DataLoader\nnext(iter(DataLoader('broken:it')))\n",
+    }
+    hosts = run(make_hosts(files, data=1, datasets=("broken:it",)))
+    assert hosts["algo-2"].wait() == 1, hosts.output()
+    assert "no such disk" in (hosts["algo-2"].failure or ""), hosts.output()

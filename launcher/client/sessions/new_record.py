@@ -5,12 +5,16 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import launcher
 from launcher.client.sessions.job_record import JobRecord, SourceCommit
 from launcher.client.spec import JobSpec
 from launcher.errors import SpecError
 from launcher.shared import PARTITION_FILE
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 #: The folder with the job's code, beside its job file.
 SOURCE_FOLDER = "source"
@@ -66,5 +70,17 @@ def _beside_its_code(spec: JobSpec) -> JobSpec:
 def _installed_packages() -> tuple[str, ...]:
     from importlib.metadata import distributions  # 15 ms to import
 
-    names = {(each.name, each.version) for each in distributions()}
-    return tuple(sorted((f"{name}=={version}" for name, version in names), key=str.lower))
+    found = {_name_and_version(each) for each in distributions()}
+    return tuple(sorted((f"{name}=={version}" for name, version in found), key=str.lower))
+
+
+def _name_and_version(package: Distribution) -> tuple[str, str]:
+    """Read both from the head of the package's metadata.
+
+    Measured: the whole of it, which `package.name` parses, takes ten times as long.
+    """
+    text = package.read_text("METADATA") or package.read_text("PKG-INFO") or ""
+    head = dict(line.partition(": ")[::2] for line in text.partition("\n\n")[0].splitlines())
+    if "Name" in head and "Version" in head:
+        return head["Name"], head["Version"]
+    return package.name, package.version

@@ -7,6 +7,7 @@ defined there, or be the class of a dataset.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
@@ -46,6 +47,16 @@ class ServedCode:
         script_folder = (self._code / self._script).parent if self._script else self._code
         self._folders = (self._code, script_folder)
         self._checked: set[tuple[str, ...]] = set()
+
+    def import_listed(self) -> None:
+        """Import the modules of the listed datasets, while the ranks start.
+
+        What fails is imported again, and reported, when a rank asks for the dataset.
+        """
+        for dataset in self._datasets:
+            with contextlib.suppress(DataError):
+                self.check_dataset(dataset)
+                user_code.resolve(without_arguments(dataset), "dataset")
 
     def check(self, spec: StreamSpec) -> None:
         """Raise DataError unless all code of a stream is served; imports it."""

@@ -91,6 +91,7 @@ class DataWorker:
         for duty in (self._receive_messages, self._send, self._send_heartbeats):
             threading.Thread(target=duty, daemon=True).start()
         report_regularly(self._report_metrics)
+        self._served.import_listed()
         while (order := self._work.get()) is not None:
             if isinstance(order, m.Close):
                 return self._finish() if self._leaving else 0
