@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import string
 from typing import Any
 
 #: Begins the lines of text that belong to the event before them, such as a traceback.
@@ -16,6 +17,7 @@ _FIELD = r'[a-z_][a-z0-9_]*=(?:"(?:[^"\\]|\\.)*"|[^\s"]\S*)'
 _EVENT = re.compile(rf"^launcher: (?P<name>[a-z_]+)(?P<fields>(?: {_FIELD})*)\s*$")
 _BARE = re.compile(r"[A-Za-z_][\w.:/+-]*")
 _JSON_WORDS = frozenset({"true", "false", "null", "NaN", "Infinity"})
+_LETTERS = frozenset(string.ascii_letters)
 
 
 def format_event(name: str, **fields: object) -> str:
@@ -56,6 +58,8 @@ def _field(value: object) -> str:
 
 
 def _value(text: str) -> Any:
+    if text[0] in _LETTERS and text not in _JSON_WORDS:
+        return text  # most fields: json takes long to refuse them
     try:
         return json.loads(text)
     except ValueError:

@@ -134,7 +134,7 @@ class PlantedJob:
                     continue
                 wait_until(lambda: running.poll() is not None or self._trains(job))
                 if running.poll() is not None:
-                    return
+                    break
                 if kind == "link":
                     network_links.slow(job, values["host"], megabits=values["megabits"])
                 elif kind == "cpu":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from launcher.shared import TEXT_MARK, format_event, parse_event
@@ -20,7 +21,7 @@ class LogLine:
     text: str
     time: float
 
-    @property
+    @cached_property
     def event(self) -> tuple[str, dict[str, Any]] | None:
         """Name and fields of an event line of Launcher's own; None for any other line."""
         return parse_event(self.text)

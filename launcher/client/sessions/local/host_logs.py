@@ -79,8 +79,8 @@ def read_log(
     # Checked before the files are read: after a terminal status, they do not grow any more.
     is_over = job_description.is_terminal(folder.status())
     start, start_of_events = _offsets(position)
-    printed = _timed(folder.log(stream), start, is_over=is_over)
-    events = _timed(folder.events(stream), start_of_events, is_over=is_over)
+    printed = _timed(folder.log(stream), start, limit, is_over=is_over)
+    events = _timed(folder.events(stream), start_of_events, limit, is_over=is_over)
     lines = list(itertools.islice(_merged(printed, events), limit))
     end, end_of_events = (
         max((line.end for line in lines if line.path == file.path), default=file.start)
@@ -121,17 +121,19 @@ class _TimedLines:
     is_cut: bool
 
 
-def _timed(path: Path, start: int, *, is_over: bool) -> _TimedLines:
+def _timed(path: Path, start: int, limit: int, *, is_over: bool) -> _TimedLines:
+    """Return at most `limit` lines, as no reader gets more of them."""
     if not path.exists():
         return _TimedLines(path=path, start=start, lines=[], is_cut=False)
     times = LineTimes(path)
     known = None if is_over else max(0, times.known_bytes - start)
     end, lines = start, []
-    for line in _raw_lines(path, start, is_over=is_over, at_most=known):
+    raw = _raw_lines(path, start, is_over=is_over, at_most=known)
+    for line in raw[:limit]:
         end += len(line)
         lines.append(_TimedLine(path, times.written_at(end), _text(line), end))
     readable = path.stat().st_size - start if known is None else known
-    is_cut = bool(lines) and readable > _CHUNK_BYTES
+    is_cut = bool(lines) and (len(raw) > limit or readable > _CHUNK_BYTES)
     return _TimedLines(path=path, start=start, lines=lines, is_cut=is_cut)
 
 
