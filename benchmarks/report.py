@@ -16,9 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from report_parts.long_job import LongJob
-
 from launcher import report
+from report_parts.long_job import LongJob
 
 TARGET_SECONDS, TARGET_BYTES = 5.0, 5_000_000
 NAME = "a-day"

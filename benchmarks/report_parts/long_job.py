@@ -8,9 +8,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from report_parts.written_job import WrittenJob, WrittenLine
-
 from launcher.shared import format_event
+from report_parts.written_job import WrittenJob, WrittenLine
 
 #: Midnight UTC of a day.
 _BEGIN = 1_790_035_200.0

@@ -1,4 +1,4 @@
-"""A job that has ended, written as the platform of local jobs leaves one: requests, states, logs."""
+"""A job that has ended, written as the platform of local jobs leaves one."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from launcher.data.engines.base import BatchSource
 from launcher.data.engines.registry import find_engine
 from launcher.data.memory.pinning import Pinning
 from launcher.data.metrics import in_process
+from launcher.data.metrics.loading_times import LoadingTimes
 from launcher.data.order import samples, seeding, shard_passes
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.samples import Description, GivenObjects
@@ -86,6 +87,7 @@ class LocalSource:
         self._one_thread = OneThread()
         self._has_checked = False
         self._verifier = LocalVerifier()
+        self._loading = LoadingTimes()
 
     def describe(self, dataset: str) -> Description:
         """Build the dataset, if need be, and describe it."""
@@ -107,7 +109,7 @@ class LocalSource:
             return
         dataset = self._datasets.ready(plan.spec, plan.epoch)
         for step in range(plan.steps):
-            yield step, self._prepare(plan, step, dataset)
+            yield step, self._loading.load(functools.partial(self._prepare, plan, step, dataset))
 
     def _prepare(self, plan: BatchPlan, step: int, dataset: object) -> Parts:
         """Load a batch, verify it if it is chosen, and return what becomes the script's own."""
@@ -164,7 +166,7 @@ class LocalSource:
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
         """Add the counters to the process's bottleneck report."""
-        in_process.this_process().record(stream, figures)
+        in_process.this_process().record(stream, {**figures, **self._loading.figures()})
 
     def close(self) -> None:
         """Do nothing."""

@@ -83,7 +83,8 @@ class Verdict:
     wait_share: share of the time inside epochs spent waiting. busy: share of their time that
     workers spent preparing. more: workers to add; negative for surplus ones; None if their number
     is not the bottleneck. margin: how far the deciding figure was beyond its limit, as a share of
-    the limit; 0 without a cause.
+    the limit; 0 without a cause. is_waiting: ranks that load their data themselves mostly wait for
+    disks or a network meanwhile, and not for a CPU; None if unmeasured, or if others load it.
     """
 
     bound: Bound
@@ -92,14 +93,19 @@ class Verdict:
     more: int | None
     margin: float
     text: str
+    is_waiting: bool | None = None
 
     def fields(self) -> dict[str, object]:
         """Return the fields of the data_verdict event."""
         return {**asdict(self), "bound": self.bound.value}
 
 
-def judge_in_process(total: float, wait: float, steps: float, ranks: int) -> Verdict | None:
+def judge_in_process(
+    total: float, wait: float, steps: float, ranks: int, is_waiting: bool | None = None
+) -> Verdict | None:
     """Judge a job without a data group; None with too little to judge by, or to compute.
+
+    is_waiting: loading mostly waits for disks or a network; None if unmeasured.
 
     All of the wait is spent preparing batches in the rank itself, so `ranks` ranks need ranks W / C
     workers to have it done while they compute.
@@ -116,12 +122,22 @@ def judge_in_process(total: float, wait: float, steps: float, ranks: int) -> Ver
             bound=Bound.NOTHING, wait_share=share, busy=share, more=0, margin=margin, text=text
         )
     more = math.ceil(ranks * wait / max(total - wait, 1e-9))
+    unit = "vCPU"
+    if is_waiting:
+        unit = "worker" if more == 1 else "workers"
     text = (
-        f"input-bound {share:.0%} of the time, as each rank loads its data itself: about {more} "
-        "vCPU in a data group would remove it"
+        f"input-bound {share:.0%} of the time, as each rank loads its data itself"
+        f"{', waiting for disks or a network' if is_waiting else ''}: about {more} {unit} in a "
+        "data group would remove it"
     )
     return Verdict(
-        bound=Bound.LOADING, wait_share=share, busy=share, more=more, margin=margin, text=text
+        bound=Bound.LOADING,
+        wait_share=share,
+        busy=share,
+        more=more,
+        margin=margin,
+        text=text,
+        is_waiting=is_waiting,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from launcher.runtime.event_log import emit
 from launcher.shared.data_verdict import judge_in_process
+from launcher.shared.observed_rates import COMPUTING
 
 
 class InProcessMetrics:
@@ -27,8 +28,17 @@ class InProcessMetrics:
     def _print_final(self) -> None:
         each = self._figures.values()
         total, wait, steps = (sum(f[name] for f in each) for name in ("total", "wait", "steps"))
-        if (found := judge_in_process(total, wait, steps, self._world)) is not None:
+        found = judge_in_process(total, wait, steps, self._world, self._is_waiting())
+        if found is not None:
             emit("data_verdict", **found.fields())
+
+    def _is_waiting(self) -> bool | None:
+        """Return whether loading mostly waits for something else than a CPU; None if unmeasured."""
+        names = ("loading", "loading_cpu", "loading_starved")
+        seconds, cpu, starved = (
+            sum(figures.get(name, 0.0) for figures in self._figures.values()) for name in names
+        )
+        return cpu < COMPUTING * (seconds - starved) if seconds else None
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -242,10 +242,19 @@ def _with_verdict(
         more=verdict.get("more"),
         margin=float(verdict.get("margin") or 0.0),
         text=str(verdict["text"]),
-        is_waiting=bool(prepared)
-        and sum(each.get("cpu", 0.0) for each in prepared) < COMPUTING * work,
+        is_waiting=_is_waiting(verdict, prepared, work),
         slowest=max(seconds, key=lambda host: seconds[host], default=None),
         bytes_per_batch=sum(each.get("bytes", 0.0) for each in prepared) / batches
         if batches
         else 0.0,
     )
+
+
+def _is_waiting(
+    verdict: Mapping[str, Any], prepared: Sequence[Mapping[str, float]], work: float
+) -> bool | None:
+    """Return whether those who prepare batches mostly wait for something else than a CPU."""
+    if prepared:
+        return sum(each.get("cpu", 0.0) for each in prepared) < COMPUTING * work
+    measured = verdict.get("is_waiting")
+    return measured if isinstance(measured, bool) else None

@@ -174,11 +174,12 @@ def _waits_for_data(evidence: JobEvidence) -> Finding | None:
 def _waits_for_storage(evidence: JobEvidence, data: DataWait) -> bool:
     """Return whether the batches wait for disks or a network.
 
-    A rank that loads its data itself uses a CPU while it prepares a batch. If all that its host
-    used, during the whole step, is less than half of the wait, the wait was not for a CPU.
+    A rank that loads its data itself uses a CPU while it prepares a batch. Where that was not
+    measured, but all that its host used during the whole step is less than half of the wait, the
+    wait was not for a CPU.
     """
-    if data.bound is not Bound.LOADING:
-        return data.is_waiting
+    if data.is_waiting is not None or data.bound is not Bound.LOADING:
+        return bool(data.is_waiting)
     if not has_use(evidence.train):
         return False
     used = [

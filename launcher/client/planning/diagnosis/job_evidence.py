@@ -104,7 +104,8 @@ class DataWait:
     share: of the time inside epochs, 0 to 1, with `steps` and `seconds` behind it.
     minutes: number of CloudWatch's values behind it; 0 if it is from the logs.
     bound: None without a verdict. more: vCPU or workers to add, negative for surplus ones.
-    is_waiting: True if the data workers mostly wait for disks or a network instead of computing.
+    is_waiting: True if those who prepare batches mostly wait for disks or a network instead of a
+    CPU; None if unmeasured.
     slowest: the data host whose batches take longest. bytes_per_batch: 0 if unknown.
     """
 
@@ -115,7 +116,7 @@ class DataWait:
     more: int | None = None
     margin: float = 0.0
     text: str = ""
-    is_waiting: bool = False
+    is_waiting: bool | None = None
     slowest: str | None = None
     bytes_per_batch: float = 0.0
     minutes: int = 0

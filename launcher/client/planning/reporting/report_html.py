@@ -9,7 +9,7 @@ from html import escape
 from launcher.client.catalogue.cost import dollars_text
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.group_hosts import host_groups
-from launcher.client.jobs.job_metrics import group_series
+from launcher.client.jobs.job_metrics import MetricSeries, group_series
 from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
 from launcher.client.planning.diagnosis.diagnosis_text import advice_text
 from launcher.client.planning.diagnosis.findings import Sureness
@@ -63,8 +63,9 @@ def _sections(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     yield "What limits it", _diagnosis(facts)
     yield "States and hosts", _timeline(facts)
     yield "A step", _step(facts.diagnosis.evidence)
-    yield "Machines", _charts(facts, lambda name: name.startswith("host/"))
-    yield "Training", _charts(facts, lambda name: not name.startswith("host/"))
+    series = facts.metrics.series
+    yield "Machines", _charts(series, lambda name: name.startswith("host/"))
+    yield "Training", _charts(series, lambda name: not name.startswith("host/"))
     yield "Cost", _cost(facts.priced)
     yield "Events", _events(facts)
 
@@ -123,10 +124,10 @@ def _stacked(*parts: tuple[str, float]) -> list[ChartBar]:
     return bars
 
 
-def _charts(facts: ReportFacts, wanted: Callable[[str], bool]) -> str:
+def _charts(found: Sequence[MetricSeries], wanted: Callable[[str], bool]) -> str:
     """Return a chart for each metric and group; wanted: returns whether a metric is shown here."""
     charts = []
-    for name, group, series in group_series(facts.metrics.series):
+    for name, group, series in group_series(found):
         if not wanted(name):
             continue
         lines = [

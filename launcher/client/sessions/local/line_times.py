@@ -60,6 +60,8 @@ class LineTimes:
         #: The last answer, and the range of bytes (after, up to) for which it is valid: most lines
         #: have the same answer as the line before.
         self._answer, self._after, self._until = 0.0, 0, 0
+        #: The record after that of the answer, which has that of the line after it.
+        self._next = 0
 
     @property
     def known_bytes(self) -> int:
@@ -70,14 +72,22 @@ class LineTimes:
         """Return when the log's first `end` bytes had been written, in seconds since the epoch."""
         if self._after < end <= self._until:
             return self._answer
-        index = bisect.bisect_left(self._records, end, key=lambda record: record[1])
+        index = self._place(end)
         if index < len(self._records):
-            self._answer, self._until = self._records[index]
             self._after = self._records[index - 1][1] if index else 0
+            self._answer, self._until = self._records[index]
+            self._next = index + 1
             return self._answer
         # Printed after the last sample of a platform process that was killed.
         last = self._records[-1][0] if self._records else 0.0
         return max(last, self._log.stat().st_mtime)
+
+    def _place(self, end: int) -> int:
+        """Return the first record of at least `end` bytes; their number if there is none."""
+        has_next = self._until < end and self._next < len(self._records)
+        if has_next and end <= self._records[self._next][1]:
+            return self._next
+        return bisect.bisect_left(self._records, end, key=lambda record: record[1])
 
 
 def _record_of(log: Path) -> Path:
