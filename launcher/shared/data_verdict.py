@@ -83,7 +83,7 @@ class Verdict:
     wait_share: share of the time inside epochs spent waiting. busy: share of their time that
     workers spent preparing. more: workers to add; negative for surplus ones; None if their number
     is not the bottleneck. margin: how far the deciding figure was beyond its limit, as a share of
-    the limit; 0 without a cause. is_waiting: ranks that load their data themselves mostly wait for
+    the limit, or of the way to 1 for the use of workers; 0 without a cause. is_waiting: ranks that load their data themselves mostly wait for
     disks or a network meanwhile, and not for a CPU; None if unmeasured, or if others load it.
     """
 
@@ -186,7 +186,8 @@ def _cause(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None, fl
     """Return the bottleneck, its description, the workers to add, and the margin."""
     if rates.busy >= _SATURATED:
         more = max(1, math.ceil(rates.needed - rates.running))
-        return Bound.WORKERS, _more_workers(rates, group, more), more, rates.busy / _SATURATED - 1
+        margin = (rates.busy - _SATURATED) / (1 - _SATURATED)
+        return Bound.WORKERS, _more_workers(rates, group, more), more, margin
     return _imbalance(rates, group) or _sending(rates) or _unknown(rates, group)
 
 
