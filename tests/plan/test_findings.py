@@ -89,8 +89,33 @@ CASES = {
     "a clear wait for data": (job(group(0.3, 0.5), data=LOADING), INPUT, Sureness.HIGH),
     "a small wait for data": (
         job(group(0.3, 0.9), data=data(0.05, Bound.WORKERS, margin=0.6)),
-        INPUT,
+        COMPUTE,
+        Sureness.HIGH,
+    ),
+    "a small wait, and nothing else known": (
+        job(group(0.5), data=data(0.05, Bound.LOADING, margin=0.6)),
+        COMPUTE,
         Sureness.MEDIUM,
+    ),
+    "a wait for data, and a longer one for other ranks": (
+        job(
+            group(0.3, count=2),
+            ranks=(rank(0, 0.08, 0.3, wait=0.05), rank(1, 0.08, 0.3, wait=0.05)),
+            data=data(0.12, Bound.LOADING, margin=3.0),
+            rank_count=2,
+        ),
+        StepLimit.COMMUNICATION,
+        Sureness.HIGH,
+    ),
+    "own loading that waits for a disk": (
+        job(group(0.3), data=data(0.5, Bound.LOADING, margin=3.0, is_waiting=True)),
+        StepLimit.STORAGE,
+        Sureness.HIGH,
+    ),
+    "own loading on the CPU of an idle host": (
+        job(group(0.01), data=data(0.5, Bound.LOADING, margin=3.0, is_waiting=False)),
+        INPUT,
+        Sureness.HIGH,
     ),
     "a wait beside busy accelerators": (job(group(0.3, 0.95), data=LOADING), INPUT, Sureness.LOW),
     "an unexplained wait that the CPUs explain": (

@@ -8,13 +8,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path += [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 
-from report_parts.written_job import WrittenJob, WrittenLine  # noqa: E402 (found by the line above)
 from test_planted_verdicts import CASES, Planted, Simulation  # noqa: E402 (as above)
 
 from launcher.client.planning.diagnosis.findings import StepLimit  # noqa: E402 (as above)
 from launcher.shared import format_event  # noqa: E402 (as above)
 from launcher.shared.data_verdict import Bound, judge  # noqa: E402 (as above)
 from launcher.shared.observed_rates import observe  # noqa: E402 (as above)
+from report_parts.written_job import WrittenJob, WrittenLine  # noqa: E402 (found by the line above)
 
 _BEGIN = 1_790_035_200.0
 #: What `diagnose` owes for each verdict. Heavy batches without a cause are waited for all the same;

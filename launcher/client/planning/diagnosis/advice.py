@@ -23,11 +23,15 @@ from launcher.client.planning.diagnosis.findings import Finding, StepLimit, know
 from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
 from launcher.client.planning.diagnosis.observed_cluster import ObservedCluster, observe_cluster
 from launcher.client.planning.step_model import GroupShape, Interval, family
-from launcher.shared.data_verdict import Bound
+from launcher.shared.data_verdict import NEGLIGIBLE, Bound
 
 _CHEAPER = (
     "prepare less on CPUs: decode on the GPU (NVIDIA DALI), send uint8 instead of float32, or "
     "store smaller images"
+)
+_TIME_LEFT = (
+    "do not add data hosts: those that there are have time left; look at the network between the "
+    "groups, and for single samples that take very long"
 )
 
 
@@ -81,9 +85,11 @@ def _input(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
     loads_itself = data is not None and data.bound is Bound.LOADING
     if data is not None and data.text and not loads_itself:
         yield Advice(what=data.text)
-    if evidence.feeds:
+    if evidence.feeds and (data is None or data.bound in (None, Bound.WORKERS)):
         yield _more_data_hosts(evidence.feeds, cluster)
-    else:
+    elif evidence.feeds and data is not None and data.bound is Bound.UNKNOWN:
+        yield Advice(what=_TIME_LEFT)
+    elif not evidence.feeds:
         if not loads_itself:  # ranks that load their data themselves leave other CPUs idle
             yield from _larger_type(evidence.train, cluster)
         yield _data_group(evidence, cluster)
@@ -202,7 +208,9 @@ def _compute(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
     if evidence.feeds and data is not None and data.more is not None and data.more < 0:
         yield _fewer_data_hosts(evidence, -data.more)
     elif not evidence.feeds:
-        yield Advice(what="do not add a data group: it would not make a step shorter")
+        waited = 0.0 if data is None else data.share
+        effect = f"at most {waited:.0%} shorter" if waited >= NEGLIGIBLE else "no shorter"
+        yield Advice(what=f"do not add a data group: it would make a step {effect}")
     yield Advice(
         what="compute less or faster: mixed precision (bf16), torch.compile, larger batches, or a "
         "faster accelerator; `launcher plan` compares their prices"

@@ -23,7 +23,7 @@ from launcher.client.planning.diagnosis.job_evidence import (
     JobEvidence,
     mean_of,
 )
-from launcher.shared.data_verdict import NEGLIGIBLE, Bound
+from launcher.shared.data_verdict import Bound
 from launcher.shared.observed_rates import FEWEST_STEPS
 
 #: Fewer values of a host are no evidence: five minutes of CloudWatch, 25 seconds of a local job.
@@ -39,7 +39,7 @@ BUSY_GPU = 0.85
 #: Accelerators that are busy for less than this share of the time wait for something. AWS's
 #: published experiment has 0.45 with a CPU bottleneck, and 0.74 when that is removed.
 IDLE_GPU = 0.7
-#: A wait for data of this share is worth a change, without a cause in the job's own verdict too.
+#: A wait for data of this share limits a step: below it, nine tenths are something else.
 _WORTH_IT = 0.1
 #: A step that waits for other ranks for this share is communication-bound: to halve that time would
 #: save an eighth of the cost.
@@ -148,11 +148,9 @@ def _slow_rank(evidence: JobEvidence) -> Finding | None:
 
 def _waits_for_data(evidence: JobEvidence) -> Finding | None:
     data = known_wait(evidence)
-    if data is None or data.share < NEGLIGIBLE or data.bound is Bound.NOTHING:
+    if data is None or data.share < _WORTH_IT or _waits_longer_for_ranks(evidence, data):
         return None
     is_unexplained = data.bound in (None, Bound.UNKNOWN)
-    if is_unexplained and data.share < _WORTH_IT:
-        return None
     limit = StepLimit.STORAGE if _waits_for_storage(evidence, data) else StepLimit.INPUT
     gpu = mean_of(evidence.train, lambda group: group.gpu)
     contradicts = gpu is not None and gpu >= BUSY_GPU and data.share > 1 - BUSY_GPU
@@ -161,7 +159,7 @@ def _waits_for_data(evidence: JobEvidence) -> Finding | None:
     if is_unexplained or contradicts:
         sureness = Sureness.LOW
     else:
-        is_far = data.share >= _WORTH_IT and data.margin >= _CLEAR
+        is_far = data.share >= _WORTH_IT * (1 + _CLEAR) and data.margin >= _CLEAR
         sureness = Sureness.HIGH if is_far else Sureness.MEDIUM
     why = f"{data.share:.0%} of the time of {data.basis} is spent waiting for data"
     if limit is StepLimit.STORAGE:
@@ -169,6 +167,15 @@ def _waits_for_data(evidence: JobEvidence) -> Finding | None:
     if contradicts:
         why += f", although the accelerators are {gpu:.0%} busy"
     return Finding(limit=limit, sureness=sureness, why=why)
+
+
+def _waits_longer_for_ranks(evidence: JobEvidence, data: DataWait) -> bool:
+    """Return whether a task's steps wait for other ranks, and longer than for data."""
+    ranks = [each for each in evidence.ranks if each.steps >= _FEW_STEPS]
+    if len(ranks) < 2:
+        return False
+    waits = sum(each.communication or 0.0 for each in ranks) / sum(each.step for each in ranks)
+    return waits >= max(_COMMUNICATION, data.share)
 
 
 def _waits_for_storage(evidence: JobEvidence, data: DataWait) -> bool:
@@ -305,7 +312,9 @@ def _odd_host(train: tuple[GroupUse, ...]) -> Finding | None:
 def _without_use(evidence: JobEvidence) -> Finding | None:
     """Conclude from the wait for data alone, in a job of one rank."""
     data = known_wait(evidence)
-    if data is None or data.bound is not Bound.NOTHING or not _is_one_rank(evidence):
+    if data is None or data.bound is None or not _is_one_rank(evidence):
+        return None
+    if data.share >= _WORTH_IT:
         return None
     return Finding(
         limit=StepLimit.COMPUTE,
