@@ -44,7 +44,7 @@ class LongJob:
         return WrittenJob(
             name=name,
             groups=[
-                (_DATA, "ml.c6i.8xlarge", self.data_hosts),
+                (_DATA, "ml.c5.18xlarge", self.data_hosts),
                 (_TRAIN, "ml.g5.12xlarge", self.hosts - self.data_hosts),
             ],
             begin=_BEGIN,
@@ -84,7 +84,7 @@ class LongJob:
             cpu = min(1.0, max(0.0, level + wave + draw.gauss(0, 0.03) - stall))
             fields: dict[str, object] = {
                 "cpu": round(cpu, 3),
-                "cpus": 32 if is_data else 48,
+                "cpus": 72 if is_data else 48,
                 "memory_bytes": int(4e10 + 5e9 * math.sin(at / 20_000) + draw.gauss(0, 1e9)),
             }
             if not is_data:

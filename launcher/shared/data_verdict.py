@@ -83,8 +83,9 @@ class Verdict:
     wait_share: share of the time inside epochs spent waiting. busy: share of their time that
     workers spent preparing. more: workers to add; negative for surplus ones; None if their number
     is not the bottleneck. margin: how far the deciding figure was beyond its limit, as a share of
-    the limit, or of the way to 1 for the use of workers; 0 without a cause. is_waiting: ranks that load their data themselves mostly wait for
-    disks or a network meanwhile, and not for a CPU; None if unmeasured, or if others load it.
+    the limit, or of the way to 1 for the use of workers; 0 without a cause. is_waiting: ranks that
+    load their data themselves mostly wait for disks or a network meanwhile, and not for a CPU; None
+    if unmeasured, or if others load it.
     """
 
     bound: Bound

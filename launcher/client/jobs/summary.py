@@ -131,6 +131,8 @@ class _DataMeasure:
         elif name == "data_verdict":
             self.verdict = {key: fields[key] for key in ("bound", "wait_share", "busy", "more")}
             self.verdict["text"] = str(fields["text"])
+            if fields.get("is_waiting") is not None:
+                self.verdict["is_waiting"] = bool(fields["is_waiting"])
 
     def summary(self, groups: str) -> dict[str, Any] | None:
         if not self.epochs and not self.prepared:

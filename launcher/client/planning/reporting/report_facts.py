@@ -22,6 +22,7 @@ from launcher.client.planning.comparison.compared_job import ComparedJob, compar
 from launcher.client.planning.diagnosis.diagnosis import Diagnosis, diagnosis_of
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
+from launcher.client.planning.reporting.joined_hosts import ReportEvent
 from launcher.client.planning.reporting.report_chart import ChartBar
 
 if TYPE_CHECKING:
@@ -34,15 +35,6 @@ _HOST_EVENTS = {
     "host_started": "started as {role}",
     "host_ended": "ended: {because}",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportEvent:
-    """A report of a host. time: in seconds since the epoch."""
-
-    time: float
-    host: str
-    text: str
 
 
 @dataclass
@@ -102,7 +94,9 @@ def read_report_facts(job: Job, now: datetime | None = None) -> ReportFacts:
             job_name=job.name, records=records, defined=list(metric_patterns(description))
         ),
         events=tuple(lines.events),
-        hosts=lines.hosts,
+        hosts={
+            host: lines.hosts[host] for host in group_of_hosts(description) if host in lines.hosts
+        },
         states=tuple(_states(description, written)),
         written=written,
     )

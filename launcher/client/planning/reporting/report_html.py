@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from html import escape
@@ -14,9 +15,10 @@ from launcher.client.planning.comparison.compared_job import ComparedGroup, Comp
 from launcher.client.planning.diagnosis.diagnosis_text import advice_text
 from launcher.client.planning.diagnosis.findings import Sureness
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
+from launcher.client.planning.reporting.host_lines import host_lines
+from launcher.client.planning.reporting.joined_hosts import joined_events, joined_hosts
 from launcher.client.planning.reporting.report_chart import (
     ChartBar,
-    ChartLine,
     bar_chart,
     line_chart,
 )
@@ -25,6 +27,7 @@ from launcher.client.planning.reporting.report_style import report_style
 from launcher.client.spec.html_tables import html_cells, html_table
 
 _SHARES = {"host/cpu": "CPU", "host/gpu": "GPU", "data/wait_share": "wait for data"}
+#: Rows of hosts or ranks of a chart at most.
 _HOSTS_SHOWN = 40
 
 
@@ -40,7 +43,7 @@ def report_html(facts: ReportFacts) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{name}</title><style>{report_style()}</style></head><body>"
-        f"<h1>{name}</h1>{_heading(facts)}{sections}</body></html>\n"
+        f"<main><h1>{name}</h1>{_heading(facts)}{sections}</main></body></html>\n"
     )
 
 
@@ -74,7 +77,7 @@ def _diagnosis(facts: ReportFacts) -> str:
     found = facts.diagnosis
     named = f" ({found.culprit})" if found.culprit else ""
     sure = "" if found.sureness is Sureness.NONE else f", sureness {found.sureness.value}"
-    advice = "".join(f"<li>{escape(advice_text(each))}</li>" for each in found.advice)
+    advice = "".join(f"<li>{_with_code(advice_text(each))}</li>" for each in found.advice)
     unknown = "".join(
         f'<p class="faint">Unknown: {escape(each)}</p>' for each in found.evidence.missing
     )
@@ -84,14 +87,25 @@ def _diagnosis(facts: ReportFacts) -> str:
     )
 
 
+def _with_code(text: str) -> str:
+    """Return text as HTML, with commands between backticks as code."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
+
+
 def _timeline(facts: ReportFacts) -> str:
-    shown = list(facts.hosts.items())[:_HOSTS_SHOWN]
-    rows: list[tuple[str, Sequence[ChartBar]]] = [(host, [bar]) for host, bar in shown]
+    rows: list[tuple[str, Sequence[ChartBar]]] = [
+        (name, [bar]) for name, bar in joined_hosts(facts.hosts)
+    ]
     charts = [
         bar_chart("states of the job", [("job", facts.states)], "time"),
-        bar_chart("first to last line of each host, by group", rows, "time"),
+        bar_chart("first to last line of each host, by group", rows[:_HOSTS_SHOWN], "time"),
     ]
-    return f'<div class="charts">{"".join(charts)}</div>' if any(charts) else ""
+    return f'<div class="charts">{"".join(charts)}</div>{_left_out(rows)}' if any(charts) else ""
+
+
+def _left_out(rows: Sequence[object]) -> str:
+    more = len(rows) - _HOSTS_SHOWN
+    return f'<p class="faint">{more} more rows are left out.</p>' if more > 0 else ""
 
 
 def _step(evidence: JobEvidence) -> str:
@@ -130,10 +144,7 @@ def _charts(found: Sequence[MetricSeries], wanted: Callable[[str], bool]) -> str
     for name, group, series in group_series(found):
         if not wanted(name):
             continue
-        lines = [
-            ChartLine(name=each.host or "all hosts", times=each.times, values=each.values)
-            for each in series
-        ]
+        lines = host_lines(series)
         title = f"{name}, {group}" if group else name
         charts.append(line_chart(title, lines, is_share=name in _SHARES))
     return f'<div class="charts">{"".join(charts)}</div>' if charts else ""
@@ -153,7 +164,7 @@ def _cost(priced: ComparedJob) -> str:
             "names, for the time that it took here."
         )
     text = "".join(f'<p class="faint">{escape(note)}</p>' for note in notes)
-    return f'<div class="wide">{html_table([head, *rows])}</div>{text}'
+    return f"{_wide('cost', [head, *rows])}{text}"
 
 
 def _cost_row(group: ComparedGroup, priced: ComparedJob) -> tuple[str, ...]:
@@ -172,12 +183,20 @@ def _cost_row(group: ComparedGroup, priced: ComparedJob) -> tuple[str, ...]:
 def _events(facts: ReportFacts) -> str:
     if not facts.events:
         return ""
+    first, last = facts.events[0].time, facts.events[-1].time
+    pattern = "%H:%M:%S" if _time(first).date() == _time(last).date() else "%m-%d %H:%M:%S"
     rows = [
-        html_cells("td", (f"{_time(each.time):%H:%M:%S}", each.host, each.text))
-        for each in facts.events
+        html_cells("td", (_time(each.time).strftime(pattern), each.host, each.text))
+        for each in joined_events(facts.events)
     ]
     head = html_cells("th", ("UTC", "host", "event"))
-    return f'<div class="wide">{html_table([head, *rows])}</div>'
+    return _wide("events", [head, *rows])
+
+
+def _wide(name: str, rows: Sequence[str]) -> str:
+    """Return a table that scrolls on a narrow screen, by keyboard too."""
+    attributes = f'class="wide" tabindex="0" role="region" aria-label="{name}"'
+    return f"<div {attributes}>{html_table(rows)}</div>"
 
 
 def _time(seconds: float) -> datetime:

@@ -29,7 +29,7 @@ h1 { font-size: 1.5rem; margin: 0 0 4px; overflow-wrap: anywhere }
 h2 { font-size: 1.1rem; margin: 28px 0 8px; border-bottom: 1px solid var(--line) }
 p { margin: 4px 0; overflow-wrap: anywhere }
 .faint { color: var(--faint) }
-.charts { display: grid; gap: 16px;
+.charts { display: grid; gap: 16px; align-items: start;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 330px), 1fr)) }
 figure { margin: 0; padding: 10px; background: var(--box); border: 1px solid var(--line);
   border-radius: 6px }
