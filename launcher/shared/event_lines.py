@@ -13,8 +13,10 @@ from typing import Any
 
 #: Begins the lines of text that belong to the event before them, such as a traceback.
 TEXT_MARK = "launcher| "
-_FIELD = r'[a-z_][a-z0-9_]*=(?:"(?:[^"\\]|\\.)*"|[^\s"]\S*)'
-_EVENT = re.compile(rf"^launcher: (?P<name>[a-z_]+)(?P<fields>(?: {_FIELD})*)\s*$")
+_KEY = r"[a-z_][a-z0-9_]*"
+_TEXT = r'"(?:[^"\\]|\\.)*"|[^\s"]\S*'
+_EVENT = re.compile(rf"^launcher: (?P<name>[a-z_]+)(?P<fields>(?: {_KEY}=(?:{_TEXT}))*)\s*$")
+_FIELD = re.compile(rf"({_KEY})=({_TEXT})")
 _BARE = re.compile(r"[A-Za-z_][\w.:/+-]*")
 _JSON_WORDS = frozenset({"true", "false", "null", "NaN", "Infinity"})
 _LETTERS = frozenset(string.ascii_letters)
@@ -47,8 +49,7 @@ def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
     match = _EVENT.match(line)
     if match is None:
         return None
-    pairs = (pair.split("=", 1) for pair in re.findall(_FIELD, match["fields"]))
-    return match["name"], {key: _value(text) for key, text in pairs}
+    return match["name"], {key: _value(text) for key, text in _FIELD.findall(match["fields"])}
 
 
 def _field(value: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -44,16 +44,18 @@ class LineFacts:
     reader: MetricReader
     records: list[MetricRecord] = field(default_factory=list)
     events: list[ReportEvent] = field(default_factory=list)
-    hosts: dict[str, ChartBar] = field(default_factory=dict)
+    _times: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def hosts(self) -> dict[str, tuple[float, float]]:
+        """The times of the first and last line of each host."""
+        return {host: (first, last) for host, (first, last) in self._times.items()}
 
     def add(self, line: LogLine) -> None:
         """Take a line."""
         self.records += self.reader.read(line)
-        bar = self.hosts.get(line.host)
-        if bar is None:
-            self.hosts[line.host] = ChartBar(name=line.group, begin=line.time, end=line.time)
-        else:
-            self.hosts[line.host] = replace(bar, end=line.time)
+        times = self._times.setdefault(line.host, [line.time, line.time])
+        times[1] = line.time
         event = line.event
         if event is None or len(self.events) >= _MOST_EVENTS:
             return
@@ -95,7 +97,9 @@ def read_report_facts(job: Job, now: datetime | None = None) -> ReportFacts:
         ),
         events=tuple(lines.events),
         hosts={
-            host: lines.hosts[host] for host in group_of_hosts(description) if host in lines.hosts
+            host: ChartBar(name=group, begin=lines.hosts[host][0], end=lines.hosts[host][1])
+            for host, group in group_of_hosts(description).items()
+            if host in lines.hosts
         },
         states=tuple(_states(description, written)),
         written=written,
