@@ -72,6 +72,23 @@ def test_the_plan_is_talk_and_the_answer_has_the_cost(terminal, job):
     ]
 
 
+def test_an_old_price_is_marked_in_the_plan_the_summary_and_the_list(terminal, aws, job):
+    prices = terminal.home / "catalogue" / "prices" / "eu-west-1.csv"
+    prices.parent.mkdir(parents=True)
+    head = "instance_type,price_per_hour,region,as_of,source"
+    prices.write_text(f"{head}\nml.c5.9xlarge,1.5,eu-west-1,2020-01-31,pricing\n")
+    result = terminal("run", job, "--yes", "--detach", "--name", "digits-1", "-o", "json")
+
+    lines = {line.split()[0]: line.split()[-2:] for line in result.stderr.splitlines() if line}
+    assert lines["data_group"] == ["$3.00*", "$3.00*"]
+    assert lines["train_group"] == ["$7.09", "$7.09"]
+    assert lines["total"] == ["$10.09*", "$10.09*"]
+    old = "(old; `launcher catalog update` reads today's)"
+    assert f"eu-west-1 on-demand prices of January 2020 {old}" in result.stderr
+    assert json.loads(result.stdout)["cost"]["prices_are_old"] is True
+    assert f"January 2020 {old}" in terminal("status", "digits-1").stdout
+
+
 def test_detached_it_is_sent_and_left(terminal, aws, job):
     result = terminal("run", job, "--yes", "--detach", "--name", "digits-1")
 

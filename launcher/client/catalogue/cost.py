@@ -8,10 +8,15 @@ from __future__ import annotations
 import calendar
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date
 
 from launcher.client.catalogue.prices import Price, PriceList
 
 _HOUR = 3600
+#: Behind an amount that an old price is part of; its source has the words.
+OLD_MARK = "*"
+#: Words beside an old price.
+OLD_PRICE = "old; `launcher catalog update` reads today's"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +40,14 @@ class GroupCost:
 
 @dataclass(frozen=True, kw_only=True)
 class CostEstimate:
-    """The cost of a job's groups in a region (None if the region is unknown)."""
+    """The cost of a job's groups in a region (None if the region is unknown).
+
+    day: of the estimate, or when the job was created; prices of a year before it are old.
+    """
 
     groups: tuple[GroupCost, ...]
     region: str | None
+    day: date
 
     @property
     def per_hour(self) -> float | None:
@@ -57,6 +66,15 @@ class CostEstimate:
         prices = (group.price for group in self.groups if group.price)
         return tuple(dict.fromkeys(word for price in prices for word in self._source(price)))
 
+    @property
+    def is_old(self) -> bool:
+        """True if the price of a group is old."""
+        return any(map(self.is_old_price, self.groups))
+
+    def is_old_price(self, group: GroupCost) -> bool:
+        """Return whether a group's price is known, and old."""
+        return group.price is not None and group.price.is_old(self.day)
+
     def dollars(self, seconds: float) -> float | None:
         """Return the USD for all groups over the given seconds."""
         return _sum(group.dollars(seconds) for group in self.groups)
@@ -67,15 +85,17 @@ class CostEstimate:
         elif price.region is not None:
             differs = f"; {self.region} differs" if self.region != price.region else ""
             elsewhere = differs if self.region else "; other regions differ"
-            yield f"{price.region} on-demand prices of {month_text(price.as_of)}{elsewhere}"
+            old = f" ({OLD_PRICE})" if price.is_old(self.day) else ""
+            yield f"{price.region} on-demand prices of {month_text(price.as_of)}{old}{elsewhere}"
 
 
 def estimate(
-    groups: Iterable[tuple[str, str, int]], prices: PriceList, region: str | None
+    groups: Iterable[tuple[str, str, int]], prices: PriceList, region: str | None, day: date
 ) -> CostEstimate:
-    """Estimate the cost of groups given as (name, instance type, count).
+    """Estimate the cost of groups given as (name, instance type, count) on a day.
 
-    >>> cost = estimate([("data", "ml.g5.16xlarge", 2)], PriceList(), region=None)
+    >>> day = date(2026, 11, 26)
+    >>> cost = estimate([("data", "ml.g5.16xlarge", 2)], PriceList(), region=None, day=day)
     >>> cost.per_hour, cost.dollars(1800)
     (10.24, 5.12)
     """
@@ -83,7 +103,7 @@ def estimate(
         GroupCost(name=name, instance_type=type_, count=count, price=prices.find(type_, region))
         for name, type_, count in groups
     )
-    return CostEstimate(groups=tuple(costs), region=region)
+    return CostEstimate(groups=tuple(costs), region=region, day=day)
 
 
 def spot_saving(training_seconds: float | None, billable_seconds: float | None) -> float | None:

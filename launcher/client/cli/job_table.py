@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.catalogue.cost import dollars_text
+from launcher.client.catalogue.cost import OLD_MARK, OLD_PRICE, dollars_text
 from launcher.client.cli.printable import printable
 from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.jobs.durations import readable
@@ -35,7 +35,8 @@ def table(jobs: Sequence[TrainingJobSummary], session: PlatformSession | None) -
     for job in jobs:
         details = () if session is None else tuple(_details(job["TrainingJobName"], session))
         rows.append((*_row(job), *details))
-    return aligned(rows)
+    has_old = session is not None and any(row[4].endswith(OLD_MARK) for row in rows[1:])
+    return [*aligned(rows), *([f"{OLD_MARK} {OLD_PRICE}"] if has_old else [])]
 
 
 def plain(job: TrainingJobSummary) -> dict[str, Any]:
@@ -67,7 +68,8 @@ def _details(name: str, session: PlatformSession) -> Iterator[str]:
     except LauncherError:  # one job that cannot be read must not hide the others
         yield from ("?", "?", "")
         return
-    yield dollars_text(bill.dollars) if bill and bill.dollars is not None else "-"
+    old = OLD_MARK if bill and bill.estimate.is_old else ""
+    yield f"{dollars_text(bill.dollars)}{old}" if bill and bill.dollars is not None else "-"
     groups = (f"{len(group.hosts)} x {group.instance_type}" for group in host_groups(now))
     yield printable(", ".join(groups), keep_styles=False) or "-"
     metrics = [f"{name} {value:.4g}" for name, value in final_metrics(now).items()]

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from launcher.client import catalogue
-from launcher.client.catalogue.cost import CostEstimate, dollars_text, estimate, spot_saving
+from launcher.client.catalogue.cost import (
+    OLD_MARK,
+    CostEstimate,
+    dollars_text,
+    estimate,
+    spot_saving,
+)
 from launcher.client.jobs.group_hosts import host_groups
 
 if TYPE_CHECKING:
@@ -48,7 +55,8 @@ class Bill:
         }
 
     def __str__(self) -> str:
-        return f"{dollars_text(self.dollars)} (max {dollars_text(self.max_dollars)})"
+        old = OLD_MARK if self.estimate.is_old else ""
+        return f"{dollars_text(self.dollars)}{old} (max {dollars_text(self.max_dollars)}{old})"
 
     def summary(self) -> dict[str, Any]:
         """Return plain values, as `-o json` prints them."""
@@ -58,6 +66,7 @@ class Bill:
             "by_group": self.by_group,
             "spot_saving": self.spot_saving,
             "prices": list(self.estimate.sources),
+            "prices_are_old": self.estimate.is_old,
             "unknown_prices": list(self.estimate.unknown_types),
         }
 
@@ -77,10 +86,16 @@ def bill(description: TrainingJobDescription) -> Bill | None:
     billed = description.get("BillableTimeInSeconds")
     kept = description.get("WarmPoolStatus", {}).get("ResourceRetainedBillableTimeInSeconds", 0)
     return Bill(
-        estimate=estimate(groups, catalogue.price_list(), region),
+        estimate=estimate(groups, catalogue.price_list(), region, _day(description)),
         billable_seconds=None if billed is None else billed + kept,
         max_seconds=description.get("StoppingCondition", {}).get("MaxRuntimeInSeconds"),
         spot_saving=spot_saving(description.get("TrainingTimeInSeconds"), billed)
         if is_spot
         else None,
     )
+
+
+def _day(description: TrainingJobDescription) -> date:
+    """Return the day on which a job was created, whose prices it costs."""
+    created = description.get("CreationTime")
+    return created.date() if created else datetime.now(timezone.utc).date()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from launcher.client.catalogue.cost import dollars_text
+from launcher.client.catalogue.cost import OLD_MARK, dollars_text
 
 #: The column at which the values of a summary begin.
 VALUE_COLUMN = 9
@@ -88,13 +88,14 @@ def _cost_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     cost = summary["cost"]
     if cost is None:
         return
-    at_most = f"(max {dollars_text(cost['max_dollars'])})"
+    old = OLD_MARK if cost.get("prices_are_old") else ""
+    at_most = f"(max {dollars_text(cost['max_dollars'])}{old})"
     if summary["exit_code"] is None:
         yield summary_row("Cost", f"known once the job has ended {at_most}")
         return
     unknown = ", ".join(cost["unknown_prices"])
     reason = f": the price of {unknown} is unknown" if unknown else ", an estimate without storage"
-    yield summary_row("Cost", f"{dollars_text(cost['dollars'])} {at_most}{reason}")
+    yield summary_row("Cost", f"{dollars_text(cost['dollars'])}{old} {at_most}{reason}")
     if len(cost["by_group"]) > 1:
         each = (f"{name} {dollars_text(dollars)}" for name, dollars in cost["by_group"].items())
         yield summary_row("", ", ".join(each))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 
 from launcher.client import catalogue
 from launcher.client.catalogue.cost import CostEstimate, GroupCost, estimate
@@ -41,7 +42,7 @@ class CostPlan:
     def most_expensive(self) -> CostEstimate:
         """The estimate with each group's most expensive type, or with one of unknown price."""
         groups = (max(self.choices(group), key=_hourly_price) for group in self.estimate.groups)
-        return CostEstimate(groups=tuple(groups), region=self.estimate.region)
+        return replace(self.estimate, groups=tuple(groups))
 
     @property
     def max_dollars(self) -> float | None:
@@ -75,10 +76,11 @@ def plan_job(
         if each != group.instance_type
     ]
     prices, region = catalogue.price_list(), _region(session)
+    today = datetime.now(timezone.utc).date()
     return CostPlan(
         spec=spec,
-        estimate=estimate(first, prices, region),
-        alternatives=estimate(others, prices, region).groups,
+        estimate=estimate(first, prices, region, today),
+        alternatives=estimate(others, prices, region, today).groups,
         roles={name: roles[name].value if name in roles else None for name, _, _ in first},
         placement=placement,
         endpoint=configured_endpoint() if session.platform.uses_aws else None,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from launcher.client import catalogue
-from launcher.client.catalogue.cost import GroupCost, dollars_text
+from launcher.client.catalogue.cost import OLD_MARK, GroupCost, dollars_text
 from launcher.client.catalogue.prices import price_fix
 from launcher.client.jobs.durations import readable
 
@@ -35,19 +35,21 @@ def _rows_of(group: GroupCost, plan: CostPlan) -> Iterator[tuple[str, ...]]:
 def _cells(group: GroupCost, plan: CostPlan) -> tuple[str, ...]:
     instance = catalogue.find(group.instance_type)
     vcpu = instance.vcpu if instance else None
+    old = OLD_MARK if plan.estimate.is_old_price(group) else ""
     return (
         group.instance_type,
         str(group.count),
         "unknown" if vcpu is None else str(group.count * vcpu),
         _accelerators(instance, group.count),
-        dollars_text(group.per_hour),
-        dollars_text(group.dollars(plan.max_seconds)),
+        dollars_text(group.per_hour) + old,
+        dollars_text(group.dollars(plan.max_seconds)) + old,
     )
 
 
 def _total(plan: CostPlan) -> tuple[str, ...]:
     count = sum(group.count for group in plan.estimate.groups)
-    money = dollars_text(plan.estimate.per_hour), dollars_text(plan.max_dollars)
+    old = OLD_MARK if plan.estimate.is_old else ""
+    money = dollars_text(plan.estimate.per_hour) + old, dollars_text(plan.max_dollars) + old
     return ("total", "", "", str(count), "", "", *money)
 
 
