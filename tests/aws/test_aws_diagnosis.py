@@ -37,6 +37,23 @@ def described(instance_type, count=1):
     )
 
 
+def put_percent(past, host, metrics):
+    """Put what CloudWatch has of a host in each of MINUTES."""
+    past("cloudwatch").put_metric_data(
+        Namespace=NAMESPACE,
+        MetricData=[
+            {
+                "MetricName": name,
+                "Dimensions": [{"Name": "Host", "Value": host}],
+                "Timestamp": START + timedelta(minutes=minute),
+                "Value": value,
+            }
+            for name, value in metrics.items()
+            for minute in range(MINUTES)
+        ],
+    )
+
+
 @pytest.fixture
 def job(past, prepared, session, front):
     """A job whose hosts have CloudWatch's percent of CPUs and GPUs, of MINUTES minutes."""
@@ -45,19 +62,7 @@ def job(past, prepared, session, front):
         past("sagemaker").create_training_job(**prepared("job-1").request)
         front.meet("DescribeTrainingJob", *[described(instance_type, len(hosts))] * 99)
         for number, metrics in enumerate(hosts, start=1):
-            past("cloudwatch").put_metric_data(
-                Namespace=NAMESPACE,
-                MetricData=[
-                    {
-                        "MetricName": name,
-                        "Dimensions": [{"Name": "Host", "Value": f"job-1/algo-{number}"}],
-                        "Timestamp": START + timedelta(minutes=minute),
-                        "Value": value,
-                    }
-                    for name, value in metrics.items()
-                    for minute in range(MINUTES)
-                ],
-            )
+            put_percent(past, f"job-1/algo-{number}", metrics)
         return Job("job-1", session)
 
     return make
@@ -85,6 +90,60 @@ def test_the_report_draws_the_use_of_hosts(job):
     assert "host/gpu, homogeneousCluster" in html
     assert "algo-2" in html
     assert "$6.12" in html  # two of $3.06 an hour
+
+
+@pytest.mark.long
+def test_a_hundred_percent_is_one_gpu_of_eight(job):
+    found = diagnose(job("ml.p4d.24xlarge", [{"CPUUtilization": 4800, "GPUUtilization": 100}]))
+
+    (group,) = found.evidence.groups
+    assert (group.cpu, group.gpu) == (pytest.approx(0.5), pytest.approx(0.125))
+    assert found.limit is StepLimit.NOT_SURE  # one rank of eight, storage, a slow loader
+
+
+@pytest.mark.long
+def test_all_gpus_busy(job):
+    found = diagnose(job("ml.p4d.24xlarge", [{"CPUUtilization": 2000, "GPUUtilization": 780}] * 2))
+
+    assert (found.limit, found.sureness) == (StepLimit.COMPUTE, Sureness.MEDIUM)
+    assert found.advice[0].what.startswith("do not add a data group")
+
+
+@pytest.mark.long
+def test_a_heterogeneous_job_that_boto3_alone_has_made(past, session, front):
+    """No job document, no code channel, no metric of Launcher's: types and CloudWatch are all."""
+    groups = [
+        {"InstanceGroupName": "feeders", "InstanceType": "ml.c5.9xlarge", "InstanceCount": 2},
+        {"InstanceGroupName": "gpus", "InstanceType": "ml.g5.12xlarge", "InstanceCount": 1},
+    ]
+    past("sagemaker").create_training_job(
+        TrainingJobName="other-1",
+        RoleArn="arn:aws:iam::111122223333:role/Training",
+        AlgorithmSpecification={
+            "TrainingImage": "111122223333.dkr.ecr.us-east-1.amazonaws.com/image:1",
+            "TrainingInputMode": "FastFile",
+        },
+        HyperParameters={"sagemaker_program": '"train.py"'},
+        OutputDataConfig={"S3OutputPath": "s3://bucket/output"},
+        ResourceConfig={"InstanceGroups": groups, "VolumeSizeInGB": 30},
+        StoppingCondition={"MaxRuntimeInSeconds": 3600},
+    )
+    alter = described("unused")
+    alter.fields["ResourceConfig"] = {"InstanceGroups": groups, "VolumeSizeInGB": 30}
+    front.meet("DescribeTrainingJob", *[alter] * 99)
+    for number, percent in enumerate((3500, 3560, 900), start=1):
+        metrics = {"CPUUtilization": percent} | ({"GPUUtilization": 180} if number == 3 else {})
+        put_percent(past, f"other-1/algo-{number}", metrics)
+    found = diagnose(Job("other-1", session))
+
+    assert (found.limit, found.sureness) == (StepLimit.INPUT, Sureness.HIGH)
+    assert [(group.name, group.trains) for group in found.evidence.groups] == [
+        ("feeders", False),
+        ("gpus", True),
+    ]
+    assert found.evidence.groups[0].cpu == pytest.approx(3530 / 3600)
+    assert "the CPUs of the data hosts are 98% busy" in found.finding.why
+    assert "feeders" in found.advice[0].what
 
 
 @pytest.mark.long

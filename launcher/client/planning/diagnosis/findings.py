@@ -327,6 +327,12 @@ def _without_use(evidence: JobEvidence) -> Finding | None:
 def _why_not_sure(evidence: JobEvidence) -> str:
     cpu = mean_of(evidence.train, lambda group: group.cpu)
     gpu = mean_of(evidence.train, lambda group: group.gpu)
+    data = known_wait(evidence)
+    if gpu is None and data is not None and data.share < _WORTH_IT:
+        return (
+            f"the ranks wait for data for only {data.share:.1%} of the time, but a script does not "
+            "measure computing and waits for other ranks apart"
+        )
     if not has_use(evidence.train):
         return "there are too few figures of the train hosts"
     if gpu is None:
@@ -337,7 +343,7 @@ def _why_not_sure(evidence: JobEvidence) -> str:
     if cpu is None or cpu >= IDLE_CPU:
         percent = "" if cpu is None else f" and the CPUs {cpu:.0%}"
         return f"{busy}{percent}, and nothing else is known"
-    if known_wait(evidence) is not None:
+    if data is not None:
         return (
             f"{busy} and the CPUs {cpu:.0%}, and the step does not wait for data: other ranks, "
             "small kernels or the script's own code are left"

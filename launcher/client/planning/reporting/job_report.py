@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 
 from launcher.client.jobs.job import Job
@@ -12,13 +13,23 @@ from launcher.client.sessions.resolve import session_of
 from launcher.errors import PlatformError
 from launcher.shared.complete_files import write_complete
 
+#: Height of a report in a notebook, in which it scrolls.
+_FRAME_PIXELS = 720
+
 
 @dataclass(frozen=True, kw_only=True)
 class JobReport:
     """A report on a job so far. html: the whole document, which loads nothing from a network."""
 
     job_name: str
-    html: str
+    html: str = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        """Return a frame with the document: its style must not change that of the notebook."""
+        return (
+            f'<iframe title="report on {escape(self.job_name)}" srcdoc="{escape(self.html)}" '
+            f'style="width:100%;height:{_FRAME_PIXELS}px;border:0"></iframe>'
+        )
 
     def write(self, path: str | Path) -> Path:
         """Write the report, replacing an earlier one; raises PlatformError if that cannot be."""
