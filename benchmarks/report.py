@@ -30,17 +30,19 @@ def main() -> int:
         os.environ["LAUNCHER_HOME"] = folder
         written = job.job(NAME).write(Path(folder), job.lines())
         size = sum(path.stat().st_size for path in written.logs.glob("*.events"))
-        took = []
+        took, used = [], []
         for _ in range(options.rounds):
-            begin = time.perf_counter()
+            begin, cpu = time.perf_counter(), time.process_time()
             made = report(NAME)
             took.append(time.perf_counter() - begin)
+            used.append(time.process_time() - cpu)
     seconds, length = statistics.median(took), len(made.html.encode())
     if options.output:
         made.write(options.output)
     print(
         f"report of {job.hours:g} h on {job.hosts} hosts, a value each {job.period:g} s "
         f"({size / 1e6:.0f} MB of events): {seconds:.2f} s (target {TARGET_SECONDS:g}), "
+        f"{statistics.median(used):.2f} s of processor time, "
         f"{length / 1e6:.2f} MB (target {TARGET_BYTES / 1e6:g})"
     )
     return int(seconds > TARGET_SECONDS or length > TARGET_BYTES)

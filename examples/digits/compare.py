@@ -35,7 +35,7 @@ JOBS = {
 #: rich's own, without its fonts from a network: a page shows it in the reader's.
 SVG = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
-<title>{chrome_title}</title>
+<title>launcher compare: digits with two data groups, and without one</title>
 <style>
 .{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
   font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asian: full-width }}

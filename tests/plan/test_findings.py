@@ -107,6 +107,17 @@ CASES = {
         StepLimit.COMMUNICATION,
         Sureness.HIGH,
     ),
+    "data hosts that serve one rank after the other": (
+        job(
+            group(0.1),
+            group(0.95, trains=False),
+            ranks=(rank(0, 0.3, 1.9, wait=0.01), rank(1, 0.3, 0.03, wait=1.9)),
+            data=data(0.85, Bound.WORKERS, margin=0.9),
+            rank_count=2,
+        ),
+        INPUT,
+        Sureness.HIGH,
+    ),
     "own loading that waits for a disk": (
         job(group(0.3), data=data(0.5, Bound.LOADING, margin=3.0, is_waiting=True)),
         StepLimit.STORAGE,

@@ -26,6 +26,7 @@ from launcher.errors import PlatformError
 
 _THRESHOLDS = yaml.safe_load((Path(__file__).parent / "causes.yaml").read_text())["thresholds"]
 KNOWN, UNSEEN = planted_jobs(), planted_jobs("unseen_causes.yaml")
+MENDED = planted_jobs("mended_causes.yaml")
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def test_a_job_of_the_verdict(name: str, home: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("job", KNOWN + UNSEEN, ids=lambda job: job.name)
+@pytest.mark.parametrize("job", KNOWN + MENDED + UNSEEN, ids=lambda job: job.name)
 def test_a_throttled_job(job: PlantedJob, home: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     if "cpu" in job.throttle and not can_limit_cpu():

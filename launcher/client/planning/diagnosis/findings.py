@@ -127,8 +127,16 @@ def _slow_data_host(evidence: JobEvidence) -> Finding | None:
 
 
 def _slow_rank(evidence: JobEvidence) -> Finding | None:
-    """Find a rank whose own part of a step takes much longer than that of the others."""
-    ranks = [each for each in evidence.ranks if each.steps >= _FEW_STEPS]
+    """Find a rank whose own part of a step takes much longer than that of the others.
+
+    That is its computing, and its wait for data if it loads them itself. Data hosts serve one rank
+    after the other, so that one waits for them longest, however alike the ranks are.
+    """
+    ranks = [
+        replace(each, data_wait=0.0) if evidence.feeds else each
+        for each in evidence.ranks
+        if each.steps >= _FEW_STEPS
+    ]
     if len(ranks) < 2:
         return None
     slow = max(ranks, key=lambda each: each.own)
