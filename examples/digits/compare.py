@@ -1,8 +1,8 @@
-"""Train with two data groups and without one, and draw `launcher compare` of the three as SVG.
+"""Train with the data group and without it, and draw `launcher compare` of the two as SVG.
 
     python prepare.py && python compare.py compare.svg      minutes, with nothing else running
 
-The jobs stay, as any other: `launcher report digits-two-data-hosts`.
+The jobs stay, as any other: `launcher report digits-job`.
 """
 
 from __future__ import annotations
@@ -20,22 +20,13 @@ from launcher import compare
 
 HERE = Path(__file__).parent
 #: Enough epochs for some windows of steps, which the intervals need.
-EPOCHS = 20
-ONE_SMALL = (
-    "--set",
-    "instance_groups.data_group.instance_count=1",
-    "--set",
-    "instance_groups.data_group.instance_type=ml.c5.xlarge",
-)
-JOBS = {
-    "digits-alone": ("job-homogeneous.yaml",),
-    "digits-one-small-data-host": ("job.yaml", *ONE_SMALL),
-    "digits-two-data-hosts": ("job.yaml",),
-}
+EPOCHS = 15
+#: The first one is the one that the other is compared with.
+JOBS = {"digits-job-homogeneous": "job-homogeneous.yaml", "digits-job": "job.yaml"}
 #: rich's own, without its fonts from a network: a page shows it in the reader's.
 SVG = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
-<title>launcher compare: digits with two data groups, and without one</title>
+<title>launcher compare: digits without a data group, and with one</title>
 <style>
 .{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
   font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asian: full-width }}
@@ -62,17 +53,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path, help="the SVG")
     file = parser.parse_args().file
-    for name, (job, *options) in JOBS.items():
-        train(name, HERE / job, *options)
+    for name, job in JOBS.items():
+        train(name, HERE / job)
     draw(str(compare(*JOBS)), file)
 
 
-def train(name: str, job: Path, *options: str) -> None:
+def train(name: str, job: Path) -> None:
     """Run a job under a name, in place of an earlier one."""
     launcher = (sys.executable, "-m", "launcher")
     subprocess.run([*launcher, "rm", name], capture_output=True, check=False)
     epochs = ("--set", f"hyperparameters.epochs={EPOCHS}")
-    command = [*launcher, "run", str(job), "--local", "--name", name, *epochs, *options]
+    command = [*launcher, "run", str(job), "--local", "--name", name, *epochs]
     subprocess.run(command, check=True)
 
 
