@@ -48,5 +48,12 @@ class PriorityQueue(Generic[_Item]):
                 return entry[2]
         return None
 
+    @property
+    def first_key(self) -> Any:
+        """The key of the first item; None when empty."""
+        while self._heap and not self._is_current(self._heap[0]):
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
     def _is_current(self, entry: tuple[object, int, _Item]) -> bool:
         return self._entries.get(entry[2]) == entry[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -99,11 +100,15 @@ class WorkerState:
 
 
 class WorkerPool:
-    """All workers by name, and a queue of those that should get more leases, soonest first."""
+    """All workers by name, and queues of those that should get more leases, soonest first."""
 
     def __init__(self) -> None:
         self._workers: dict[str, WorkerState] = {}
-        self._ready: PriorityQueue[WorkerState] = PriorityQueue()
+        # By the only receiver that they serve (None: any), so that a batch for one train host is
+        # not offered to all the workers of the others.
+        self._ready: defaultdict[str | None, PriorityQueue[WorkerState]] = defaultdict(
+            PriorityQueue
+        )
 
     def __iter__(self) -> Iterator[WorkerState]:
         return iter(self._workers.values())
@@ -124,7 +129,7 @@ class WorkerPool:
         """Remove and return the worker of this name, or return None if there is none."""
         worker = self._workers.pop(name, None)
         if worker is not None:
-            self._ready.drop(worker)
+            self._ready[worker.receiver].drop(worker)
         return worker
 
     def offer(self, worker: WorkerState) -> None:
@@ -135,7 +140,7 @@ class WorkerPool:
     @property
     def has_ready(self) -> bool:
         """True if any worker is queued for leases."""
-        return bool(self._ready)
+        return any(self._ready.values())
 
     def soonest(self, receiver: str, without: Collection[str] = ()) -> WorkerState | None:
         """Remove and return the queued worker that will start a new batch soonest.
@@ -143,13 +148,24 @@ class WorkerPool:
         Call `put_back` after use.
         """
         passed = []
-        while (worker := self._ready.pop()) is not None:
-            if worker.serves(receiver) and worker.name not in without and worker.room > 0:
+        while (worker := self._pop(receiver)) is not None:
+            if worker.name not in without and worker.room > 0:
                 break
             passed.append(worker)
         for other in passed:
             self.put_back(other)
         return worker
+
+    def _pop(self, receiver: str) -> WorkerState | None:
+        """Remove and return the first queued worker that serves a receiver.
+
+        Of a worker of its own host and another that would start as soon, it is the former, which
+        needs no network.
+        """
+        own, others = self._ready[receiver], self._ready[None]
+        first, other = own.first_key, others.first_key
+        is_own = first is not None and (other is None or first <= other)
+        return (own if is_own else others).pop()
 
     def least_loaded(self, receiver: str) -> WorkerState | None:
         """Return the worker with room that owns the fewest shard readers, or None."""
@@ -161,7 +177,9 @@ class WorkerPool:
     def put_back(self, worker: WorkerState) -> None:
         """Return a removed worker to the queue if it still has room."""
         if worker.room > 0:
-            self._ready.put(worker, ((len(worker.leases) + 1) * worker.seconds, -worker.room))
+            self._ready[worker.receiver].put(
+                worker, ((len(worker.leases) + 1) * worker.seconds, -worker.room)
+            )
 
     def record_seen(self, worker: WorkerState, now: float) -> None:
         """Record a sign of life from a worker."""
