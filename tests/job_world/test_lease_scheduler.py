@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from launcher.data.dispatcher.epoch_reads import (
     INITIAL_WINDOW,
-    MAX_WINDOW,
     ConsumedCounts,
     ReadProgress,
     ReadSpec,
@@ -29,6 +28,7 @@ from launcher.data.dispatcher.lease_scheduler import (
 )
 from launcher.data.dispatcher.worker_pool import SILENCE
 from launcher.data.order.shards import ENDLESS
+from launcher.shared.prefetch_limits import MAX_WINDOW
 
 BUDGET = 1000
 

@@ -12,20 +12,10 @@ from dataclasses import dataclass, field
 
 from launcher.data.control.message_fields import host_of
 from launcher.errors import WireError
+from launcher.shared.prefetch_limits import MAX_WINDOW, USUAL_WINDOW
 
 #: Batches ahead of a rank before a batch size is known, or before the rank has consumed any.
 INITIAL_WINDOW = 2
-#: Batches ahead of a rank, if memory allows, unless many workers serve it.
-USUAL_WINDOW = 256
-#: Batches for each worker of a rank: one is prepared, one waits behind it, one has arrived.
-WINDOW_PER_WORKER = 3
-#: Maximum number of batches ahead of a rank, for any number of workers and any batch size.
-MAX_WINDOW = 1 << 14
-
-
-def window_for(workers: int, ranks: int) -> int:
-    """Return the number of batches ahead of each rank that keeps all workers busy."""
-    return min(MAX_WINDOW, max(USUAL_WINDOW, WINDOW_PER_WORKER * workers // max(1, ranks)))
 
 
 @dataclass(frozen=True, kw_only=True)

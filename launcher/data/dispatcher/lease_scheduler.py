@@ -23,11 +23,11 @@ from launcher.data.dispatcher.epoch_reads import (
     HostBudget,
     ReadProgress,
     ReadSpec,
-    window_for,
 )
 from launcher.data.dispatcher.lease_assigner import Assignment, LeaseAssigner
 from launcher.data.dispatcher.shard_affinity import ShardAffinity
 from launcher.data.dispatcher.worker_pool import Lease, WorkerPool, WorkerState
+from launcher.shared.prefetch_limits import window_for
 
 #: Worker deaths on one batch, or per worker slot on one dataset, after which it is given up.
 MAX_DEATHS = 3

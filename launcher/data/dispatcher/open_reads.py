@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.data.control import messages as m
 from launcher.data.dispatcher.dataset_info import DatasetInfo
-from launcher.data.dispatcher.epoch_reads import MAX_WINDOW, ReadProgress, ReadSpec
+from launcher.data.dispatcher.epoch_reads import ReadProgress, ReadSpec
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.dispatcher.peer import Peer, Peers
 from launcher.data.dispatcher.rank_consistency import (
@@ -21,6 +21,7 @@ from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.shards import ShardReaderPlan
 from launcher.errors import DataError, WireError
 from launcher.runtime.event_log import emit
+from launcher.shared.prefetch_limits import MAX_WINDOW
 
 
 class OpenReads:

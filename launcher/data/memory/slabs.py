@@ -26,9 +26,8 @@ import numpy.typing as npt
 
 from launcher.data.memory.mapping import make_huge, map_shared
 from launcher.data.memory.pinning import Pinning
+from launcher.shared.prefetch_limits import slab_bytes
 
-_KIB_64 = 64 * 1024
-_MIB = 1 << 20
 #: Reuse a slab that is up to 1/_WASTE larger than needed rather than create one.
 _WASTE = 4
 #: Marks. LENT: none yet. The local peer sets the others, which are bits: TAKEN, its script has the
@@ -36,16 +35,6 @@ _WASTE = 4
 LENT, TAKEN, RETURNED, FORKED = 0, 1, 2, 4
 #: Index of the mark, and of the mark as the receiver has last seen it.
 MARK, SEEN = -1, -2
-_MARK_BYTES = 2
-
-
-def slab_bytes(size: int) -> int:
-    """Return the slab size for a payload and its marks.
-
-    Sizes are multiples of 64 KiB up to 1 MiB, and of 1 MiB above.
-    """
-    unit = _KIB_64 if size < _MIB else _MIB
-    return ((size + _MARK_BYTES - 1) // unit + 1) * unit
 
 
 @dataclass(frozen=True, eq=False)

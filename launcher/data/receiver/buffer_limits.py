@@ -8,13 +8,12 @@ from pathlib import Path
 
 from launcher.errors import DataError
 from launcher.runtime.event_log import emit
+from launcher.shared.prefetch_limits import PREFETCH_SHARE
 
 #: Descriptors a receiver has open besides slabs and connections: modules, sockets, logs.
 _OWN_DESCRIPTORS = 64
 #: Minimum number of descriptors for the batches and connections of a small job.
 _LEAST_DESCRIPTORS = 256
-#: A prefetch beyond this share of the memory leaves too little for the script.
-_SHARE = 0.5
 _CGROUP_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),  # version 2
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),  # version 1
@@ -36,7 +35,7 @@ def check_memory(prefetch_bytes: int, memory: int) -> None:
     text = f"prefetch_bytes is {prefetch_bytes}, and this host has {memory} bytes of memory"
     if prefetch_bytes >= memory:
         raise DataError(f"{text}: lower data_service.prefetch_bytes")
-    if prefetch_bytes > _SHARE * memory:
+    if prefetch_bytes > PREFETCH_SHARE * memory:
         emit("memory_low", why=f"{text}: little is left for the script")
 
 
