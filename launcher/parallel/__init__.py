@@ -17,7 +17,7 @@ import torch
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext, join
-from launcher.parallel.dims import ParallelDims, RankPlacement
+from launcher.shared.parallel_dims import ParallelDims, RankPlacement
 
 __all__ = [
     "ParallelDims",

@@ -14,9 +14,9 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.rendezvous import rendezvous
 
 from launcher.errors import ParallelError
-from launcher.parallel.dims import ParallelDims, RankPlacement, parse_choice
 from launcher.runtime import gloo_threads
 from launcher.shared import ParallelPart
+from launcher.shared.parallel_dims import ParallelDims, RankPlacement, parse_choice
 
 #: The variable in which torchrun gives its ranks the restart count (torch.distributed.elastic).
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"

@@ -20,7 +20,6 @@ from torch.amp import GradScaler
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.cuts import Pins
-from launcher.parallel.dims import ParallelDims, parse_choice
 from launcher.parallel.gradients import average, clip
 from launcher.parallel.graph import turn_caches_off
 from launcher.parallel.inputs import Inputs
@@ -39,6 +38,7 @@ from launcher.parallel.stages import Stage, cut
 from launcher.parallel.ties import Ties, tied_names
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss
 from launcher.shared import Schedule
+from launcher.shared.parallel_dims import ParallelDims, parse_choice
 
 __all__ = ["Pipeline"]
 

@@ -10,7 +10,7 @@ import torch
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
 from launcher.parallel.context import ParallelContext
-from launcher.parallel.dims import parse_choice
+from launcher.shared.parallel_dims import parse_choice
 
 
 class Precision(str, enum.Enum):

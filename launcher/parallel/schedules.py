@@ -13,8 +13,8 @@ from torch.distributed.pipelining import (
     ScheduleInterleavedZeroBubble,
 )
 
-from launcher.parallel.dims import ParallelDims
 from launcher.shared import Schedule
+from launcher.shared.parallel_dims import ParallelDims
 from launcher.shared.partitions.schedule_orders import Orders
 
 PipelineSchedule: TypeAlias = (

@@ -14,8 +14,8 @@ from torch.distributed.tensor import DTensor
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
-from launcher.parallel.dims import parse_choice
 from launcher.parallel.precision import Precision
+from launcher.shared.parallel_dims import parse_choice
 
 
 def shard(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.errors import ParallelError
-from launcher.parallel.dims import ParallelDims
-from launcher.parallel.memory import Footprint, MemorySavings, Need, need
+from launcher.shared.parallel_dims import ParallelDims
+from launcher.shared.rank_memory import Footprint, MemorySavings, Need, need
 
 
 @dataclass(frozen=True, kw_only=True)

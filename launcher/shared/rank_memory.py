@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.parallel.dims import ParallelDims
+from launcher.shared.parallel_dims import ParallelDims
 from launcher.shared.stage_memory import StageState
 
 

@@ -10,8 +10,8 @@ import torch
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
-from launcher.parallel.memory import Footprint, MemorySavings, Need, need
-from launcher.parallel.memory_advice import memory_advice
+from launcher.shared.memory_advice import memory_advice
+from launcher.shared.rank_memory import Footprint, MemorySavings, Need, need
 
 
 @contextmanager

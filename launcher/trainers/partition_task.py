@@ -17,13 +17,13 @@ from torch import nn
 from launcher.data import DataLoader
 from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
-from launcher.parallel.dims import ParallelDims
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
 from launcher.parallel.profiling import link_speed
 from launcher.parallel.profiling.profile import ProfileKind, Sample, profile
 from launcher.parallel.profiling.unmaterialised import unmaterialised
 from launcher.parallel.recomputation import recompute
 from launcher.shared import Objective, Schedule
+from launcher.shared.parallel_dims import ParallelDims
 from launcher.shared.partitions.partition_file import PartitionFile
 from launcher.shared.partitions.stage_costs import Link
 from launcher.trainers.footprint import states_per_parameter

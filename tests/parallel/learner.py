@@ -19,9 +19,9 @@ from launcher import parallel
 from launcher.data import DataLoader
 from launcher.parallel.checkpoints import Checkpoints, State
 from launcher.parallel.context import ParallelContext, shard_mesh
-from launcher.parallel.dims import ParallelDims
 from launcher.parallel.gradients import replicate
 from launcher.parallel.pipeline import Pipeline
+from launcher.shared.parallel_dims import ParallelDims
 
 _STARTS = {1: (), 2: ("blocks.2.second",), 4: ("blocks.1", "blocks.2.second", "head")}
 

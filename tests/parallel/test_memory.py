@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.parallel.dims import ParallelDims
-from launcher.parallel.memory import Activations, Footprint, MemorySavings, need
-from launcher.parallel.memory_advice import memory_advice
+from launcher.shared.memory_advice import memory_advice
+from launcher.shared.parallel_dims import ParallelDims
+from launcher.shared.rank_memory import Activations, Footprint, MemorySavings, need
 
 #: 1,000 bytes of parameters, AdamW, and four blocks.
 MODEL = Footprint(

@@ -14,9 +14,9 @@ pytest.importorskip("torch")
 from torch import nn
 
 from launcher.errors import ParallelError
-from launcher.parallel.dims import ParallelDims
 from launcher.parallel.schedules import make_schedule
 from launcher.shared import Schedule
+from launcher.shared.parallel_dims import ParallelDims
 from launcher.shared.partitions.schedule_orders import Action, ActionKind, Orders
 
 

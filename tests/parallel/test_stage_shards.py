@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from launcher.errors import ParallelError
 from launcher.parallel import sharding
 from launcher.parallel.context import shard_mesh
-from launcher.parallel.dims import ParallelDims
+from launcher.shared.parallel_dims import ParallelDims
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.randomness import Randomness
 from launcher.parallel.stages import cut

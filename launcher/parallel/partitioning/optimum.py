@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.errors import ParallelError
-from launcher.parallel.memory import under_way
 from launcher.parallel.partitioning.chain import Chain, Table
 from launcher.parallel.partitioning.layer_paths import Path, bottleneck, shortest
 from launcher.shared import Objective, Schedule
+from launcher.shared.rank_memory import under_way
 
 
 @dataclass(frozen=True, kw_only=True)
