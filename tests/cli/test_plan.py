@@ -122,7 +122,8 @@ def test_write_makes_a_job_of_one_group_where_that_is_best(launcher, tmp_path):
     job = JobSpec.from_yaml(tmp_path / "job.yaml")
 
     assert (job.instance_type, job.instance_count) == ("ml.g5.16xlarge", 1)
-    assert job.data_service is None
+    assert job.data_service is not None
+    assert job.data_service.local_workers == 63  # without them, the rank would prepare alone
 
 
 def test_write_keeps_a_file_that_is_there(launcher, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from dataclasses import replace
 from datetime import date
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.client import catalogue
-from launcher.client.catalogue import Price
+from launcher.client.catalogue import InstanceType, Price
 from launcher.client.planning.candidates import (
     MOST_DATA_HOSTS,
     Candidate,
@@ -89,12 +90,13 @@ def slow_step(workload: Workload, train: PricedType, data: PricedType | None, ho
     assert host.vcpu is not None
     ranks = host.processes
     efficiency, speeds = workload.parallel_efficiency, workload.cpu_speed
-    idle = host.vcpu - ranks * workload.cpus_per_rank
+    idle = int(host.vcpu - ranks * workload.cpus_per_rank)  # a worker is a whole process
     gpu = workload.gpu_seconds_per_step[host.accelerator_name or ""].mean
     work = ranks * workload.batch_size * workload.cpu_seconds_per_sample.mean
     gigabytes = ranks * workload.bytes_per_batch / 1e9
     if idle <= 0:
         return float("inf")
+    other = 1.0
     speed = speeds.get(host.name.split(".")[1], 1.0) * efficiency
     lines = [(work / speed / idle, (gigabytes * SECONDS_PER_GB - work / speed) / idle)]
     if data is not None:
@@ -110,7 +112,21 @@ def slow_step(workload: Workload, train: PricedType, data: PricedType | None, ho
     for (a, slope), (b, other_slope) in itertools.combinations(lines if data else [], 2):
         if slope != other_slope and 0 <= (b - a) / (slope - other_slope) <= 1:
             shares.append((b - a) / (slope - other_slope))
-    return max(gpu, min(max(a + slope * share for a, slope in lines) for share in shares))
+    fastest = min(shares, key=lambda share: max(a + slope * share for a, slope in lines))
+    shortest = max(a + slope * fastest for a, slope in lines)
+    slowness = (1 - fastest) / speed + (fastest / other if data else 0)
+    workers = idle + (hosts * (data.instance.vcpu or 0) if data else 0)
+    return max(gpu, shortest, starved(host, workload, workers, slowness * work / ranks))
+
+
+def starved(host: InstanceType, workload: Workload, workers: int, batch_seconds: float) -> float:
+    """Seconds of a step where too few batches fit into the memory for all workers."""
+    ranks, megabyte = host.processes, 2**20
+    unit = megabyte if workload.bytes_per_batch > megabyte else megabyte / 16
+    slab = math.ceil(workload.bytes_per_batch / unit) * unit
+    assert host.memory_gib is not None
+    fitting = host.memory_gib * 2**30 / 2 // (ranks * slab)
+    return batch_seconds / max(1, fitting) if fitting < 3 * workers / ranks + 1 else 0.0
 
 
 def brute_force(workload: Workload, types: list[PricedType], order: PlanOrder) -> float:

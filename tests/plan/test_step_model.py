@@ -75,16 +75,20 @@ def test_nothing_is_sent_where_receiving_takes_longer_than_preparing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("train", "data", "hosts", "bottleneck"),
+    ("train", "data", "hosts", "size", "bottleneck"),
     [
-        ("ml.g5.xlarge", "ml.c5.18xlarge", 4, Bottleneck.TRAIN_NETWORK),
-        ("ml.g5.16xlarge", "ml.c5.xlarge", 1, Bottleneck.DATA_NETWORK),
+        ("ml.g5.xlarge", "ml.c5.18xlarge", 4, 0.1, Bottleneck.TRAIN_NETWORK),
+        ("ml.g5.16xlarge", "ml.c5.xlarge", 1, 1.0, Bottleneck.DATA_NETWORK),
     ],
 )
 def test_the_network_of_either_side_limits(
-    train: str, data: str, hosts: int, bottleneck: Bottleneck
+    train: str, data: str, hosts: int, size: float, bottleneck: Bottleneck
 ) -> None:
-    slow = replace(WORKLOAD, cpu_seconds_per_sample=Measure.exact(0.4), bytes_per_batch=1.5e9)
+    slow = replace(
+        WORKLOAD,
+        cpu_seconds_per_sample=Measure.exact(0.4 * size),
+        bytes_per_batch=1.5e9 * size,
+    )
     found = estimate_step(slow, shape(train, data, hosts))
 
     assert found.bottleneck is bottleneck

@@ -8,7 +8,7 @@ from launcher.client.planning.step_model import (
     Bottleneck,
     GroupShape,
     family,
-    spare_vcpus,
+    local_workers,
 )
 
 _SECONDS_TO_MS = 1000
@@ -64,15 +64,17 @@ def _why_no_data_group(best: Candidate) -> str:
 
 
 def break_even(best: Candidate) -> str | None:
-    """Return how much faster preparing must get for no data group to be needed; None without one.
+    """Return how much faster preparing must get for no data group to be needed.
 
     Then the idle vCPUs of the train hosts would prepare every batch within the accelerators' time.
+    Returns None without a data group, or without idle vCPUs.
     """
-    if best.shape.data is None:
-        return None
     workload = best.workload
+    workers = best.shape.train.count * local_workers(workload, best.shape.train)
+    if best.shape.data is None or not workers:
+        return None
     speed = workload.cpu_speed.get(family(best.shape.train.instance), 1.0)
-    power = spare_vcpus(workload, best.shape.train) * speed * workload.parallel_efficiency
+    power = workers * speed * workload.parallel_efficiency
     allowed = best.step.limits[Bottleneck.ACCELERATOR] * power / best.samples_per_step
     now = workload.cpu_seconds_per_sample.mean
     return (
@@ -82,8 +84,15 @@ def break_even(best: Candidate) -> str | None:
     )
 
 
-def why_none(nearest: Candidate | None, without_price: tuple[str, ...]) -> str:
+def why_none(
+    nearest: Candidate | None, without_price: tuple[str, ...], without_memory: tuple[str, ...]
+) -> str:
     """Return why no cluster is recommended; nearest: the best one without limits."""
+    if nearest is None and without_memory:
+        return (
+            "nothing could be compared: the accelerators have too little memory for the model, "
+            "however it is spread over the ranks; use larger ones, or more train hosts"
+        )
     if nearest is None:
         reason = "no type has both a price and a time on its accelerator in the workload"
         hint = "; run `launcher catalog update`" if without_price else ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from launcher.client.catalogue import InstanceType, Price
+from launcher.client.planning.parallel_strategy import Strategy, strategy_for
 from launcher.client.planning.step_model import (
     Bottleneck,
     ClusterShape,
@@ -102,6 +104,11 @@ class Candidate:
         """Dollars of all epochs; None if they are unknown."""
         return None if self.hours is None else self.hours.times(self.per_hour)
 
+    @functools.cached_property
+    def strategy(self) -> Strategy | None:
+        """The parallel strategy; None if the workload has no figures of its model."""
+        return train_strategy(self.workload, self.shape.train)
+
     @property
     def hosts(self) -> int:
         """The number of all hosts."""
@@ -125,6 +132,8 @@ def candidates(
         for trainer in trainers:
             for count in counts:
                 train = GroupShape(instance=trainer.instance, count=count)
+                if not has_memory(workload, train):
+                    continue
                 yield priced_cluster(workload, region, train, trainer.price)
                 for feeder in feeders:
                     yield from _two_groups(workload, region, train, trainer.price, feeder)
@@ -137,6 +146,20 @@ def can_train(workload: Workload, instance: InstanceType) -> bool:
         and instance.accelerators > 0
         and bool(instance.vcpu)
     )
+
+
+def train_strategy(workload: Workload, train: GroupShape) -> Strategy | None:
+    """Return the parallel strategy on these hosts; None without figures of the model."""
+    if workload.model is None:
+        return None
+    ranks = train.count * train.instance.processes
+    return strategy_for(workload.model, train.instance, ranks=ranks, batch_size=workload.batch_size)
+
+
+def has_memory(workload: Workload, train: GroupShape) -> bool:
+    """Return False if the model is known to fit into these hosts' accelerators in no way."""
+    strategy = train_strategy(workload, train)
+    return strategy is None or strategy.fits is not False
 
 
 def can_prepare(instance: InstanceType) -> bool:

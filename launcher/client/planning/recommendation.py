@@ -17,7 +17,9 @@ from launcher.client.planning.candidates import (
     can_prepare,
     can_train,
     candidates,
+    has_memory,
 )
+from launcher.client.planning.step_model import GroupShape
 from launcher.client.planning.workload import Workload
 
 #: Clusters whose price or time per sample differs by less are as good, so the one with fewer hosts
@@ -52,8 +54,8 @@ class Recommendation:
     the cheapest to the fastest, those that no other cluster is both cheaper and faster than, per
     sample and within the limits. compared: the number of clusters, with all counts of hosts.
     nearest: the least without limits.
-    without_price, without_time: types that could not be compared: no price, or no time on their
-    accelerator in the workload.
+    without_price, without_time, without_memory: types that could not be compared: no price, no time
+    on their accelerator in the workload, or too little memory for the model, however it is spread.
     """
 
     workload: Workload
@@ -65,6 +67,7 @@ class Recommendation:
     nearest: Candidate | None
     without_price: tuple[str, ...]
     without_time: tuple[str, ...]
+    without_memory: tuple[str, ...]
     today: date
 
     @property
@@ -76,7 +79,7 @@ class Recommendation:
     def reason(self) -> str:
         """The reason for the recommendation, in a sentence."""
         if self.best is None:
-            return candidate_reasons.why_none(self.nearest, self.without_price)
+            return candidate_reasons.why_none(self.nearest, self.without_price, self.without_memory)
         return candidate_reasons.why_best(self.best, self._same_train_hosts(), self.alone)
 
     def _same_train_hosts(self) -> Candidate | None:
@@ -159,6 +162,15 @@ def recommend(
             for each in everything
             if each.instance.accelerators and not can_train(changed, each.instance)
         ),
+        without_memory=_names(
+            each.instance.name
+            for each in everything
+            if can_train(changed, each.instance)
+            and not any(
+                has_memory(changed, GroupShape(instance=each.instance, count=count))
+                for count in train_hosts
+            )
+        ),
     )
 
 
@@ -171,6 +183,7 @@ def choose(
     *,
     without_price: tuple[str, ...] = (),
     without_time: tuple[str, ...] = (),
+    without_memory: tuple[str, ...] = (),
 ) -> Recommendation:
     """Return the recommendation among candidates: the least of `order`, or one as good."""
     everything = sorted(compared, key=lambda each: _rank(each, order))
@@ -186,6 +199,7 @@ def choose(
         nearest=everything[0] if everything else None,
         without_price=without_price,
         without_time=without_time,
+        without_memory=without_memory,
         today=today,
     )
 

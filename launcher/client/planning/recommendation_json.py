@@ -11,6 +11,7 @@ from launcher.client.planning.candidates import Candidate
 from launcher.client.planning.recommendation import Recommendation
 from launcher.client.planning.recommendation_text import explanation, notes, shown_clusters
 from launcher.client.planning.step_model import GroupShape, Interval
+from launcher.client.planning.strategy_text import strategy_warnings
 
 
 def plain_recommendation(plan: Recommendation, limit: int) -> dict[str, Any]:
@@ -25,6 +26,7 @@ def plain_recommendation(plan: Recommendation, limit: int) -> dict[str, Any]:
         "pareto": [_cluster(each, plan) for each in plan.pareto],
         "price_unknown": list(plan.without_price),
         "time_unknown": list(plan.without_time),
+        "memory_too_small": list(plan.without_memory),
         "notes": list(notes(plan)),
         "explanation": list(explanation(plan)),
     }
@@ -42,6 +44,9 @@ def _cluster(each: Candidate, plan: Recommendation) -> dict[str, Any]:
         "limits": {resource.value: seconds for resource, seconds in step.limits.items()},
         "gpu_busy": step.gpu_busy,
         "offloaded": step.offloaded,
+        "stall_seconds": step.stall,
+        "prefetch_bytes": step.prefetch.host_bytes,
+        "strategy": _strategy(each),
         "samples_per_step": each.samples_per_step,
         "steps_per_epoch": each.steps_per_epoch,
         "per_hour": each.per_hour,
@@ -50,6 +55,29 @@ def _cluster(each: Candidate, plan: Recommendation) -> dict[str, Any]:
         "per_epoch": _interval(each.per_epoch),
         "total": _interval(each.total),
         "hours": _interval(each.hours),
+    }
+
+
+def _strategy(each: Candidate) -> dict[str, Any] | None:
+    """Return the parallel strategy in numbers; None if the model's memory is unknown."""
+    found = each.strategy
+    if found is None:
+        return None
+    degrees = found.degrees
+    return {
+        "kind": found.kind,
+        "changes": list(found.changes),
+        "replicas": degrees.data,
+        "stages": degrees.pipeline,
+        "sharded": found.savings.sharded,
+        "accumulation": degrees.accumulation,
+        "microbatches": degrees.microbatches,
+        "samples_at_once": degrees.microbatch,
+        "global_batch": degrees.global_batch,
+        "bytes": {**asdict(found.need), "total": found.need.total},
+        "available_bytes": found.available,
+        "fits": found.fits,
+        "warnings": list(strategy_warnings(each)),
     }
 
 

@@ -9,7 +9,20 @@ from launcher.client.catalogue.cost import dollars_text
 from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.planning.candidate_reasons import break_even, cluster_text, why_not
 from launcher.client.planning.candidates import Candidate
-from launcher.client.planning.step_model import SECONDS_PER_GB, Interval, family, spare_vcpus
+from launcher.client.planning.step_model import (
+    SECONDS_PER_GB,
+    Interval,
+    family,
+    local_workers,
+    spare_vcpus,
+)
+from launcher.client.planning.strategy_text import (
+    UNKNOWN,
+    strategy_text,
+    strategy_warnings,
+    strategy_why,
+)
+from launcher.shared.partitions.quantities import bytes_text
 
 if TYPE_CHECKING:
     from launcher.client.planning.recommendation import Recommendation
@@ -36,6 +49,9 @@ def recommendation_text(plan: Recommendation, limit: int = 10) -> str:
     lines.append(f"  {plan.reason}")
     if plan.best and (needed := break_even(plan.best)):
         lines.append(f"  {needed}")
+    if plan.best and plan.best.strategy:
+        lines.append(f"  {strategy_text(plan.best)}")
+        lines += [f"  {warning}" for warning in strategy_warnings(plan.best)]
     if plan.shown:
         lines += ["", *aligned(_rows(plan, limit), _NUMERIC)]
     return "\n".join([*lines, "", *notes(plan)])
@@ -93,6 +109,10 @@ def notes(plan: Recommendation) -> Iterator[str]:
         yield f"Price unknown, so not compared: {_listed(plan.without_price)}."
     if plan.without_time:
         yield f"No time in the workload for the accelerator: {_listed(plan.without_time)}."
+    if plan.without_memory:
+        yield f"Too little memory for the model, however spread: {_listed(plan.without_memory)}."
+    if plan.best and plan.best.strategy is None:
+        yield UNKNOWN
     if unknown := _unknown_speeds(plan):
         yield (
             f"CPU speed of {', '.join(unknown)} is not measured: taken as 1, and the range of the "
@@ -129,9 +149,10 @@ def explanation(plan: Recommendation) -> Iterator[str]:
         f"CPU of a step: {each.samples_per_step} samples x "
         f"{load.cpu_seconds_per_sample.mean:.4g} s = {seconds:.4g} vCPU seconds"
     )
+    workers = shape.train.count * local_workers(load, shape.train)
     yield (
         f"idle vCPUs of the train hosts: {shape.train.count} x {shape.train.instance.vcpu} - "
-        f"{shape.ranks} ranks x {load.cpus_per_rank:g} = {spare:g}"
+        f"{shape.ranks} ranks x {load.cpus_per_rank:g} = {spare:g}, for {workers} local workers"
     )
     if shape.data:
         vcpus = shape.data.count * (shape.data.instance.vcpu or 0)
@@ -144,6 +165,13 @@ def explanation(plan: Recommendation) -> Iterator[str]:
     for resource, needed in step.limits.items():
         binding = ", the bottleneck" if resource is step.bottleneck else ""
         yield f"{resource.value}: {needed * 1e3:.4g} ms per step{binding}"
+    yield (
+        f"prepared ahead: {step.prefetch.batches} batches of each rank, by "
+        f"{bytes_text(step.prefetch.host_bytes)} on each train host"
+    )
+    if step.stall:
+        yield f"waits for batches that take long: {step.stall * 1e3:.4g} ms per step"
+    yield from strategy_why(each)
     yield f"GPU busy: {step.gpu_busy:.1%} = the accelerator's time / the step"
     terms = [f"{shape.train.count} x ${each.prices[0].per_hour:g}"]
     if shape.data:

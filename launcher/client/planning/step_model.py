@@ -9,6 +9,9 @@ Idle vCPUs of train hosts prepare batches too. A data group takes a share f of t
 where `local` and `receive` are seconds of the train hosts' idle vCPUs, and `remote` of the slowest
 of the data group's vCPUs, its network, and the train hosts' network. The best share is where both
 are equal; it is 0 where receiving a batch takes longer than preparing it.
+
+Each rank holds so many prepared batches as its host's memory allows, and workers are idle where
+these are too few. A batch that takes longer than the steps that they last adds a wait.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from launcher.client.catalogue import InstanceType
+from launcher.client.planning.prefetch import BatchTimes, Prefetch, prefetch_for, stall_seconds
 
 if TYPE_CHECKING:
     from launcher.client.planning.workload import Workload
@@ -39,6 +43,7 @@ class Bottleneck(enum.Enum):
     ACCELERATOR = "accelerator"
     TRAIN_CPU = "train CPUs"
     DATA_CPU = "data CPUs"
+    TRAIN_MEMORY = "train memory"
     TRAIN_NETWORK = "train network"
     DATA_NETWORK = "data network"
 
@@ -87,6 +92,8 @@ class StepEstimate:
 
     seconds: of one step. bottleneck, gpu_busy (0 to 1), offloaded: for the expected step; offloaded
     is the share of batches that the data group prepares. limits: seconds that each resource needs.
+    stall: seconds that it waits for batches that take long, after those of the bottleneck.
+    prefetch: batches that are prepared ahead.
     """
 
     seconds: Interval
@@ -94,19 +101,31 @@ class StepEstimate:
     gpu_busy: float
     offloaded: float
     limits: Mapping[Bottleneck, float]
+    stall: float
+    prefetch: Prefetch
 
 
-@dataclass(frozen=True)
-class _Load:
-    """The demand of one step of all ranks, at one end of the measures' ranges.
+class _Workers(NamedTuple):
+    """Workers of all hosts, one for each whole vCPU, and the vCPUs that ranks leave idle."""
 
-    speed_exponent: -1, 0 or 1: CPU families of unknown speed are slow, as fast, or fast.
+    local: int
+    data: int
+    idle_vcpus: float
+
+
+class _Load(NamedTuple):
+    """The demand of one step of all ranks, at one end of the measures' ranges, and its workers.
+
+    train_speed, data_speed: of vCPUs when all of a host are busy.
     """
 
+    ranks: int
     cpu_seconds: float
     gpu_seconds: float
     gigabytes: float
-    speed_exponent: int
+    train_speed: float
+    data_speed: float
+    workers: _Workers
 
 
 def family(instance: InstanceType) -> str:
@@ -125,73 +144,144 @@ def spare_vcpus(workload: Workload, train: GroupShape) -> float:
     return train.count * max(0.0, (train.instance.vcpu or 0) - ranks * workload.cpus_per_rank)
 
 
+def local_workers(workload: Workload, train: GroupShape) -> int:
+    """Return the workers of each train host: one for each whole vCPU that its ranks leave idle."""
+    return int(spare_vcpus(workload, train) / train.count)
+
+
 def estimate_step(workload: Workload, shape: ClusterShape) -> StepEstimate:
     """Predict the step of a cluster; its accelerator must be one of the workload's."""
-    expected, bottleneck, offloaded, limits = _step(workload, shape, _load(workload, shape, 0))
-    low = _step(workload, shape, _load(workload, shape, 1))[0]
-    high = _step(workload, shape, _load(workload, shape, -1))[0]
-    gpu = limits[Bottleneck.ACCELERATOR]
+    workers = _workers(workload, shape)
+    load = _load(workload, shape, workers, 0)
+    limits, share = _resources(shape, load)
+    prefetch = _prefetch(workload, shape, load, max(limits.values()), share)
+    seconds, bottleneck, stall = _step(workload, load, limits, share, prefetch)
+    ends = [seconds]
+    for luck in (1, -1):
+        other = _load(workload, shape, workers, luck)
+        if other != load:
+            ends.append(_step(workload, other, *_resources(shape, other), prefetch)[0])
     return StepEstimate(
-        seconds=Interval(low=min(low, expected), expected=expected, high=max(high, expected)),
+        seconds=Interval(low=min(ends), expected=seconds, high=max(ends)),
         bottleneck=bottleneck,
-        gpu_busy=gpu / expected if expected else 0.0,
-        offloaded=offloaded,
+        gpu_busy=limits[Bottleneck.ACCELERATOR] / seconds if seconds else 0.0,
+        offloaded=share,
         limits=limits,
+        stall=stall,
+        prefetch=prefetch,
     )
 
 
-def _load(workload: Workload, shape: ClusterShape, luck: int) -> _Load:
+def _workers(workload: Workload, shape: ClusterShape) -> _Workers:
+    idle, data = spare_vcpus(workload, shape.train), shape.data
+    return _Workers(
+        local=shape.train.count * int(idle / shape.train.count),
+        data=(data.instance.vcpu or 0) * data.count if data else 0,
+        idle_vcpus=idle,
+    )
+
+
+def _load(workload: Workload, shape: ClusterShape, workers: _Workers, luck: int) -> _Load:
     """Return the demand with measures at their best (luck 1), expected (0) or worst (-1)."""
     end = {1: "low", 0: "mean", -1: "high"}[luck]
-    cpu = workload.cpu_seconds_per_sample
-    seconds: float = getattr(cpu, end)
+    train, ranks = shape.train, shape.ranks
+    seconds: float = getattr(workload.cpu_seconds_per_sample, end)
     if luck < 0:
-        seconds += _spread(workload, shape)
-    accelerator = shape.train.instance.accelerator_name or ""
-    gpu: float = getattr(workload.gpu_seconds_per_step[accelerator], end)
-    if shape.train.count > 1:
+        seconds += _spread(workload, workers)
+    gpu: float = getattr(workload.gpu_seconds_per_step[train.instance.accelerator_name or ""], end)
+    if train.count > 1:
         gpu += getattr(workload.communication_seconds_per_step, end)
-    samples = shape.ranks * workload.batch_size
-    return _Load(samples * seconds, gpu, shape.ranks * workload.bytes_per_batch / 1e9, luck)
+    return _Load(
+        ranks=ranks,
+        cpu_seconds=ranks * workload.batch_size * seconds,
+        gpu_seconds=gpu,
+        gigabytes=ranks * workload.bytes_per_batch / 1e9,
+        train_speed=_speed(workload, train.instance, luck),
+        data_speed=_speed(workload, shape.data.instance, luck) if shape.data else 1.0,
+        workers=workers,
+    )
 
 
-def _spread(workload: Workload, shape: ClusterShape) -> float:
+def _speed(workload: Workload, instance: InstanceType, luck: int) -> float:
+    """Return the speed of a vCPU when all are busy; one of an unknown family may be lucky."""
+    known = workload.cpu_speed.get(family(instance))
+    return workload.parallel_efficiency * (UNKNOWN_SPEED**luck if known is None else known)
+
+
+def _spread(workload: Workload, workers: _Workers) -> float:
     """Return two standard errors of the mean of the samples that are prepared at one time."""
-    data = (shape.data.instance.vcpu or 0) * shape.data.count if shape.data else 0
-    workers = max(1.0, spare_vcpus(workload, shape.train) + data)
-    return 2 * workload.cpu_seconds_per_sample.deviation / math.sqrt(workload.batch_size * workers)
+    samples = workload.batch_size * max(1, workers.local + workers.data)
+    return 2 * workload.cpu_seconds_per_sample.deviation / math.sqrt(samples)
+
+
+def _prefetch(
+    workload: Workload, shape: ClusterShape, load: _Load, longest: float, share: float
+) -> Prefetch:
+    """Return what is prepared ahead of ranks whose steps take so long."""
+    local, data, _ = load.workers
+    # Of the group that has more workers for each of its batches, which are prepared for longer.
+    each = [(local, load.ranks * (1 - share)), (data, load.ranks * share)]
+    return prefetch_for(
+        _batch_times(workload, load, share),
+        longest,
+        workers_per_rank=max((count / batches for count, batches in each if batches), default=0.0),
+        workers=local + data,
+        ranks=load.ranks,
+        hosts=shape.train.count,
+        batch_bytes=workload.bytes_per_batch,
+        memory_gib=shape.train.instance.memory_gib,
+    )
 
 
 def _step(
-    workload: Workload, shape: ClusterShape, load: _Load
-) -> tuple[float, Bottleneck, float, Mapping[Bottleneck, float]]:
-    """Return seconds, bottleneck, offloaded share, and the seconds that each resource needs."""
-    spare = spare_vcpus(workload, shape.train)
-    speed = _speed(workload, shape.train.instance, load) * workload.parallel_efficiency
-    local = load.cpu_seconds / (spare * speed) if spare else math.inf
+    workload: Workload,
+    load: _Load,
+    limits: dict[Bottleneck, float],
+    share: float,
+    prefetch: Prefetch,
+) -> tuple[float, Bottleneck, float]:
+    """Return the seconds of a step, its bottleneck, and the stall; add the memory to the limits."""
+    times = _batch_times(workload, load, share)
+    limits[Bottleneck.TRAIN_MEMORY] = times.mean / prefetch.batches
+    longest, bottleneck = _longest(limits)
+    stall = stall_seconds(times, load.ranks, longest, prefetch.batches)
+    return longest + stall, bottleneck, stall
+
+
+def _batch_times(workload: Workload, load: _Load, share: float) -> BatchTimes:
+    """Return the seconds of a worker per batch, of which a data host's prepares a share."""
+    cpu = workload.cpu_seconds_per_sample
+    slowness = (1 - share) / load.train_speed + share / load.data_speed
+    return BatchTimes(
+        mean=load.cpu_seconds / load.ranks * slowness,
+        samples=workload.batch_size,
+        variation=cpu.deviation / cpu.mean if cpu.mean else 0.0,
+    )
+
+
+def _resources(shape: ClusterShape, load: _Load) -> tuple[dict[Bottleneck, float], float]:
+    """Return the seconds that each resource needs, and the share of the data group."""
+    workers = load.workers
+    local = load.cpu_seconds / (workers.local * load.train_speed) if workers.local else math.inf
     limits = {Bottleneck.ACCELERATOR: load.gpu_seconds, Bottleneck.TRAIN_CPU: local}
     share = 0.0
     if shape.data:
-        remote = _remote(workload, shape.train, shape.data, load)
-        receive = load.gigabytes * SECONDS_PER_GB / spare if spare else math.inf
-        slowest = max(remote.values())
-        share = _best_share(local, receive, slowest)
-        limits[Bottleneck.TRAIN_CPU] = local * (1 - share) + receive * share if spare else math.inf
+        remote = _remote(shape.train, shape.data, load)
+        idle = workers.idle_vcpus
+        receive = load.gigabytes * SECONDS_PER_GB / idle if idle else math.inf
+        share = _best_share(local, receive, max(remote.values()))
+        own = local * (1 - share) if share < 1 else 0.0
+        limits[Bottleneck.TRAIN_CPU] = own + receive * share if idle else math.inf
         limits.update({each: seconds * share for each, seconds in remote.items()})
-    return (*_longest(limits), share, limits)
+    return limits, share
 
 
-def _remote(
-    workload: Workload, train: GroupShape, data: GroupShape, load: _Load
-) -> dict[Bottleneck, float]:
+def _remote(train: GroupShape, data: GroupShape, load: _Load) -> dict[Bottleneck, float]:
     """Return the seconds that each resource of the data group's way needs for all batches."""
-    speed = _speed(workload, data.instance, load) * workload.parallel_efficiency
-    work = load.cpu_seconds / speed + load.gigabytes * SECONDS_PER_GB
+    work = load.cpu_seconds / load.data_speed + load.gigabytes * SECONDS_PER_GB
     gigabits = load.gigabytes * _BITS_PER_BYTE
     return {
-        Bottleneck.DATA_CPU: work / (data.count * data.instance.vcpu)
-        if data.instance.vcpu
-        else math.inf,
+        Bottleneck.DATA_CPU: work / load.workers.data if load.workers.data else math.inf,
         Bottleneck.TRAIN_NETWORK: _transfer(gigabits, train),
         Bottleneck.DATA_NETWORK: _transfer(gigabits, data),
     }
@@ -206,6 +296,8 @@ def _transfer(gigabits: float, group: GroupShape) -> float:
 def _best_share(local: float, receive: float, remote: float) -> float:
     if receive >= local:
         return 0.0
+    if local == math.inf:
+        return 1.0
     return min(1.0, local / (local - receive + remote))
 
 
@@ -215,8 +307,3 @@ def _longest(limits: Mapping[Bottleneck, float]) -> tuple[float, Bottleneck]:
     near = longest * (1 - 1e-9)
     binding = [each for each, seconds in limits.items() if seconds >= near]
     return longest, binding[0] if binding[0] is Bottleneck.ACCELERATOR else binding[-1]
-
-
-def _speed(workload: Workload, instance: InstanceType, load: _Load) -> float:
-    known = workload.cpu_speed.get(family(instance))
-    return known if known is not None else UNKNOWN_SPEED**load.speed_exponent

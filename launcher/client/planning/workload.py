@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from launcher.client.planning.measure import Measure
+from launcher.client.planning.parallel_strategy import ModelFigures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +25,7 @@ class Workload:
         prepares 1.2 times as many samples per vCPU.
     parallel_efficiency: share of a vCPU's speed that is left when all vCPUs of a host are busy.
     cpus_per_rank: vCPUs that each rank keeps busy itself.
+    model: its memory, for the parallel strategy; None if unknown.
     entry_point, datasets: of the job that the plan writes.
 
     >>> workload = Workload(
@@ -44,6 +46,7 @@ class Workload:
     cpu_speed: Mapping[str, float] = field(default_factory=dict)
     parallel_efficiency: float = 1.0
     cpus_per_rank: float = 1.0
+    model: ModelFigures | None = None
     entry_point: str = "train.py"
     datasets: tuple[str, ...] = ()
 

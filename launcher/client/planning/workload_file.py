@@ -10,6 +10,7 @@ from typing import Any
 from launcher.client.catalogue.accelerators import accelerator_kinds
 from launcher.client.catalogue.instances import instance_types
 from launcher.client.planning.measure import Measure
+from launcher.client.planning.model_fields import read_model
 from launcher.client.planning.step_model import family
 from launcher.client.spec.document_builder import read_plain
 from launcher.client.spec.suggestions import did_you_mean, shown
@@ -95,6 +96,7 @@ class _WorkloadReader:
             "parallel_efficiency": self._efficiency,
             "entry_point": self._text,
             "datasets": self._texts,
+            "model": self._model,
         }
         return readers[name]((name,), value)
 
@@ -166,6 +168,11 @@ class _WorkloadReader:
             str(name): self._amount((*path, str(name)), each, is_zero_allowed=False)
             for name, each in value.items()
         }
+
+    def _model(self, path: FieldPath, value: object) -> Any:
+        figures, problems = read_model(path, value)
+        self.problems += problems
+        return _UNREAD if problems else figures
 
     def _text(self, path: FieldPath, value: object) -> Any:
         if isinstance(value, str):

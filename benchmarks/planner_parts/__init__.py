@@ -1,0 +1,1 @@
+"""The planner beside a simulation of the data service, and beside real jobs."""

@@ -1,0 +1,1 @@
+"""The rows of the planner: its speed, and real jobs beside their simulation."""

@@ -1,0 +1,208 @@
+"""The parallel strategy: the first that fits into the accelerators, its bytes and its warnings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from test_recommendation import TODAY, WORKLOAD, chosen, priced
+
+from launcher.client.catalogue import InstanceType, find
+from launcher.client.planning.parallel_strategy import (
+    RESERVED,
+    ModelFigures,
+    Strategy,
+    strategies,
+    strategy_for,
+)
+from launcher.client.planning.planned_job import planned_job
+from launcher.client.planning.recommendation import recommend
+from launcher.client.planning.recommendation_json import plain_recommendation
+from launcher.client.planning.recommendation_text import explanation
+from launcher.client.spec import DataParallel, ModelParallel
+from launcher.shared.rank_memory import Activations, Footprint
+
+GB = 10**9
+#: 16 GB with AdamW's states, in 20 blocks, and 1 GB of activations for each sample.
+FOOTPRINT = Footprint(
+    parameters=4 * GB,
+    gradients=4 * GB,
+    states=8 * GB,
+    largest=GB // 5,
+    rest=0,
+    activations={
+        (False, False): Activations(sample=GB),
+        (True, False): Activations(sample=GB // 2),
+        (False, True): Activations(sample=GB // 5),
+        (True, True): Activations(sample=GB // 10),
+    },
+)
+MODEL = ModelFigures(footprint=FOOTPRINT, blocks="layers")
+BATCH = 8
+
+
+def instance(gigabytes: float | None) -> InstanceType:
+    """A type of four GPUs that leave so many bytes to a rank."""
+    g5 = find("ml.g5.12xlarge")
+    assert g5 is not None
+    memory = None if gigabytes is None else (gigabytes * GB + RESERVED) / 2**30
+    return replace(g5, accelerator_memory_gib=memory)
+
+
+def found(gigabytes: float | None, *, model: ModelFigures = MODEL, ranks: int = 1) -> Strategy:
+    return strategy_for(model, instance(gigabytes), ranks=ranks, batch_size=BATCH)
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "ranks", "kind", "changes"),
+    [
+        (24.1, 1, "data parallel", ()),
+        (20.1, 1, "data parallel", ("accumulation: 2 (batches of 4)",)),
+        (17.1, 1, "data parallel", ("accumulation: 8 (batches of 1)",)),
+        (16.6, 1, "data parallel", ("precision: bf16", "accumulation: 8 (batches of 1)")),
+        (
+            16.15,
+            1,
+            "data parallel",
+            ("precision: bf16", "recomputed: [layers]", "accumulation: 8 (batches of 1)"),
+        ),
+        (28.1, 4, "data parallel", ()),
+        (9.1, 4, "sharded", ("precision: bf16", "recomputed: [layers]", "sharded: true")),
+    ],
+)
+def test_remedies_are_tried_from_the_least_change_on(
+    gigabytes: float, ranks: int, kind: str, changes: tuple[str, ...]
+) -> None:
+    """Sums by hand: 16 GB held, 4 more for replicas' copies of gradients, and 8 samples at once."""
+    strategy = found(gigabytes, ranks=ranks)
+
+    assert (strategy.kind, strategy.changes, strategy.fits) == (kind, changes, True)
+    assert strategy.degrees.global_batch == ranks * BATCH
+
+
+def test_a_model_whose_shards_are_too_large_is_cut_into_stages() -> None:
+    """One block of all parameters is gathered whole by shards."""
+    whole = replace(MODEL, footprint=replace(FOOTPRINT, largest=4 * GB), blocks=None)
+    strategy = found(5.2, model=whole, ranks=4)
+
+    assert (strategy.kind, strategy.degrees.pipeline, strategy.degrees.data) == ("pipeline", 4, 1)
+    assert strategy.changes[-1].startswith("model_parallel: {partitions: 4, microbatches: ")
+    assert strategy.fits
+
+
+def test_fewer_stages_leave_replicas() -> None:
+    whole = replace(MODEL, footprint=replace(FOOTPRINT, largest=4 * GB), blocks=None)
+    strategy = found(11, model=whole, ranks=4)
+
+    assert (strategy.kind, strategy.degrees.pipeline, strategy.degrees.data) == ("hybrid", 2, 2)
+
+
+def test_a_model_that_is_too_large_fits_in_no_way() -> None:
+    assert found(1, ranks=1).fits is False
+    assert found(0.1, ranks=4).fits is False
+
+
+def test_what_is_unknown_is_said_to_be_unknown() -> None:
+    without = replace(MODEL, footprint=replace(FOOTPRINT, activations={}))
+
+    assert found(None).fits is None
+    assert found(24.1, model=without).fits is None
+    assert found(15, model=without).fits is False  # what is known is too much already
+
+
+def test_what_the_steps_were_timed_with_is_no_change() -> None:
+    timed = replace(MODEL, precision="bf16", recomputed=True)
+    strategy = found(17.1, model=timed)
+
+    assert strategy.changes == ()
+    assert strategy.distribution(timed) == DataParallel(precision="bf16", recomputed=("layers",))
+
+
+def test_blocks_without_a_name_are_not_recomputed() -> None:
+    tried = strategies(replace(MODEL, blocks=None), instance(1), 4, BATCH)
+
+    assert not any(each.savings.recomputed for each in tried)
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "ranks", "distribution"),
+    [
+        (24.1, 1, None),
+        (28.1, 4, DataParallel()),
+        (20.1, 1, DataParallel(accumulation=2)),
+        (
+            9.1,
+            4,
+            DataParallel(sharded=True, precision="bf16", recomputed=("layers",)),
+        ),
+    ],
+)
+def test_a_job_has_the_strategy(
+    gigabytes: float, ranks: int, distribution: DataParallel | None
+) -> None:
+    assert found(gigabytes, ranks=ranks).distribution(MODEL) == distribution
+
+
+def test_a_pipeline_finds_its_cuts_when_the_job_starts() -> None:
+    whole = replace(MODEL, footprint=replace(FOOTPRINT, largest=4 * GB), blocks=None)
+    pipeline = found(5.2, model=whole, ranks=4).distribution(whole)
+
+    assert isinstance(pipeline, ModelParallel)
+    assert (pipeline.partitions, pipeline.auto_partition, pipeline.precision) == (4, True, "bf16")
+
+
+LARGE = replace(WORKLOAD, batch_size=64, model=replace(MODEL, batch_norm=True))
+
+
+def test_a_plan_has_its_strategy_and_its_warnings() -> None:
+    plan = chosen(LARGE, [priced("ml.g5.12xlarge", 7.09)])
+    assert plan.best is not None
+    shown = repr(plan)
+
+    assert (
+        "Parallel strategy: data parallel over 4 ranks with accumulation: 64 (batches of 1)"
+        in shown
+    )
+    assert "The step was timed without these changes" in shown
+    assert "it sees 1 samples at once, and gets worse below 16" in shown
+    assert "The global batch" not in shown  # 64 / 4 = 16 would be enough
+    why = "\n".join(explanation(plan))
+    assert "memory of a rank: parameters 3.73 GiB, gradients 7.45 GiB, states 7.45 GiB" in why
+    assert "data parallel over 4 ranks: 20.5 GiB at least, which does not fit" in why
+    plain = plain_recommendation(plan, 1)["recommended"]["strategy"]
+    assert (plain["kind"], plain["fits"], plain["global_batch"]) == ("data parallel", True, 256)
+
+
+def test_many_ranks_leave_few_samples_of_a_batch_that_is_kept() -> None:
+    """64 samples on one GPU are 2 on each of 32."""
+    small = replace(LARGE.model, footprint=replace(FOOTPRINT, activations={}))
+    workload = replace(LARGE, model=small)
+    types = [priced("ml.g5.48xlarge", 20.36)]
+    plan = recommend(workload, gpu_types=[types[0].instance.name], train_hosts=[4], today=TODAY)
+
+    assert "The global batch grows to 32 x 64 = 2048 samples. Kept at 64" in repr(plan)
+    assert "it would leave 2 for each rank's batch normalisation" in repr(plan)
+
+
+def test_types_on_which_the_model_does_not_fit_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path))
+    plan = recommend(LARGE, gpu_types=["g5.xlarge", "g5.12xlarge"], today=TODAY)
+    huge = replace(LARGE, model=replace(MODEL, footprint=replace(FOOTPRINT, states=10**12)))
+    none = recommend(huge, gpu_types=["g5.xlarge"], today=TODAY)
+
+    assert "ml.g5.12xlarge" not in plan.without_memory
+    assert none.without_memory == ("ml.g5.xlarge",)
+    assert none.best is None
+    assert "too little memory" in none.reason
+
+
+def test_without_figures_of_the_model_nothing_is_guessed() -> None:
+    plan = chosen(WORKLOAD, [priced("ml.g5.12xlarge", 7.09)])
+    assert plan.best is not None
+
+    assert plan.best.strategy is None
+    assert "its parallel strategy is not planned" in repr(plan)
+    assert plain_recommendation(plan, 1)["recommended"]["strategy"] is None
+    assert planned_job(plan.best).distribution == DataParallel()
