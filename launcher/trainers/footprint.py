@@ -62,14 +62,21 @@ def states_per_parameter(task: Task) -> int:
     return sum(torch.is_tensor(each) and each.shape == parameter.shape for each in states)
 
 
+def block_list(model: nn.Module) -> str | None:
+    """Return the name of the largest module list, whose modules are recomputed one by one."""
+    longer = {
+        name: each
+        for name, each in model.named_modules()
+        if isinstance(each, (nn.ModuleList, nn.Sequential)) and len(each) > 1
+    }
+    return max(
+        longer, key=lambda name: sum(p.numel() for p in longer[name].parameters()), default=None
+    )
+
+
 def _blocks(model: nn.Module) -> list[nn.Module]:
-    """Return the modules of the largest module list, which are recomputed one by one."""
-    lists = [m for m in model.modules() if isinstance(m, (nn.ModuleList, nn.Sequential))]
-    longer: list[nn.Module] = [each for each in lists if len(each) > 1]
-    if not longer:
-        return []
-    largest = max(longer, key=lambda each: sum(p.numel() for p in each.parameters()))
-    return list(largest.children())
+    name = block_list(model)
+    return [] if name is None else list(model.get_submodule(name).children())
 
 
 def _samples(example: Batch, count: int) -> Batch:

@@ -12,6 +12,7 @@ import pytest
 from launcher.client.planning.machine_cpu import MachineCpu
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.step_time import StepTime, catalogue_name
+from launcher.client.planning.workload import Workload
 from launcher.client.planning.workload_profile import WorkloadProfile
 
 GPT = Path(__file__).parents[2] / "examples" / "gpt"
@@ -34,24 +35,35 @@ def test_devices_have_the_catalogues_names(device: str, name: str | None) -> Non
     assert catalogue_name(device) == name
 
 
-def test_without_a_gpu_a_task_is_refused_before_anything_is_measured(
-    monkeypatch: pytest.MonkeyPatch,
+def test_without_a_gpu_the_memory_of_a_tasks_model_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """And its steps are not: the file says what is missing."""
     pytest.importorskip("torch")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     command = [sys.executable, "-m", "launcher", "profile", "pipeline:train_set"]
     done = subprocess.run(
-        [*command, "--task", "task:make", "--batch-size", "8"],
+        [
+            *command,
+            *("--task", "task:make", "--batch-size", "8", "--samples", "8", "--seconds", "1"),
+            *("--step-seconds", "NVIDIA A10G=0.05", "--out", str(tmp_path / "w.yaml")),
+        ],
         cwd=GPT,
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
     )
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
-        "error: this machine has no NVIDIA GPU that torch can use"
-    )
+    assert done.returncode == 0, done.stderr
+    model = Workload.from_yaml(tmp_path / "w.yaml").model
+    assert model is not None
+    parameters = model.footprint.parameters
+    assert parameters == model.footprint.gradients == model.footprint.states / 2  # AdamW
+    assert parameters == 4 * model.footprint.largest + model.footprint.rest  # four blocks
+    assert (model.blocks, model.batch_norm, model.precision) == ("blocks", False, None)
+    kept = model.footprint.activations
+    assert kept[False, True].sample < kept[False, False].sample
+    assert kept[True, False].sample < kept[False, False].sample
 
 
 def test_a_measured_step_is_in_the_workload_by_the_catalogues_name() -> None:

@@ -74,8 +74,8 @@ _OPTIONS = (
     click.option(
         "--task",
         metavar="MODULE:FUNCTION",
-        help="Measure steps of this task on this machine's GPU; default: those of the job's task, "
-        "where there is a GPU.",
+        help="Measure the memory of this task's model, and its steps where this machine has a GPU; "
+        "default: the job's task.",
     ),
     click.option(
         "--step-seconds",

@@ -16,6 +16,8 @@ from launcher.client.doctor.dataset_process import DatasetCopy, ReadLimits, at_h
 from launcher.client.doctor.named_datasets import NamedDataset, named_datasets
 from launcher.client.planning.machine_cpu import MachineCpu, this_cpu
 from launcher.client.planning.measure import Measure
+from launcher.client.planning.model_memory import measure_model
+from launcher.client.planning.parallel_strategy import ModelFigures
 from launcher.client.planning.step_time import StepTime, measure_step
 from launcher.client.planning.workload_profile import WorkloadProfile, rounded
 from launcher.client.request.source_tree import SourceTree
@@ -38,7 +40,8 @@ class ProfileRequest:
 
     batch_size: None for that of the script or of the hyperparameters. changes: to the job file.
     cpu_family: EC2's family of this machine; None to ask EC2's firmware. gpu_seconds: of a step.
-    task: "module:function", of which steps are measured on this machine's GPU; None for the job's.
+    task: "module:function", whose model's memory is measured, and its steps on this machine's GPU;
+        None for the job's.
     """
 
     batch_size: int | None = None
@@ -66,6 +69,7 @@ def profile_datasets(target: str | None, request: ProfileRequest) -> Iterator[Wo
     tree = SourceTree(job)
     datasets, served = _datasets(job, tree, chosen)
     sizes = [_batch_size(each, job, request) for each in datasets]  # before anything is measured
+    model = _model(job, tree, request)
     step = _step(job, tree, sizes[0], request)
     cpu = this_cpu(request.cpu_family)
     with dataset_copy(job, tree.files) as copy:
@@ -79,13 +83,20 @@ def profile_datasets(target: str | None, request: ProfileRequest) -> Iterator[Wo
                 gpu_seconds={**found.gpu_seconds, **request.gpu_seconds},
                 entry_point=job.entry_point,
                 datasets=tuple(served),
+                model=model,
             )
 
 
-def _step(job: JobSpec, tree: SourceTree, size: int, request: ProfileRequest) -> StepTime | None:
-    """Measure steps of the task, if there is one, and a GPU or a wish to use one."""
+def _model(job: JobSpec, tree: SourceTree, request: ProfileRequest) -> ModelFigures | None:
+    """Measure the memory of the task's model, if there is a task."""
     task = request.task or job.task
-    if task is None or (request.task is None and not visible_gpus(os.environ)):
+    return None if task is None else measure_model(task, job, tree.folder or Path())
+
+
+def _step(job: JobSpec, tree: SourceTree, size: int, request: ProfileRequest) -> StepTime | None:
+    """Measure steps of the task, if there is one, and a GPU."""
+    task = request.task or job.task
+    if task is None or not visible_gpus(os.environ):
         return None
     folder = tree.folder or Path()
     return measure_step(task, job, folder, batch_size=size, seconds=request.limits.seconds)

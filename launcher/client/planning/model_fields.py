@@ -49,7 +49,8 @@ def model_fields(figures: ModelFigures) -> dict[str, Any]:
         "largest_block": model.largest,
         "outside_blocks": model.rest,
         "activations": {
-            names[setting]: vars(each) for setting, each in sorted(model.activations.items())
+            names[setting]: {"sample": each.sample, "fixed": max(0, each.fixed)}
+            for setting, each in sorted(model.activations.items())
         },
         "blocks": figures.blocks,
         "batch_norm": figures.batch_norm,

@@ -10,6 +10,8 @@ import yaml
 
 from launcher.client.planning.machine_cpu import MachineCpu
 from launcher.client.planning.measure import Measure
+from launcher.client.planning.model_fields import model_fields
+from launcher.client.planning.parallel_strategy import ModelFigures
 from launcher.client.planning.step_model import UNKNOWN_SPEED
 from launcher.client.planning.step_time import StepTime
 
@@ -22,7 +24,7 @@ class WorkloadProfile:
 
     cpu_seconds: of a sample. samples_per_epoch: None if unknown. gpu_seconds: of a step, by
     accelerator, as measured or as the user gave them. datasets: that the job serves. measured:
-    everything else that was found, by name.
+    everything else that was found, by name. model: its memory, if a task was measured.
     """
 
     dataset: str
@@ -35,6 +37,7 @@ class WorkloadProfile:
     entry_point: str = ""
     datasets: tuple[str, ...] = ()
     measured: Mapping[str, Any] = field(default_factory=dict)
+    model: ModelFigures | None = None
 
     def with_step(self, step: StepTime) -> WorkloadProfile:
         """Return the profile with what was measured of a step on a GPU."""
@@ -68,6 +71,7 @@ class WorkloadProfile:
             "cpu_speed": {self.cpu.family: 1} if self.cpu.family else {},
             "entry_point": self.entry_point or None,
             "datasets": list(self.datasets),
+            "model": model_fields(self.model) if self.model else None,
             "measured": {
                 "dataset": self.dataset,
                 **self.measured,

@@ -1,0 +1,47 @@
+"""The memory of a task's model, measured on this machine, which needs no GPU for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from launcher.client.planning.parallel_strategy import ModelFigures
+from launcher.client.planning.task_answer import answer_of
+from launcher.client.spec import JobSpec
+from launcher.client.spec.distributions.torchrun_distribution import TorchrunDistribution
+from launcher.shared.rank_memory import Activations, Footprint
+
+
+def measure_model(task: str, job: JobSpec, folder: Path) -> ModelFigures:
+    """Measure the model of a task ("module:function").
+
+    job: gives the hyperparameters, and the precision and recomputation of its steps. folder: with
+    the job's code. Raises ParallelError for a model that cannot be measured, and PlatformError
+    without torch.
+    """
+    request = {
+        "task": task,
+        "source_dir": str(folder.absolute()),
+        "hyperparameters": dict(job.hyperparameters),
+    }
+
+    def to_json(output: int, lifeline: int) -> str:
+        return json.dumps({**request, "output": output, "lifeline": lifeline})
+
+    found = json.loads(answer_of("model_profile", to_json))
+    activations = found["footprint"].pop("activations")
+    chosen = job.distribution
+    is_ours = isinstance(chosen, TorchrunDistribution)
+    return ModelFigures(
+        footprint=Footprint(
+            **found["footprint"],
+            activations={
+                (precision, recomputed): Activations(**kept)
+                for (precision, recomputed), kept in activations
+            },
+        ),
+        blocks=found["blocks"],
+        batch_norm=found["batch_norm"],
+        precision=chosen.precision if is_ours else None,
+        recomputed=bool(chosen.recomputed) if is_ours else False,
+    )
