@@ -34,7 +34,7 @@ class Job:
     """One train host, and one data host with so many workers.
 
     script and dataset: of benchmarks/data_service_parts/inside. prefetch_bytes: as a job has it
-    when nothing is said.
+    when nothing is said. local_workers: of the train host, beside those.
     """
 
     folder: Path
@@ -43,6 +43,7 @@ class Job:
     name: str = "ours"
     workers_per_host: int = 1
     prefetch_bytes: int = DataPart.prefetch_bytes
+    local_workers: int = 0
 
     def lay_out(self, variables: Mapping[str, str]) -> None:
         """Write what the hosts find when they start."""
@@ -53,6 +54,7 @@ class Job:
                 datasets=(self.dataset,),
                 workers_per_host=self.workers_per_host,
                 prefetch_bytes=self.prefetch_bytes,
+                local_workers=self.local_workers,
             ),
         )
         self._hosts = Hosts(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,7 +55,9 @@ class SimulatedJob:
     """What is simulated.
 
     sample_seconds, deviation: of one sample's preparation; samples are log-normal. train_seconds:
-    of a step of all ranks that have their batches. batch_bytes: of one rank.
+    of a step of all ranks that have their batches. batch_bytes: of one rank. batch_seconds: of the
+    batch of a step, instead of drawn ones. are_cpus_counted: whether sending and receiving take the
+    time of CPUs, which workers that sleep do not need.
     """
 
     data_hosts: tuple[SimulatedDataHost, ...]
@@ -65,6 +68,7 @@ class SimulatedJob:
     batch_bytes: float
     train_seconds: float
     prefetch_bytes: int
+    batch_seconds: Callable[[int], float] | None = None
     are_cpus_counted: bool = True
 
     @property
@@ -172,6 +176,8 @@ class _SampleCosts:
         self._mu = math.log(job.sample_seconds) - spread / 2
 
     def __call__(self, lease: tuple[str, int]) -> float:
+        if self._job.batch_seconds is not None:
+            return self._job.batch_seconds(lease[1])
         if not self._sigma:
             return self._job.sample_seconds * self._job.batch_size
         if lease not in self._known:

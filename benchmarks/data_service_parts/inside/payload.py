@@ -25,6 +25,13 @@ def read(folder: Path) -> list[np.ndarray]:
     return [np.fromfile(folder / f"{index}.bin", np.uint8) for index in range(COUNT)]
 
 
+def long_tail(variation: float) -> np.ndarray:
+    """Factors of a mean of 1, log-normal with such a deviation: some are far larger."""
+    variance = np.log1p(variation**2)
+    drawn = np.random.default_rng(0).lognormal(-variance / 2, np.sqrt(variance), 4096)
+    return np.asarray(drawn / drawn.mean())
+
+
 @dataclass(frozen=True)
 class Expected:
     """What a batch should be: by its ends, at once, and by its checksum, which takes longer."""

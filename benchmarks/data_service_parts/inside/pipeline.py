@@ -61,6 +61,19 @@ class Sleeping(Working):
         return [self[index] for index in indices]
 
 
+class Skewed(Sleeping):
+    """Such samples, of which some take far longer: log-normal, by their index."""
+
+    def __init__(self, seconds, variation):
+        super().__init__(seconds)
+        self._factors = payload.long_tail(variation)
+
+    def __getitems__(self, indices):
+        factors = sum(self._factors[index % len(self._factors)] for index in indices)
+        time.sleep(factors * self._seconds)
+        return [self[index] for index in indices]
+
+
 def burn(rounds):
     """Arithmetic that holds the interpreter."""
     total = 0
@@ -75,6 +88,10 @@ def ready():
 
 def sleeping():
     return Sleeping(float(os.environ[variables.SLEEP]))
+
+
+def skewed():
+    return Skewed(float(os.environ[variables.SLEEP]), float(os.environ[variables.VARIATION]))
 
 
 def burning():

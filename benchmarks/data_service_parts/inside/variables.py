@@ -12,3 +12,5 @@ DATASET = "BENCH_DATASET"
 #: What a sample costs: seconds asleep, or rounds of arithmetic.
 SLEEP = "BENCH_SLEEP"
 BURN = "BENCH_BURN"
+#: The deviation of the seconds of samples, over their mean.
+VARIATION = "BENCH_VARIATION"

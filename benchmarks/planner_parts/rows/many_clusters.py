@@ -40,7 +40,11 @@ def measure(bench: Any) -> Iterator[Figure]:
             seconds.append((time.perf_counter() - began) * 10_000 / plan.compared)
             counts.append(plan.compared)
         yield Figure(
-            row="clusters", what=f"{name}: compared", values=counts, unit="", target=at_least(10_000)
+            row="clusters",
+            what=f"{name}: compared",
+            values=counts,
+            unit="",
+            target=at_least(10_000),
         )
         yield Figure(
             row="clusters",

@@ -30,8 +30,7 @@ def measure_model(task: str, job: JobSpec, folder: Path) -> ModelFigures:
 
     found = json.loads(answer_of("model_profile", to_json))
     activations = found["footprint"].pop("activations")
-    chosen = job.distribution
-    is_ours = isinstance(chosen, TorchrunDistribution)
+    timed = job.distribution if isinstance(job.distribution, TorchrunDistribution) else None
     return ModelFigures(
         footprint=Footprint(
             **found["footprint"],
@@ -42,6 +41,6 @@ def measure_model(task: str, job: JobSpec, folder: Path) -> ModelFigures:
         ),
         blocks=found["blocks"],
         batch_norm=found["batch_norm"],
-        precision=chosen.precision if is_ours else None,
-        recomputed=bool(chosen.recomputed) if is_ours else False,
+        precision=timed.precision if timed else None,
+        recomputed=bool(timed and timed.recomputed),
     )
