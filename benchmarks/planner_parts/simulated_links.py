@@ -12,6 +12,8 @@ import numpy as np
 #: Bytes per second of one TCP flow between EC2 instances: 5 Gbit/s.
 FLOW_RATE = 5e9 / 8
 _DONE = 1e-3  # bytes
+#: Bytes per second of a link without a limit.
+_FASTEST = 1e12
 
 
 class Clock:
@@ -50,7 +52,7 @@ class Links:
     def __init__(self, clock: Clock, rates: Mapping[str, float]) -> None:
         self._clock = clock
         self._numbers = {name: number for number, name in enumerate(rates)}
-        self._rates = np.array(list(rates.values()))
+        self._rates = np.minimum(np.array(list(rates.values())), _FASTEST)
         self._transfers: list[_Transfer] = []
         self._changed_at = 0.0
         self._version = 0
@@ -61,7 +63,8 @@ class Links:
         """Send bytes over the links of both ends, and call `done` when all have arrived."""
         first, last = (self._numbers[end] for end in ends)
         self._advance()
-        self._transfers.append(_Transfer(max(count, 2 * _DONE), (first, last), limit, done))
+        size, limit = max(count, 2 * _DONE), min(limit, _FASTEST)
+        self._transfers.append(_Transfer(size, (first, last), limit, done))
         self._share()
 
     def _advance(self) -> None:

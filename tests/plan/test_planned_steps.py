@@ -159,6 +159,12 @@ def test_a_slow_sender_leaves_the_rest_to_others() -> None:
     assert found == pytest.approx({"a": 2.0, "b": 2.0}, rel=1e-3)
 
 
+def test_links_without_limits_take_no_time() -> None:
+    found = arrivals({"a": 1e6}, {"a": math.inf, "train": math.inf}, math.inf)
+
+    assert found == pytest.approx({"a": 0.0}, abs=1e-5)
+
+
 def test_a_flow_has_a_limit_of_its_own() -> None:
     found = arrivals({"a": 100}, {"a": 1e9, "train": 1e9}, 50)
 

@@ -1,0 +1,93 @@
+"""Jobs of the predicted workloads on this machine: profiled, and run with some data workers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from data_service_parts.job import Hosts  # which knows where it lives
+from launcher.shared import DataPart, JobDocument, Role, TrainerPart
+from planner_parts.predicted_workloads import MeasuredParts, PredictedWorkload
+from table.rows import Invalid
+
+_INSIDE = Path(__file__).parent / "inside"
+_NUMBERS = itertools.count()
+_TIMED = re.compile(r"timed: (\{.*\})")
+
+
+def measure_parts(each: PredictedWorkload, folder: Path) -> MeasuredParts:
+    """Profile a workload with `launcher profile`, and time its steps on a batch that is kept."""
+    out = folder / f"{each.name}.yaml"
+    words = ["profile", "work_samples:train_set", "--batch-size", str(each.batch_size)]
+    subprocess.run(
+        [sys.executable, "-m", "launcher", *words, "--out", str(out)],
+        cwd=_INSIDE,
+        env={**_inherited(), "BENCH_WORKLOAD": each.name},
+        check=True,
+        capture_output=True,
+    )
+    found = yaml.safe_load(out.read_text())
+    cpu = found["cpu_seconds_per_sample"]["mean"]
+    step = run_job(each, folder, workers=0, warm=3, steps=30, alone=True)
+    return MeasuredParts(
+        sample_cpu=cpu,
+        sample_wall=cpu / (1 - found["measured"]["waiting_share"]),
+        batch_bytes=found["bytes_per_batch"],
+        step_seconds=step["seconds"],
+        step_cpu=step["cpu"],
+    )
+
+
+def run_job(
+    each: PredictedWorkload,
+    folder: Path,
+    *,
+    workers: int,
+    warm: int,
+    steps: int,
+    alone: bool = False,
+) -> Mapping[str, float]:
+    """Run a real job and return the seconds and the CPU seconds of its steps."""
+    roles = {"train_group": Role.TRAIN} | ({"data_group": Role.DATA} if workers else {})
+    document = JobDocument(
+        roles=roles,
+        trainer=TrainerPart(entry_point="timed_steps.py", hang_timeout=0),
+        data=DataPart(datasets=("work_samples:train_set",), workers_per_host=max(1, workers)),
+    )
+    hosts = Hosts(
+        folder / f"timed-{next(_NUMBERS)}",
+        document,
+        dict.fromkeys(roles, 1),
+        {path.name: path.read_text() for path in _INSIDE.glob("*.py")},
+        environment={
+            "BENCH_WORKLOAD": each.name,
+            "BENCH_TRAIN": each.train,
+            "BENCH_BATCH": str(each.batch_size),
+            "BENCH_WARM": str(warm),
+            "BENCH_STEPS": str(steps),
+            **({"BENCH_ALONE": "1"} if alone else {}),
+        },
+    )
+    try:
+        hosts.start()
+        codes = hosts.wait()
+        output = str(hosts.output())
+    finally:
+        hosts.kill()
+    timed = _TIMED.search(output)
+    if timed is None or set(codes.values()) != {0}:
+        raise Invalid(f"{each.name} with {workers} workers: {codes}\n{output[-2000:]}")
+    return dict(json.loads(timed[1]))
+
+
+def _inherited() -> Mapping[str, str]:
+    import os
+
+    return os.environ
