@@ -32,7 +32,7 @@ from planner_parts.simulated_service import (
 )
 
 AGREES = 0.05
-FEW, MORE = (1, 7), (0, 2, 3, 4, 5, 6, *range(8, 24))
+FEW, MORE = (1, 7), (0, 2, 3, 4, 5, 6, *range(8, 20))
 
 
 def played(each: DrawnCluster, prefetch_bytes: int) -> SimulatedRun:

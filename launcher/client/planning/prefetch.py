@@ -20,6 +20,8 @@ from launcher.shared.prefetch_limits import (
 
 #: Share of a step by which it may be longer before more batches are prepared ahead.
 _FEW_STALLS = 0.005
+#: Share of a host's memory that is used in any case: a data host may be slower than planned.
+_CHEAP = 1 / 20
 #: Stalls that are expected during the batches that are ahead: fewer are none.
 _RARE = 1e-3
 #: Ratio of two lengths of a stall between which its probability is taken to be linear.
@@ -104,8 +106,9 @@ def prefetch_for(
     ahead = min(most, math.ceil(min(most, WINDOW_PER_WORKER * workers_per_rank)) + 1)
     while ahead < most and stall_seconds(times, ranks, step, ahead) > _FEW_STALLS * step:
         ahead = min(most, 2 * ahead)
-    # The default is enough for many batches that are small.
-    host_bytes = max(DataService.prefetch_bytes, per_batch * ahead)
+    cheap = int((memory_gib or 0) * _GIB * _CHEAP)
+    enough = min(per_batch * most, max(DataService.prefetch_bytes, cheap))
+    host_bytes = max(DataService.prefetch_bytes, per_batch * ahead, enough)
     return Prefetch(batches=min(most, host_bytes // per_batch), host_bytes=host_bytes)
 
 
