@@ -8,7 +8,7 @@ FRAMEWORKS := .venv/.frameworks
 DOCS := .venv/.docs
 # Tests wait twice as long as they compute: three processes for each of two cores (make test WORKERS=12).
 WORKERS ?= 6
-BENCHMARKS := $(filter-out benchmarks/gpu.py,$(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/plan_predictions.py,$(wildcard benchmarks/*.py))
 DIGITS := examples/digits
 
 .PHONY: help demo test test-long test-full frameworks coverage matrix soak check docs mutants bench gpu
