@@ -55,17 +55,20 @@ def draw(seed: int) -> DrawnCluster:
     batch, step = rng.choice([8, 32, 128, 512]), spread(0.02, 0.3)
     mean = step * workers / (ranks * batch)
     slow = rng.choice([1.0, 0.5])
-    # The planner knows the mean of the speeds, not that batches of some hosts take longer.
     variation = rng.choice([0, 0.5, 1, 2] if slow == 1 else [0, 0.5, 1])
     speeds = tuple(slow if rng.random() < 0.2 else 1.0 for _ in range(feeders))
+    size = spread(1e5, 3e8)
+    # A fast host is no faster than its network; the planner knows the mean of the hosts' speeds.
+    full = _rate(feeder) / size * batch * mean / (feeder.vcpu or 1)
+    usable = [min(speed, full) for speed in speeds] or [1.0]
     workload = Workload(
         batch_size=batch,
         cpu_seconds_per_sample=replace(Measure.exact(mean), deviation=mean * variation),
-        bytes_per_batch=spread(1e5, 3e8),
+        bytes_per_batch=size,
         gpu_seconds_per_step={trainer.accelerator_name or "": Measure.exact(step * spread(0.2, 2))},
         cpu_speed={
             family(trainer): 1.0,
-            family(feeder): sum(speeds) / len(speeds) if speeds else 1.0,
+            family(feeder): sum(usable) / len(usable),
         },
     )
     return DrawnCluster(

