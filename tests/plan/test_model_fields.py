@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -52,15 +51,6 @@ def test_what_is_measured_is_read_again(read) -> None:
     text = yaml.safe_dump(model_fields(FIGURES), default_flow_style=True, width=1000)
 
     assert read(f" {text}").model == FIGURES
-
-
-def test_the_guide_shows_a_model(read) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "guides" / "planning.md").read_text()
-    (block,) = re.findall(r"```yaml\nmodel:(.*?)```", guide, re.DOTALL)
-
-    model = read(block).model
-    assert len(model.footprint.activations) == 4
-    assert (model.blocks, model.batch_norm) == ("layers", True)
 
 
 def test_three_numbers_are_enough(read) -> None:

@@ -32,6 +32,13 @@ source_dir: .
 instance_type: ml.g4dn.12xlarge
 instance_count: 2
 """
+#: The workload that a model is read in.
+WORKLOAD = """
+batch_size: 64
+cpu_seconds_per_sample: 0.01
+bytes_per_batch: 1000000
+gpu_seconds_per_step: {NVIDIA A10G: 0.05}
+"""
 TASK_JOB = SCRIPT_JOB.replace("entry_point: train.py", "task: task:make")
 SNIPPETS = list(snippets("yaml"))
 
@@ -61,8 +68,8 @@ def test_a_mistake_in_one_is_found(folder: Path) -> None:
 def accept(folder: Path, text: str) -> None:
     """Read a job, a part of one or a workload; raises SpecError."""
     fields = yaml.safe_load(text)
-    if "cpu_seconds_per_sample" in fields:
-        (folder / "w.yaml").write_text(text)
+    if "cpu_seconds_per_sample" in fields or fields.keys() == {"model"}:
+        (folder / "w.yaml").write_text(text if "model" not in fields else f"{WORKLOAD}{text}")
         Workload.from_yaml(folder / "w.yaml")
         return
     if "default_bucket" in fields:  # defaults, of which a job has the other fields
