@@ -90,7 +90,8 @@ def slow_step(workload: Workload, train: PricedType, data: PricedType | None, ho
     assert host.vcpu is not None
     ranks = host.processes
     efficiency, speeds = workload.parallel_efficiency, workload.cpu_speed
-    idle = int(host.vcpu - ranks * workload.cpus_per_rank)  # a worker is a whole process
+    spare = host.vcpu - ranks * workload.cpus_per_rank
+    idle = int(spare)  # a worker is a whole process
     gpu = workload.gpu_seconds_per_step[host.accelerator_name or ""].mean
     work = ranks * workload.batch_size * workload.cpu_seconds_per_sample.mean
     gigabytes = ranks * workload.bytes_per_batch / 1e9
@@ -98,7 +99,8 @@ def slow_step(workload: Workload, train: PricedType, data: PricedType | None, ho
         return float("inf")
     other = 1.0
     speed = speeds.get(host.name.split(".")[1], 1.0) * efficiency
-    lines = [(work / speed / idle, (gigabytes * SECONDS_PER_GB - work / speed) / idle)]
+    local = work / speed / idle
+    lines = [(local, gigabytes * SECONDS_PER_GB / spare - local)]
     if data is not None:
         feeder = data.instance
         assert feeder.vcpu is not None

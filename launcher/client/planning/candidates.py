@@ -175,6 +175,9 @@ def _two_groups(
         data = GroupShape(instance=feeder.instance, count=count)
         found = priced_cluster(workload, region, train, price, data, feeder.price)
         if found.step.seconds.expected >= shortest:
+            # With too little memory ahead, yet more hosts may change the shares for the better.
+            if found.step.bottleneck is Bottleneck.TRAIN_MEMORY:
+                continue
             return
         yield found
         shortest = found.step.seconds.expected
