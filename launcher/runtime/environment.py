@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Mapping
@@ -149,6 +150,20 @@ class Environment:
         return group.hosts[0] if group else self.cluster.hosts[0]
 
     @property
+    def parameter_servers(self) -> tuple[str, ...]:
+        """The hosts of the distribution's server group; none if it has no such group."""
+        trainer = self.document.trainer
+        named = trainer.settings.get("server_group")
+        if trainer.launch != Launch.PARAMETER_SERVER:
+            return ()
+        return next((group.hosts for group in self.cluster.groups if group.name == named), ())
+
+    @property
+    def is_parameter_server(self) -> bool:
+        """True if this host is of the distribution's server group."""
+        return self.cluster.host in self.parameter_servers
+
+    @property
     def prerequisite_hosts(self) -> frozenset[str]:
         """The hosts whose program must be ready before the train group starts."""
         train = self.cluster.train_group.name
@@ -168,13 +183,15 @@ class Environment:
             group: part.lifetime for group, part in document.scripts.items()
         }
         own = {group for group, lifetime in lifetimes.items() if lifetime is Lifetime.OWN}
-        train = self.cluster.train_group.name
-        return frozenset(
-            host
-            for group in self.cluster.groups
-            if group.name in {train, *own}
-            for host in group.hosts
-        )
+        awaited = (g.hosts for g in self.cluster.groups if g.name in own)
+        return frozenset({*self._rank_hosts, *itertools.chain(*awaited)})
+
+    @property
+    def _rank_hosts(self) -> tuple[str, ...]:
+        """The hosts that run the program of the train group: the chief alone has workers."""
+        cluster = self.cluster
+        has_chief = self.document.trainer.launch == Launch.PARAMETER_SERVER
+        return (cluster.leader,) if has_chief else cluster.train_group.hosts
 
     @property
     def has_data_service(self) -> bool:

@@ -43,6 +43,11 @@ class ProgramSettings:
     lifetime: Lifetime
     variables: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def event(self) -> str:
+        """The first word of its events."""
+        return self.noun.replace(" ", "_")
+
 
 def run_program(
     host: JobHost,
@@ -91,7 +96,7 @@ class _Program:
         self._start_time = time.monotonic()
         self._output = Output(watch=TakenPortNotice(host.environment.cluster))
         self._child = self._start()
-        emit(f"{settings.noun}_started", pid=self._child.pid)
+        emit(f"{settings.event}_started", pid=self._child.pid)
 
     def wait_until_ready(self, probe: ReadinessProbe) -> None:
         """Wait until the program is ready; raise HostFailed if it exits first or takes too long."""
@@ -103,7 +108,7 @@ class _Program:
                 raise self._failure(f"was not ready within {timeout:.0f} s: {probe.missing}")
             self._host.pause()
         self._check_exit()
-        emit(f"{self._settings.noun}_ready", seconds=round(self._age(), 3))
+        emit(f"{self._settings.event}_ready", seconds=round(self._age(), 3))
 
     def watch(self) -> NoReturn:
         """Watch the program until the job has ended, which raises JobEnded.
@@ -113,7 +118,7 @@ class _Program:
         while not self._has_ended():
             self._host.pause()
         self._check_exit()
-        emit(f"{self._settings.noun}_ended", how=self._exit_status())
+        emit(f"{self._settings.event}_ended", how=self._exit_status())
         self._host.coordination.report_done()
         while True:
             self._host.check()
@@ -126,7 +131,7 @@ class _Program:
         self._child.wait()
         self._output.drain()
         if was_alive:
-            emit(f"{self._settings.noun}_ended", how=self._exit_status())
+            emit(f"{self._settings.event}_ended", how=self._exit_status())
 
     def _start(self) -> subprocess.Popen[bytes]:
         settings = self._settings

@@ -29,6 +29,7 @@ from launcher.runtime.package_versions import report_versions
 from launcher.runtime.requirements_install import install_requirements
 from launcher.runtime.secret_reading import read_secrets
 from launcher.runtime.starters.registry import starter_for
+from launcher.runtime.tensorflow import server_role
 from launcher.runtime.toolkit_variables import child_environment
 from launcher.shared import HostFailure, MlPaths, Role
 
@@ -107,6 +108,8 @@ def _role(environment: Environment) -> Callable[[JobHost], None]:
     role = environment.cluster.group.role
     if role in (Role.TRAIN, Role.SCRIPT):
         starter_for(environment.document.trainer.launch)  # rejected before waiting for other hosts
+    if environment.is_parameter_server:
+        return server_role.run_role
     if role is Role.COMMAND and environment.command is None:
         name = environment.cluster.group.name
         raise LauncherError(

@@ -135,3 +135,8 @@ class Ports:
     def rendezvous(self) -> int:
         """The port of torchrun's store, on the leader (port 7777, as in SageMaker's images)."""
         return self.base + 7
+
+    @property
+    def tensorflow(self) -> int:
+        """The first port of TensorFlow's servers: two per host, which tf_config numbers."""
+        return self.base + 20

@@ -16,6 +16,9 @@ class Launch(str, enum.Enum):
     PYTHON = "python"
     TORCHRUN = "torchrun"
     MPI = "mpi"
+    MULTI_WORKER_MIRRORED = "multi_worker_mirrored"
+    PARAMETER_SERVER = "parameter_server"
+    JAX = "jax"
 
 
 #: Those that every runtime since version 3 of the document has.

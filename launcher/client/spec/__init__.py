@@ -3,8 +3,11 @@
 from launcher.client.spec.data_service import DataService
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.data_parallel import DataParallel
+from launcher.client.spec.distributions.jax_distribution import Jax
 from launcher.client.spec.distributions.model_parallel import ModelParallel
 from launcher.client.spec.distributions.mpi_distribution import Mpi
+from launcher.client.spec.distributions.multi_worker_mirrored import MultiWorkerMirrored
+from launcher.client.spec.distributions.parameter_server import ParameterServer
 from launcher.client.spec.distributions.toolkit_distribution import Toolkit
 from launcher.client.spec.groups import CapacityRetry, InstanceGroup
 from launcher.client.spec.job_spec import JobSpec
@@ -27,6 +30,9 @@ __all__ = [
     "DataParallel",
     "ModelParallel",
     "Mpi",
+    "MultiWorkerMirrored",
+    "ParameterServer",
+    "Jax",
     "Toolkit",
     "DataService",
     "MetricDefinition",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -68,8 +69,13 @@ def assign_roles(
     *,
     scope: Collection[str] = (),
     runs_script: bool = True,
+    servers: str | None = None,
 ) -> tuple[Mapping[str, Role], list[Problem]]:
-    """Return the unambiguous roles, and a problem for each other group."""
+    """Return the unambiguous roles, and a problem for each other group.
+
+    servers: the distribution's server group, which is like a group with a command.
+    """
+    groups = [_with_servers_role(group, servers) for group in groups]
     may_be_script = runs_script and not has_data_service
     undeclared = [group for group in groups if group.role is None and not group.command]
     hints = [
@@ -101,6 +107,7 @@ def job_roles(spec: JobSpec) -> tuple[Mapping[str, Role], list[Problem]]:
         spec.data_service is not None,
         scope=scope_of(spec),
         runs_script=spec.task is None and not spec.starts_toolkit,
+        servers=_server_group_of(spec),
     )
 
 
@@ -108,6 +115,19 @@ def scope_of(spec: JobSpec) -> tuple[str, ...]:
     """Return the groups that the distribution names; before the rules, it may be of any type."""
     named = getattr(spec.distribution, "instance_groups", ())
     return tuple(named) if isinstance(named, tuple) else ()
+
+
+def _server_group_of(spec: JobSpec) -> str | None:
+    """Return the server group of the distribution, which may be of any type before the rules."""
+    named = getattr(spec.distribution, "server_group", None)
+    return named if isinstance(named, str) else None
+
+
+def _with_servers_role(group: InstanceGroup, servers: str | None) -> InstanceGroup:
+    """Return the group, with the role of a command group if it is the distribution's servers'."""
+    if group.instance_group_name != servers or group.role is not None:
+        return group
+    return dataclasses.replace(group, role=Role.COMMAND)
 
 
 def leading_group(spec: JobSpec, roles: Mapping[str, Role]) -> InstanceGroup | None:
@@ -133,7 +153,7 @@ def _hints(
         return {group.role}
     if group.command:
         return {Role.COMMAND}
-    others = [other for other in groups if not other.command]
+    others = [other for other in groups if not other.command and other.role is not Role.COMMAND]
     if len(others) == 1 or group.instance_group_name in scope:
         return {Role.TRAIN}
     words = set(re.findall(r"[a-z]+", group.instance_group_name.lower()))

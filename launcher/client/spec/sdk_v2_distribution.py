@@ -19,11 +19,7 @@ from launcher.errors import Problem, SpecError
 
 def kind_of(written: object) -> type[Distribution]:
     """Return the class of a distribution written in a document; the default if none is meant."""
-    if isinstance(written, str):
-        words = {written}
-    else:
-        words = set(written) if isinstance(written, Mapping) else set()
-    return next((kind for kind in distributions() if kind.is_meant_by(words)), DEFAULT)
+    return next((kind for kind in distributions() if kind.is_meant_in(written)), DEFAULT)
 
 
 def fix_of_distribution(declared: type, key: str) -> str | None:
@@ -57,13 +53,23 @@ def as_distribution(
     groups = names(strategies.pop("instance_groups", ()))
     _reject_unknown(strategies)
     strategies = _with_library_of_ddp(strategies)
-    meant = [kind for kind in distributions() if strategies.keys() & set(kind.sdk_v2_keys)]
-    meant = [kind for kind in meant if not kind.runs_launcher] or meant
+    meant = _kinds_meant(strategies, has_groups=bool(groups))
     if len(meant) > 1:
         raise _distribution_error(
             f"two distributions at once: {' and '.join(strategies)}", "keep one of them"
         )
     return limited_to(meant[0].from_sdk_v2(strategies), groups) if meant else None
+
+
+def _kinds_meant(strategies: Mapping[str, object], *, has_groups: bool) -> list[type[Distribution]]:
+    """Return the classes that the strategies' keys mean: AWS's library if one is among them."""
+    known = list(distributions())
+    if has_groups:
+        on_groups = [kind for kind in known if strategies.keys() & set(kind.sdk_v2_group_keys)]
+        if on_groups and len(strategies) == 1:
+            return on_groups
+    meant = [kind for kind in known if strategies.keys() & set(kind.sdk_v2_keys)]
+    return [kind for kind in meant if not kind.runs_launcher] or meant
 
 
 def limited_to(distribution: Distribution, groups: tuple[str, ...]) -> Distribution:

@@ -12,13 +12,14 @@ class PythonStarter(Starter):
 
     def run(self, program: Sequence[str]) -> None:
         """Run the one rank of this host to its end."""
-        self.run_child(program[0], program[1:], self._variables())
+        self.run_child(program[0], program[1:], self.variables())
 
     def exits(self, code: int) -> Mapping[int, int]:
         """Return the exit status of the child, which is the only rank."""
         return {self.host.environment.cluster.host_rank: code}
 
-    def _variables(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
+        """Return the variables of this host's rank beside those of every program here."""
         environment, cluster = self.host.environment, self.host.environment.cluster
         return {
             "RANK": str(cluster.host_rank),

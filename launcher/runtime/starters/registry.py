@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from launcher.errors import ContractError
 from launcher.runtime.starters.base import Starter
+from launcher.runtime.starters.jax_starter import JaxStarter
 from launcher.runtime.starters.mpi_starter import MpiStarter
+from launcher.runtime.starters.multi_worker_mirrored_starter import MultiWorkerMirroredStarter
+from launcher.runtime.starters.parameter_server_starter import ParameterServerStarter
 from launcher.runtime.starters.python_starter import PythonStarter
 from launcher.runtime.starters.torchrun_starter import TorchrunStarter
 from launcher.shared import Launch
@@ -19,6 +22,9 @@ STARTERS: dict[str, type[Starter]] = {
     Launch.PYTHON: PythonStarter,
     Launch.TORCHRUN: TorchrunStarter,
     Launch.MPI: MpiStarter,
+    Launch.MULTI_WORKER_MIRRORED: MultiWorkerMirroredStarter,
+    Launch.PARAMETER_SERVER: ParameterServerStarter,
+    Launch.JAX: JaxStarter,
 }
 
 

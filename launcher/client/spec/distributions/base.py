@@ -24,6 +24,8 @@ class Distribution(ABC):
     `trainer_part`.
 
     word: its key in YAML. sdk_v2_keys: its keys in the `distribution` of SageMaker SDK v2.
+    sdk_v2_group_keys: those that mean it only beside `instance_groups`, which v2 has no way to
+    obey; without groups, the request is v2's own.
     runs_launcher: whether Launcher starts the hosts; if not, AWS's toolkit does.
     runs_tasks: whether it can run a Task with our trainers. needs_torch: whether its hosts need
     torch. programs: other programs that its hosts need, each with how to install it.
@@ -31,11 +33,14 @@ class Distribution(ABC):
 
     word: ClassVar[str]
     sdk_v2_keys: ClassVar[tuple[str, ...]] = ()
+    sdk_v2_group_keys: ClassVar[tuple[str, ...]] = ()
     runs_launcher: ClassVar[bool] = True
     runs_tasks: ClassVar[bool] = False
     needs_torch: ClassVar[bool] = False
     programs: ClassVar[Mapping[str, str]] = {}
 
+    #: The group whose hosts serve the train group and do not run the script, if it has one.
+    server_group: str | None = None
     #: The group on whose hosts it runs, if the job has several that run the script; a field of the
     #: distributions that can be limited to a group.
     instance_groups: Sequence[str] = ()
@@ -56,6 +61,13 @@ class Distribution(ABC):
     def is_meant_by(cls, words: Set[object]) -> bool:
         """Return whether a document with these words, or keys, describes this distribution."""
         return words == {cls.word}
+
+    @classmethod
+    def is_meant_in(cls, written: object) -> bool:
+        """Return whether a written distribution describes this one, by its words if it has any."""
+        if isinstance(written, str):
+            return cls.is_meant_by({written})
+        return isinstance(written, Mapping) and cls.is_meant_by(set(written))
 
     @classmethod
     def expanded(cls, value: object, path: FieldPath) -> tuple[object, FieldPath]:

@@ -10,8 +10,11 @@ from collections.abc import Iterator
 
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.data_parallel import DataParallel
+from launcher.client.spec.distributions.jax_distribution import Jax
 from launcher.client.spec.distributions.model_parallel import ModelParallel
 from launcher.client.spec.distributions.mpi_distribution import Mpi
+from launcher.client.spec.distributions.multi_worker_mirrored import MultiWorkerMirrored
+from launcher.client.spec.distributions.parameter_server import ParameterServer
 from launcher.client.spec.distributions.toolkit_distribution import Toolkit
 from launcher.errors import ContractError
 from launcher.shared import Launch, TrainerPart
@@ -19,7 +22,16 @@ from launcher.shared import Launch, TrainerPart
 ENTRY_POINTS = "launcher.distributions"
 
 #: DataParallel before ModelParallel: both can have written a part with few settings.
-DISTRIBUTIONS: tuple[type[Distribution], ...] = (DataParallel, ModelParallel, Mpi, Toolkit)
+#: ParameterServer before Toolkit, which takes its word with the values of SDK v2.
+DISTRIBUTIONS: tuple[type[Distribution], ...] = (
+    DataParallel,
+    ModelParallel,
+    Mpi,
+    MultiWorkerMirrored,
+    ParameterServer,
+    Jax,
+    Toolkit,
+)
 #: The class whose messages an unclear document gets.
 DEFAULT = DataParallel
 

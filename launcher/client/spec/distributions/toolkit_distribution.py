@@ -26,6 +26,11 @@ _LIBRARIES = ("dataparallel", "modelparallel")
 #: Strategies that may accompany a library of smdistributed, to start its processes.
 _STARTERS = ("mpi", "torch_distributed")
 _STARTERS_OF = {"modelparallel": _STARTERS, "dataparallel": ("torch_distributed",)}
+#: Launcher's own start of the same strategy, which can be limited to a group.
+_OWN_WORDS = {
+    "parameter_server": '"instance_groups": [GROUP] beside it, for which Launcher starts it',
+    "multi_worker_mirrored_strategy": "multi_worker_mirrored, which Launcher starts on one group",
+}
 #: Keys of AWS's own libraries in SDK v2's `distribution`.
 TOOLKIT_STRATEGIES = (
     "smdistributed",
@@ -190,7 +195,7 @@ def _group_problems(spec: JobSpec, strategies: Mapping[str, object]) -> Iterator
             path=(*_PATH, lone),
             about=(("instance_groups",),),
             what=f"AWS's toolkit cannot start {lone} on one instance group",
-            fix="use instance_type and instance_count, or data_parallel, or mpi",
+            fix=_fix_on_groups(lone),
         )
     roles, unclear = job_roles(spec)
     yield from unclear
@@ -201,6 +206,12 @@ def _group_problems(spec: JobSpec, strategies: Mapping[str, object]) -> Iterator
             what=f"AWS's toolkit starts a distribution on one group, but {len(trainers)} train",
             fix='write "role: train" in one group, and "role: data" in the others',
         )
+
+
+def _fix_on_groups(strategy: str) -> str:
+    """Suggest Launcher's own start of a strategy, or another one, for a job of several groups."""
+    own = _OWN_WORDS.get(strategy, "data_parallel, or mpi")
+    return f"use instance_type and instance_count, or {own}"
 
 
 def _without_groups(strategies: Mapping[str, object]) -> str | None:

@@ -1,0 +1,104 @@
+"""Training under TensorFlow's ParameterServerStrategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from launcher.client.spec.distributions.base import Distribution
+from launcher.client.spec.roles import job_roles, leading_group
+from launcher.client.spec.spec_names import names
+from launcher.client.spec.suggestions import choice_fix
+from launcher.errors import Problem
+from launcher.shared import Launch, TrainerPart
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
+
+_SERVER_GROUP = "server_group"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterServer(Distribution):
+    """TensorFlow's ParameterServerStrategy: a chief, workers, and servers that hold the parameters.
+
+    The train group's first host is the chief and alone runs the script; its other hosts are the
+    workers. On these and on the server group's hosts Launcher runs tf.distribute.Server.
+
+    server_group: the group whose hosts hold the parameters. None starts such a server on each
+        train host, beside its worker or the chief, as AWS's toolkit does.
+    instance_groups: as for DataParallel.
+    """
+
+    word: ClassVar[str] = "parameter_server"
+    sdk_v2_group_keys: ClassVar[tuple[str, ...]] = ("parameter_server",)
+
+    server_group: str | None = None
+    instance_groups: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "instance_groups", names(self.instance_groups))
+
+    @classmethod
+    def is_meant_in(cls, written: object) -> bool:
+        """Return whether a document means this one: SDK v2's dictionary has "enabled" there."""
+        if written == cls.word:
+            return True
+        if not isinstance(written, Mapping) or list(written) != [cls.word]:
+            return False
+        fields = written[cls.word]
+        return not (isinstance(fields, Mapping) and "enabled" in fields)
+
+    def problems(self, spec: JobSpec) -> Iterator[Problem]:
+        """Find problems with the groups of servers and of workers."""
+        yield from self._server_problems(spec)
+        yield from self._worker_problems(spec)
+        if spec.data_service is not None:
+            yield Problem(
+                path=("data_service",),
+                about=(self.path,),
+                what="workers of parameter servers read their data inside TensorFlow, where no "
+                "data service reaches them",
+                fix="remove it, or use multi_worker_mirrored",
+            )
+
+    def _server_problems(self, spec: JobSpec) -> Iterator[Problem]:
+        if self.server_group is None:
+            return
+        path = (*self.path, _SERVER_GROUP)
+        groups = {group.instance_group_name: group for group in spec.groups}
+        group = groups.get(self.server_group) if spec.instance_groups else None
+        if group is None:
+            what = f'the servers run on group "{self.server_group}", which is not in the job'
+            yield Problem(path=path, what=what, fix=choice_fix(self.server_group, list(groups)))
+        elif group.command or group.role is not None or self.server_group in self.instance_groups:
+            what = f'the servers run on group "{self.server_group}", which has other work'
+            fix = "remove its role and its command: its hosts run servers alone"
+            yield Problem(path=path, what=what, fix=fix)
+
+    def _worker_problems(self, spec: JobSpec) -> Iterator[Problem]:
+        roles, unclear = job_roles(spec)
+        group = leading_group(spec, roles)
+        if group is not None and not unclear and group.instance_count < 2:
+            yield Problem(
+                path=self.path,
+                about=(("instance_groups",), ("instance_count",)),
+                what="parameter servers need a chief and a worker, and one host trains",
+                fix="use 2 or more train hosts: the first is the chief, the others are workers",
+            )
+
+    def trainer_part(self, spec: JobSpec, instance_type: str) -> TrainerPart:
+        """Return the train group's part of the job document."""
+        servers = {} if self.server_group is None else {_SERVER_GROUP: self.server_group}
+        return TrainerPart(
+            entry_point=spec.script, launch=Launch.PARAMETER_SERVER, settings=servers
+        )
+
+    @classmethod
+    def from_trainer_part(cls, trainer: TrainerPart) -> ParameterServer | None:
+        """Return the distribution that has written this part; None if it is another's."""
+        if trainer.launch != Launch.PARAMETER_SERVER:
+            return None
+        servers: Any = trainer.settings.get(_SERVER_GROUP)
+        return cls(server_group=servers)

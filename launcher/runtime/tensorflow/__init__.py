@@ -1,0 +1,1 @@
+"""TensorFlow's own distribution: TF_CONFIG, and the servers of parameter server training."""

@@ -1,0 +1,39 @@
+"""A server of parameter server training: `python -m launcher.runtime.tensorflow.tf_server`.
+
+It serves the task in TF_CONFIG, a worker or a server that holds parameters, until a signal ends it:
+TensorFlow's own `Server.join()` does not return when the chief has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+
+from launcher.runtime.event_log import emit
+from launcher.runtime.processes import CLOSE_SIGNAL
+from launcher.runtime.tensorflow.tf_config import TF_CONFIG_VARIABLE
+
+_END_SIGNALS = {signal.SIGTERM, CLOSE_SIGNAL}
+
+
+def main() -> int:
+    """Serve until SIGTERM, or the signal by which a host ends its services."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _END_SIGNALS)  # for TensorFlow's threads too
+    config = json.loads(os.environ[TF_CONFIG_VARIABLE])
+    task = config["task"]
+    if task["type"] == "ps":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # its host's GPUs are the worker's
+    import tensorflow
+
+    server = tensorflow.distribute.Server(
+        config["cluster"], job_name=task["type"], task_index=task["index"], protocol="grpc"
+    )
+    emit("tf_server_started", task=task["type"], index=task["index"], target=server.target)
+    signal.sigwait(_END_SIGNALS)
+    os._exit(0)  # threads of the server would keep the interpreter
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""Variables of TensorFlow's and JAX's distributions on every host of a 2+2 cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hosts import Hosts
+
+from launcher.runtime.environment import Environment
+from launcher.runtime.tensorflow.tf_config import chief_config, server_config, worker_config
+from launcher.shared import (
+    ADDRESSES_VARIABLE,
+    PORT_BASE_VARIABLE,
+    JobDocument,
+    Launch,
+    MlPaths,
+    Role,
+    ScriptPart,
+    TrainerPart,
+)
+
+#: Runs on every host, also on those beside the distribution, and needs none of the libraries.
+SHOW = """
+import json, os
+names = ("TF_CONFIG", "JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID",
+         "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+print("FOUND", json.dumps({name: os.environ[name] for name in names if name in os.environ}))
+"""
+Start = Callable[[str], Hosts]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts two hosts that only run the script, algo-1 and algo-2, and two of a distribution."""
+    made: list[Hosts] = []
+
+    def start(launch: str) -> Hosts:
+        groups = {"data_group": 2, "train_group": 2}
+        document = JobDocument(
+            roles=dict.fromkeys(groups, Role.SCRIPT),
+            trainer=TrainerPart(entry_point="train.py", launch=launch, group="train_group"),
+            scripts={group: ScriptPart() for group in groups},
+            start_timeout=60.0,
+        )
+        made.append(Hosts(tmp_path / "job", document, groups, {"train.py": SHOW}))
+        made[-1].start()
+        assert set(made[-1].wait().values()) == {0}, made[-1].output()
+        return made[-1]
+
+    yield start
+    for hosts in made:
+        hosts.kill()
+
+
+def found(hosts: Hosts) -> dict[str, dict[str, str]]:
+    """What the script printed on each host, but for where torchrun's store would be."""
+    return {
+        name: json.loads(line.removeprefix("FOUND "))
+        for name, host in hosts.hosts.items()
+        for line in host.output.splitlines()
+        if line.startswith("FOUND ")
+    }
+
+
+def rank(number: int) -> dict[str, str]:
+    return {
+        "RANK": str(number),
+        "WORLD_SIZE": "2",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+    }
+
+
+def test_the_train_group_alone_is_the_mirrored_cluster(start: Start) -> None:
+    hosts = start(Launch.MULTI_WORKER_MIRRORED)
+    # TensorFlow binds every address, so each host of a shared network has ports of its own.
+    workers = [
+        f"{hosts.addresses[name]}:{hosts.port_base + 20 + 2 * index}"
+        for index, name in enumerate(hosts.hosts)
+        if name in ("algo-3", "algo-4")
+    ]
+    seen = found(hosts)
+    configs = {name: json.loads(each.pop("TF_CONFIG", "null")) for name, each in seen.items()}
+    assert configs == {
+        "algo-1": None,
+        "algo-2": None,
+        "algo-3": {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 0}},
+        "algo-4": {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 1}},
+    }
+    assert seen == {"algo-1": {}, "algo-2": {}, "algo-3": rank(0), "algo-4": rank(1)}
+
+
+def test_the_train_group_alone_is_the_cluster_of_jax(start: Start) -> None:
+    hosts = start(Launch.JAX)
+    jax = {
+        "JAX_COORDINATOR_ADDRESS": f"{hosts.addresses['algo-3']}:{hosts.port_base + 7}",
+        "JAX_NUM_PROCESSES": "2",
+    }
+    assert found(hosts) == {
+        "algo-1": {},
+        "algo-2": {},
+        "algo-3": {**rank(0), **jax, "JAX_PROCESS_ID": "0"},
+        "algo-4": {**rank(1), **jax, "JAX_PROCESS_ID": "1"},
+    }
+
+
+# Parameter servers -------------------------------------------------------------------------------
+
+PORT = 7790
+SHARED = {f"algo-{number}": f"127.9.0.{number}" for number in range(1, 5)}
+#: By the server group, and whether hosts share one network: the tasks of the cluster.
+CLUSTERS = {
+    ("ps", False): {
+        "chief": ["algo-1:7790"],
+        "worker": ["algo-2:7790"],
+        "ps": ["algo-3:7790", "algo-4:7790"],
+    },
+    ("ps", True): {
+        "chief": ["127.9.0.1:10020"],
+        "worker": ["127.9.0.2:10022"],
+        "ps": ["127.9.0.3:10024", "127.9.0.4:10026"],
+    },
+    (None, False): {
+        "chief": ["algo-1:7790"],
+        "worker": ["algo-2:7790"],
+        "ps": ["algo-1:7791", "algo-2:7791"],
+    },
+    (None, True): {
+        "chief": ["127.9.0.1:10020"],
+        "worker": ["127.9.0.2:10022"],
+        "ps": ["127.9.0.1:10021", "127.9.0.2:10023"],
+    },
+}
+IDS = ["groups", "groups on one machine", "no servers' group", "no servers' group, one machine"]
+
+
+@pytest.mark.parametrize(("given", "cluster"), list(CLUSTERS.items()), ids=IDS)
+def test_parameter_servers_have_one_cluster_and_a_task_each(
+    tmp_path: Path,
+    given: tuple[str | None, bool],
+    cluster: dict[str, list[str]],
+) -> None:
+    group, shares_network = given
+
+    def config(make: Callable[[Environment], dict[str, str]], host: str) -> dict[str, object]:
+        return json.loads(make(here(tmp_path, group, host, shares_network))["TF_CONFIG"])
+
+    tasks = [(chief_config, "algo-1", "chief", 0), (worker_config, "algo-2", "worker", 0)]
+    servers = ["algo-3", "algo-4"] if group else ["algo-1", "algo-2"]
+    tasks += [(server_config, host, "ps", index) for index, host in enumerate(servers)]
+    for make, host, task, index in tasks:
+        expected = {"cluster": cluster, "task": {"type": task, "index": index}}
+        assert config(make, host) == expected
+
+
+@pytest.mark.parametrize("group", ["ps", None])
+def test_the_job_waits_for_the_chief_and_the_chief_for_the_servers(
+    tmp_path: Path, group: str | None
+) -> None:
+    environment = here(tmp_path, group, "algo-1", False)
+    assert environment.awaited_hosts == {"algo-1"}
+    assert environment.prerequisite_hosts == ({"algo-3", "algo-4"} if group else set())
+
+
+def here(folder: Path, group: str | None, host: str, shares_network: bool) -> Environment:
+    """The environment of a host of a job of parameter servers: two train hosts, and others."""
+    members = {"train": ["algo-1", "algo-2"], "ps": ["algo-3", "algo-4"]}
+    members = members if group else {"train": ["algo-1", "algo-2"]}
+    config = {
+        "current_host": host,
+        "current_group_name": next(name for name, hosts in members.items() if host in hosts),
+        "hosts": [each for hosts in members.values() for each in hosts],
+        "instance_groups": [
+            {"instance_group_name": name, "instance_type": "ml.c5.xlarge", "hosts": hosts}
+            for name, hosts in members.items()
+        ],
+    }
+    settings = {"server_group": group} if group else {}
+    document = JobDocument(
+        roles={name: Role.TRAIN if name == "train" else Role.COMMAND for name in members},
+        trainer=TrainerPart(
+            entry_point="train.py", launch=Launch.PARAMETER_SERVER, settings=settings
+        ),
+    )
+    environ = {"SM_RESOURCE_CONFIG": json.dumps(config)}
+    if shares_network:
+        environ |= {ADDRESSES_VARIABLE: json.dumps(SHARED), PORT_BASE_VARIABLE: "10000"}
+    return Environment.read(MlPaths(folder), environ, document)
