@@ -132,14 +132,17 @@ def test_what_no_package_here_has_is_named(installed: str) -> None:
     unknown = JobDocument(roles=document.roles, trainer=type(trainer)(launch="star"))
     with pytest.raises(ContractError, match="started by star, which no distribution here writes"):
         constructor_arguments({}, unknown)
-    with pytest.raises(ContractError, match="use one of python, torchrun, mpi, or install"):
+    with pytest.raises(
+        ContractError,
+        match=r"use one of python, torchrun, mpi, multi_worker_mirrored, .*, or install",
+    ):
         starter_for("star")
 
 
 def test_nobody_else_asks_which_distribution_a_job_has() -> None:
     """Outside of its own folder, a distribution is what its methods return."""
     asked = re.compile(
-        r"isinstance\([^)]*(DataParallel|ModelParallel|Mpi|Toolkit|Torchrun)\b|distribution\.word"
+        r"isinstance\([^)]*(DataParallel|ModelParallel|Mpi|MultiWorkerMirrored|ParameterServer|Jax|Toolkit|Torchrun)\b|distribution\.word"
     )
     client = Path(launcher.client.__file__).parent
     files = [f for f in client.rglob("*.py") if f.parent != client / "spec" / "distributions"]

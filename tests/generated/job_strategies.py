@@ -17,10 +17,12 @@ from launcher.client.spec import (
     DataParallel,
     DataService,
     InstanceGroup,
+    Jax,
     JobSpec,
     MetricDefinition,
     ModelParallel,
     Mpi,
+    MultiWorkerMirrored,
     Tracking,
     TrainingInput,
 )
@@ -242,7 +244,8 @@ _filed = st.builds(
 )
 
 #: Fields of a job, together: what starts its processes, and what they run.
-trainings = (st.none() | _mpi).map(lambda chosen: {"distribution": chosen}) | st.builds(
+_plain = st.sampled_from([None, MultiWorkerMirrored(), Jax()])
+trainings = (_plain | _mpi).map(lambda chosen: {"distribution": chosen}) | st.builds(
     lambda chosen, program: {"distribution": chosen, **program},
     _data_parallel | _model_parallel() | _found | _filed,
     st.sampled_from([{}, {"entry_point": "", "task": DATASETS[0]}]),

@@ -22,6 +22,7 @@ from launcher.client.spec import (
     MetricDefinition,
     ModelParallel,
     Mpi,
+    ParameterServer,
     Ready,
     Toolkit,
     Tracking,
@@ -43,6 +44,7 @@ SERVICE = DataService(datasets=("pipeline:train_set",))
 ON = {"enabled": True}
 #: Of a model that is cut for two ranks.
 FILE = str(Path(__file__).parents[1] / "spec" / "bad" / "partition.json")
+PS = ParameterServer(server_group="ps")
 SERVERS = Toolkit(strategies={"parameter_server": ON})
 SMDDP = Toolkit(strategies={"smdistributed": {"dataparallel": ON}})
 
@@ -182,6 +184,21 @@ MUTANTS = (
     _toolkit("modelparallel needs one of", smdistributed={"modelparallel": ON}),
     _toolkit('"parameter_server" is not enabled', parameter_server={}),
     _toolkit("custom_mpi_options is not text", parameter_server={**ON, "custom_mpi_options": 1}),
+    _groups("which is not in the job", CPU, GPU, distribution=PS, data_service=None),
+    _groups(
+        "which has other work",
+        _typed(CPU, role=Role.TRAIN),
+        _typed(SERVER, instance_group_name="ps"),
+        distribution=PS,
+        data_service=None,
+    ),
+    _one_type("need a chief and a worker", instance_count=1, distribution=ParameterServer()),
+    _one_type(
+        "read their data inside TensorFlow",
+        instance_count=2,
+        distribution=ParameterServer(),
+        data_service=SERVICE,
+    ),
     _groups(
         "cannot start parameter_server on one instance group",
         _typed(CPU, role=Role.DATA),

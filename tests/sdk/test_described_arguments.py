@@ -8,11 +8,21 @@ from pathlib import Path
 import pytest
 from cut_model import partition
 
-from launcher import DataParallel, Estimator, JobSpec, ModelParallel, Mpi
+from launcher import (
+    DataParallel,
+    Estimator,
+    Jax,
+    JobSpec,
+    ModelParallel,
+    Mpi,
+    MultiWorkerMirrored,
+    ParameterServer,
+)
 from launcher.client.endpoint.description_defaults import with_aws_defaults
 from launcher.client.estimator.from_description import constructor_arguments
 from launcher.client.estimator.sdk_v2_types import read_channel
 from launcher.client.request import JobLocation, build_document, build_request
+from launcher.client.spec import Distribution
 
 GOLDEN = Path(__file__).parents[1] / "request" / "golden"
 #: All but those whose hyperparameters are AWS's toolkit's, and the one of fields without names.
@@ -60,6 +70,10 @@ def test_a_description_gives_every_argument_back(name: str) -> None:
         DataParallel(processes_per_host=2),
         DataParallel(processes_per_host=2, sharded=True, accumulation=3, precision="bf16"),
         DataParallel(processes_per_host=2, compression="fp16", recomputed=("blocks.0",)),
+        MultiWorkerMirrored(),
+        ParameterServer(),
+        ParameterServer(server_group="ps"),
+        Jax(),
         ModelParallel(processes_per_host=2),
         ModelParallel(processes_per_host=2, starts=("blocks.4",), hang_timeout=60),
         ModelParallel(processes_per_host=4, shard_degree=2),
@@ -70,7 +84,7 @@ def test_a_description_gives_every_argument_back(name: str) -> None:
     ids=str,
 )
 def test_the_document_gives_the_distribution_back(
-    distribution: DataParallel | ModelParallel | Mpi,
+    distribution: Distribution,
 ) -> None:
     spec = JobSpec(entry_point="train.py", instance_type="local", distribution=distribution)
     assert constructor_arguments({}, build_document(spec))["distribution"] == distribution

@@ -8,6 +8,8 @@ from launcher import (
     DataParallel,
     InstanceGroup,
     Mpi,
+    MultiWorkerMirrored,
+    ParameterServer,
     Ready,
     SpecError,
     Toolkit,
@@ -101,8 +103,27 @@ ON = {"enabled": True}
     ids=lambda strategies: "+".join(strategies),
 )
 def test_libraries_of_aws_stay_as_they_are(strategies):
+    assert as_distribution(strategies) == Toolkit(strategies=strategies)
+
+
+@pytest.mark.parametrize(
+    ("strategies", "expected"),
+    [
+        pytest.param({"smdistributed": {"dataparallel": ON}}, None, id="smddp"),
+        pytest.param({"pytorchxla": ON}, None, id="pytorchxla"),
+        pytest.param(
+            {"parameter_server": ON}, ParameterServer(instance_groups=("y",)), id="parameter_server"
+        ),
+        pytest.param(
+            {"multi_worker_mirrored_strategy": ON},
+            MultiWorkerMirrored(instance_groups=("y",)),
+            id="multi_worker_mirrored_strategy",
+        ),
+    ],
+)
+def test_strategies_that_aws_cannot_limit_to_a_group_are_started_by_launcher(strategies, expected):
     given = {**strategies, "instance_groups": ["y"]}
-    assert as_distribution(given) == Toolkit(strategies=strategies)
+    assert as_distribution(given) == (expected or Toolkit(strategies=strategies))
 
 
 def test_a_library_that_is_switched_off_is_none():

@@ -122,7 +122,7 @@ def build_document(
         commands={
             group.instance_group_name: _command(group)
             for group in spec.groups
-            if roles[group.instance_group_name] is Role.COMMAND
+            if group.command and roles[group.instance_group_name] is Role.COMMAND
         },
         scripts={
             group.instance_group_name: _script(group, prices)

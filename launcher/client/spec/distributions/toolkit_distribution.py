@@ -28,7 +28,7 @@ _STARTERS = ("mpi", "torch_distributed")
 _STARTERS_OF = {"modelparallel": _STARTERS, "dataparallel": ("torch_distributed",)}
 #: Launcher's own start of the same strategy, which can be limited to a group.
 _OWN_WORDS = {
-    "parameter_server": '"instance_groups": [GROUP] beside it, for which Launcher starts it',
+    "parameter_server": "{parameter_server: {}}, which Launcher starts on one group",
     "multi_worker_mirrored_strategy": "multi_worker_mirrored, which Launcher starts on one group",
 }
 #: Keys of AWS's own libraries in SDK v2's `distribution`.
@@ -225,7 +225,7 @@ def _problems_beside(spec: JobSpec) -> Iterator[Problem]:
     """Find uses of features that need Launcher to start the hosts."""
     if spec.data_service is not None:
         what = "a data service cannot serve AWS's libraries: Launcher does not start in their jobs"
-        fix = "remove it, or use data_parallel or mpi"
+        fix = "remove it, or use data_parallel, mpi or multi_worker_mirrored"
         yield Problem(path=("data_service",), about=(_PATH,), what=what, fix=fix)
     for path, group in groups_with_paths(spec):
         if group.command:
