@@ -44,7 +44,19 @@ def _is_loss(error: BaseException, text: str) -> bool:
     distributed = sys.modules.get("torch.distributed")  # an image may have no torch
     if isinstance(error, getattr(distributed, "DistError", ())):
         return True
+    if _is_unavailable(error):
+        return True
     return not _is_own(error) and reads_like_peer_loss(text)
+
+
+def _is_unavailable(error: BaseException) -> bool:
+    """Return True for TensorFlow's error of a server that cannot be reached, or of its collectives.
+
+    When a worker dies, the others get "Collective ops is aborted"; of a graph, below the first line
+    of the message.
+    """
+    kind = type(error)
+    return kind.__name__ == "UnavailableError" and kind.__module__.startswith("tensorflow.")
 
 
 def _is_own(error: BaseException) -> bool:

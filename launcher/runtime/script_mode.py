@@ -2,9 +2,9 @@
 
 Serves jobs that name no program (ContainerEntrypoint) but a script in their hyperparameters, as SDK
 v2 submits them. The script finds what sagemaker-training 5.1.4 provides: its folder, arguments and
-SM_* variables; torchrun or mpirun over the hosts of the distribution's group, or over the host's
-own group if none is named; and a failure file in the toolkit's wording. requirements.txt is
-installed by the platform. One difference is intentional: SIGTERM reaches the script.
+SM_* variables; torchrun, mpirun or TF_CONFIG over the hosts of the distribution's group, or over
+the host's own group if none is named; and a failure file in the toolkit's wording. requirements.txt
+is installed by the platform. One difference is intentional: SIGTERM reaches the script.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launcher.runtime import failure_file, hyperparameters, processes, script_mpi
+from launcher.runtime import (
+    failure_file,
+    hyperparameters,
+    processes,
+    script_mpi,
+    script_tensorflow,
+)
 from launcher.runtime.environment import Environment, paths_here, read_config
 from launcher.runtime.event_log import emit
 from launcher.runtime.event_relay import events_of_children
@@ -88,7 +94,10 @@ def main(archive: str | None = None) -> int:
         variables |= {"PYTHONPATH": _search_path(code), **events}
         if settings.get("sagemaker_mpi_enabled") and environment.cluster.is_in_train_group:
             return _run_mpi(environment, settings, variables, code, program)
+        variables |= script_tensorflow.variables(environment, settings)
         command = _command(environment, settings, code, program)
+        if script_tensorflow.has_servers(environment, settings):
+            return _run_beside_server(environment, command, variables, code)
         return _run(environment, command, variables, code)
 
 
@@ -118,6 +127,21 @@ def _run_mpi(
                 return _wait_for_mpi(daemons, exempt, outputs)
         start = script_mpi.mpirun(environment, settings)
         return _run(environment, start, variables, environment.paths.library, exempt)
+
+
+def _run_beside_server(
+    environment: Environment, command: list[str], variables: Mapping[str, str], code: Path
+) -> int:
+    """Run the script beside a parameter server, which serves until the first host's has ended."""
+    if missing := script_tensorflow.missing_package():
+        failure_file.write_reason(environment.paths, missing)
+        return 1
+    with script_tensorflow.parameter_server(environment, variables):
+        exit_code = _run(environment, command, variables, code)
+        stopped = _forward_signals(())
+        if exit_code == 0:
+            script_tensorflow.wait_for_master(environment, lambda: bool(stopped))
+    return exit_code
 
 
 def _wait_for_mpi(daemons: Daemons, exempt: Sequence[int], outputs: Sequence[Output]) -> int:

@@ -25,9 +25,12 @@ from launcher.shared import (
 #: Runs on every host, also on those beside the distribution, and needs none of the libraries.
 SHOW = """
 import json, os
-names = ("TF_CONFIG", "JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID",
-         "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-print("FOUND", json.dumps({name: os.environ[name] for name in names if name in os.environ}))
+names = ("TF_CONFIG", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+print("FOUND", json.dumps({
+    name: value
+    for name, value in os.environ.items()
+    if name in names or name.startswith(("JAX_", "KERAS_"))
+}))
 """
 Start = Callable[[str], Hosts]
 
@@ -95,15 +98,26 @@ def test_the_train_group_alone_is_the_mirrored_cluster(start: Start) -> None:
 
 def test_the_train_group_alone_is_the_cluster_of_jax(start: Start) -> None:
     hosts = start(Launch.JAX)
-    jax = {
-        "JAX_COORDINATOR_ADDRESS": f"{hosts.addresses['algo-3']}:{hosts.port_base + 7}",
-        "JAX_NUM_PROCESSES": "2",
-    }
+    coordinator = f"{hosts.addresses['algo-3']}:{hosts.port_base + 7}"
+
+    def expected(number: int) -> dict[str, str]:
+        jax = {
+            "JAX_COORDINATOR_ADDRESS": coordinator,
+            "JAX_NUM_PROCESSES": "2",
+            "JAX_PROCESS_ID": str(number),
+        }
+        keras = {
+            "KERAS_DISTRIBUTION_JOB_ADDRESSES": coordinator,
+            "KERAS_DISTRIBUTION_NUM_PROCESSES": "2",
+            "KERAS_DISTRIBUTION_PROCESS_ID": str(number),
+        }
+        return {**rank(number), **jax, **keras}
+
     assert found(hosts) == {
         "algo-1": {},
         "algo-2": {},
-        "algo-3": {**rank(0), **jax, "JAX_PROCESS_ID": "0"},
-        "algo-4": {**rank(1), **jax, "JAX_PROCESS_ID": "1"},
+        "algo-3": expected(0),
+        "algo-4": expected(1),
     }
 
 

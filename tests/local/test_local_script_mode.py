@@ -382,6 +382,45 @@ def test_source_that_is_not_there(plain_s3_bench: Bench, cloud: Cloud) -> None:
     assert SOURCE in description["FailureReason"]
 
 
+CONFIG = """
+import os
+print("TF_CONFIG", os.environ.get("TF_CONFIG"))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("in_groups", [False, True], ids=["one group", "groups"])
+def test_multi_worker_mirrored_has_the_tf_config_of_the_toolkit(
+    s3_bench: Bench, cloud: Cloud, in_groups: bool
+) -> None:
+    flags: dict[str, Any] = {"sagemaker_multi_worker_mirrored_strategy_enabled": True}
+    if in_groups:
+        flags["sagemaker_distribution_instance_groups"] = ["dnn"]
+    groups = [group("data", 1), group("dnn", 2)] if in_groups else []
+    request = asked(s3_bench, flags, hosts=2, groups=groups)
+    description = run(s3_bench, cloud, request, train_py=CONFIG)
+    assert description["TrainingJobStatus"] == "Completed", description
+    configs = {host: _config(lines) for host, lines in s3_bench.lines().items()}
+    if in_groups:
+        assert configs.pop("algo-1") is None
+    workers = [config["cluster"]["worker"] for config in configs.values()]
+    assert len(set(map(tuple, workers))) == 1
+    hosts, ports = zip(*(address.split(":") for address in workers[0]), strict=True)
+    if hosts == tuple(configs):  # each has a network of its own
+        assert ports == ("8890", "8890")
+    else:
+        assert len(set(ports)) == 2  # TensorFlow binds every address
+    for index, config in enumerate(configs.values()):
+        assert config["environment"] == "cloud"
+        assert config["task"] == {"index": index, "type": "worker"}
+
+
+def _config(lines: list[str]) -> Any:
+    (line,) = [line for line in lines if line.startswith("TF_CONFIG ")]
+    text = line.removeprefix("TF_CONFIG ")
+    return None if text == "None" else json.loads(text)
+
+
 @pytest.mark.parametrize(
     ("hyperparameters", "message"),
     [
@@ -394,7 +433,10 @@ def test_source_that_is_not_there(plain_s3_bench: Bench, cloud: Cloud) -> None:
             {"sagemaker_distributed_dataparallel_enabled": True},
             r"needs the library smdistributed\.dataparallel",
         ),
-        ({"sagemaker_parameter_server_enabled": True}, "needs the toolkit's parameter servers"),
+        (
+            {"sagemaker_pytorch_xla_multi_worker_enabled": True},
+            "needs PyTorch/XLA of the training compiler",
+        ),
         ({"mp_parameters": {"partitions": 2}}, r"needs the library smdistributed\.modelparallel"),
         ({"sagemaker_program": None}, "no ContainerEntrypoint"),
     ],

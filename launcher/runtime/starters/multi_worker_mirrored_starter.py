@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from launcher.runtime.starters.python_starter import PythonStarter
+from launcher.runtime.starters.tensorflow_starter import TensorflowStarter
 from launcher.runtime.tensorflow.tf_config import mirrored_config
 
 
-class MultiWorkerMirroredStarter(PythonStarter):
+class MultiWorkerMirroredStarter(TensorflowStarter):
     """One process on each train host, with TF_CONFIG; it uses all GPUs of its host."""
 
     def variables(self) -> dict[str, str]:

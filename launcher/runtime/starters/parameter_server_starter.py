@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from launcher.runtime.job_host import JobEnded
-from launcher.runtime.starters.python_starter import PythonStarter
+from launcher.runtime.starters.tensorflow_starter import TensorflowStarter
 from launcher.runtime.tensorflow.server_role import SERVER_MODULE
 from launcher.runtime.tensorflow.tf_config import chief_config, server_config, worker_config
 
 _WORKER, _SERVER = "TensorFlow worker", "parameter server"
 
 
-class ParameterServerStarter(PythonStarter):
+class ParameterServerStarter(TensorflowStarter):
     """The script on the chief, and TensorFlow's servers on the other train hosts."""
 
     def run(self, program: Sequence[str]) -> None:

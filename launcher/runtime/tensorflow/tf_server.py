@@ -19,8 +19,11 @@ _END_SIGNALS = {signal.SIGTERM, CLOSE_SIGNAL}
 
 
 def main() -> int:
-    """Serve until SIGTERM, or the signal by which a host ends its services."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _END_SIGNALS)  # for TensorFlow's threads too
+    """Serve until SIGTERM, or the signal by which a host ends its services.
+
+    A service has SIGTERM blocked from its start, and leaves it to its host.
+    """
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _END_SIGNALS)  # in TensorFlow's threads too
     config = json.loads(os.environ[TF_CONFIG_VARIABLE])
     task = config["task"]
     if task["type"] == "ps":
@@ -31,7 +34,7 @@ def main() -> int:
         config["cluster"], job_name=task["type"], task_index=task["index"], protocol="grpc"
     )
     emit("tf_server_started", task=task["type"], index=task["index"], target=server.target)
-    signal.sigwait(_END_SIGNALS)
+    signal.sigwait(_END_SIGNALS - blocked)
     os._exit(0)  # threads of the server would keep the interpreter
 
 

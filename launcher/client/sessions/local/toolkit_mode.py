@@ -38,8 +38,6 @@ _START = (
 _NEEDS_IMAGE = {
     "sagemaker_distributed_dataparallel_enabled": "the library smdistributed.dataparallel",
     "mp_parameters": "the library smdistributed.modelparallel",
-    "sagemaker_parameter_server_enabled": "the toolkit's parameter servers",
-    "sagemaker_multi_worker_mirrored_strategy_enabled": "the toolkit's TF_CONFIG",
     "sagemaker_pytorch_xla_multi_worker_enabled": "PyTorch/XLA of the training compiler",
 }
 

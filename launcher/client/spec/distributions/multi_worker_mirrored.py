@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from launcher.client.spec.distributions import keras_rules
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.spec_names import names
-from launcher.errors import Problem
+from launcher.errors import FieldPath, Problem
 from launcher.shared import Launch, TrainerPart
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
+    from launcher.client.spec.rules.source_rules import SourceFiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,12 @@ class MultiWorkerMirrored(Distribution):
     def problems(self, spec: JobSpec) -> Iterator[Problem]:
         """Find no problems: a cluster of one worker is allowed, too."""
         return iter(())
+
+    def problems_in(
+        self, spec: JobSpec, files: SourceFiles, wrong: Set[FieldPath]
+    ) -> Iterator[Problem]:
+        """Find a call of Keras's `fit`, which fails with Keras 3."""
+        yield from keras_rules.find_problems_in(spec, files, wrong, self.title())
 
     def trainer_part(self, spec: JobSpec, instance_type: str) -> TrainerPart:
         """Return the train group's part of the job document."""

@@ -1,0 +1,52 @@
+"""The rule for Keras 3, whose `fit` fails under TensorFlow's strategies for several hosts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Set
+from typing import TYPE_CHECKING
+
+from launcher.errors import FieldPath, Problem
+from launcher.shared.keras_fit import LEGACY_VARIABLE, THREE_WAYS, keras_fit_line
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
+    from launcher.client.spec.rules.source_rules import SourceFiles
+
+_ENTRY_POINT = ("entry_point",)
+#: The first TensorFlow whose tf.keras is Keras 3.
+_FIRST_WITH_KERAS_3 = (2, 16)
+
+
+def find_problems_in(
+    spec: JobSpec, files: SourceFiles, wrong: Set[FieldPath], title: str
+) -> Iterator[Problem]:
+    """Warn of a script that calls `fit`; Keras itself is not imported, and may be another.
+
+    title: the distribution's name. wrong: fields that other problems are about.
+    """
+    is_readable = spec.script.endswith(".py") and not wrong & {_ENTRY_POINT, ("source_dir",)}
+    if not is_readable or spec.has_remote_source or not _may_have_keras_3(spec):
+        return
+    if not files.exists(spec.script):
+        return
+    line = keras_fit_line(files.read_text(spec.script))
+    if line is not None:
+        yield Problem(
+            path=_ENTRY_POINT,
+            about=(("environment",), ("framework_version",)),
+            what=f"{spec.script}, line {line}, calls Keras's fit or evaluate, which fails under "
+            f"{title} with Keras 3",
+            fix=THREE_WAYS,
+            is_warning=True,
+        )
+
+
+def _may_have_keras_3(spec: JobSpec) -> bool:
+    """Return false for a job that chooses Keras 2, by its variable or its TensorFlow's version."""
+    if spec.environment.get(LEGACY_VARIABLE, "0").lower() in ("1", "true"):
+        return False
+    version = re.match(r"(\d+)\.(\d+)", spec.framework_version or "")
+    if spec.framework != "tensorflow" or version is None:
+        return True
+    return (int(version[1]), int(version[2])) >= _FIRST_WITH_KERAS_3

@@ -1,0 +1,25 @@
+"""The base of the starters of TensorFlow's strategies for several hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from launcher.runtime.job_host import HostFailed
+from launcher.runtime.starters.python_starter import PythonStarter
+from launcher.runtime.tensorflow.keras_notice import warn_of_fit, with_three_ways
+
+
+class TensorflowStarter(PythonStarter):
+    """One process on a host, which is told of what Keras 3 cannot do under the strategy."""
+
+    def run(self, program: Sequence[str]) -> None:
+        """Run the one rank of this host to its end; the leader warns before the start."""
+        _module, script, *_arguments = program
+        if self.host.environment.cluster.is_leader:
+            warn_of_fit(Path(script), self.host.variables)
+        super().run(program)
+
+    def failure(self, code: int) -> HostFailed:
+        """Return the first cause; for an error inside Keras 3's `fit`, with the ways out."""
+        return HostFailed(with_three_ways(super().failure(code).failure))

@@ -1,0 +1,153 @@
+"""ParameterServerStrategy: real servers of TensorFlow on the hosts of a 2+2 cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hosts import Hosts
+from waiting import wait_until
+
+from launcher.runtime.tensorflow.server_role import SERVER_MODULE
+from launcher.shared import JobDocument, Launch, Role, TrainerPart
+
+pytestmark = [pytest.mark.library("tensorflow"), pytest.mark.long]
+
+#: The chief alone runs it; what it schedules runs on the worker, the variable is on the servers.
+COUNT = """
+import os, sys
+import tensorflow as tf
+
+resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+strategy = tf.distribute.ParameterServerStrategy(resolver)
+coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+with strategy.scope():
+    total = [tf.Variable(0), tf.Variable(0)]
+
+@tf.function
+def step():
+    for variable in total:
+        variable.assign_add(1)
+    return tf.constant(1)
+
+def run(steps):
+    for _ in range(steps):
+        coordinator.schedule(step)
+    coordinator.join()
+    print("placed", *(variable.device for variable in total), flush=True)
+    print("total", *(int(variable.numpy()) for variable in total), flush=True)
+
+run(5)
+"""
+WITHOUT_END = (
+    COUNT
+    + """
+while True:
+    coordinator.schedule(step)
+    coordinator.join()
+    print("steps", flush=True)
+"""
+)
+FAILING = (
+    COUNT
+    + """
+raise ValueError("the chief has enough")
+"""
+)
+Start = Callable[..., Hosts]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts the chief, a worker and, with a group of theirs, two servers."""
+    made: list[Hosts] = []
+
+    def start(script: str, *, servers: int = 2) -> Hosts:
+        groups = {"train": 2, "ps": servers} if servers else {"train": 2}
+        document = JobDocument(
+            roles={name: Role.TRAIN if name == "train" else Role.COMMAND for name in groups},
+            trainer=TrainerPart(
+                entry_point="train.py",
+                launch=Launch.PARAMETER_SERVER,
+                settings={"server_group": "ps"} if servers else {},
+            ),
+            start_timeout=500.0,
+        )
+        made.append(Hosts(tmp_path / "job", document, groups, {"train.py": script}))
+        made[-1].start()
+        return made[-1]
+
+    yield start
+    for hosts in made:
+        hosts.kill()
+
+
+@pytest.mark.parametrize("servers", [2, 0], ids=["a servers' group", "no servers' group"])
+def test_the_chief_counts_on_the_worker_with_variables_on_the_servers(
+    start: Start, servers: int
+) -> None:
+    hosts = start(COUNT, servers=servers)
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    chief = hosts["algo-1"].output
+    assert "total 5 5" in chief
+    (placed,) = re.findall(r"^placed .*", chief, re.MULTILINE)
+    assert re.findall(r"/job:(\w+)/replica:0/task:(\d)", placed) == [("ps", "0"), ("ps", "1")]
+    assert hosts.processes() == []
+
+
+# Endings -----------------------------------------------------------------------------------------
+
+
+def at_work(hosts: Hosts) -> Hosts:
+    wait_until(lambda: "steps" in hosts["algo-1"].output, what="steps of the chief")
+    return hosts
+
+
+def server_of(hosts: Hosts, name: str) -> int:
+    """The process of TensorFlow's server on a host."""
+    found = [pid for pid in hosts.processes(name) if SERVER_MODULE in command_line(pid)]
+    (pid,) = found
+    return pid
+
+
+def command_line(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("algo-3", "host algo-3 (ps): the parameter server ended before training did: killed by "),
+        ("algo-2", "host algo-2 (train): the TensorFlow worker ended: killed by SIGKILL"),
+    ],
+    ids=["a server", "a worker"],
+)
+def test_a_killed_server_is_the_reason(start: Start, name: str, reason: str) -> None:
+    hosts = at_work(start(WITHOUT_END))
+    os.kill(server_of(hosts, name), signal.SIGKILL)
+    assert set(hosts.wait().values()) == {1}, hosts.output()
+    assert (hosts[name].failure or "").startswith(reason), hosts.output()
+    assert hosts["algo-1"].failure is None
+    assert hosts.processes() == []
+
+
+@pytest.mark.slow
+def test_an_error_of_the_chief_ends_all_servers(start: Start) -> None:
+    hosts = start(FAILING)
+    assert set(hosts.wait().values()) == {1}, hosts.output()
+    reason = hosts["algo-1"].failure or ""
+    assert reason.startswith("host algo-1 (train), rank 0: ValueError: the chief has enough")
+    assert hosts.processes() == []
+
+
+@pytest.mark.slow
+def test_a_stop_leaves_no_server(start: Start) -> None:
+    hosts = at_work(start(WITHOUT_END))
+    hosts.terminate()
+    assert set(hosts.wait().values()) == {143}, hosts.output()
+    assert hosts.processes() == []
