@@ -75,6 +75,15 @@ def test_errors_of_torch_distributed_are_losses_in_any_words(name: str) -> None:
     assert peer_loss(getattr(distributed, name)("the others went"))
 
 
+def test_tensorflows_unavailable_error_is_a_loss_whatever_its_first_line(tmp_path: Path) -> None:
+    """Of a graph, "Collective ops is aborted" is below the first line of the message."""
+    kind = type("UnavailableError", (Exception,), {})
+    kind.__module__ = "tensorflow.python.framework.errors_impl"
+    assert peer_loss(kind("Graph execution error:"))
+    kind.__module__ = "__main__"
+    assert not peer_loss(kind("Graph execution error:"))
+
+
 @pytest.mark.parametrize("decided", [True, False])
 def test_what_the_rank_decided_outweighs_the_text(decided: bool) -> None:
     told = Failure(host="h", group="g", cause="ValueError: 'nccl'", is_peer_loss=decided)

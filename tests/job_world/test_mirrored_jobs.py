@@ -1,0 +1,98 @@
+"""MultiWorkerMirroredStrategy by real TensorFlow: hosts are processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hosts import Hosts
+from waiting import wait_until
+
+from launcher.shared import Launch
+
+pytestmark = [pytest.mark.library("tensorflow"), pytest.mark.slow]
+MakeHosts = Callable[..., Hosts]
+
+#: Workers add up until they are told to end; a worker whose peer dies gets an error of its own.
+STEPS = """
+import os, pathlib
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+
+@tf.function
+def step(value):
+    return strategy.reduce("SUM", strategy.run(lambda: tf.constant(value)), axis=None)
+
+rank = int(os.environ["RANK"])
+print("sum", int(step(rank + 1)), "of", strategy.num_replicas_in_sync, os.getpid(), flush=True)
+while True:
+    step(1)
+    print("steps", flush=True)
+"""
+FIT = """
+import numpy as np
+import keras
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+with strategy.scope():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile(loss="mse", optimizer="sgd")
+model.fit(np.ones((8, 4)), np.ones((8, 1)), batch_size=4)
+"""
+
+
+def start(make_hosts: MakeHosts, script: str) -> Hosts:
+    files = {"train.py": script}
+    options = {"train": 2, "launch": Launch.MULTI_WORKER_MIRRORED, "start_timeout": 500.0}
+    hosts = make_hosts(files, **options)
+    hosts.start()
+    return hosts
+
+
+def rank_of(hosts: Hosts, name: str) -> int:
+    (pid,) = [pid for pid in hosts.processes(name) if b"train.py" in command_line(pid)]
+    return pid
+
+
+def command_line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def at_work(hosts: Hosts) -> Hosts:
+    for host in hosts.hosts.values():
+        wait_until(lambda host=host: "steps" in host.output, what="steps of each worker")
+        assert "sum 3 of 2" in host.output
+    return hosts
+
+
+def test_a_killed_worker_is_the_reason_and_not_its_peers_error(make_hosts: MakeHosts) -> None:
+    hosts = at_work(start(make_hosts, STEPS))
+    os.kill(rank_of(hosts, "algo-2"), signal.SIGKILL)
+    assert set(hosts.wait().values()) == {1}, hosts.output()
+    reason = hosts["algo-2"].failure or ""
+    assert reason.startswith("host algo-2 (train_group), rank 1: killed by SIGKILL")
+    assert hosts["algo-1"].failure is None
+    assert hosts.processes() == []
+
+
+def test_a_stop_leaves_no_process(make_hosts: MakeHosts) -> None:
+    hosts = at_work(start(make_hosts, STEPS))
+    hosts.terminate()
+    assert set(hosts.wait().values()) == {143}, hosts.output()
+    assert hosts.processes() == []
+
+
+def test_a_fit_of_keras_3_fails_with_the_ways_out(make_hosts: MakeHosts) -> None:
+    hosts = start(make_hosts, FIT)
+    assert set(hosts.wait().values()) == {1}, hosts.output()
+    (event,) = hosts["algo-1"].events("keras_fit_fails")
+    assert event["line"] == 10
+    (reason,) = filter(None, (host.failure for host in hosts.hosts.values()))
+    assert "PerReplica" in reason
+    assert "(Keras 3's fit fails under this strategy: write the training loop" in reason
+    assert "or train Keras 3 on JAX (distribution: jax))" in reason
