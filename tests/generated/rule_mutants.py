@@ -22,6 +22,7 @@ from launcher.client.spec import (
     MetricDefinition,
     ModelParallel,
     Mpi,
+    MultiWorkerMirrored,
     ParameterServer,
     Ready,
     Toolkit,
@@ -184,6 +185,18 @@ MUTANTS = (
     _toolkit("modelparallel needs one of", smdistributed={"modelparallel": ON}),
     _toolkit('"parameter_server" is not enabled', parameter_server={}),
     _toolkit("custom_mpi_options is not text", parameter_server={**ON, "custom_mpi_options": 1}),
+    _one_type(
+        "is set by Launcher itself, for",
+        distribution=MultiWorkerMirrored(),
+        environment={"TF_CONFIG": "{}"},
+    ),
+    _groups(
+        "would be an evaluator",
+        _typed(CPU, instance_group_name="evaluator", role=Role.DATA),
+        GPU,
+        distribution=MultiWorkerMirrored(),
+        data_service=SERVICE,
+    ),
     _groups("which is not in the job", CPU, GPU, distribution=PS, data_service=None),
     _groups(
         "which has other work",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from launcher.client.spec.distributions import keras_rules
+from launcher.client.spec.distributions import tensorflow_rules
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.spec_names import names
 from launcher.errors import FieldPath, Problem
@@ -35,14 +35,14 @@ class MultiWorkerMirrored(Distribution):
         object.__setattr__(self, "instance_groups", names(self.instance_groups))
 
     def problems(self, spec: JobSpec) -> Iterator[Problem]:
-        """Find no problems: a cluster of one worker is allowed, too."""
-        return iter(())
+        """Find problems with what the job has beside it; a cluster of one worker is allowed."""
+        yield from tensorflow_rules.find_problems(spec)
 
     def problems_in(
         self, spec: JobSpec, files: SourceFiles, wrong: Set[FieldPath]
     ) -> Iterator[Problem]:
         """Find a call of Keras's `fit`, which fails with Keras 3."""
-        yield from keras_rules.find_problems_in(spec, files, wrong, self.title())
+        yield from tensorflow_rules.find_problems_in(spec, files, wrong, self.title())
 
     def trainer_part(self, spec: JobSpec, instance_type: str) -> TrainerPart:
         """Return the train group's part of the job document."""

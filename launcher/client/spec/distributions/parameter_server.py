@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from launcher.client.spec.distributions import keras_rules
+from launcher.client.spec.distributions import tensorflow_rules
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.roles import job_roles, leading_group
 from launcher.client.spec.spec_names import names
@@ -54,6 +54,7 @@ class ParameterServer(Distribution):
 
     def problems(self, spec: JobSpec) -> Iterator[Problem]:
         """Find problems with the groups of servers and of workers."""
+        yield from tensorflow_rules.find_problems(spec)
         yield from self._server_problems(spec)
         yield from self._worker_problems(spec)
         if spec.data_service is not None:
@@ -94,7 +95,7 @@ class ParameterServer(Distribution):
         self, spec: JobSpec, files: SourceFiles, wrong: Set[FieldPath]
     ) -> Iterator[Problem]:
         """Find a call of Keras's `fit`, which fails with Keras 3."""
-        yield from keras_rules.find_problems_in(spec, files, wrong, self.title())
+        yield from tensorflow_rules.find_problems_in(spec, files, wrong, self.title())
 
     def trainer_part(self, spec: JobSpec, instance_type: str) -> TrainerPart:
         """Return the train group's part of the job document."""

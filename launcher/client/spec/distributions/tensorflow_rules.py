@@ -1,4 +1,4 @@
-"""The rule for Keras 3, whose `fit` fails under TensorFlow's strategies for several hosts."""
+"""Rules for TensorFlow's strategies: who is in TF_CONFIG, and Keras 3, whose `fit` fails."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING
 
+from launcher.client.spec.field_checks import groups_with_paths
 from launcher.errors import FieldPath, Problem
 from launcher.shared.keras_fit import LEGACY_VARIABLE, THREE_WAYS, keras_fit_line
 
@@ -13,9 +14,33 @@ if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
     from launcher.client.spec.rules.source_rules import SourceFiles
 
+_TF_CONFIG, _EVALUATOR = "TF_CONFIG", "evaluator"
 _ENTRY_POINT = ("entry_point",)
 #: The first TensorFlow whose tf.keras is Keras 3.
 _FIRST_WITH_KERAS_3 = (2, 16)
+
+
+def find_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Find a TF_CONFIG of the job's own, and a group that would be its evaluator."""
+    if _TF_CONFIG in spec.environment:
+        yield Problem(
+            path=("environment", _TF_CONFIG),
+            about=(("distribution",),),
+            what=f"{_TF_CONFIG} is set by Launcher itself, for each host",
+            fix="remove it, or remove the distribution",
+        )
+    for path, group in groups_with_paths(spec):
+        name = group.instance_group_name
+        if group.command or _EVALUATOR not in re.findall(r"[a-z]+", name.lower()):
+            continue
+        yield Problem(
+            path=path,
+            about=(("distribution",),),
+            what=f'group "{name}" would be an evaluator, which tf.distribute\'s strategies '
+            "do not have",
+            fix="give it a command that evaluates the checkpoints: "
+            'command: ["python", "evaluate.py"]',
+        )
 
 
 def find_problems_in(
