@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,9 +46,10 @@ def test_a_fit_is_warned_of_with_the_three_ways(tmp_path: Path, distribution: Di
     ids=str,
 )
 def test_a_job_that_has_keras_2_or_jax_is_not_warned(
-    tmp_path: Path, fields: dict[str, object]
+    tmp_path: Path, fields: dict[str, Any]
 ) -> None:
-    assert "Keras" not in warnings(tmp_path, MultiWorkerMirrored(), **fields)
+    fields = {"distribution": MultiWorkerMirrored(), **fields}
+    assert "Keras" not in warnings(tmp_path, **fields)
 
 
 @pytest.mark.parametrize(
