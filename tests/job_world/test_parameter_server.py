@@ -130,7 +130,8 @@ def command_line(pid: int) -> str:
 def test_a_killed_server_is_the_reason(start: Start, name: str, reason: str) -> None:
     hosts = at_work(start(WITHOUT_END))
     os.kill(server_of(hosts, name), signal.SIGKILL)
-    assert set(hosts.wait().values()) == {1}, hosts.output()
+    codes = hosts.wait()
+    assert codes["algo-1"] == codes[name] == 1, hosts.output()
     assert (hosts[name].failure or "").startswith(reason), hosts.output()
     assert hosts["algo-1"].failure is None
     assert hosts.processes() == []
@@ -139,7 +140,7 @@ def test_a_killed_server_is_the_reason(start: Start, name: str, reason: str) -> 
 @pytest.mark.slow
 def test_an_error_of_the_chief_ends_all_servers(start: Start) -> None:
     hosts = start(FAILING)
-    assert set(hosts.wait().values()) == {1}, hosts.output()
+    assert hosts.wait()["algo-1"] == 1, hosts.output()
     reason = hosts["algo-1"].failure or ""
     assert reason.startswith("host algo-1 (train), rank 0: ValueError: the chief has enough")
     assert hosts.processes() == []
@@ -149,5 +150,6 @@ def test_an_error_of_the_chief_ends_all_servers(start: Start) -> None:
 def test_a_stop_leaves_no_server(start: Start) -> None:
     hosts = at_work(start(WITHOUT_END))
     hosts.terminate()
-    assert set(hosts.wait().values()) == {143}, hosts.output()
+    assert hosts.wait()["algo-1"] == 143, hosts.output()
+    assert all(host.failure is None for host in hosts.hosts.values())
     assert hosts.processes() == []

@@ -415,6 +415,43 @@ def test_multi_worker_mirrored_has_the_tf_config_of_the_toolkit(
         assert config["task"] == {"index": index, "type": "worker"}
 
 
+REACHES_SERVERS = """
+import json, os, socket, time
+config = json.loads(os.environ["TF_CONFIG"])
+print("TF_CONFIG", json.dumps(config))
+for address in config["cluster"]["ps"]:
+    host, port = address.split(":")
+    deadline = time.monotonic() + 300
+    while True:
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+            break
+        except OSError:
+            assert time.monotonic() < deadline, address
+            time.sleep(0.1)
+print("reached all", flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.library("tensorflow")
+def test_parameter_servers_run_beside_the_scripts(plain_s3_bench: Bench, cloud: Cloud) -> None:
+    request = asked(plain_s3_bench, {"sagemaker_parameter_server_enabled": True}, hosts=2)
+    description = run(plain_s3_bench, cloud, request, train_py=REACHES_SERVERS)
+    assert description["TrainingJobStatus"] == "Completed", description
+    by_host = plain_s3_bench.lines()
+    first, second = (_config(lines) for lines in by_host.values())
+    assert first["cluster"] == second["cluster"]
+    assert {task: len(hosts) for task, hosts in first["cluster"].items()} == {
+        "master": 1,
+        "ps": 2,
+        "worker": 1,
+    }
+    assert first["task"] == {"index": 0, "type": "master"}
+    assert second["task"] == {"index": 0, "type": "worker"}
+    assert all("reached all" in lines for lines in by_host.values())
+
+
 def _config(lines: list[str]) -> Any:
     (line,) = [line for line in lines if line.startswith("TF_CONFIG ")]
     text = line.removeprefix("TF_CONFIG ")
