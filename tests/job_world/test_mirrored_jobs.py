@@ -80,13 +80,6 @@ def test_a_killed_worker_is_the_reason_and_not_its_peers_error(make_hosts: MakeH
     assert hosts.processes() == []
 
 
-def test_a_stop_leaves_no_process(make_hosts: MakeHosts) -> None:
-    hosts = at_work(start(make_hosts, STEPS))
-    hosts.terminate()
-    assert set(hosts.wait().values()) == {143}, hosts.output()
-    assert hosts.processes() == []
-
-
 def test_a_fit_of_keras_3_fails_with_the_ways_out(make_hosts: MakeHosts) -> None:
     hosts = start(make_hosts, FIT)
     assert set(hosts.wait().values()) == {1}, hosts.output()
