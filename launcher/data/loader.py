@@ -212,6 +212,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         self._pinning = open_pinning(pin_memory)
         self._process, self._forks = os.getpid(), _forks
         self._source: BatchSource | None = None
+        self._counts_held = False
         self._dataset: Description | None = None
         # Weak, so that a loader that goes out of scope is closed at once: until it is closed, the
         # data hosts continue to prepare its next epoch.
@@ -311,11 +312,34 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         """Open the source and describe the dataset, once."""
         self._check_process()
         if self._source is None:
-            self._source = open_source(self._pinning, self._given, self._as_torch)
+            self._source = open_source(
+                self._pinning, self._given, self._as_torch, self._counts_held
+            )
             finalize(self, self._source.close).atexit = False
         if self._dataset is None:
             self._dataset = self._source.describe(self._spec.dataset)
         return self._dataset
+
+    def _count_held(self) -> None:
+        """Count the batches that the script holds towards the train host's memory.
+
+        For frameworks that hold batches ahead of the step that uses them. Raises DataError when the
+        loader has been used already.
+        """
+        if self._source is not None and not self._counts_held:
+            raise DataError(
+                f"the loader of {self._spec.name} has been read before: give it to the framework "
+                "as soon as it is made"
+            )
+        self._counts_held = True
+
+    def _steps_left(self) -> int | None:
+        """Return the steps of this rank from the resume point on; None if unknown."""
+        resume_point = self._resume_point
+        plan = self._plan(resume_point)
+        if isinstance(plan, BatchPlan):
+            return plan.steps
+        return None if resume_point.taken else plan.expected_steps
 
     def _dataset_length(self) -> int:
         """Return the dataset's `len()`; raises TypeError when it has none."""

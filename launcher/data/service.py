@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from launcher.data.batches import wire
 from launcher.data.control import messages as m
+from launcher.data.memory.held_batches import HeldBatches, aligned_copy
 from launcher.data.memory.pinning import Pinning
 from launcher.data.memory.receiver_client import ReceiverClient
 from launcher.data.memory.slabs import SlabViews
@@ -37,6 +38,8 @@ _LOG_AWAITED_EVERY = 30.0
 _REPORT_EVERY = 0.02
 _FAST_BATCHES = 3
 _REPORT_WHEN_STARVED = 0.02  # longer than quick batches are held back to be coalesced
+#: Seconds without a batch after which those that the script holds no longer count.
+_GIVE_UP_HELD = 0.5
 _RECEIVER_GONE = "the receiver of this host is gone"
 #: Number of times that this process has started to read each stream, by its name.
 _read_counts: collections.Counter[str] = collections.Counter()
@@ -67,6 +70,7 @@ class ServiceSource:
         self.timeout = 0.0
         self._process = os.getpid()
         self._unreported: list[m.Batch] = []  # taken and not yet reported
+        self._held: HeldBatches | None = None
         self._next_report = 0.0
         self._released: collections.deque[int] = collections.deque()
         # Arrays keep a reference to this object, and so to the connection, while they live: the
@@ -76,6 +80,13 @@ class ServiceSource:
         self._runs: dict[str, _ReceivedRun] = {}
         self._current: _ReceivedRun | None = None
         self._prepared: _ReceivedRun | None = None
+
+    def count_held(self, limit: int) -> None:
+        """Report batches of map-style datasets as consumed when the script releases them.
+
+        limit: bytes that may be held so, with those that arrive; a batch beyond them is copied.
+        """
+        self._held = HeldBatches(limit)
 
     def describe(self, dataset: str) -> Description:
         """Request the description of a dataset.
@@ -109,8 +120,7 @@ class ServiceSource:
         try:
             for _ in range(plan.steps):
                 batch = self._next_batch(run)
-                self._mark_taken(batch)
-                yield batch.step, self._unpack_batch(batch)  # keep no reference
+                yield batch.step, self._take(batch)  # keep no reference
         finally:
             self._close(run)
 
@@ -185,6 +195,19 @@ class ServiceSource:
             self._route(message)
         return run.batches.popleft()
 
+    def _take(self, batch: m.Batch) -> Parts:
+        """Unpack a batch that becomes the script's, and mark it as taken now or when released."""
+        held = self._held
+        if held is not None and not held.begins(batch):
+            if held.add(batch):
+                return self._unpack_batch(batch)
+            self._mark_taken(batch)
+            return wire.unpack(
+                aligned_copy(self._views.payload(batch.slab, batch.size)), batch.content
+            )
+        self._mark_taken(batch)
+        return self._unpack_batch(batch)
+
     def _unpack_batch(self, batch: m.Batch) -> Parts:
         return wire.unpack(self._views.payload(batch.slab, batch.size), batch.content)
 
@@ -200,13 +223,12 @@ class ServiceSource:
 
     def _return_slabs(self) -> None:
         """Return slabs that no array refers to any more to the receiver."""
-        if self._pinning is None:
-            while self._released:
-                self._views.give_back(self._released.popleft())
-            return
-        for slab in self._pinning.copied(
-            self._released.popleft() for _ in range(len(self._released))
-        ):
+        # Other threads may append meanwhile.
+        slabs = [self._released.popleft() for _ in range(len(self._released))]
+        if self._held is not None:
+            for batch in filter(None, map(self._held.release, slabs)):
+                self._mark_taken(batch)
+        for slab in slabs if self._pinning is None else self._pinning.copied(slabs):
             self._views.give_back(slab)
 
     def _mark_taken(self, batch: m.Batch) -> None:
@@ -246,17 +268,28 @@ class ServiceSource:
         since = time.monotonic()
         try:
             while True:
-                patience = _REPORT_WHEN_STARVED if self._unreported else _LOG_AWAITED_EVERY
+                is_soon = bool(self._unreported or self._held)
+                patience = _REPORT_WHEN_STARVED if is_soon else _LOG_AWAITED_EVERY
                 if timeout:
                     patience = min(patience, _seconds_left(awaited, since, timeout))
                 if (message := wait_for_data(self._client.receive, patience)) is not None:
                     return message
+                if self._held:
+                    self._release_held(time.monotonic() - since)
                 if self._unreported:
                     self._send()
                 elif patience == _LOG_AWAITED_EVERY:
                     emit("data_awaited", what=awaited, seconds=round(time.monotonic() - since))
         except OSError as error:
             raise DataServiceUnavailable(_RECEIVER_GONE) from error
+
+    def _release_held(self, waited: float) -> None:
+        """Report batches that were released, or all that are held if none arrives otherwise."""
+        assert self._held is not None
+        self._return_slabs()
+        if self._held and waited > _GIVE_UP_HELD:
+            for batch in self._held.give_up():
+                self._mark_taken(batch)
 
 
 def _seconds_left(awaited: str, since: float, timeout: float) -> float:

@@ -36,10 +36,12 @@ def open_source(
     pinning: Pinning | None = None,
     given: GivenObjects = samples.NO_OBJECTS,
     as_torch: TorchArguments = _NO_ARGUMENTS,
+    counts_held: bool = False,
 ) -> BatchSource:
     """Open the job's data engine if the job declares a data service, else this process.
 
     given: objects of this process, which only this process can read.
+    counts_held: batches that the script holds count towards the memory of the train host.
 
     Never falls back: raises DataServiceUnavailable when a declared service is not reachable from
     this process, and DataError when there is no such engine.
@@ -51,7 +53,17 @@ def open_source(
     source = find_engine(name).open_source(pinning)
     if as_torch.timeout and hasattr(source, "timeout"):
         source.timeout = as_torch.timeout
+    if counts_held and hasattr(source, "count_held"):
+        source.count_held(_budget() // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
     return source
+
+
+def _budget() -> int:
+    """Return the bytes of batches that this train host may hold."""
+    document = JobDocument.from_json(
+        (paths_here().channels / CODE_CHANNEL / DOCUMENT_FILE).read_text()
+    )
+    return document.data.prefetch_bytes if document.data else 0
 
 
 def declared_engine() -> str | None:

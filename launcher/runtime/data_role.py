@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from launcher.runtime import processes
 from launcher.runtime.data_services import data_services
@@ -38,19 +38,35 @@ def supervise_workers(host: JobHost, module: str, count: int, variables: Mapping
 
     workers = {index: start(index) for index in range(count)}
     crashes: list[float] = []
+
+    def restart() -> None:
+        nonlocal crashes
+        for index, worker in list(workers.items()):
+            if worker.poll() == 0:  # it was asked to stop
+                emit("worker_drained", worker=index, pid=worker.pid)
+                del workers[index]
+            elif worker.poll() is not None:
+                crashes = recent_crashes(crashes, time.monotonic())
+                _report_crash(host, index, worker, len(crashes), CRASH_LIMIT * count)
+                workers[index] = start(index)
+
+    serve_until_end(host, restart)
+
+
+def serve_until_end(
+    host: JobHost, check: Callable[[], None], close: Callable[[], None] = lambda: None
+) -> None:
+    """Keep this data host until training has ended.
+
+    check: called repeatedly meanwhile. close: called at the end, before children are killed.
+    """
     try:
         while True:
             host.check(stop_delay=STOP_GRACE)  # until then trainers may continue to read and save
-            for index, worker in list(workers.items()):
-                if worker.poll() == 0:  # it was asked to stop
-                    emit("worker_drained", worker=index, pid=worker.pid)
-                    del workers[index]
-                elif worker.poll() is not None:
-                    crashes = recent_crashes(crashes, time.monotonic())
-                    _report_crash(host, index, worker, len(crashes), CRASH_LIMIT * count)
-                    workers[index] = start(index)
+            check()
             host.pause()
     except JobEnded as ended:
+        close()
         host.end_children(grace=2.0)
         failure = ended.outcome.failure
         if failure is not None and failure.witness == host.environment.cluster.host:

@@ -38,6 +38,8 @@ from launcher.shared import (
 RECEIVER_VARIABLE = "LAUNCHER_RECEIVER"
 #: The data engine whose services run on this train host, for its ranks.
 ENGINE_VARIABLE = "LAUNCHER_DATA_ENGINE"
+#: host:port of tf.data's dispatcher, for the ranks of a job with the engine "tf".
+TF_SERVICE_VARIABLE = "LAUNCHER_TF_DATA_SERVICE"
 
 
 @dataclass(frozen=True, kw_only=True)

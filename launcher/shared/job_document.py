@@ -24,6 +24,8 @@ class Role(str, enum.Enum):
 
 #: The data engine of Launcher itself.
 DEFAULT_ENGINE = "launcher"
+#: tf.data's own service, started and supervised by Launcher.
+TF_ENGINE = "tf"
 #: Entry point group of other packages' data engines: `name = "module:Class"`.
 ENGINE_ENTRY_POINTS = "launcher.data_engines"
 

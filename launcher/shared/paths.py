@@ -132,6 +132,16 @@ class Ports:
         return self.base + 3
 
     @property
+    def tf_dispatcher(self) -> int:
+        """The port of tf.data's dispatcher, on the leader."""
+        return self.base + 8
+
+    @property
+    def tf_worker(self) -> int:
+        """The port of the first of tf.data's workers; the others have those after it."""
+        return self.base + 12_000
+
+    @property
     def rendezvous(self) -> int:
         """The port of torchrun's store, on the leader (port 7777, as in SageMaker's images)."""
         return self.base + 7

@@ -94,7 +94,9 @@ def test_a_job_runs_with_it(tmp_path: Path, installed: list[str]) -> None:
 def test_hosts_without_it_list_what_they_have(tmp_path: Path) -> None:
     status, _, reason = ended(tmp_path, job(tmp_path).replace(environment={"PYTHONPATH": "/none"}))
     assert status == "Failed"
-    assert 'no data engine "counting" is installed, only launcher: install the package' in reason
+    assert (
+        'no data engine "counting" is installed, only launcher, tf: install the package' in reason
+    )
 
 
 def test_a_local_job_without_its_package_is_refused_before_it_starts(
@@ -103,7 +105,7 @@ def test_a_local_job_without_its_package_is_refused_before_it_starts(
     with pytest.raises(SpecError) as refused:
         warnings(job(tmp_path))
     (problem,) = refused.value.problems
-    assert problem.what == 'no package here has a data engine "counting"; there is launcher'
+    assert problem.what == 'no package here has a data engine "counting"; there are launcher, tf'
     assert problem.where == "line 8 (data_service.engine)"
     assert problem.fix.startswith("install the package that has it as an entry point of")
 
@@ -112,7 +114,7 @@ def test_a_local_job_without_its_package_is_refused_before_it_starts(
     with pytest.raises(SpecError) as refused:
         warnings(job(tmp_path, "countin"))
     (problem,) = refused.value.problems
-    assert problem.what.endswith("there is launcher and counting")
+    assert problem.what.endswith("there are launcher, tf, counting")
     assert problem.fix == 'did you mean "counting"?'
 
 

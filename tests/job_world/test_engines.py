@@ -114,10 +114,12 @@ def test_an_engine_that_is_not_there_is_refused_by_every_host(make_hosts: MakeHo
     assert set(hosts.wait().values()) == {1}
     for host in hosts.hosts.values():
         assert host.failure is not None
-        assert 'no data engine "no-such" is installed, only launcher' in host.failure
+        assert 'no data engine "no-such" is installed, only launcher, tf' in host.failure
 
 
 def test_ours_is_found_by_its_line_and_others_are_named() -> None:
     assert find_engine(DEFAULT_ENGINE).packages == ("numpy",)
-    with pytest.raises(DataError, match=r'no data engine "tf\.data" is installed, only launcher'):
+    with pytest.raises(
+        DataError, match=r'no data engine "tf\.data" is installed, only launcher, tf'
+    ):
         find_engine("tf.data")

@@ -22,8 +22,9 @@ class DataService:
     local_workers: worker processes on each train host, on CPUs that the script leaves idle.
     checksums: whether batches carry checksums, which the train hosts verify.
     metrics_port: port of the Prometheus endpoint on the first train host; None disables it.
-    engine: what prepares the batches: Launcher's own service, or the data engine of a package that
-        the job's hosts have, by its name in the entry point group "launcher.data_engines".
+    engine: what prepares the batches: Launcher's own service; "tf", tf.data's service, which
+        `launcher.data.tf.distribute` reads; or the data engine of a package that the job's hosts
+        have, by its name in the entry point group "launcher.data_engines".
     """
 
     datasets: Sequence[str] = ()

@@ -6,9 +6,12 @@ import importlib
 
 from launcher.data.engines.base import DataEngine
 from launcher.errors import DataError
-from launcher.shared import DEFAULT_ENGINE, ENGINE_ENTRY_POINTS
+from launcher.shared import DEFAULT_ENGINE, ENGINE_ENTRY_POINTS, TF_ENGINE
 
-_OURS = {DEFAULT_ENGINE: "launcher.data.engines.service_engine:ServiceEngine"}
+_OURS = {
+    DEFAULT_ENGINE: "launcher.data.engines.service_engine:ServiceEngine",
+    TF_ENGINE: "launcher.data.engines.tf_engine:TfEngine",
+}
 
 
 def find_engine(name: str) -> DataEngine:

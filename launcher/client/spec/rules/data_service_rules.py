@@ -10,7 +10,7 @@ from launcher.client.spec.field_checks import range_problems
 from launcher.client.spec.roles import job_roles
 from launcher.client.spec.suggestions import did_you_mean
 from launcher.errors import Problem
-from launcher.shared import DEFAULT_ENGINE, ENGINE_ENTRY_POINTS, Ports, Role
+from launcher.shared import DEFAULT_ENGINE, ENGINE_ENTRY_POINTS, TF_ENGINE, Ports, Role
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
@@ -20,7 +20,7 @@ _PREFETCH_LEAST = 1024 * 1024
 #: More than the CPUs of any instance type.
 _LOCAL_WORKERS_LIMIT = 1024
 _LAST_PORT = 65535
-_OWN_PORTS = range(Ports().base, Ports().rendezvous + 1)
+_OWN_PORTS = range(Ports().base, Ports().tf_dispatcher + 1)
 
 
 def find_problems(spec: JobSpec) -> Iterator[Problem]:
@@ -57,7 +57,7 @@ def _engine_problems(spec: JobSpec, engine: str) -> Iterator[Problem]:
     Local hosts run this Python, so the job would fail. The hosts of other jobs may have a package
     that this machine has not: only their Python can tell.
     """
-    if engine == DEFAULT_ENGINE or engine in (known := _known_engines()):
+    if engine in (DEFAULT_ENGINE, TF_ENGINE) or engine in (known := _known_engines()):
         return
     near = did_you_mean(engine, known)
     runs_here = spec.is_local and "PYTHONPATH" not in spec.environment
@@ -66,7 +66,7 @@ def _engine_problems(spec: JobSpec, engine: str) -> Iterator[Problem]:
     yield Problem(
         path=("data_service", "engine"),
         about=(("environment",), ("instance_groups",), ("instance_type",)),
-        what=f'no package here has a data engine "{engine}"; there is {" and ".join(known)}',
+        what=f'no package here has a data engine "{engine}"; there are {", ".join(known)}',
         fix=f'did you mean "{near}"?' if near else todo,
         is_warning=not runs_here,
     )
@@ -76,7 +76,7 @@ def _known_engines() -> list[str]:
     """Return the names of the data engines of this Python, importing none of them."""
     from importlib.metadata import entry_points  # 15 ms to import, and few jobs come here
 
-    return [DEFAULT_ENGINE, *sorted(entry_points(group=ENGINE_ENTRY_POINTS).names)]
+    return [DEFAULT_ENGINE, TF_ENGINE, *sorted(entry_points(group=ENGINE_ENTRY_POINTS).names)]
 
 
 def _idle_parts(spec: JobSpec, service: DataService) -> Iterator[Problem]:

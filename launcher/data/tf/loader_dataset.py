@@ -1,0 +1,149 @@
+"""A loader's batches as a tf.data.Dataset, over the memory in which they arrived."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from launcher.data.batches.array_trees import as_arrays
+from launcher.data.loader import DataLoader
+from launcher.data.loader_state import State
+from launcher.errors import DataError
+
+#: Batches that tf.data holds ready for the step that comes next.
+PREFETCH = 2
+
+
+def from_service(
+    loader: DataLoader[Any],
+    *,
+    element_spec: Any = None,
+    prefetch: int = PREFETCH,
+    resume_points: bool = False,
+) -> tf.data.Dataset:
+    """Return a loader's batches as a dataset, each iteration of which reads one epoch.
+
+    Arrays become tensors over the same memory. An iteration that is dropped before TensorFlow has
+    asked for its last batch does not count: the next one reads the same epoch from its start. Load
+    a state into the loader before this call; the first iteration then reads the rest of the epoch.
+
+    loader: a new one, which is read through the dataset alone.
+    element_spec: nested tf.TensorSpec of a batch; by default, that of the first batch, with any
+        number of samples unless the loader has drop_last=True.
+    prefetch: batches that TensorFlow holds ahead; they count towards the host's prefetch_bytes.
+    resume_points: elements are (batch, resume point): a scalar string, the JSON of the loader's
+        state after that batch, for `load_state_dict(json.loads(...))`. The loader's own
+        `state_dict()` is ahead of what was trained, by what TensorFlow holds.
+
+    Raises DataError for a loader that was read before, or batches that TensorFlow cannot take.
+    The loader's errors reach the training loop as tf.errors.OpError with their text.
+    """
+    loader._count_held()
+    passes = _Passes(loader, resume_points)
+    spec = element_spec if element_spec is not None else spec_of(passes.peek(), loader)
+    if resume_points:
+        spec = (spec, tf.TensorSpec((), tf.string))
+    dataset = tf.data.Dataset.from_generator(passes.read, output_signature=spec)
+    if (steps := passes.constant_steps()) is not None:
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(steps))
+    return without_auto_shard(dataset.prefetch(prefetch))
+
+
+def without_auto_shard(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Return a dataset that no strategy divides, as the loader has this rank's share already."""
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return dataset.with_options(options)
+
+
+class _Passes:
+    """The iterations over a loader: each reads an epoch, or one again that was dropped."""
+
+    def __init__(self, loader: DataLoader[Any], resume_points: bool) -> None:
+        self._loader = loader
+        self._resume_points = resume_points
+        self._start: State | None = None  # of the latest pass, while it is not complete
+        self._batches: Iterator[Any] | None = None  # of the latest pass
+        self._recorder: object = None  # the loader's, of the latest pass
+        self._peeked: list[Any] = []
+        # TensorFlow reads in threads of its own, and may still do so in a pass that it drops.
+        self._lock = threading.Lock()
+
+    def peek(self) -> Any:
+        """Return the first batch of the next pass, which then begins with it."""
+        self._peeked.append(next(self._begin()))
+        return as_arrays(self._peeked[0])
+
+    def constant_steps(self) -> int | None:
+        """Return the steps of every pass; None if they are unknown, or the first has fewer."""
+        loader = self._loader
+        if loader._spec.sampler or loader._spec.batch_sampler:
+            return None  # each epoch may have another length
+        try:
+            whole = len(loader)
+        except TypeError:
+            return None
+        return whole if loader._steps_left() == whole - len(self._peeked) else None
+
+    def read(self) -> Iterator[Any]:
+        """Yield the batches of a pass, as TensorFlow's thread asks for them."""
+        with self._lock:
+            peeked, self._peeked = self._peeked, []
+            if self._loader._latest is not self._recorder or not peeked:
+                peeked.clear()
+                self._begin()
+            batches = self._batches
+            left = self._loader._steps_left()
+        left = None if left is None else left + len(peeked)
+        while (element := self._next(batches, peeked, is_last=left == 1)) is not None:
+            left = None if left is None else left - 1
+            yield element
+            del element  # only TensorFlow holds the memory
+
+    def _next(self, batches: Iterator[Any] | None, peeked: list[Any], *, is_last: bool) -> Any:
+        """Return the next element of a pass; None at its end, or once another has begun."""
+        with self._lock:
+            if batches is None or batches is not self._batches:
+                return None
+            batch = peeked.pop() if peeked else next(batches, None)
+            if batch is None or is_last:
+                self._start = None  # it is complete; TensorFlow need not ask for another batch
+            if batch is None:
+                return None
+            arrays = as_arrays(batch)
+            if not self._resume_points:
+                return arrays
+            return arrays, json.dumps(self._loader.state_dict())
+
+    def _begin(self) -> Iterator[Any]:
+        loader = self._loader
+        if self._start is not None and loader._latest is self._recorder:
+            loader.load_state_dict(self._start)  # the pass before was dropped
+        self._start = loader.state_dict()
+        self._batches = iter(loader)
+        self._recorder = loader._latest
+        return self._batches
+
+
+def spec_of(batch: Any, loader: DataLoader[Any]) -> Any:
+    """Return the tf.TensorSpec of each array of a batch."""
+    collates = loader._spec.collates
+    has_fixed_size = collates and loader.drop_last and not loader._spec.batch_sampler
+
+    def spec(leaf: Any) -> tf.TensorSpec:
+        array = np.asarray(leaf)
+        if array.dtype.kind == "O":
+            raise DataError(
+                f"a batch of {loader._spec.dataset} holds a {type(leaf).__name__}, which is no "
+                "tensor: return numbers, strings and arrays, or give from_service(element_spec=)"
+            )
+        kind = tf.string if array.dtype.kind in "SU" else tf.as_dtype(array.dtype)
+        is_batched = collates and array.ndim > 0 and not has_fixed_size
+        return tf.TensorSpec((None, *array.shape[1:]) if is_batched else array.shape, kind)
+
+    return tf.nest.map_structure(spec, batch)

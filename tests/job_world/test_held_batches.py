@@ -1,0 +1,124 @@
+"""What a framework holds counts towards the train host's memory, and is copied beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hosts import Hosts
+
+from launcher.data.control import messages as m
+from launcher.data.memory.held_batches import HeldBatches, aligned_copy
+
+MakeHosts = Callable[..., Hosts]
+
+BUDGET = 16 << 20
+PIPELINE = """
+import numpy as np
+def train_set():
+    return [np.full((1 << 20) - 4096, index, np.uint8) for index in range(60)]
+"""
+#: Prints the memory that the host's receiver has allocated, at most.
+MEMORY = """
+import os, pathlib
+
+def receiver():
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\\0")
+            parents = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if b"launcher.data.receiver" in words and int(parents[1]) == ancestor():
+            return folder
+    raise LookupError("no receiver")
+
+def ancestor():
+    stat = pathlib.Path(f"/proc/{os.getppid()}/stat").read_text()
+    return os.getppid() if "launch" in pathlib.Path(
+        f"/proc/{os.getppid()}/cmdline").read_text() else int(stat.rsplit(")", 1)[1].split()[1])
+
+def slab_bytes():
+    slabs = {}
+    for each in (receiver() / "fd").iterdir():
+        try:
+            if "launcher-slab" in os.readlink(each):
+                found = os.stat(each)
+                slabs[found.st_ino] = found.st_size  # mapped memory has a descriptor of its own
+        except OSError:
+            pass
+    return sum(slabs.values())
+"""
+#: Keeps every batch, as nested buffers of a framework may.
+HOLDER = """
+from launcher.data import DataLoader
+from memory import slab_bytes
+
+loader = DataLoader("pipeline:train_set", batch_size=1, tensors=False)
+if {counts}:
+    loader._count_held()
+held, most = [], 0
+for batch in loader:
+    held.append(batch)
+    del batch
+    most = max(most, slab_bytes())
+assert [int(batch[0, 0]) for batch in held] == list(range(60))
+assert all((batch == batch[0, 0]).all() for batch in held)
+print(f"most={{most >> 20}} batches={{len(held)}}", flush=True)
+"""
+
+
+def most_mebibytes(make_hosts: MakeHosts, *, counts: bool) -> int:
+    files = {
+        "pipeline.py": PIPELINE,
+        "memory.py": MEMORY,
+        "train.py": HOLDER.format(counts=counts),
+    }
+    hosts = make_hosts(files, data=1, prefetch_bytes=BUDGET)
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    (line,) = [line for line in hosts.output().splitlines() if line.startswith("most=")]
+    return int(line.split()[0].removeprefix("most="))
+
+
+@pytest.mark.long
+def test_batches_that_are_held_stay_within_the_budget(make_hosts: MakeHosts) -> None:
+    # Beside those that are counted, there is the first batch, and one that is being copied.
+    assert most_mebibytes(make_hosts, counts=True) <= (BUDGET >> 20) + 2
+    assert most_mebibytes(make_hosts, counts=False) >= 60  # a slab for each batch
+
+
+def batch(slab: int, run: str = "run") -> m.Batch:
+    return m.Batch(run, slab, slab, 10, False, 10)
+
+
+def test_a_batch_beyond_the_limit_is_refused_until_others_are_released() -> None:
+    held = HeldBatches(50)
+    assert [held.add(batch(slab)) for slab in range(4)] == [True, True, True, False]
+    assert held.release(1) == batch(1)
+    assert held.release(1) is None
+    assert held.add(batch(4))
+
+
+def test_a_rank_that_would_starve_holds_fewer_from_then_on() -> None:
+    held = HeldBatches(1000)
+    for slab in range(5):
+        held.add(batch(slab))
+    assert [each.slab for each in held.give_up()] == [0, 1, 2, 3, 4]
+    assert not held
+    assert [held.add(batch(slab)) for slab in range(3)] == [True, False, False]
+
+
+def test_the_first_batch_of_each_read_is_reported_at_once() -> None:
+    held = HeldBatches(1000)
+    begun = [held.begins(batch(0, run)) for run in ("a", "a", "b", "b", "a")]
+    assert begun == [True, False, True, False, True]
+
+
+def test_a_copy_is_aligned_and_of_the_same_bytes() -> None:
+    payload = np.arange(1001, dtype=np.uint8)
+    copy = aligned_copy(payload)
+    assert copy.ctypes.data % 64 == 0
+    assert copy.tobytes() == payload.tobytes()
+    assert not np.shares_memory(copy, payload)

@@ -1,0 +1,75 @@
+"""The data service through tf.data: each batch once, in order, when its processes die meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hosts import Hosts
+from waiting import wait_until
+
+MakeHosts = Callable[..., Hosts]
+pytestmark = [pytest.mark.library("tensorflow"), pytest.mark.long]
+
+STEPS = 400
+PIPELINE = f"""
+import time
+import numpy as np
+
+class Samples:
+    def __len__(self):
+        return {STEPS}
+    def __getitem__(self, index):
+        time.sleep(0.005)
+        return np.full(250_000, index, np.float32)
+
+def train_set():
+    return Samples()
+"""
+SCRIPT = """
+import time
+from launcher.data import DataLoader
+from launcher.data.tf import from_service
+
+for number, batch in enumerate(from_service(DataLoader("pipeline:train_set", batch_size=1))):
+    assert (batch.numpy() == batch[0, 0].numpy()).all()
+    print(f"got {int(batch[0, 0])}", flush=True)
+    time.sleep(0.005)
+print("read to the end", flush=True)
+"""
+
+
+def read(hosts: Hosts) -> list[int]:
+    lines = hosts.output().splitlines()
+    return [int(line.split()[1]) for line in lines if line.startswith("got ")]
+
+
+def processes(hosts: Hosts, module: str) -> list[int]:
+    found = []
+    for pid in hosts.processes():
+        with contextlib.suppress(OSError):
+            if module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                found.append(pid)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("module", "count"),
+    [("launcher.data.worker", 1), ("launcher.data.worker", 2), ("launcher.data.dispatcher", 1)],
+    ids=["a worker", "all workers", "the dispatcher"],
+)
+def test_each_batch_comes_once_and_in_order(make_hosts: MakeHosts, module: str, count: int) -> None:
+    files = {"pipeline.py": PIPELINE, "train.py": SCRIPT}
+    hosts = make_hosts(files, data=2, prefetch_bytes=32 << 20)
+    hosts.start()
+    wait_until(lambda: len(read(hosts)) > 50, what=hosts.output())
+    for pid in processes(hosts, module)[:count]:
+        os.kill(pid, signal.SIGKILL)
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert read(hosts) == list(range(STEPS))
+    assert "read to the end" in hosts.output()
+    assert hosts.processes() == []
