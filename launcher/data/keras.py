@@ -15,7 +15,6 @@ import shutil
 import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -53,7 +52,7 @@ class LoaderDataset(DataAdapter):  # type: ignore[misc] # Keras has no types
     Raises DataError for a loader that was read before or has no length.
     """
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: DataLoader[object]) -> None:
         loader._count_held()
         if loader._steps_left() is None:
             raise DataError(
@@ -96,19 +95,19 @@ class LoaderDataset(DataAdapter):  # type: ignore[misc] # Keras has no types
         """None: unknown."""
         return None
 
-    def get_numpy_iterator(self) -> Iterator[Any]:
+    def get_numpy_iterator(self) -> Iterator[object]:
         """Return the batches of an epoch as arrays."""
         return self._read(as_arrays)
 
-    def get_jax_iterator(self) -> Iterator[Any]:
+    def get_jax_iterator(self) -> Iterator[object]:
         """Return the batches of an epoch as arrays, which jax takes."""
         return self._read(as_arrays)
 
-    def get_torch_dataloader(self) -> Iterator[Any]:
+    def get_torch_dataloader(self) -> Iterator[object]:
         """Return the batches of an epoch as tensors."""
         return self._read(_as_tensors)
 
-    def get_tf_dataset(self) -> Any:
+    def get_tf_dataset(self) -> object:
         """Return the batches of an epoch as a dataset; each iteration begins where training is."""
         from launcher.data.tf.loader_dataset import PREFETCH, spec_of, without_auto_shard
 
@@ -121,7 +120,7 @@ class LoaderDataset(DataAdapter):  # type: ignore[misc] # Keras has no types
         )
         return without_auto_shard(dataset.prefetch(PREFETCH))
 
-    def _read(self, convert: Callable[[Any], Any]) -> Generator[Any, None, None]:
+    def _read(self, convert: Callable[[object], object]) -> Generator[object, None, None]:
         with self._lock:
             batches, states = self._open()
             left = self._loader._steps_left()
@@ -137,7 +136,7 @@ class LoaderDataset(DataAdapter):  # type: ignore[misc] # Keras has no types
             yield batch if isinstance(batch, (dict, tuple)) else (batch,)
             del batch  # only Keras holds the memory
 
-    def _open(self) -> tuple[Iterator[Any], list[State]]:
+    def _open(self) -> tuple[Iterator[object], list[State]]:
         """Begin an iteration, with what was read ahead or dropped, or with the next epoch."""
         if self._states and (self._is_tracked or not self._is_complete):
             self._loader.load_state_dict(self.state_dict())
@@ -176,7 +175,7 @@ class LoaderDataset(DataAdapter):  # type: ignore[misc] # Keras has no types
         self._begin(state)
 
 
-def _as_tensors(batch: Any) -> Any:
+def _as_tensors(batch: object) -> object:
     """Return a batch whose arrays are torch tensors of the same memory."""
     if isinstance(batch, dict):
         return {key: _as_tensors(value) for key, value in batch.items()}
@@ -220,7 +219,7 @@ class LoaderCheckpoint(keras.callbacks.Callback):  # type: ignore[misc] # Keras 
         self._seen, self._has_ended = 0, False  # within the epoch of fit
         self._is_short = (data._loader._steps_left() or 0) < data.num_batches
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: object = None) -> None:
         """Load the weights and the optimizer, if there is a checkpoint."""
         if self._resumed_from is None:
             return
@@ -229,7 +228,7 @@ class LoaderCheckpoint(keras.callbacks.Callback):  # type: ignore[misc] # Keras 
         self.model.load_weights(self._resumed_from / _WEIGHTS)
         self._resumed_from = None
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
         """Check that this is the epoch that the checkpoint was taken in."""
         if epoch != self.epoch:
             raise DataError(
@@ -238,7 +237,7 @@ class LoaderCheckpoint(keras.callbacks.Callback):  # type: ignore[misc] # Keras 
             )
         self._seen, self._has_ended = 0, False
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: object = None) -> None:
         """Record the batches trained on, and save if it is time."""
         before = self.steps
         self._record(batch + 1 - self._seen)
@@ -250,7 +249,7 @@ class LoaderCheckpoint(keras.callbacks.Callback):  # type: ignore[misc] # Keras 
             # optimizer and for random layers, which need no batch for that.
             self.model.stop_training = _EPOCH_OVER
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: object = None) -> None:
         """Record the end of the epoch, and save."""
         if self.model.stop_training is _EPOCH_OVER:
             self.model.stop_training = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from launcher.data.batches import tensors
 from launcher.errors import DataError
 
 
-def as_arrays(batch: Any) -> Any:
+def as_arrays(batch: object) -> object:
     """Return a batch with lists as tuples, and texts and torch tensors as arrays.
 
     Arrays share the tensors' memory. A sequence of texts, as collating makes it, is one array.
@@ -24,7 +24,8 @@ def as_arrays(batch: Any) -> Any:
             return np.array(batch)
         return tuple(as_arrays(value) for value in batch)
     if isinstance(batch, tuple):  # a NamedTuple
-        return type(batch)(*(as_arrays(value) for value in batch))
+        make: Callable[..., object] = type(batch)
+        return make(*(as_arrays(value) for value in batch))
     if not tensors.is_tensor(batch):
         return batch
     array, name = tensors.as_array(batch)

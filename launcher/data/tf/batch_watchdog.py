@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import tensorflow as tf
 
@@ -30,7 +30,7 @@ def watched(dataset: tf.data.Dataset, stream: str, timeout: float) -> tf.data.Da
     )
     end = tf.data.Dataset.from_generator(watchdog.end, output_signature=dataset.element_spec)
 
-    def note(turn: tf.Tensor, element: Any) -> Any:
+    def note(turn: tf.Tensor, element: object) -> object:
         with tf.control_dependencies([tf.numpy_function(watchdog.arrived, [turn], tf.int64)]):
             return tf.nest.map_structure(tf.identity, element)
 
@@ -56,7 +56,7 @@ class BatchWatchdog:
             self._asked_at = time.monotonic()
             yield self._taken
 
-    def arrived(self, turn: Any) -> Any:
+    def arrived(self, turn: object) -> object:
         """Note that an element has arrived."""
         self._asked_at = None
         self._taken += 1

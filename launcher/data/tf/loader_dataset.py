@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -20,9 +19,9 @@ PREFETCH = 2
 
 
 def from_service(
-    loader: DataLoader[Any],
+    loader: DataLoader[object],
     *,
-    element_spec: Any = None,
+    element_spec: object = None,
     prefetch: int = PREFETCH,
     resume_points: bool = False,
 ) -> tf.data.Dataset:
@@ -64,17 +63,17 @@ def without_auto_shard(dataset: tf.data.Dataset) -> tf.data.Dataset:
 class _Passes:
     """The iterations over a loader: each reads an epoch, or one again that was dropped."""
 
-    def __init__(self, loader: DataLoader[Any], resume_points: bool) -> None:
+    def __init__(self, loader: DataLoader[object], resume_points: bool) -> None:
         self._loader = loader
         self._resume_points = resume_points
         self._start: State | None = None  # of the latest pass, while it is not complete
-        self._batches: Iterator[Any] | None = None  # of the latest pass
+        self._batches: Iterator[object] | None = None  # of the latest pass
         self._recorder: object = None  # the loader's, of the latest pass
-        self._peeked: list[Any] = []
+        self._peeked: list[object] = []
         # TensorFlow reads in threads of its own, and may still do so in a pass that it drops.
         self._lock = threading.Lock()
 
-    def peek(self) -> Any:
+    def peek(self) -> object:
         """Return the first batch of the next pass, which then begins with it."""
         self._peeked.append(next(self._begin()))
         return as_arrays(self._peeked[0])
@@ -90,7 +89,7 @@ class _Passes:
             return None
         return whole if loader._steps_left() == whole - len(self._peeked) else None
 
-    def read(self) -> Iterator[Any]:
+    def read(self) -> Iterator[object]:
         """Yield the batches of a pass, as TensorFlow's thread asks for them."""
         with self._lock:
             peeked, self._peeked = self._peeked, []
@@ -105,7 +104,9 @@ class _Passes:
             yield element
             del element  # only TensorFlow holds the memory
 
-    def _next(self, batches: Iterator[Any] | None, peeked: list[Any], *, is_last: bool) -> Any:
+    def _next(
+        self, batches: Iterator[object] | None, peeked: list[object], *, is_last: bool
+    ) -> object:
         """Return the next element of a pass; None at its end, or once another has begun."""
         with self._lock:
             if batches is None or batches is not self._batches:
@@ -120,7 +121,7 @@ class _Passes:
                 return arrays
             return arrays, json.dumps(self._loader.state_dict())
 
-    def _begin(self) -> Iterator[Any]:
+    def _begin(self) -> Iterator[object]:
         loader = self._loader
         if self._start is not None and loader._latest is self._recorder:
             loader.load_state_dict(self._start)  # the pass before was dropped
@@ -130,12 +131,12 @@ class _Passes:
         return self._batches
 
 
-def spec_of(batch: Any, loader: DataLoader[Any]) -> Any:
+def spec_of(batch: object, loader: DataLoader[object]) -> object:
     """Return the tf.TensorSpec of each array of a batch."""
     collates = loader._spec.collates
     has_fixed_size = collates and loader.drop_last and not loader._spec.batch_sampler
 
-    def spec(leaf: Any) -> tf.TensorSpec:
+    def spec(leaf: object) -> tf.TensorSpec:
         array = np.asarray(leaf)
         if array.dtype.kind == "O":
             raise DataError(
