@@ -26,7 +26,7 @@ from launcher.runtime.services import CRASH_WINDOW, recent_crashes
 _PR_SET_PDEATHSIG = 1
 #: Milliseconds for which a worker tries to reach the dispatcher, whose host may start much later.
 _FIRST_CONTACT_MS = 3_600_000
-#: Milliseconds after which a worker's silence is noticed and a finished job is forgotten.
+#: Milliseconds between two heartbeats of a worker.
 _HEARTBEAT_MS = 1000
 
 Serve = Callable[[], object]
