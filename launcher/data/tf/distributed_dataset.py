@@ -25,7 +25,6 @@ def distribute(
     dataset: tf.data.Dataset,
     *,
     sharding: Sharding = "auto",
-    together: bool = False,
     stream: str = "train",
     timeout: float = _TIMEOUT,
     prefetch: int = 2,
@@ -36,16 +35,12 @@ def distribute(
     Outside a job with `data_service.engine: "tf"`, the dataset is returned as it is, so that one
     script runs on one host as well. In a job, each call is a read of its own: call it for each
     epoch, or iterate over its result again. Each rank reads the whole dataset: take this rank's
-    share where the dataset begins, `files.shard(world_size, rank)`, or set `together`.
+    share where the dataset begins, `files.shard(world_size, rank)`.
 
     sharding: how the workers divide the dataset. "file" by its files, "data" by its elements, and
         "auto" by files if it has any: no element is lost, and those that a worker had prepared are
         read again if it dies (at least once). "dynamic" gives workers the next part when they are
         ready: quicker if they differ, but the parts of a worker that dies are lost (at most once).
-    together: the ranks step together: each step is prepared by one worker for all ranks, so that
-        batches of one step are alike, as in bucketing by length. The dataset must be infinite
-        (`repeat()`), and every rank must make the same calls. A worker that dies is left out until
-        it is back. Each worker reads the whole dataset in its own order: no count is guaranteed.
     stream: name of the dataset, if a script reads several.
     timeout: seconds without a batch after which this rank fails, and with it the job. TensorFlow
         itself would wait for ever. Start times of hosts count, too.
@@ -59,48 +54,27 @@ def distribute(
     if (address := os.environ.get(TF_SERVICE_VARIABLE)) is None:
         _check_no_other_engine()
         return dataset
-    if together and sharding != "auto":
-        raise DataError(f"together=True shares steps, not data: leave out sharding={sharding!r}")
-    if together and int(dataset.cardinality()) != tf.data.INFINITE_CARDINALITY:
-        raise DataError(
-            "together=True needs an infinite dataset: dataset.repeat(), before batching"
-        )
-    policy = getattr(
-        tf.data.experimental.service.ShardingPolicy, "OFF" if together else _POLICIES[sharding]
-    )
-    consumers = {}
-    if together:
-        consumers = {
-            "consumer_index": _number("RANK", 0),
-            "num_consumers": _number("WORLD_SIZE", 1),
-        }
+    policy = getattr(tf.data.experimental.service.ShardingPolicy, _POLICIES[sharding])
     distributed = dataset.apply(
         tf.data.experimental.service.distribute(
             processing_mode=policy,
             service=f"grpc://{address}",
-            job_name=_job_name(stream, is_shared=together),
+            job_name=_job_name(stream),
             compression=None,
             max_outstanding_requests=max_outstanding_requests,
-            **consumers,
         )
     )
     return watched(distributed, stream, timeout).prefetch(prefetch)
 
 
-def _job_name(stream: str, *, is_shared: bool) -> str:
+def _job_name(stream: str) -> str:
     """Return a name under which nothing was read before, in this attempt of the job.
 
     TensorFlow would return no elements, without a word, for a name whose job has been read.
     """
     _epochs[stream] += 1
-    name = f"{stream}-{_epochs[stream]}"
-    if is_shared:  # known to all ranks; torchrun starts them again together
-        return f"{name}-all-{_number('TORCHELASTIC_RESTART_COUNT', 0)}"
-    return f"{name}-rank-{_number('RANK', 0)}-{token_hex(4)}"
-
-
-def _number(variable: str, default: int) -> int:
-    return int(os.environ.get(variable, default))
+    rank = os.environ.get("RANK", "0")
+    return f"{stream}-{_epochs[stream]}-rank-{rank}-{token_hex(4)}"
 
 
 def _check_no_other_engine() -> None:
