@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import threading
 
 from launcher.client.sessions.aws import s3_storage
@@ -32,11 +30,7 @@ class BundleCache:
 
     def _store(self, content: bytes, uri: str, shared: str, kms_key: str | None) -> None:
         # The checksum is S3's own, of the copy: an object that was tampered with is not used.
-        if s3_storage.copy(self._clients, shared, uri, kms_key) != _checksum(content):
+        if s3_storage.copy(self._clients, shared, uri, kms_key) != s3_storage.sha256_of(content):
             s3_storage.upload(self._clients, content, uri, kms_key)
             # If S3 refuses the next line, the next job uploads its bundle again.
             s3_storage.copy(self._clients, uri, shared, kms_key)
-
-
-def _checksum(content: bytes) -> str:
-    return base64.b64encode(hashlib.sha256(content).digest()).decode()

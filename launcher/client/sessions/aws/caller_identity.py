@@ -8,12 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from launcher.client.sessions.aws.clients import Clients
+from launcher.client.sessions.aws.foreign_response import foreign_response
 from launcher.client.sessions.aws.transient_errors import is_transient, retry
 from launcher.client.sessions.retry import RetryPolicy
 from launcher.errors import CloudError, Problem, Refused, SpecError
 
 #: Written by SageMaker in Studio and notebook instances; SDK v2 reads the same file.
 NOTEBOOK_METADATA = Path("/opt/ml/metadata/resource-metadata.json")
+_CALLER = re.compile(r"arn:[^:]+:(iam|sts)::\d{12}:.+")
 _ASSUMED = re.compile(r"arn:[^:]+:sts::\d+:assumed-role/(?P<name>[^/]+)/")
 #: Prefix of the roles of IAM Identity Center users, which no service may assume.
 _IDENTITY_CENTER_PREFIX = "AWSReservedSSO_"
@@ -26,7 +28,10 @@ def caller_arn(clients: Clients, notify: Notify | None = None) -> str:
 
     def call() -> str:
         with clients.client("sts") as sts:
-            return str(sts.get_caller_identity()["Arn"])
+            arn = str(sts.get_caller_identity()["Arn"])
+        if _CALLER.match(arn) is None:
+            raise foreign_response("GetCallerIdentity", f"names the caller {arn[:60]!r}")
+        return arn
 
     return retry(call, _RETRY_POLICY, is_transient, notify)
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from launcher.client.sessions.aws.clients import Clients
+from launcher.client.sessions.aws.foreign_response import foreign_response
 from launcher.client.sessions.aws.transient_errors import is_transient, retry
 from launcher.client.sessions.base import MetricPoint
 from launcher.client.sessions.retry import RetryPolicy
@@ -21,6 +22,8 @@ NAMESPACE = "/aws/sagemaker/TrainingJobs"
 _MOST_POINTS = 1440
 #: Series of one GetMetricData, which takes 500 at most and returns 100,800 points.
 _MOST_SERIES = 100
+#: Pages of one GetMetricData: 100 series of a 28-day job by minute are 40.
+_MOST_PAGES = 1000
 _RETRY_POLICY = RetryPolicy(seconds=30)
 
 
@@ -69,18 +72,27 @@ def host_averages(
         ]
         for answer in _metric_data(clients, queries, start, end):
             for result in answer["MetricDataResults"]:
-                points = zip(result["Timestamps"], result["Values"], strict=True)
-                found[some[int(result["Id"][1:])]] += [
-                    MetricPoint(time=time.timestamp(), value=value) for time, value in points
+                found[_asked(result["Id"], some)] += [
+                    MetricPoint(time=time.timestamp(), value=value)
+                    for time, value in zip(result["Timestamps"], result["Values"], strict=False)
                 ]
     return {each: sorted(points, key=lambda point: point.time) for each, points in found.items()}
+
+
+def _asked(identifier: str, series: list[tuple[str, str]]) -> tuple[str, str]:
+    """Return the series that a query asked for; raise Unreachable for one that none did."""
+    number = identifier.removeprefix("m")
+    if not number.isdecimal() or int(number) >= len(series):
+        raise foreign_response("GetMetricData", f"answers the query {identifier[:20]!r}")
+    return series[int(number)]
 
 
 def _metric_data(
     clients: Clients, queries: list[dict[str, Any]], start: datetime, end: datetime
 ) -> Iterator[dict[str, Any]]:
-    """Yield the pages of one GetMetricData."""
+    """Yield the pages of one GetMetricData; raise Unreachable when its tokens do not end."""
     token: str | None = None
+    seen: set[str] = set()
     while True:
 
         def call(more: str | None = token) -> dict[str, Any]:
@@ -98,6 +110,9 @@ def _metric_data(
         token = page.get("NextToken")
         if not token:
             return
+        if token in seen or len(seen) > _MOST_PAGES:
+            raise foreign_response("GetMetricData", "has tokens that do not end")
+        seen.add(token)
 
 
 def _windows(

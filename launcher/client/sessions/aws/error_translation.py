@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from launcher.client.sessions.aws.error_hints import fix_for
+from launcher.client.sessions.aws.foreign_response import NETWORK_FIX, foreign_response
 from launcher.errors import CapacityError, CloudError, CredentialsExpired, Refused, Unreachable
 
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
@@ -24,7 +25,6 @@ _EXPIRED_HERE = frozenset(
         "UnauthorizedSSOTokenError",
     }
 )
-_NETWORK = "check the network, the proxy, and AWS_ENDPOINT_URL if it is set"
 _RENEW = "renew them: `aws sso login`, `aws login`, or new keys with `aws configure`"
 
 
@@ -35,7 +35,7 @@ def translate_errors() -> Iterator[None]:
     Raises Refused, Unreachable, CredentialsExpired, CapacityError, or CloudError itself.
     """
     from boto3.exceptions import Boto3Error
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import BotoCoreError, ClientError, PaginationError
     from botocore.parsers import ResponseParserError
 
     try:
@@ -49,7 +49,9 @@ def translate_errors() -> Iterator[None]:
         raise Unreachable(_with_fix(str(error), "try again")) from error
     except ResponseParserError as error:  # a proxy's page instead of XML
         text = " ".join(str(error).split())
-        raise Unreachable(_with_fix(f"the response is not from AWS: {text}", _NETWORK)) from error
+        raise foreign_response("a call", f"got {text}") from error
+    except PaginationError as error:
+        raise foreign_response("a list", "repeats a token") from error
     except (BotoCoreError, ValueError) as error:  # ValueError: an invalid address
         raise _from_boto(error) from error
 
@@ -82,7 +84,7 @@ def _from_boto(error: Exception) -> CloudError:
     if isinstance(error, boto.NoRegionError):
         return no_region()
     if isinstance(error, boto.ConnectionError | boto.HTTPClientError):
-        fix = _NETWORK
+        fix = NETWORK_FIX
         if isinstance(error, boto.EndpointConnectionError) and _is_this_machine(str(error)):
             fix = "start `launcher endpoint`, or unset AWS_ENDPOINT_URL (it points to this machine)"
         return Unreachable(_with_fix(f"AWS does not respond: {error}", fix))

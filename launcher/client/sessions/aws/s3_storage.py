@@ -2,27 +2,65 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
+import re
 import threading
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from launcher.client.sessions.aws.clients import Clients
+from launcher.client.sessions.aws.foreign_response import foreign_response
+from launcher.client.sessions.aws.transient_errors import retry_read
 from launcher.client.sessions.base import Progress
 from launcher.client.sessions.s3_uris import bucket_and_key
-from launcher.errors import Refused
+from launcher.errors import Refused, Unreachable
+
+Result = TypeVar("Result")
+
+#: boto's own threshold: larger objects are uploaded in parts, several at a time.
+_LARGEST_PART = 8 << 20
+_MD5 = re.compile("[0-9a-f]{32}")
 
 
 def upload(clients: Clients, content: bytes, uri: str, kms_key: str | None = None) -> None:
-    """Store one object; a large one is uploaded in parts."""
+    """Store one object, and compare what S3 says of it; a large one is uploaded in parts."""
     bucket, key = bucket_and_key(uri)
-    try:
+
+    def call() -> None:
         with clients.client("s3") as s3:
-            s3.upload_fileobj(io.BytesIO(content), bucket, key, ExtraArgs=encryption(kms_key))
-    except Refused as error:
-        error.add(f"  object: {uri}")  # S3's error does not name it
-        raise
+            if len(content) <= _LARGEST_PART:
+                options = {"ChecksumAlgorithm": "SHA256", **encryption(kms_key)}
+                answer = s3.put_object(Bucket=bucket, Key=key, Body=content, **options)
+                is_stored = is_tag_of(content, answer)
+            else:
+                s3.upload_fileobj(io.BytesIO(content), bucket, key, ExtraArgs=encryption(kms_key))
+                is_stored = len(content) == s3.head_object(Bucket=bucket, Key=key)["ContentLength"]
+        if not is_stored:
+            raise foreign_response("PutObject", "has stored other bytes than were sent")
+
+    _about(uri, call)
+
+
+def is_tag_of(content: bytes, answer: Mapping[str, Any]) -> bool:
+    """Return True if S3's answer to an upload fits the content.
+
+    The checksum decides, where S3 returns it; else the ETag, which is the MD5 of an object that is
+    not encrypted with a KMS key. Source: API reference, Object, ETag.
+    """
+    if (checksum := answer.get("ChecksumSHA256")) is not None:
+        return bool(checksum == sha256_of(content))
+    tag = answer["ETag"].strip('"')
+    is_digest = _MD5.fullmatch(tag) and "kms" not in str(answer.get("ServerSideEncryption"))
+    return not is_digest or tag == hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+def sha256_of(content: bytes) -> str:
+    """Return the SHA-256 of an object's content as S3 returns it, in base64."""
+    return base64.b64encode(hashlib.sha256(content).digest()).decode()
 
 
 def copy(clients: Clients, source: str, uri: str, kms_key: str | None = None) -> str | None:
@@ -32,7 +70,8 @@ def copy(clients: Clients, source: str, uri: str, kms_key: str | None = None) ->
     """
     bucket, key = bucket_and_key(uri)
     from_bucket, from_key = bucket_and_key(source)
-    try:
+
+    def call() -> str | None:
         with clients.client("s3") as s3:
             answer = s3.copy_object(
                 CopySource={"Bucket": from_bucket, "Key": from_key},
@@ -41,24 +80,45 @@ def copy(clients: Clients, source: str, uri: str, kms_key: str | None = None) ->
                 ChecksumAlgorithm="SHA256",
                 **encryption(kms_key),
             )
+        checksum: str | None = answer["CopyObjectResult"].get("ChecksumSHA256")
+        return checksum
+
+    try:
+        return retry_read(call)
     except Refused:
         return None
-    checksum: str | None = answer["CopyObjectResult"].get("ChecksumSHA256")
-    return checksum
 
 
 def download(clients: Clients, uri: str, path: Path, progress: Progress | None) -> None:
-    """Copy one object into a file; boto writes to a temporary name beside it, then renames."""
+    """Copy one object into a file, which appears when it is whole."""
     bucket, key = bucket_and_key(uri)
-    try:
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+
+    def call() -> int:
         with clients.client("s3") as s3:
             size = int(s3.head_object(Bucket=bucket, Key=key)["ContentLength"])
-            s3.download_file(bucket, key, str(path), Callback=_progress_callback(progress, size))
-    except Refused as error:
-        error.add(f"  object: {uri}")  # S3's error does not name it
-        raise
+            counter = _progress_callback(progress, size)
+            s3.download_file(bucket, key, str(partial), Callback=counter)
+        if partial.stat().st_size != size:
+            raise foreign_response("GetObject", f"is not the object of {size} bytes")
+        return size
+
+    try:
+        size = _about(uri, call)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
     if progress and size == 0:
         progress(0, 0)
+
+
+def _about(uri: str, call: Callable[[], Result]) -> Result:
+    """Return the result of a call, repeated after blips; errors of S3 do not name the object."""
+    try:
+        return retry_read(call)
+    except (Refused, Unreachable) as error:
+        error.add(f"  object: {uri}")
+        raise
 
 
 def encryption(kms_key: str | None) -> Mapping[str, Any]:

@@ -8,9 +8,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from launcher.client.sessions.aws.clients import Clients
-from launcher.client.sessions.aws.transient_errors import is_throttled, is_transient, retry
+from launcher.client.sessions.aws.foreign_response import foreign_response
+from launcher.client.sessions.aws.transient_errors import (
+    READ_POLICY,
+    is_throttled,
+    retry,
+    retry_read,
+)
 from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.client.sessions.retry import RetryPolicy
 from launcher.errors import JobNotFound, Refused
 
 if TYPE_CHECKING:
@@ -22,9 +27,12 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_RETRY_POLICY = RetryPolicy(seconds=30)
 #: The API's maximum.
 _PAGE = 100
+#: Pages without a new job: filters make a few, tokens that repeat or never end make any number.
+_MOST_EMPTY_PAGES = 20
+#: Characters of the name of a job that was not asked for.
+_NAME_SHOWN = 63
 #: SageMaker's message, and moto's.
 _NOT_FOUND = ("Requested resource not found", "Could not find training job")
 
@@ -36,9 +44,12 @@ def describe(clients: Clients, name: str) -> TrainingJobDescription:
         with clients.client("sagemaker") as sagemaker:
             answer = dict(sagemaker.describe_training_job(TrainingJobName=name))
         answer.pop("ResponseMetadata", None)
+        if answer["TrainingJobName"] != name:
+            other = str(answer["TrainingJobName"])[:_NAME_SHOWN]
+            raise foreign_response("DescribeTrainingJob", f"describes the job {other!r}")
         return cast("TrainingJobDescription", answer)
 
-    return _translate_not_found(clients, name, lambda: retry(call, _RETRY_POLICY, is_throttled))
+    return _translate_not_found(clients, name, lambda: retry_read(call))
 
 
 def stop(clients: Clients, name: str) -> None:
@@ -49,7 +60,7 @@ def stop(clients: Clients, name: str) -> None:
             sagemaker.stop_training_job(TrainingJobName=name)
 
     try:
-        _translate_not_found(clients, name, lambda: retry(call, _RETRY_POLICY, is_transient))
+        _translate_not_found(clients, name, lambda: retry_read(call))
     except Refused as error:
         # SageMaker: "The request was rejected because the training job is in status Completed."
         if error.code != "ValidationException" or not _is_ending(clients, name):
@@ -64,7 +75,8 @@ def update(clients: Clients, **request: Any) -> None:
             sagemaker.update_training_job(**request)
 
     name = request["TrainingJobName"]
-    _translate_not_found(clients, name, lambda: retry(call, _RETRY_POLICY, is_throttled))
+    # Not repeated after a lost response: the job may have been changed by someone else since.
+    _translate_not_found(clients, name, lambda: retry(call, READ_POLICY, is_throttled))
 
 
 def summaries(
@@ -84,13 +96,28 @@ def summaries(
 
 
 def _entries(page: Callable[[str | None], dict[str, Any]]) -> Iterator[TrainingJobSummary]:
+    """Yield each job once; raise Unreachable for pages that never end."""
     token: str | None = None
+    seen: set[str] = set()
+    empty = 0
     while True:
-        answer = retry(partial(page, token), _RETRY_POLICY, is_throttled)
-        yield from answer["TrainingJobSummaries"]
+        answer = retry_read(partial(page, token))
+        fresh = [job for job in answer["TrainingJobSummaries"] if _is_new(job, seen)]
+        yield from fresh
         token = answer.get("NextToken")
+        empty = 0 if fresh else empty + 1
         if not token:
             return
+        if empty > _MOST_EMPTY_PAGES:
+            raise foreign_response("ListTrainingJobs", f"has {empty} pages without a new job")
+
+
+def _is_new(job: TrainingJobSummary, seen: set[str]) -> bool:
+    """Return True for the first entry of a job: new jobs shift the pages while they are read."""
+    name = job["TrainingJobName"]
+    is_new = name not in seen
+    seen.add(name)
+    return is_new
 
 
 def _translate_not_found(clients: Clients, name: str, call: Callable[[], Result]) -> Result:

@@ -13,6 +13,8 @@ from launcher.errors import CloudError, Refused, Unreachable
 
 Result = TypeVar("Result")
 
+#: For how long a read is repeated that was throttled, answered badly, or not answered.
+READ_POLICY = RetryPolicy(seconds=30)
 _SERVER_FAULTS = frozenset(
     {
         "InternalFailure",
@@ -25,6 +27,10 @@ _SERVER_FAULTS = frozenset(
 )
 #: The code is the HTTP status if the answer has no body, or a proxy's.
 _FAULT_STATUS = re.compile(r"5\d\d|408")
+#: botocore's errors, by name, when nothing accepts connections at an address.
+_NO_CONNECTION = frozenset(
+    {"ConnectTimeoutError", "EndpointConnectionError", "ProxyConnectionError"}
+)
 #: Messages of CreateTrainingJob while a new role or policy has not propagated yet. Source: the
 #: list that Terraform's AWS provider retries.
 _PROPAGATION = (
@@ -58,6 +64,15 @@ def is_transient(error: CloudError) -> bool:
     return is_throttled(error) or is_server_fault(error) or isinstance(error, Unreachable)
 
 
+def is_blip(error: CloudError) -> bool:
+    """Return True if a read was answered badly or not at all, and may succeed at once.
+
+    Without any connection it may succeed later, which those wait for who follow a job.
+    """
+    has_connection = type(error.__cause__).__name__ not in _NO_CONNECTION
+    return is_server_fault(error) or (isinstance(error, Unreachable) and has_connection)
+
+
 def retry(
     call: Callable[[], Result],
     policy: RetryPolicy,
@@ -78,3 +93,15 @@ def retry(
             notify(f"{error.headline}; retrying in {wait:.1f} s")
 
     return retry_call(call, policy, is_retryable, on_retry, errors=CloudError, now=now, sleep=sleep)
+
+
+def retry_read(call: Callable[[], Result], throttled: RetryPolicy | None = None) -> Result:
+    """Return the result of a call that may be repeated: it survives throttling and blips.
+
+    throttled: for how long throttling is waited out; default as for blips.
+    """
+
+    def unthrottled() -> Result:
+        return retry(call, throttled or READ_POLICY, is_throttled)
+
+    return retry(unthrottled, READ_POLICY, is_blip)
