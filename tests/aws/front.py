@@ -74,6 +74,10 @@ class Front:
     faults: dict = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     closed: threading.Event = field(default_factory=threading.Event)
+    #: Changes moto's answers, as (call, answer) -> answer, before any fault does.
+    rewrite: object = None
+    #: Operations that moto lacks, answered with nothing, as StopTrainingJob is by AWS.
+    lacking: frozenset = frozenset()
 
     def meet(self, operation, *faults):
         self.faults[operation] = deque(faults)
@@ -109,7 +113,9 @@ def serve(moto_address):
         def handle_any(self):
             call = self.read_call()
             fault = self.front.take(call)
-            if isinstance(fault, Refuse):
+            if hasattr(fault, "respond"):  # of fault_kinds.py
+                fault.respond(self, call)
+            elif isinstance(fault, Refuse):
                 self.answer_refusal(fault)
             elif isinstance(fault, Page):
                 self.answer(fault.status, [("Content-Type", "text/html")], fault.content.encode())
@@ -141,12 +147,14 @@ def serve(moto_address):
             return "COPY" if self.headers.get("x-amz-copy-source") else self.command
 
         def pass_on(self, call):
+            if call.operation in self.front.lacking:
+                return 200, [("Content-Type", "application/x-amz-json-1.1")], b""
             connection = http.client.HTTPConnection(moto, timeout=60)
             connection.request(self.command, self.path, call.body, dict(self.headers))
             response = connection.getresponse()
             answer = response.status, response.getheaders(), response.read()
             connection.close()
-            return answer
+            return self.front.rewrite(call, answer) if self.front.rewrite else answer
 
         def answer(self, status, headers, content):
             self.send_response(status)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c, print_detached
 from launcher.client.cli.deferred_signals import defer_ctrl_c
 from launcher.client.cli.live_view import JobView
-from launcher.client.cli.verb_output import print_message
+from launcher.client.cli.verb_output import print_message, print_warnings
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.retrying_session import with_resume_hint
+from launcher.errors import CloudError
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
 
 
-def print_started(job: Job) -> None:
-    """Print where a job runs, and the differences of that platform from AWS."""
-    where, *notes = job.session.place_notes(job.description())
+def print_started(job: Job, now: TrainingJobDescription) -> None:
+    """Print where a described job runs, and the differences of that platform from AWS."""
+    where, *notes = job.session.place_notes(now)
     print_message(f"Job {job.name} runs {where}")
     for note in notes:
         print_message(f"note: {note}")
@@ -26,7 +28,10 @@ def print_started(job: Job) -> None:
 def follow(job: Job, *, verbose: bool) -> bool:
     """Show a job on stderr until it ends; return False if the user detached with Ctrl-C."""
     try:
-        with JobView(job, verbose=verbose) as view, detach_on_ctrl_c(job, view.close):
+        with ExitStack() as views, detach_on_ctrl_c(job, views.close):
+            now = job.description(print_notice)
+            print_started(job, now)
+            view = views.enter_context(JobView(job, now, verbose=verbose))
             job.wait(
                 view.show_line,
                 view.show_state,
@@ -51,7 +56,10 @@ def watch(job: Job) -> bool:
             raise KeyboardInterrupt
 
     try:
-        with JobView(job, is_quiet=True) as view, with_resume_hint(job.name):
+        with (
+            with_resume_hint(job.name),
+            JobView(job, job.description(print_notice), is_quiet=True) as view,
+        ):
             job.wait(view.show_line, view.show_state, view.show_notice, polls=draw)
     except KeyboardInterrupt:
         print_detached(job.name)
@@ -62,6 +70,10 @@ def watch(job: Job) -> bool:
 def follow_unless_left(job: Job, is_left: bool, *, verbose: bool) -> bool:
     """Follow a job that the user has not left yet; return whether they have left it now."""
     if is_left:
+        try:
+            print_started(job, job.description())
+        except CloudError as error:  # it was created all the same
+            print_warnings([f"where job {job.name} runs is not known: {error.headline}"])
         print_detached(job.name)
         return True
     with with_resume_hint(job.name):

@@ -39,6 +39,7 @@ class JobView:
     What its programs print stays. On a terminal the state of the job follows it, and is drawn anew
     in place; elsewhere a line now and then has it.
 
+    description: the job's, as it is now.
     is_quiet: only the state of the job is shown, and nothing that its programs print but the lines
         that they have not ended.
     """
@@ -46,12 +47,12 @@ class JobView:
     def __init__(
         self,
         job: Job,
+        description: TrainingJobDescription,
         *,
         verbose: bool = False,
         is_quiet: bool = False,
         stream_is_terminal: bool | None = None,
     ) -> None:
-        description = job.description()
         self.progress = JobProgress(host_groups(description))
         bill = job.cost(description)
         self._area = StatusArea(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import click
 
 from launcher.client.cli import completion_values
@@ -19,6 +21,7 @@ from launcher.client.cli.shared_options import verbose_option
 from launcher.client.cli.verb_output import with_output_option
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job import Job
+from launcher.client.jobs.retrying_session import with_resume_hint
 from launcher.client.jobs.summary import EXIT_CODES
 from launcher.client.sessions.resolve import session_of
 
@@ -61,16 +64,18 @@ def logs(
         printer = LinePrinter(groups, click.echo, verbose=verbose, with_time=timestamps)
     lines = LineSelection(wanted, printer)
     try:
-        for line in job.logs(
-            follow=follow,
-            group=group,
-            host=host,
-            notices=print_notice,
-            polls=lambda _: lines.release(),
-        ):
-            lines(line)
+        with with_resume_hint(name) if follow else nullcontext():
+            for line in job.logs(
+                follow=follow,
+                group=group,
+                host=host,
+                notices=print_notice,
+                polls=lambda _: lines.release(),
+            ):
+                lines(line)
+            lines.release()
+            now = job.description(print_notice) if follow else None
     except KeyboardInterrupt:
         print_detached(name)
         return 0
-    lines.release()
-    return EXIT_CODES.get(job.status, 0) if follow else 0
+    return EXIT_CODES.get(now["TrainingJobStatus"], 0) if now else 0

@@ -9,7 +9,7 @@ import click
 from launcher.client.cli.approval import cancel_on_ctrl_c, show_plan
 from launcher.client.cli.command_line import command_line
 from launcher.client.cli.deferred_signals import defer_ctrl_c
-from launcher.client.cli.follow_output import follow_unless_left, print_notice, print_started
+from launcher.client.cli.follow_output import follow_unless_left, print_notice
 from launcher.client.cli.screen import print_summary
 from launcher.client.cli.verb_output import print_warnings
 from launcher.client.jobs.job import Job
@@ -61,7 +61,9 @@ class JobSender:
         def attempt(tried: JobSpec, its_name: str) -> Job:  # first: what the user approved
             return self._send(first if its_name == first.name else self.draft(tried, its_name))
 
-        return retry_capacity(first.spec, first.name, attempt, notify=print_notice)
+        return retry_capacity(
+            first.spec, first.name, attempt, notify=print_notice, is_left=lambda: self.is_left
+        )
 
     def answer(self, job: Job, output: str) -> int:
         """Print the job's summary, or its name if the user detached; return the exit code."""
@@ -69,7 +71,7 @@ class JobSender:
             click.echo(job.name)
             return 0
         with with_resume_hint(job.name):
-            summary = job.summary()
+            summary = job.summary(None if self.is_left else print_notice)
         print_summary(summary, output, is_followed=True)
         return 0 if self.is_left else summary["exit_code"]
 
@@ -81,7 +83,5 @@ class JobSender:
                 draft.upload()
         with defer_ctrl_c() as is_pressed:
             job = draft.create() if bills else draft.send()
-            with with_resume_hint(job.name):
-                print_started(job)
         self.is_left = follow_unless_left(job, self.is_left or is_pressed(), verbose=self.verbose)
         return job

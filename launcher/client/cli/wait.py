@@ -10,6 +10,7 @@ from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.verb_output import with_output_option
 from launcher.client.jobs.job import Job
+from launcher.client.jobs.retrying_session import with_resume_hint
 from launcher.client.jobs.summary import EXIT_CODES
 from launcher.client.sessions.resolve import session_of
 
@@ -27,9 +28,11 @@ def wait(names: tuple[str, ...], timeout: float | None, session: str | None, out
     jobs = [Job(name, session_of(name, session)) for name in names]
     statuses = {}
     for job in jobs:
-        statuses[job.name] = job.wait(notices=print_notice, timeout=timeout).status
+        with with_resume_hint(job.name):
+            now = job.wait(notices=print_notice, timeout=timeout).description(print_notice)
+        statuses[job.name] = now["TrainingJobStatus"]
         if output == "text":
             click.echo(f"{job.name}  {statuses[job.name]}")
     if output == "json":
         print_json({"jobs": [{"name": name, "status": each} for name, each in statuses.items()]})
-    return next((code for each in statuses.values() if (code := EXIT_CODES[each])), 0)
+    return next((code for each in statuses.values() if (code := EXIT_CODES.get(each))), 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -74,9 +75,14 @@ class Job:
 
         return job_html(self)
 
-    def description(self) -> TrainingJobDescription:
-        """Return the current DescribeTrainingJob document; JobNotFound if there is no such job."""
-        return self.session.describe_training_job(TrainingJobName=self.name)
+    def description(self, notices: Callable[[str], None] | None = None) -> TrainingJobDescription:
+        """Return the current DescribeTrainingJob document; JobNotFound if there is no such job.
+
+        notices: wait for a platform that does not respond, as `wait` does, and call this with a
+        sentence about it; default: raise its error at once.
+        """
+        source = self._patient(notices, time.sleep) if notices else self.session
+        return source.describe_training_job(TrainingJobName=self.name)
 
     @property
     def job_name(self) -> str:
@@ -174,16 +180,19 @@ class Job:
             line, state = (print_line, print_state) if shown else (None, None)
             given = notices or print_notice
             self.wait(line, states or state, given, timeout=timeout, polls=polls, metrics=metrics)
-            self.raise_for_status()
+            self._raise_for_status(self.description(given))
             return self
         notices = notices or _discard
+        sleep = Deadline(self.name, timeout).sleep
+        source = self._patient(notices, sleep)
         tracking, self._tracking = self._tracking, None
         with tracked(self, tracking, notices) as tracker:
             values = [each for each in (metrics, tracker and tracker.take) if each]
             lines: list[Callable[[LogLine], None]] = [logs] if callable(logs) else []
             if values:
-                lines.append(take_values(self.description(), values))
-            follower = self._follower(read_logs=bool(lines), notices=notices, timeout=timeout)
+                now = source.describe_training_job(TrainingJobName=self.name)
+                lines.append(take_values(now, values))
+            follower = self._follower(source, sleep, read_logs=bool(lines), notices=notices)
             for event in follower.events():
                 if isinstance(event, StateChange):
                     if states:
@@ -222,25 +231,31 @@ class Job:
         follow: continue until the end of the job; notices, polls: as in `wait`.
         """
         hosts = None
+        notices = notices or _discard
         if group or host:
-            groups = group_of_hosts(self.description())
+            groups = group_of_hosts(self.description(notices if follow else None))
             hosts = select_hosts(groups, group=group, host=host)
         if not follow:
             yield from self._lines(self.description(), hosts)
             return
-        follower = self._follower(read_logs=True, hosts=hosts, notices=notices or _discard)
+        source = self._patient(notices, time.sleep)
+        follower = self._follower(source, time.sleep, read_logs=True, hosts=hosts, notices=notices)
         for event in follower.events():
             if isinstance(event, LogLine):
                 yield event
             elif isinstance(event, Poll) and polls:
                 polls(event.description)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the outcome as plain values, as `-o json` prints it."""
-        now = self.description()
+    def summary(self, notices: Callable[[str], None] | None = None) -> dict[str, Any]:
+        """Return the outcome as plain values, as `-o json` prints it.
+
+        notices: as in `description`.
+        """
+        now = self.description(notices)
         document, cost, record = self._document(now), self.cost(now), self.record()
         # only training hosts report how the data arrived
-        lines = self._lines(now, training_hosts(group_of_hosts(now), document))
+        hosts = training_hosts(group_of_hosts(now), document)
+        lines = self._lines(now, hosts, notices)
         return {
             **summarise(now, document, (line.text for line in lines)),
             **_plain_failure(self._failure(now)),
@@ -275,16 +290,10 @@ class Job:
         """
         return self._document(self.description())
 
-    def _follower(
-        self,
-        *,
-        read_logs: bool,
-        notices: Callable[[str], None],
-        hosts: frozenset[str] | None = None,
-        timeout: float | None = None,
-    ) -> JobFollower:
-        sleep = Deadline(self.name, timeout).sleep
-        source = RetryingSession(
+    def _patient(
+        self, notices: Callable[[str], None], sleep: Callable[[float], None]
+    ) -> RetryingSession:
+        return RetryingSession(
             self.session,
             self.name,
             notify=notices,
@@ -292,6 +301,16 @@ class Job:
             give_up_seconds=self._give_up_seconds,
             is_transient=self.session.platform.is_transient,
         )
+
+    def _follower(
+        self,
+        source: RetryingSession,
+        sleep: Callable[[float], None],
+        *,
+        read_logs: bool,
+        notices: Callable[[str], None],
+        hosts: frozenset[str] | None = None,
+    ) -> JobFollower:
         log = None
         if read_logs:
             groups = group_of_hosts(source.describe_training_job(TrainingJobName=self.name))
@@ -303,7 +322,8 @@ class Job:
 
     def _end(self) -> TrainingJobDescription:
         """Wait silently for the job's end; return its final description."""
-        return self._follower(read_logs=False, notices=_discard).end()
+        source = self._patient(_discard, time.sleep)
+        return self._follower(source, time.sleep, read_logs=False, notices=_discard).end()
 
     def _raise_for_status(self, now: TrainingJobDescription) -> None:
         if now["TrainingJobStatus"] == "Failed":
@@ -312,10 +332,14 @@ class Job:
             raise JobStopped(self.name, now["SecondaryStatus"])
 
     def _lines(
-        self, now: TrainingJobDescription, hosts: frozenset[str] | None = None
+        self,
+        now: TrainingJobDescription,
+        hosts: frozenset[str] | None = None,
+        notices: Callable[[str], None] | None = None,
     ) -> Iterator[LogLine]:
         """Return the lines that the hosts of a described job have printed so far."""
-        log = MergedLog(self.session, self.name, group_of_hosts(now), hosts=hosts)
+        source = self._patient(notices, time.sleep) if notices else self.session
+        log = MergedLog(source, self.name, group_of_hosts(now), hosts=hosts)
         return log.remaining() if now["TrainingJobStatus"] in TERMINAL_STATUSES else log.snapshot()
 
     def _failure(self, now: TrainingJobDescription) -> FailureReport | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job_metrics import JobMetrics
+from launcher.client.jobs.job_printing import print_notice
 from launcher.client.jobs.job_progress import JobProgress
 from launcher.client.jobs.metric_records import MetricRecord, metric_patterns
 from launcher.client.jobs.short_numbers import short_number
@@ -38,7 +39,7 @@ class LiveCell:
     """
 
     def __init__(self, job: Job, show: Callable[[str], None]) -> None:
-        description = job.description()
+        description = job.description(print_notice)
         bill = job.cost(description)
         self._job = job
         self._show = show

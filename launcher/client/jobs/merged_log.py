@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.sessions.base import LogEvent, LogStream
+from launcher.errors import CloudError
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 #: For all streams together. With 300 hosts, CloudWatch's 10 reads a second are 1,000 lines.
 _BUFFERED_LINES = 30_000
 _LARGEST_PAGE = 10_000
+#: Seconds of lines after which a follower looks at the job again, although more are there.
+_LONGEST_SWEEP_SECONDS = 60.0
+#: Pages in a row with the same lines at the same times. Hosts that print alike do not make them.
+_MOST_SAME_PAGES = 10
 #: Even a session with "no delay" reads the sizes of many logs one after the other.
 _MIN_DELAY_SECONDS = 0.25
 
@@ -81,11 +86,14 @@ class MergedLog:
         self._clock_lead = 0.0
 
     def ready(self) -> Iterator[LogLine]:
-        """Yield the lines before which no other line can still arrive."""
+        """Yield the lines before which no other line can still arrive.
+
+        Ends after a minute, so that the caller can look at the job; the next call continues.
+        """
         # A single host prints in order, so there is nothing to wait for.
         delay = self._delay_seconds if len(self._hosts or self._groups) > 1 else 0.0
         until = self._clock() + self._clock_lead - delay
-        return self._merge(lambda: until)
+        return self._merge(lambda: until, time.monotonic() + _LONGEST_SWEEP_SECONDS)
 
     def snapshot(self) -> Iterator[LogLine]:
         """Yield the lines printed so far, though older ones may still arrive.
@@ -103,7 +111,7 @@ class MergedLog:
     def _delay_seconds(self) -> float:
         return max(self._session.log_delay_seconds, _MIN_DELAY_SECONDS)
 
-    def _merge(self, until: Callable[[], float]) -> Iterator[LogLine]:
+    def _merge(self, until: Callable[[], float], deadline: float = math.inf) -> Iterator[LogLine]:
         self._list_streams()
         page = max(1, min(_LARGEST_PAGE, self._buffered_lines // max(1, len(self._streams))))
         heads: list[tuple[float, int, _Stream]] = []
@@ -112,7 +120,7 @@ class MergedLog:
             if stream.events:
                 heads.append((stream.events[0].time, stream.number, stream))
         heapq.heapify(heads)
-        while heads and heads[0][0] <= until():
+        while heads and heads[0][0] <= until() and time.monotonic() < deadline:
             stream = heads[0][2]
             yield stream.pop()
             self._fill(stream, page)
@@ -131,10 +139,8 @@ class MergedLog:
     def _fill(self, stream: _Stream, page: int) -> None:
         if stream.events:
             return
-        events, stream.position = self._session.read_log(
-            self._job, stream.name, stream.position, page
-        )
-        stream.events.extend(events)
+        events, position = self._session.read_log(self._job, stream.name, stream.position, page)
+        stream.take(events, position)
         if events:
             self._clock_lead = max(self._clock_lead, events[-1].time - self._clock())
 
@@ -152,6 +158,25 @@ class _Stream:
         self.events: deque[LogEvent] = deque()
         self._host = stream.host
         self._group = group
+        #: Of the positions so far, their hashes: a log of a million lines has hundreds of pages.
+        self._seen: set[int] = set()
+        self._last: list[LogEvent] = []
+        self._same = 0
+
+    def take(self, events: list[LogEvent], position: str) -> None:
+        """Take a page; raise CloudError for positions or pages that repeat without an end."""
+        if not events:
+            self.position = position
+            return
+        self._same = self._same + 1 if events == self._last else 0
+        if hash(position) in self._seen or self._same > _MOST_SAME_PAGES:
+            raise CloudError(
+                f"the log {self.name} repeats itself: what answers is not AWS, or is damaged\n"
+                "  fix: check the network, the proxy, and AWS_ENDPOINT_URL if it is set"
+            )
+        self._seen.add(hash(position))
+        self._last, self.position = events, position
+        self.events.extend(events)
 
     def pop(self) -> LogLine:
         event = self.events.popleft()

@@ -57,7 +57,7 @@ def tracked(
         return
     from launcher.client.jobs.trackers.registry import openers  # the spec is slow to import
 
-    has_hosts = len(group_of_hosts(job.description())) > 1
+    has_hosts = len(group_of_hosts(job.description(notify))) > 1
     opened = MetricTracking(openers(tracking, job.name, has_hosts=has_hosts), notify)
     try:
         yield opened

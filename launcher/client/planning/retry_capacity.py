@@ -28,9 +28,12 @@ def retry_capacity(
     attempt: Attempt,
     *,
     notify: Callable[[str], None],
+    is_left: Callable[[], bool] = lambda: False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Job:
     """Return the job of the first attempt that got instances; later attempts get a numbered name.
+
+    is_left: returns True once the user has detached, who does not wait for a silent platform.
 
     Raises CapacityError when no combination that the spec allows got instances.
     """
@@ -45,7 +48,7 @@ def retry_capacity(
         try:
             job = attempt(with_types(spec, step.types), attempt_name)
             with with_resume_hint(attempt_name):
-                shortage = capacity_shortage(job.description())
+                shortage = capacity_shortage(job.description(None if is_left() else notify))
         except CapacityError as error:
             shortage = error.headline
         if shortage is None:
