@@ -89,12 +89,11 @@ def judge(cell: Cell, stage: Stage, name: str, target: Path) -> list[str]:
     stage.front.faults.clear()
     stage.live(cell.truth, POLLS.get(cell.verb, 0))
     cell.arm(stage.front)
-    before = stage.jobs() if cell.verb == "run" else []
     result = stage.run(*VERBS[cell.verb](name, target, stage))
     stage.front.faults.clear()
     return [
         *_faults_of_end(cell, stage, result, name),
-        *_lies(cell, stage, result, name, target, before),
+        *_lies(cell, stage, result, name, target),
     ]
 
 
@@ -114,12 +113,10 @@ def _faults_of_end(cell: Cell, stage: Stage, result: Any, name: str) -> Iterator
             yield "the job is not named"
 
 
-def _lies(
-    cell: Cell, stage: Stage, result: Any, name: str, target: Path, before: list[str]
-) -> Iterator[str]:
+def _lies(cell: Cell, stage: Stage, result: Any, name: str, target: Path) -> Iterator[str]:
     is_done = result.exit_code != 4
     if cell.verb == "run":
-        created = [job for job in stage.jobs() if job not in before]
+        created = stage.jobs(name)
         if created not in ([], [name]):
             yield f"created {created}"
         if is_done and not created:

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from launcher.client.cli import main
 from launcher.client.jobs import retrying_session
 from launcher.client.jobs.job import Job
+from launcher.client.request import bundle
 from launcher.client.sessions import new_record
 from launcher.client.sessions.aws import (
     aws_session,
@@ -61,6 +62,7 @@ def hurry(patch: Any) -> None:
     patch.setattr(clients, "_ATTEMPTS", {"s3": 2})
     patch.setattr(aws_session.AwsSession, "poll_seconds", 0.02)
     patch.setattr(aws_session.AwsSession, "log_delay_seconds", 0.02)
+    patch.setattr(bundle, "job_world", lambda: iter(()))  # no host unpacks it
     patch.setattr(new_record, "_installed_packages", lambda: ())
     clock = SimpleNamespace(sleep=lambda _seconds: None, time=time.time)
     patch.setattr(botocore.endpoint, "time", clock)  # its pauses between attempts at S3
@@ -107,10 +109,10 @@ class Stage:
         self.past("s3").put_object(Bucket=bucket, Key=key, Body=MODEL)
         return name
 
-    def jobs(self) -> list[str]:
-        """The names of all jobs that moto has."""
-        pages = self.past("sagemaker").get_paginator("list_training_jobs").paginate()
-        return [job["TrainingJobName"] for page in pages for job in page["TrainingJobSummaries"]]
+    def jobs(self, name: str) -> list[str]:
+        """The jobs that moto has of a name, or of one that begins with it."""
+        found = self.past("sagemaker").list_training_jobs(NameContains=name)
+        return [job["TrainingJobName"] for job in found["TrainingJobSummaries"]]
 
     def live(self, truth: str, polls: int) -> None:
         """Let jobs run for so many descriptions, and end so."""
@@ -134,6 +136,14 @@ class Stage:
         return CliRunner(env={"NO_COLOR": "1"}).invoke(main, list(words))
 
 
-def share_boto_session(patch: Any, session: Any) -> None:
-    """Let all sessions read the models of the services once."""
+def share_clients(patch: Any, session: Any) -> None:
+    """Let all sessions use the same clients: to make one takes longer than a verb."""
     patch.setattr(boto3, "Session", lambda **_options: session)
+    create, made = clients.Clients._create, {}
+
+    def shared(self: Any, service: str) -> Any:
+        if service not in made:
+            made[service] = create(self, service)
+        return made[service]
+
+    patch.setattr(clients.Clients, "_create", shared)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from fault_cells import POLLS, VERBS, Cell, cells, judge
 from fault_kinds import KINDS
-from fault_stage import Stage, hurry, share_boto_session
+from fault_stage import Stage, hurry, share_clients
 
 #: One of so many cells is run by `make test`.
 SAMPLE = int(os.environ.get("LAUNCHER_FAULT_SAMPLE", "37"))
@@ -23,7 +23,7 @@ SAMPLE = int(os.environ.get("LAUNCHER_FAULT_SAMPLE", "37"))
 @pytest.fixture
 def stage(front, past, boto, credentials, tmp_path_factory):
     hurry(credentials)
-    share_boto_session(credentials, boto)
+    share_clients(credentials, boto)
     return Stage(front=front, past=past, folder=tmp_path_factory.mktemp("job"))
 
 
@@ -46,6 +46,8 @@ def untruthful(stage: Stage, chosen: slice, root: Path) -> tuple[int, dict[Cell,
     }
     found, judged = {}, list(cells(calls))[chosen]
     for number, cell in enumerate(judged):
+        if os.environ.get("LAUNCHER_FAULT_PROGRESS"):
+            print(number, cell, f"{time.process_time():.1f}", flush=True)
         name = stage.new_name() if cell.verb == "run" else ended
         target = root / f"target-{number}"
         target.mkdir()

@@ -1,12 +1,7 @@
-"""Reading and writing of a job's YAML: problems have line numbers, and round trips are exact.
-
-Scalars follow YAML 1.2's core schema, not PyYAML's 1.1: `1e-3` is a number; `on`, `no` and
-`2024-01-31` are strings. Source: https://yaml.org/spec/1.2.2/#103-core-schema
-"""
+"""Reading and writing of a job's YAML: problems have line numbers, and round trips are exact."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from launcher.client.spec.bounded_yaml import (
+    CORE_RESOLVERS,
+    BoundedLoader,
+    LimitExceeded,
+    read_bounded,
+)
 from launcher.client.spec.changes import apply_changes
 from launcher.client.spec.resolve_paths import anchored
 from launcher.client.spec.rules import examine
@@ -24,32 +25,12 @@ from launcher.errors import FieldPath, Problem, SpecError, dotted
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
 
-_FLOAT = (
-    r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
-    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
-)
-_CORE_SCHEMA = {
-    "null": r"~|null|Null|NULL|",
-    "bool": r"true|True|TRUE|false|False|FALSE",
-    "int": r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+",
-    "float": _FLOAT,
-}
-#: PyYAML's format: resolvers by first character; None matches any character.
-_RESOLVERS: Any = {
-    None: [
-        (f"tag:yaml.org,2002:{tag}", re.compile(rf"(?:{pattern})\Z"))
-        for tag, pattern in _CORE_SCHEMA.items()
-    ]
-}
+_SYNTAX_FIX = "check indentation (spaces, no tabs), quotes and brackets there"
 _COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
-class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers = _RESOLVERS
-
-
 class _Dumper(yaml.SafeDumper):
-    yaml_implicit_resolvers = _RESOLVERS
+    yaml_implicit_resolvers = CORE_RESOLVERS
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -189,12 +170,13 @@ class _Tree:
 
     def read_value(self, text: str) -> Any:
         """Return the document's value, or None if it is empty. Raises yaml.YAMLError."""
-        self._loader = _Loader(text)
+        self._loader = BoundedLoader(text)
         node = self._loader.get_single_node()
         return self._value(node, (), ()) if node else None
 
     def _value(self, node: yaml.Node, path: FieldPath, around: tuple[yaml.Node, ...]) -> Any:
         self.lines.setdefault(path, node.start_mark.line + 1)
+        self._loader.count_value(node.start_mark)
         if node in around:
             return self.reading.reject(path, "the value contains itself", "remove the alias")
         around = (*around, node)
@@ -203,8 +185,16 @@ class _Tree:
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, around)
         if isinstance(node, yaml.SequenceNode):
-            items = enumerate(node.value)
-            return [self._value(item, (*path, index), around) for index, item in items]
+            items = [
+                self._value(item, (*path, index), around) for index, item in enumerate(node.value)
+            ]
+            return [item for item in items if self.reading.is_read(item)]
+        return self._scalar(node, path)
+
+    def _scalar(self, node: yaml.Node, path: FieldPath) -> Any:
+        assert isinstance(node, yaml.ScalarNode)
+        if what := self._loader.scalar_problem(node):
+            return self.reading.reject(path, what, "write a text, a number, or true or false")
         return self._loader.construct_object(node)
 
     def _mapping(
@@ -215,7 +205,9 @@ class _Tree:
             if not isinstance(key_node, yaml.ScalarNode):
                 self.reading.reject(path, "a key is not text", "write key: value")
                 continue
-            key = self._loader.construct_object(key_node)
+            key = self._scalar(key_node, path)
+            if not self.reading.is_read(key):
+                continue
             here = (*path, str(key))
             first = self.lines.get(here)
             self.lines[here] = key_node.start_mark.line + 1
@@ -224,7 +216,7 @@ class _Tree:
                 self.reading.reject(here, what, "keep one of them")
             else:
                 values[key] = self._value(value_node, here, around)
-        return values
+        return {key: value for key, value in values.items() if self.reading.is_read(value)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +235,7 @@ def read_plain(path: Path) -> PlainDocument:
     """
     tree = _Tree()
     try:
-        value = tree.read_value(path.read_text(encoding="utf-8"))
+        value = tree.read_value(read_bounded(path))
     except UnicodeDecodeError as error:
         raise SpecError([_encoding_problem(path, error)]) from error
     except yaml.YAMLError as error:
@@ -274,7 +266,7 @@ def _load(path: Path) -> str:
         what = f"{path} is a script, not a job file"
         raise SpecError([Problem(what=what, where=str(path.parent.absolute()), fix=fix)])
     try:
-        return path.read_text(encoding="utf-8")
+        return read_bounded(path)
     except OSError as error:
         what = f"{path} cannot be read: {error.strerror}"
         fix = (
@@ -297,8 +289,8 @@ def _position(path: Path | None, line: int, column: int) -> str:
 
 def _syntax_problem(error: yaml.YAMLError, path: Path | None) -> Problem:
     mark = getattr(error, "problem_mark", None)
-    return Problem(
-        what=f"not YAML: {getattr(error, 'problem', None) or error}",
-        where=_position(path, mark.line + 1, mark.column + 1) if mark else str(path or "the text"),
-        fix="check indentation (spaces, no tabs), quotes and brackets there",
-    )
+    what, fix = f"not YAML: {getattr(error, 'problem', None) or error}", _SYNTAX_FIX
+    if isinstance(error, LimitExceeded):
+        what, fix = f"no job file: {error.problem}", "write the job itself, without repetition"
+    where = _position(path, mark.line + 1, mark.column + 1) if mark else str(path or "the text")
+    return Problem(what=what, where=where, fix=fix)

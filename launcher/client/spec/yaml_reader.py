@@ -67,6 +67,10 @@ class YamlReading:
         self.broken.add(path)
         return _UNREAD
 
+    def is_read(self, value: object) -> bool:
+        """Return False for the placeholder of a value that was rejected."""
+        return value is not _UNREAD
+
 
 def read_spec(
     declared: type[JobSpec], values: Mapping[object, object], reading: YamlReading
@@ -78,7 +82,7 @@ def read_spec(
 
 def _read(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> Any:
     origin, arguments = typing.get_origin(declared), typing.get_args(declared)
-    if declared is Any:
+    if declared is Any or value is _UNREAD:
         return value
     if origin in (typing.Union, types.UnionType):
         return None if value is None else _read(_meant(arguments, value), value, path, reading)

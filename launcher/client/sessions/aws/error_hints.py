@@ -102,6 +102,11 @@ _HINTS = (
         "",
         "the account is not signed up for this service in this region",
     ),
+    _ErrorHint(
+        ("500", "502", "503", "504", "InternalError", "InternalFailure", "ServiceUnavailable"),
+        "",
+        "AWS, or a proxy before it, has a fault of its own: try again in a minute",
+    ),
     _ErrorHint(tuple(sorted(THROTTLED)), "", "AWS throttles the requests: try again in a minute"),
 )
 
