@@ -185,7 +185,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
 def test_python_objects_are_never_made() -> None:
     with pytest.raises(SpecError, match=r"os\.getcwd is not a plain value"):
         JobSpec.from_yaml("entry_point: !!python/object/apply:os.getcwd []\n")
-    with pytest.raises(SpecError, match="python/name:os.getcwd is not a plain value"):
+    with pytest.raises(SpecError, match=r"python/name:os\.getcwd is not a plain value"):
         JobSpec.from_yaml("entry_point: !!python/name:os.getcwd x\n")
 
 

@@ -67,7 +67,9 @@ try:
 except SpecError as error:
     print(error)
 ended = resource.getrusage(resource.RUSAGE_SELF)
-print("cpu", ended.ru_utime - started.ru_utime, "kib", *re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text()), file=sys.stderr)
+used = ended.ru_utime - started.ru_utime
+status = Path("/proc/self/status").read_text()
+print("cpu", used, "kib", *re.findall(r"VmHWM:\s+(\d+)", status), file=sys.stderr)
 """
 
 

@@ -10,6 +10,7 @@ from launcher.client.catalogue import price_list
 from launcher.client.catalogue.catalogue_entry import count_figures, entries
 from launcher.client.cli.catalog_table import SORT_KEYS, chosen, plain_entry, type_table
 from launcher.client.cli.json_output import print_json
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.errors import PlatformError
 
@@ -47,7 +48,7 @@ def list_types(gpus: int | None, family: str | None, sort: str, region: str, out
         types = [plain_entry(each, today) for each in found]
         print_json({"types": types, "known": count.known, "unknown": count.unknown})
         return 0
-    click.echo("\n".join(type_table(found, region, today)))
+    echo("\n".join(type_table(found, region, today)))
     priced = sum(each.price is not None for each in found)
     print_message(
         f"\n{len(found)} types; {count.known} figures are known and {count.unknown} unknown; "

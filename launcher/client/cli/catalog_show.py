@@ -13,6 +13,7 @@ from launcher.client.catalogue.prices import price_fix
 from launcher.client.cli.catalog_list import region_option
 from launcher.client.cli.catalog_table import figure_lines, plain_entry
 from launcher.client.cli.json_output import print_json
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.errors import PlatformError
 
@@ -39,7 +40,7 @@ def show_type(name: str, region: str, output: str) -> int:
     if output == "json":
         print_json(plain_entry(shown, today))
         return 0
-    click.echo("\n".join(figure_lines(shown, today)))
+    echo("\n".join(figure_lines(shown, today)))
     count = count_figures([shown], today)
     print_message(f"\n{count.known} figures are known and {count.unknown} unknown.")
     if shown.price is None:

@@ -10,6 +10,7 @@ import click
 from launcher.client.catalogue.price_download import PRICE_LIST_URL, PRICE_LIST_VARIABLE
 from launcher.client.catalogue.price_update import PriceUpdate, update_prices
 from launcher.client.cli.json_output import print_json
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.planning.instance_type_update import TypeUpdate, update_types
 from launcher.errors import CloudError
@@ -57,7 +58,7 @@ def update(regions: tuple[str, ...], base_url: str | None, file_format: str, out
         _print_prices(each)
     if types:
         new = f", {len(types.new)} of them new ({', '.join(types.new)})" if types.new else ""
-        click.echo(f"{types.count} instance types of {types.region}, from EC2 today{new}")
+        echo(f"{types.count} instance types of {types.region}, from EC2 today{new}")
     else:
         print_message(f"Instance types stay as they are: {reason}")
     return 0
@@ -65,7 +66,7 @@ def update(regions: tuple[str, ...], base_url: str | None, file_format: str, out
 
 def _print_prices(each: PriceUpdate) -> None:
     count, published = len(each.prices.per_hour), each.prices.published
-    click.echo(f"{count} training prices of {each.region}, published {published}: {each.file}")
+    echo(f"{count} training prices of {each.region}, published {published}: {each.file}")
     if each.prices.ambiguous:
         print_message(f"Several prices, so none is taken: {', '.join(each.prices.ambiguous)}")
     if each.lost:

@@ -11,6 +11,7 @@ from launcher.client.cli.check_output import checkup_screen
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_of_check_option
 from launcher.client.cli.shared_options import optional_job_file_options
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import with_output_option
 from launcher.client.doctor.checkup import run_checks
 from launcher.client.doctor.dataset_process import ReadLimits
@@ -62,5 +63,5 @@ def check(
         findings = [dataclasses.asdict(finding) for finding in checkup.findings]
         print_json({"findings": findings, "exit_code": checkup.exit_code})
     else:
-        click.echo(checkup_screen(checkup))
+        echo(checkup_screen(checkup))
     return checkup.exit_code

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import click
 
+from launcher.client.cli.terminal_output import echo
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Checkup, Level
 from launcher.client.sessions.base import Platform
 
@@ -21,7 +22,7 @@ def print_findings(findings: Iterable[CheckResult]) -> bool:
     """Print each finding on stderr as it is made; return True if none is a problem."""
     levels = {Level.OK}
     for finding in findings:
-        click.echo("\n".join(_rows(finding, len("credentials"))), err=True)
+        echo("\n".join(_rows(finding, len("credentials"))), err=True)
         levels.add(finding.level)
     return Level.PROBLEM not in levels
 

@@ -6,8 +6,8 @@ import click
 
 from launcher.client.cli import completion_values
 from launcher.client.cli.json_output import print_json
-from launcher.client.cli.printable import printable
 from launcher.client.cli.session_options import session_option
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import with_json_flag
 from launcher.client.jobs.job import Job
 from launcher.client.planning.comparison.comparison import compare as compare_jobs
@@ -29,5 +29,5 @@ def compare(names: tuple[str, ...], session: str | None, output: str) -> int:
     if output == "json":
         print_json(found.to_plain())
     else:
-        click.echo(printable(str(found)))
+        echo(str(found))
     return 0

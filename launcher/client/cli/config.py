@@ -8,6 +8,7 @@ import click
 
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.shared_options import optional_job_file_options
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import with_output_option
 from launcher.client.sessions.default_sources import default_sources, value_sources
 from launcher.client.sessions.default_values import defaults_files, read_defaults
@@ -34,7 +35,7 @@ def config(job_file: Path | None, changes: tuple[str, ...], output: str) -> int:
         return 0
     for row in rows:
         value = "-" if row.value is None else row.value
-        click.echo(f"{row.field:<32}  {value}  ({row.source})")
+        echo(f"{row.field:<32}  {value}  ({row.source})")
     for file in files:
-        click.echo(f"{'read' if file['exists'] else 'not there'}: {file['file']}", err=True)
+        echo(f"{'read' if file['exists'] else 'not there'}: {file['file']}", err=True)
     return 0

@@ -9,6 +9,7 @@ import click
 from launcher.client.cli import completion_values
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.local_job import session_of_local_job
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import with_output_option
 
 _ON_AWS = "`launcher download` fetches the results of a job on AWS"
@@ -37,7 +38,7 @@ def cp(source: str, target: Path, host: str | None, output: str) -> int:
     if output == "json":
         print_json({"name": name, "host": chosen, "path": path, "copy": str(copy)})
     else:
-        click.echo(copy)
+        echo(copy)
     return 0
 
 

@@ -10,6 +10,7 @@ import click
 from launcher.client.cli import completion_values
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.resolve import session_of
@@ -35,7 +36,7 @@ def download(name: str, folder: Path, session: str | None, output: str) -> int:
         print_message(f"Job {name} has no model and no output (status: {job.status}).")
     else:
         for file in files:
-            click.echo(file)
+            echo(file)
     return 0
 
 

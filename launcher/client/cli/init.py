@@ -11,6 +11,7 @@ import click
 
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.schema import schema_text
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.errors import PlatformError
 
@@ -50,7 +51,7 @@ def init(folder: Path, output: str) -> int:
     if output == "json":
         print_json({"folder": str(folder.absolute()), "files": list(_FILES)})
     else:
-        click.echo("\n".join(str(folder / name) for name in _FILES))
+        echo("\n".join(str(folder / name) for name in _FILES))
     return 0
 
 

@@ -7,7 +7,6 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.catalogue.cost import OLD_MARK, OLD_PRICE, dollars_text
-from launcher.client.cli.printable import printable
 from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.failure_report import report_failure
@@ -16,6 +15,7 @@ from launcher.client.jobs.job import Job
 from launcher.client.jobs.summary import final_metrics
 from launcher.client.sessions.base import PlatformSession
 from launcher.errors import LauncherError
+from launcher.shared.printable import printable
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription, TrainingJobSummary

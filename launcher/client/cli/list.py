@@ -10,6 +10,7 @@ from launcher.client.cli.age_option import age_option
 from launcher.client.cli.job_table import plain, table
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.sessions.registry import open_session
 
@@ -57,5 +58,5 @@ def list_jobs(
         )
     else:
         is_detailed = is_long or not asked.platform.bills
-        click.echo("\n".join(table(jobs, asked if is_detailed else None)))
+        echo("\n".join(table(jobs, asked if is_detailed else None)))
     return 0

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from launcher.client.cli.line_printer import LinePrinter
-from launcher.client.cli.printable import printable
 from launcher.client.cli.status_area import StatusArea
 from launcher.client.cli.verb_output import wants_colours
 from launcher.client.jobs.follow import StateChange
@@ -19,6 +18,7 @@ from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.job_progress import JobProgress
 from launcher.client.jobs.log_line import LogLine
+from launcher.shared.printable import printable
 
 if TYPE_CHECKING:
     from rich.live import Live

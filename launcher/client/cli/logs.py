@@ -18,6 +18,7 @@ from launcher.client.cli.line_selection import (
 )
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.shared_options import verbose_option
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import with_output_option
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job import Job
@@ -61,7 +62,7 @@ def logs(
     printer: Printer = JsonLinePrinter()
     if output == "text":
         groups = host_groups(job.description())
-        printer = LinePrinter(groups, click.echo, verbose=verbose, with_time=timestamps)
+        printer = LinePrinter(groups, echo, verbose=verbose, with_time=timestamps)
     lines = LineSelection(wanted, printer)
     try:
         with with_resume_hint(name) if follow else nullcontext():

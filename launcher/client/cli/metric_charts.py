@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 
 from launcher.client.cli.line_chart import line_chart
-from launcher.client.cli.printable import printable
 from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.job_metrics import JobMetrics, MetricSeries, group_series
 from launcher.client.jobs.short_numbers import short_number
+from launcher.shared.printable import printable
 
 #: The narrowest chart; a terminal of 80 columns shows two side by side.
 _LEAST_WIDTH = 38

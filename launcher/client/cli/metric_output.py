@@ -17,11 +17,12 @@ from launcher.client.cli.deferred_signals import defer_ctrl_c
 from launcher.client.cli.json_output import print_json_line
 from launcher.client.cli.live_view import is_terminal, live_display
 from launcher.client.cli.metric_charts import Style, metric_charts, metric_table
-from launcher.client.cli.printable import printable
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, wants_colours
 from launcher.client.jobs.job_metrics import COLUMNS, JobMetrics, row_of
 from launcher.client.jobs.metric_records import MetricRecord
 from launcher.client.jobs.short_numbers import short_number
+from launcher.shared.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,7 +120,7 @@ def print_metrics(metrics: JobMetrics) -> None:
     is_chart = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns
     lines = metric_charts(metrics, width, bold) if is_chart else metric_table(metrics)
-    click.echo("\n".join(lines))
+    echo("\n".join(lines))
 
 
 def _line_printers() -> dict[str, Callable[[], Callable[[MetricRecord], None]]]:
@@ -129,7 +130,7 @@ def _line_printers() -> dict[str, Callable[[], Callable[[MetricRecord], None]]]:
 def _print_text(record: MetricRecord) -> None:
     origin = "/".join(part for part in (record.group, record.host) if part) or "-"
     text = f"{record.metric_name}  {short_number(record.value)}  {origin}"
-    click.echo(f"{row_of(record)['time']:%H:%M:%S}  {printable(text, keep_styles=False)}")
+    echo(f"{row_of(record)['time']:%H:%M:%S}  {printable(text, keep_styles=False)}")
 
 
 def _print_json(record: MetricRecord) -> None:
@@ -142,7 +143,7 @@ def _csv_printer() -> Callable[[MetricRecord], None]:
     def write(cells: Sequence[object]) -> None:
         text = io.StringIO()
         csv.writer(text, lineterminator="").writerow(cells)
-        click.echo(text.getvalue())
+        echo(text.getvalue())
 
     write(COLUMNS)
 

@@ -13,6 +13,7 @@ from launcher.client.cli.json_output import print_json
 from launcher.client.cli.other_commands import CommandWithSubcommands
 from launcher.client.cli.partition_options import partition_options
 from launcher.client.cli.partition_show import described, show
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_json_flag
 from launcher.client.planning.partition_view import Partition
 from launcher.client.planning.partitioner import partition as find
@@ -54,7 +55,7 @@ def partition(task: str, path: Path, output: str, **asked: Any) -> int:
     if output == "json":
         print_json({"file": str(path), **described(found)})
     else:
-        click.echo(shown)
+        echo(shown)
         print_message(
             f"\nThe partition is in {path}. To use it, write in a job.yaml in the same folder:\n"
         )

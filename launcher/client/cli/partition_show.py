@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from launcher.client.cli.json_output import print_json
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_json_flag
 from launcher.client.planning.drawing import timeline_svg
 from launcher.client.planning.partition_table import title
@@ -36,7 +37,7 @@ def show(file: Path, svg: Path | None, output: str) -> int:
     if output == "json":
         print_json(described(partition))
     else:
-        click.echo(str(partition))
+        echo(str(partition))
     return 0
 
 

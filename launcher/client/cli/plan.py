@@ -11,6 +11,7 @@ import click
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.plan_chart import plan_chart
 from launcher.client.cli.plan_options import plan_options
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.planning.plan_scatter import plan_scatter
 from launcher.client.planning.recommendation import PlanLimits, PlanOrder, recommend
@@ -57,11 +58,11 @@ def plan(
     if output == "json":
         print_json(plain_recommendation(found, limit))
     else:
-        click.echo(recommendation_text(found, limit))
+        echo(recommendation_text(found, limit))
         if is_drawn and (scatter := plan_scatter(found)):
-            click.echo("\n".join(["", *plan_chart(scatter, get_terminal_size().columns)]))
+            echo("\n".join(["", *plan_chart(scatter, get_terminal_size().columns)]))
         if is_explained:
-            click.echo("\n".join(["", *explanation(found), "", *comparison(found, limit)]))
+            echo("\n".join(["", *explanation(found), "", *comparison(found, limit)]))
     if path:
         print_message(f"\nThe job is in {path}; `launcher check {path}` checks it.")
     if page:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from launcher.client.cli.json_output import print_json
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.probe import compare_answers, probe_locally, request_for_aws
 from launcher.errors import CloudError, PlatformError
@@ -57,8 +58,8 @@ def probe(
         print_json(found)
     else:
         for question, answers in compare_answers(found).items():
-            click.echo(click.style(f"\n{question}", bold=True))
-            click.echo("\n".join(f"  {answer}" for answer in answers))
+            echo(click.style(f"\n{question}", bold=True))
+            echo("\n".join(f"  {answer}" for answer in answers))
     return 0
 
 

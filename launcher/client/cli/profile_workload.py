@@ -11,6 +11,7 @@ import click
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.local_job import session_of_local_job
 from launcher.client.cli.profile_options import profile_options
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.doctor.dataset_process import ReadLimits
 from launcher.client.jobs.job import Job
@@ -42,7 +43,7 @@ def profile(
     for each in _profiles(target, **asked):
         profiles.append(each)
         if output == "text":
-            click.echo(profile_text(each), err=out is None)
+            echo(profile_text(each), err=out is None)
     first = profiles[0]
     text = other.to_yaml(first) if other else first.to_yaml()
     if out:
@@ -50,7 +51,7 @@ def profile(
     if output == "json":
         print_json({"profiles": [each.to_plain() for each in profiles]})
     elif out is None:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
     if other:
         print_message(
             f"\n{other.family} is {other.speed(first):g} times as fast as in {other.file}"

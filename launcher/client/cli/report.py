@@ -9,6 +9,7 @@ import click
 
 from launcher.client.cli import completion_values
 from launcher.client.cli.session_options import session_option
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_exit_code
 from launcher.client.jobs.job import Job
 from launcher.client.planning.reporting.job_report import report as report_on
@@ -34,7 +35,7 @@ def report(name: str, out: Path | None, is_opened: bool, session: str | None) ->
     network, so it can be sent and kept. The path is printed on stdout.
     """
     file = report_on(Job(name, session_of(name, session))).write(out or Path(f"{name}.html"))
-    click.echo(file)
+    echo(file)
     if is_opened and not webbrowser.open(file.resolve().as_uri()):
         print_message("no browser could be opened")
     return 0

@@ -11,6 +11,7 @@ import click
 from launcher.client.cli import completion_values
 from launcher.client.cli.age_option import age_option
 from launcher.client.cli.json_output import print_json
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import with_output_option
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.registry import open_local_session
@@ -56,4 +57,4 @@ def _remove(names: Iterable[str], session: LocalSession, output: str) -> None:
         print_json({"jobs": [{"name": name, "bytes": size} for name, size in removed.items()]})
         return
     for name, size in removed.items():
-        click.echo(f"{name}  {size / 1e6:.1f} MB")
+        echo(f"{name}  {size / 1e6:.1f} MB")

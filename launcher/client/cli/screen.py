@@ -10,10 +10,11 @@ from collections.abc import Mapping
 import click
 
 from launcher.client.cli.json_output import print_json
-from launcher.client.cli.printable import printable
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import wants_colours
 from launcher.client.jobs.record_text import record_text
 from launcher.client.jobs.summary_text import VALUE_COLUMN, summary_text
+from launcher.shared.printable import printable
 
 
 def print_summary(summary: Mapping[str, object], output: str, *, is_followed: bool = False) -> None:
@@ -51,7 +52,7 @@ def wrapped(text: str, width: int) -> str:
 
 def _print(styled: str) -> None:
     text = printable(styled, keep_styles=wants_colours())
-    click.echo(wrapped(text, _width()) if sys.stdout.isatty() else text)
+    echo(wrapped(text, _width()) if sys.stdout.isatty() else text)
 
 
 def _width() -> int:

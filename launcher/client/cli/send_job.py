@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import click
-
 from launcher.client.cli.approval import cancel_on_ctrl_c, show_plan
 from launcher.client.cli.command_line import command_line
 from launcher.client.cli.deferred_signals import defer_ctrl_c
 from launcher.client.cli.follow_output import follow_unless_left, print_notice
 from launcher.client.cli.screen import print_summary
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_warnings
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.retrying_session import with_resume_hint
@@ -68,7 +67,7 @@ class JobSender:
     def answer(self, job: Job, output: str) -> int:
         """Print the job's summary, or its name if the user detached; return the exit code."""
         if self.is_left and output == "text":
-            click.echo(job.name)
+            echo(job.name)
             return 0
         with with_resume_hint(job.name):
             summary = job.summary(None if self.is_left else print_notice)

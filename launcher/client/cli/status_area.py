@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.cli.printable import printable
 from launcher.client.jobs.state_text import StateText
+from launcher.shared.printable import printable
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from launcher.client.cli.json_output import print_json
-from launcher.client.cli.printable import printable
+from launcher.client.cli.terminal_output import echo
 from launcher.errors import LauncherError, SpecError
 
 
@@ -54,7 +54,7 @@ def with_exit_code(verb: Callable[..., int]) -> Callable[..., None]:
 
 def print_message(text: str) -> None:
     """Print a message on stderr, without what its names and values would do to a terminal."""
-    click.echo(printable(text), err=True)
+    echo(text, err=True)
 
 
 def wants_colours() -> bool:

@@ -8,6 +8,7 @@ from launcher.client.cli import completion_values
 from launcher.client.cli.follow_output import print_notice
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
+from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.retrying_session import with_resume_hint
@@ -32,7 +33,7 @@ def wait(names: tuple[str, ...], timeout: float | None, session: str | None, out
             now = job.wait(notices=print_notice, timeout=timeout).description(print_notice)
         statuses[job.name] = now["TrainingJobStatus"]
         if output == "text":
-            click.echo(f"{job.name}  {statuses[job.name]}")
+            echo(f"{job.name}  {statuses[job.name]}")
     if output == "json":
         print_json({"jobs": [{"name": name, "status": each} for name, each in statuses.items()]})
     return next((code for each in statuses.values() if (code := EXIT_CODES.get(each))), 0)

@@ -22,6 +22,7 @@ from launcher.client.endpoint.operations import Operations
 from launcher.client.endpoint.rate_limiter import RateLimiter
 from launcher.client.endpoint.s3_gateway import Objects
 from launcher.client.endpoint.signature import Scope
+from launcher.shared.printable import printable
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
@@ -107,9 +108,9 @@ class Application:
         name = arguments.get("TrainingJobName") or arguments.get("ResourceArn") or ""
         try:
             response = responses.document(self._operations.execute(operation, arguments, region))
-            _log(f"{operation} {region} {name}")
+            _log_call(f"{operation} {region} {name}")
         except ApiError as error:
-            _log(f"{operation} {region} {name}: {error.code}: {error.message}")
+            _log_call(f"{operation} {region} {name}: {error.code}: {error.message}")
             raise
         return response
 
@@ -152,5 +153,10 @@ def _with_body(request: Request, body: bytes) -> dict[str, object]:
     }
 
 
+def _log_call(line: str) -> None:
+    """Log one line, whatever a name or a message has in it."""
+    _log(line.replace("\n", "\\n"))
+
+
 def _log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(printable(line, keep_styles=False), file=sys.stderr, flush=True)

@@ -35,6 +35,7 @@ from launcher.client.sessions.base import TERMINAL_STATUSES, PlatformSession
 from launcher.client.sessions.job_record import JobRecord, read_record
 from launcher.errors import JobFailed, JobStopped, LauncherError
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
+from launcher.shared.printable import printable
 
 if TYPE_CHECKING:
     from launcher.client.spec import Tracking
@@ -382,13 +383,14 @@ def _plain_failure(failure: FailureReport | None) -> dict[str, Any]:
 
 
 def _to_error(name: str, now: TrainingJobDescription, failure: FailureReport | None) -> JobFailed:
+    reason = now.get("FailureReason", "no reason was given")
     return JobFailed(
         name,
-        now.get("FailureReason", "no reason was given"),
+        reason,
         host=failure.host if failure else None,
         last_lines=failure.printed if failure else (),
         log_host=failure.log_host if failure else None,
-        report=failure.text if failure else None,
+        report=printable(failure.text if failure else reason, keep_styles=False),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timezone
-from html import escape
 from typing import TYPE_CHECKING
 
 from launcher.client.jobs.durations import readable
@@ -12,7 +11,7 @@ from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.short_numbers import short_number
 from launcher.client.jobs.sparkline import sparkline
 from launcher.client.jobs.summary import final_metrics
-from launcher.client.spec.html_tables import html_cells, html_pairs, html_table
+from launcher.client.spec.html_tables import escaped, html_cells, html_pairs, html_table
 from launcher.errors import LauncherError
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def _facts(now: TrainingJobDescription) -> Iterator[tuple[str, str]]:
 def metrics_html(metrics: JobMetrics) -> str:
     """Return a table with a row and a line chart for each metric and host."""
     rows = [html_cells("th", _HEAD), *map(_series_row, metrics.series)]
-    return f"<b>{escape(metrics.job_name)}</b>{html_table(rows)}"
+    return f"<b>{escaped(metrics.job_name)}</b>{html_table(rows)}"
 
 
 def _series_row(series: MetricSeries) -> str:

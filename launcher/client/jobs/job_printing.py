@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.event_sentences import sentence
 from launcher.errors import LauncherError
+from launcher.shared.printable import printable
 
 if TYPE_CHECKING:
     from launcher.client.jobs.follow import StateChange
@@ -93,14 +94,14 @@ def print_line(line: LogLine) -> None:
     event = line.event
     text = line.readable if event is None else sentence(*event)
     if text is not None and not line.belongs_to_event:  # the exception has the traceback
-        print(f"{line.group}/{line.host} | {text}", flush=True)
+        print(printable(f"{line.group}/{line.host} | {text}"), flush=True)
 
 
 def print_state(state: StateChange) -> None:
     """Print a change of the job's state."""
-    print(state, flush=True)
+    print(printable(str(state)), flush=True)
 
 
 def print_notice(notice: str) -> None:
     """Print a notice: the job is silent, the service does not answer, or a retry follows."""
-    print(f"({notice})", flush=True)
+    print(printable(f"({notice})"), flush=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from html import escape
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from launcher.client.jobs.short_numbers import short_number
 from launcher.client.jobs.sparkline import sparkline
 from launcher.client.jobs.state_text import StateText
 from launcher.client.jobs.summary_text import summary_text
-from launcher.client.spec.html_tables import html_pairs
+from launcher.client.spec.html_tables import escaped, html_pairs
 from launcher.errors import LauncherError
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class LiveCell:
             now = self._job.description()
             if now["TrainingJobStatus"] == "Completed":
                 text = summary_text(self._job.summary(), is_followed=True).strip()
-                self._show(f"<pre>{escape(text)}</pre>{self._line()}")
+                self._show(f"<pre>{escaped(text)}</pre>{self._line()}")
             else:
                 self._show(self._html(now))
 
@@ -94,5 +93,5 @@ class LiveCell:
             series = next((s for s in self._metrics.series if s.metric_name == name), None)
             drawn = series and sparkline(series.times, series.values)
             if series and drawn:
-                return f"<div>{escape(name)} {drawn} {short_number(series.values[-1])}</div>"
+                return f"<div>{escaped(name)} {drawn} {short_number(series.values[-1])}</div>"
         return ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
+from launcher.client.spec.html_tables import escaped
 from launcher.shared.partitions.quantities import seconds_text
 from launcher.shared.partitions.schedule_orders import ActionKind
 from launcher.shared.partitions.timeline import Event, Timeline
@@ -45,9 +45,9 @@ def timeline_svg(timeline: Timeline, title: str) -> str:
         f'height="{height}" viewBox="0 0 {paper.width} {height}" '
         'font-family="system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif" '
         f'font-size="12" fill="{_INK}">',
-        f"<title>{escape(title)}</title>",
+        f"<title>{escaped(title)}</title>",
         f'<rect width="{paper.width}" height="{height}" fill="#ffffff"/>',
-        f'<text x="{_LEFT}" y="24" font-size="15" font-weight="600">{escape(title)}</text>',
+        f'<text x="{_LEFT}" y="24" font-size="15" font-weight="600">{escaped(title)}</text>',
         *_legend(timeline),
         *_ranks(lanes, paper),
         *_axis(lanes, paper),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 from typing import TYPE_CHECKING
 
 from launcher.client.planning import partition_table
 from launcher.client.planning.drawing import timeline_svg
 from launcher.client.planning.partition_table import Table
-from launcher.client.spec.html_tables import html_table
+from launcher.client.spec.html_tables import escaped, html_table
 
 if TYPE_CHECKING:
     from launcher.shared.partitions.partition_file import PartitionFile
@@ -39,8 +38,8 @@ def _words(texts: Iterable[str]) -> str:
 
 
 def _heading(text: str, side: str) -> str:
-    return f'<th style="text-align:{side}">{escape(text)}</th>'
+    return f'<th style="text-align:{side}">{escaped(text)}</th>'
 
 
 def _cell(text: str, side: str) -> str:
-    return f'<td style="text-align:{side}">{escape(text)}</td>'
+    return f'<td style="text-align:{side}">{escaped(text)}</td>'

@@ -7,7 +7,6 @@ has its numbers as a title, which browsers show and screen readers read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from launcher.client.planning.plan_scatter import (
     ticks,
 )
 from launcher.client.planning.recommendation_text import HEAD, notes, row, shown_clusters
-from launcher.client.spec.html_tables import html_cells, html_table
+from launcher.client.spec.html_tables import escaped, html_cells, html_table
 
 if TYPE_CHECKING:
     from launcher.client.planning.recommendation import Recommendation
@@ -62,13 +61,13 @@ def recommendation_page(plan: Recommendation) -> str:
 def recommendation_html(plan: Recommendation, limit: int = _LIMIT) -> str:
     """Return the recommendation as a part of a page, in the page's own colours."""
     answer = cluster_text(plan.best) if plan.best else "none"
-    parts = [f"<p><strong>Recommended: {escape(answer)}</strong><br>{escape(plan.reason)}</p>"]
+    parts = [f"<p><strong>Recommended: {escaped(answer)}</strong><br>{escaped(plan.reason)}</p>"]
     if scatter := plan_scatter(plan):
         parts.append(_picture(scatter))
     if plan.shown:
         rows = (html_cells("td", row(each, plan)) for each in shown_clusters(plan, limit))
         parts.append(html_table([html_cells("th", HEAD), *rows]))
-    parts += [f"<p>{escape(note)}</p>" for note in notes(plan)]
+    parts += [f"<p>{escaped(note)}</p>" for note in notes(plan)]
     return "\n".join(parts)
 
 
@@ -79,7 +78,7 @@ def _picture(scatter: PlanScatter) -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{_WIDTH}" '
             f'height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-size="13" '
             'font-family="system-ui, sans-serif" fill="currentColor">',
-            f"<title>{escape(words)}</title>",
+            f"<title>{escaped(words)}</title>",
             *_legend(),
             *_axes(scatter),
             *_line(scatter),
@@ -112,7 +111,7 @@ def _axes(scatter: PlanScatter) -> Iterator[str]:
         dollars = f"${short_number(value)}"
         yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{dollars}</text>'
     middle = (_LEFT + right) // 2
-    words = f"hours of {escape(scatter.what)}"
+    words = f"hours of {escaped(scatter.what)}"
     yield f'<text x="{middle}" y="{_HEIGHT - 10}" text-anchor="middle">{words}</text>'
 
 
@@ -135,7 +134,7 @@ def _dot(scatter: PlanScatter, point: PlanPoint) -> str:
     x, y = _x(scatter, point.hours), _y(scatter, point.dollars)
     return (
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{colour}">'
-        f"<title>{escape(words)}</title></circle>"
+        f"<title>{escaped(words)}</title></circle>"
     )
 
 

@@ -15,6 +15,7 @@ from tempfile import TemporaryFile
 import launcher
 from launcher.errors import ParallelError, PlatformError
 from launcher.shared import parse_event
+from launcher.shared.printable import printable
 
 #: Prefix of the line with the process's error message.
 _ERROR = "error: "
@@ -98,7 +99,7 @@ def _follow(process: subprocess.Popen[str]) -> str:
         if refusal or line.startswith(_ERROR):
             refusal = line if line.startswith(_ERROR) else refusal + line
         elif parse_event(line) is None:
-            print(line, end="", file=sys.stderr, flush=True)
+            print(printable(line), end="", file=sys.stderr, flush=True)
     return refusal.removeprefix(_ERROR).strip()
 
 

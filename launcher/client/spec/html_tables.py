@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from launcher.shared.printable import printable
+
 
 def html_table(rows: Iterable[str]) -> str:
     """Return a table of rows, each of which is HTML of cells."""
@@ -13,12 +15,18 @@ def html_table(rows: Iterable[str]) -> str:
 
 def html_cells(kind: str, texts: Iterable[str]) -> str:
     """Return texts as cells of a row. kind: "th" or "td"."""
-    return "".join(f"<{kind}>{escape(text)}</{kind}>" for text in texts)
+    return "".join(f"<{kind}>{escaped(text)}</{kind}>" for text in texts)
+
+
+def escaped(text: str) -> str:
+    """Return a text for a page: no tag of it is one, and no control character is left."""
+    return escape(printable(text, keep_styles=False))
 
 
 def html_pairs(pairs: Iterable[tuple[str, str]]) -> str:
     """Return a table of a name and its value in each row, on the left."""
     style = 'style="text-align:left"'
     return html_table(
-        f"<th {style}>{escape(name)}</th><td {style}>{escape(value)}</td>" for name, value in pairs
+        f"<th {style}>{escaped(name)}</th><td {style}>{escaped(value)}</td>"
+        for name, value in pairs
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.short_numbers import short_number
 from launcher.client.jobs.sparkline import thinned
+from launcher.client.spec.html_tables import escaped
 
 _WIDTH, _HEIGHT = 400, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 10, 24
@@ -56,9 +56,9 @@ def line_chart(title: str, lines: Sequence[ChartLine], *, is_share: bool = False
     paths = (_path(line, number, (begin, end), (low, high)) for number, line in enumerate(shown))
     svg = "".join([*_axes((begin, end), (low, high), is_share=is_share), *paths])
     return (
-        f"<figure><figcaption>{escape(title)}</figcaption>"
+        f"<figure><figcaption>{escaped(title)}</figcaption>"
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">'
-        f"<title>{escape(title)}</title>{svg}</svg>{_legend(shown)}</figure>"
+        f"<title>{escaped(title)}</title>{svg}</svg>{_legend(shown)}</figure>"
     )
 
 
@@ -69,7 +69,7 @@ def _path(
         f"{_x(line.times[index], times):.1f},{_y(line.values[index], values):.1f}"
         for index in thinned(len(line.values), line.values)
     )
-    name = f"<title>{escape(line.name)}</title>"
+    name = f"<title>{escaped(line.name)}</title>"
     colour = f"l{number % COLOURS}"
     if len(line.values) == 1:
         x, _, y = points.partition(",")
@@ -107,7 +107,7 @@ def _legend(lines: Sequence[ChartLine]) -> str:
     if len(lines) < 2 and not lines[0].name:
         return ""
     names = [
-        f'<span><i class="b{number % COLOURS}"></i>{escape(line.name)}</span>'
+        f'<span><i class="b{number % COLOURS}"></i>{escaped(line.name)}</span>'
         for number, line in enumerate(lines[:_NAMED])
     ]
     more = f"<span>and {len(lines) - _NAMED} more</span>" if len(lines) > _NAMED else ""
@@ -131,7 +131,7 @@ def bar_chart(title: str, rows: Sequence[tuple[str, Sequence[ChartBar]]], unit: 
     for place, (name, row) in enumerate(rows):
         y = place * _ROW + (_ROW - _BAR) / 2
         parts.append(
-            f'<text x="{left - 6}" y="{y + 12:.0f}" text-anchor="end">{escape(name)}</text>'
+            f'<text x="{left - 6}" y="{y + 12:.0f}" text-anchor="end">{escaped(name)}</text>'
         )
         for bar in row:
             first, last = (
@@ -141,7 +141,7 @@ def bar_chart(title: str, rows: Sequence[tuple[str, Sequence[ChartBar]]], unit: 
             text = f"{bar.name}: {_amount(bar.end - bar.begin, unit)}"
             parts.append(
                 f'<rect class="b{colours[bar.name] % COLOURS}" x="{first:.1f}" y="{y:.0f}" '
-                f'width="{max(last - first, 1):.1f}" height="{_BAR}"><title>{escape(text)}</title>'
+                f'width="{max(last - first, 1):.1f}" height="{_BAR}"><title>{escaped(text)}</title>'
                 "</rect>"
             )
     for share, anchor in ((0.0, "start"), (1.0, "end")):
@@ -149,12 +149,12 @@ def bar_chart(title: str, rows: Sequence[tuple[str, Sequence[ChartBar]]], unit: 
         amount = _amount(share * (span[1] - span[0]), unit)
         parts.append(f'<text x="{x:.0f}" y="{height - 6}" text-anchor="{anchor}">{amount}</text>')
     names = "".join(
-        f'<span><i class="b{number % COLOURS}"></i>{escape(name)}</span>'
+        f'<span><i class="b{number % COLOURS}"></i>{escaped(name)}</span>'
         for name, number in colours.items()
     )
     return (
-        f"<figure><figcaption>{escape(title)}</figcaption>"
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img"><title>{escape(title)}</title>'
+        f"<figure><figcaption>{escaped(title)}</figcaption>"
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img"><title>{escaped(title)}</title>'
         f'{"".join(parts)}</svg><p class="legend">{names}</p></figure>'
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
-from html import escape
 
 from launcher.client.catalogue.cost import dollars_text
 from launcher.client.jobs.durations import readable
@@ -24,7 +23,7 @@ from launcher.client.planning.reporting.report_chart import (
 )
 from launcher.client.planning.reporting.report_facts import ReportFacts
 from launcher.client.planning.reporting.report_style import report_style
-from launcher.client.spec.html_tables import html_cells, html_table
+from launcher.client.spec.html_tables import escaped, html_cells, html_table
 
 _SHARES = {"host/cpu": "CPU", "host/gpu": "GPU", "data/wait_share": "wait for data"}
 #: Rows of hosts or ranks of a chart at most.
@@ -33,9 +32,9 @@ _HOSTS_SHOWN = 40
 
 def report_html(facts: ReportFacts) -> str:
     """Return the document."""
-    name = escape(facts.priced.job_name)
+    name = escaped(facts.priced.job_name)
     sections = "".join(
-        f"<section><h2>{escape(title)}</h2>{content}</section>"
+        f"<section><h2>{escaped(title)}</h2>{content}</section>"
         for title, content in _sections(facts)
         if content
     )
@@ -55,9 +54,9 @@ def _heading(facts: ReportFacts) -> str:
         f"{each.name}: {len(each.hosts)} x {each.instance_type}" for each in host_groups(now)
     )
     reason = now.get("FailureReason")
-    cause = f"<p><b>Cause</b> {escape(reason)}</p>" if reason else ""
+    cause = f"<p><b>Cause</b> {escaped(reason)}</p>" if reason else ""
     return (
-        f"<p>{escape(state)} &middot; {escape(groups)}</p>{cause}"
+        f"<p>{escaped(state)} &middot; {escaped(groups)}</p>{cause}"
         f'<p class="faint">Written {written} by launcher report</p>'
     )
 
@@ -79,17 +78,17 @@ def _diagnosis(facts: ReportFacts) -> str:
     sure = "" if found.sureness is Sureness.NONE else f", sureness {found.sureness.value}"
     advice = "".join(f"<li>{_with_code(advice_text(each))}</li>" for each in found.advice)
     unknown = "".join(
-        f'<p class="faint">Unknown: {escape(each)}</p>' for each in found.evidence.missing
+        f'<p class="faint">Unknown: {escaped(each)}</p>' for each in found.evidence.missing
     )
     return (
-        f'<div class="answer"><p><b>{escape(found.limit.value + named)}</b>{sure}</p>'
-        f"<p>{escape(found.finding.why)}</p><ol>{advice}</ol></div>{unknown}"
+        f'<div class="answer"><p><b>{escaped(found.limit.value + named)}</b>{sure}</p>'
+        f"<p>{escaped(found.finding.why)}</p><ol>{advice}</ol></div>{unknown}"
     )
 
 
 def _with_code(text: str) -> str:
     """Return text as HTML, with commands between backticks as code."""
-    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escaped(text))
 
 
 def _timeline(facts: ReportFacts) -> str:
@@ -163,7 +162,7 @@ def _cost(priced: ComparedJob) -> str:
             "It ran where nothing is billed: these are the prices of the instance types that it "
             "names, for the time that it took here."
         )
-    text = "".join(f'<p class="faint">{escape(note)}</p>' for note in notes)
+    text = "".join(f'<p class="faint">{escaped(note)}</p>' for note in notes)
     return f"{_wide('cost', [head, *rows])}{text}"
 
 

@@ -28,6 +28,7 @@ from launcher.client.sessions.default_values import DefaultValue, read_defaults
 from launcher.client.sessions.job_record import records_folder
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.errors import Problem, SpecError
+from launcher.shared.printable import printable
 
 if TYPE_CHECKING:
     import boto3
@@ -47,7 +48,7 @@ def _value(defaults: Mapping[str, DefaultValue], name: str) -> str | None:
 
 
 def _print_to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(printable(line), file=sys.stderr, flush=True)
 
 
 class AwsSession:

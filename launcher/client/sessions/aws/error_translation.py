@@ -9,6 +9,7 @@ from typing import Any
 from launcher.client.sessions.aws.error_hints import fix_for
 from launcher.client.sessions.aws.foreign_response import NETWORK_FIX, foreign_response
 from launcher.errors import CapacityError, CloudError, CredentialsExpired, Refused, Unreachable
+from launcher.shared.printable import printable
 
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
 _NO_CAPACITY = frozenset(
@@ -68,7 +69,9 @@ def from_response(response: Mapping[str, Any]) -> CloudError:
     elif code in _NO_CAPACITY:
         kind = CapacityError
     fix = _RENEW if kind is CredentialsExpired else fix_for(code, message)
-    text = f"{code}: {message}" + (f" (request id {request_id})" if request_id else "")
+    text = printable(f"{code}: {message}", keep_styles=False) + (
+        f" (request id {request_id})" if request_id else ""
+    )
     return kind(_with_fix(text, fix), code=code, request_id=request_id)
 
 
