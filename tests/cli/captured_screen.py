@@ -82,10 +82,14 @@ class EmulatedScreen:
 
 @dataclass
 class Capture:
-    """A session on a terminal. states: the last rows of the screen each time they had changed."""
+    """A session on a terminal.
+
+    states: the last rows of the screen each time they had changed. text: all that was written.
+    """
 
     screen: EmulatedScreen
     code: int = 0
+    text: str = ""
     states: list[list[str]] = field(default_factory=list)
 
     @property
@@ -107,14 +111,14 @@ def capture(
         os.execvpe(command[0], list(command), {**os.environ, **environment})
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, columns, 0, 0))
     done = Capture(screen=EmulatedScreen(columns=columns))
-    text, is_pressed, deadline = "", False, time.monotonic() + seconds
+    is_pressed, deadline = False, time.monotonic() + seconds
     while (piece := _read(terminal)) is not None and time.monotonic() < deadline:
-        text += piece
+        done.text += piece
         done.screen.feed(piece)
         state = done.lines[-10:]
         if not done.states or state != done.states[-1]:
             done.states.append(state)
-        if not is_pressed and interrupt_at(text):
+        if not is_pressed and interrupt_at(done.text):
             is_pressed = True
             os.write(terminal, b"\x03")
     with contextlib.suppress(ProcessLookupError):
