@@ -68,5 +68,5 @@ def _value(text: str) -> Any:
         return float(text) if number["fraction"] else int(text)
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # RecursionError: thousands of brackets
         return text

@@ -251,8 +251,8 @@ class JobDocument:
         """Read a document; raise ContractError when it is invalid or newer than this runtime."""
         try:
             raw = json.loads(text)
-            version = raw["version"]
-        except (ValueError, TypeError, KeyError) as error:
+            version = int(raw["version"])
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise ContractError(f"{DOCUMENT_FILE} is not a job document: {error!r}") from error
         if version > cls.VERSION:
             raise ContractError(
@@ -261,7 +261,7 @@ class JobDocument:
             )
         try:
             return cls._from_fields(raw)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ContractError(f"{DOCUMENT_FILE} is damaged: {error!r}") from error
 
     @classmethod

@@ -58,8 +58,6 @@ def hurry(patch: Any) -> None:
     patch.setattr(create_job.Creation.run, "__defaults__", (_HURRIED,))
     patch.setattr(retrying_session, "_FIRST_PAUSE_SECONDS", 0.01)
     patch.setitem(Job.__init__.__kwdefaults__, "give_up_seconds", 0.5)
-    patch.setattr(clients, "_READ_SECONDS", 4)
-    patch.setattr(clients, "_ATTEMPTS", {"s3": 2})
     patch.setattr(aws_session.AwsSession, "poll_seconds", 0.02)
     patch.setattr(aws_session.AwsSession, "log_delay_seconds", 0.02)
     patch.setattr(bundle, "job_world", lambda: iter(()))  # no host unpacks it
@@ -77,6 +75,7 @@ class Stage:
     folder: Path
 
     def __post_init__(self) -> None:
+        self.ended = ""
         self._names = (f"ring-{number:05d}" for number in itertools.count())
         self.front.lacking = frozenset({"StopTrainingJob"})
         (self.folder / "train.py").write_text("print('hello')\n")
@@ -98,16 +97,16 @@ class Stage:
         logs.put_log_events(logGroupName=GROUP, logStreamName=stream, logEvents=events)
         return name
 
-    def ended_job(self) -> str:
-        """A job that is there, with its lines and its model."""
-        name = self.new_name()
+    def add_ended_job(self) -> None:
+        """Run a job, which has its lines and its model then."""
+        name = self.ended = self.new_name()
         self.front.rewrite = None
-        assert self.run("run", str(self.folder), "--yes", "--detach", "--name", name).exit_code == 0
+        done = self.run("run", str(self.folder), "--yes", "--detach", "--name", name)
+        assert done.exit_code == 0, done.stderr
         sagemaker = self.past("sagemaker")
         model = sagemaker.describe_training_job(TrainingJobName=name)["ModelArtifacts"]
         bucket, _, key = model["S3ModelArtifacts"].removeprefix("s3://").partition("/")
         self.past("s3").put_object(Bucket=bucket, Key=key, Body=MODEL)
-        return name
 
     def jobs(self, name: str) -> list[str]:
         """The jobs that moto has of a name, or of one that begins with it."""
@@ -137,7 +136,9 @@ class Stage:
 
 
 def share_clients(patch: Any, session: Any) -> None:
-    """Let all sessions use the same clients: to make one takes longer than a verb."""
+    """Let all sessions use the same clients, which give up soon; one is slower than a verb."""
+    patch.setattr(clients, "_READ_SECONDS", 8)
+    patch.setattr(clients, "_ATTEMPTS", {"s3": 2})
     patch.setattr(boto3, "Session", lambda **_options: session)
     create, made = clients.Clients._create, {}
 

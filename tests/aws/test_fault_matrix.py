@@ -22,9 +22,11 @@ SAMPLE = int(os.environ.get("LAUNCHER_FAULT_SAMPLE", "37"))
 
 @pytest.fixture
 def stage(front, past, boto, credentials, tmp_path_factory):
-    hurry(credentials)
     share_clients(credentials, boto)
-    return Stage(front=front, past=past, folder=tmp_path_factory.mktemp("job"))
+    stage = Stage(front=front, past=past, folder=tmp_path_factory.mktemp("job"))
+    stage.add_ended_job()  # moto and boto load what they need
+    hurry(credentials)
+    return stage
 
 
 def calls_of(stage: Stage, verb: str, name: str, target: Path) -> Counter[str]:
@@ -38,7 +40,7 @@ def calls_of(stage: Stage, verb: str, name: str, target: Path) -> Counter[str]:
 
 def untruthful(stage: Stage, chosen: slice, root: Path) -> tuple[int, dict[Cell, list[str]]]:
     """Judge these of all cells; return their number, and what was wrong in which."""
-    ended = stage.ended_job()
+    ended = stage.ended
 
     calls = {
         verb: calls_of(stage, verb, stage.new_name() if verb == "run" else ended, root / verb)
