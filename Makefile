@@ -6,12 +6,18 @@ BIN := .venv/bin
 READY := .venv/.ready
 FRAMEWORKS := .venv/.frameworks
 DOCS := .venv/.docs
+FUZZ := .venv/.fuzz
 # Tests wait twice as long as they compute: three processes for each of two cores (make test WORKERS=12).
 WORKERS ?= 6
 BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/plan_predictions.py,$(wildcard benchmarks/*.py))
 DIGITS := examples/digits
 
-.PHONY: help demo test test-long test-full frameworks coverage matrix soak check docs mutants bench gpu
+# Of one target, or of each after the other: make fuzz TARGETS=yaml_document SECONDS=60
+TARGETS ?= yaml_document wire_frame control_message event_line job_document partition_file checkpoint_manifest \
+  endpoint_http
+SECONDS ?= 300
+
+.PHONY: help demo test test-long test-full frameworks coverage matrix soak fuzz check docs mutants bench gpu
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +30,8 @@ help:
 	@echo "make coverage   run the tests and report the lines and branches that they reach, by room"
 	@echo "make matrix     ruff, mypy and the tests on each Python 3.10 to 3.13 that this machine has"
 	@echo "make soak       a job under load for 20 minutes: nothing of its data processes grows"
+	@echo "make fuzz       search for inputs that break a reader of bytes from outside: 5 minutes each"
+	@echo "                TARGETS=yaml_document SECONDS=60: this one, for a minute"
 	@echo "make check      formatting, lint, types, import layers"
 	@echo "make docs       build the documentation site into site/; a broken link is an error"
 	@echo "make mutants    the mutation score of rules, order and wire (an hour of one CPU)"
@@ -62,6 +70,12 @@ matrix:
 
 soak: $(READY)
 	$(BIN)/python tests/soak.py
+
+# libFuzzer ends a target with its report; what was found is in fuzz-findings/.
+fuzz: $(FUZZ)
+	@mkdir -p fuzz-findings
+	@for target in $(TARGETS); do echo "== $$target"; \
+	  $(BIN)/python tests/fuzz/run_fuzzer.py $$target --seconds $(SECONDS) || exit 1; done
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -104,6 +118,11 @@ $(DOCS): $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
 	  -c constraints.txt -e '.[torch,examples,docs,test,dev]'
 	@touch $(DOCS)
+
+$(FUZZ): $(READY)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
+	  -c constraints.txt -e '.[torch,examples,test,dev,fuzz]'
+	@touch $(FUZZ)
 
 gpu:
 	$(PYTHON) benchmarks/gpu.py $(if $(ROWS),--rows $(ROWS))

@@ -4,11 +4,12 @@ import pytest
 from front import Alter, Cut, Hold, Page, Refuse
 
 from launcher import AwsSession, CloudError, CredentialsExpired, JobNotFound, Refused, Unreachable
-from launcher.client.sessions.aws import caller_identity, clients
+from launcher.client.sessions.aws import caller_identity, clients, transient_errors
 from launcher.client.sessions.aws.create_job import Creation, matches_request
 from launcher.client.sessions.retry import RetryPolicy
 
 THROTTLED = Refuse("ThrottlingException", "Rate exceeded")
+SHORT = RetryPolicy(seconds=0.2, first=0.01, longest=0.05)
 
 
 @pytest.fixture
@@ -55,12 +56,12 @@ def test_a_job_is_created_exactly_once(session, front, request_, faults):
 @pytest.mark.parametrize(
     "body", ["<html>Sign in to the hotel</html>", "", '{"TrainingJobN', "null"]
 )
-def test_what_is_no_answer_of_aws_is_not_taken_for_one(session, front, request_, body):
+def test_what_is_no_answer_of_aws_is_not_taken_for_one(session, front, monkeypatch, body):
     """Nor for a job of that name, nor for an empty list."""
-    front.meet("DescribeTrainingJob", Page(body))
-    front.meet("ListTrainingJobs", Page(body))
-    front.meet("DescribeLogStreams", Page(body))
-    with pytest.raises(Unreachable, match="the response is not from AWS"):
+    monkeypatch.setattr(transient_errors, "READ_POLICY", SHORT)
+    for operation in ("DescribeTrainingJob", "ListTrainingJobs", "DescribeLogStreams"):
+        front.meet(operation, *[Page(body)] * 50)
+    with pytest.raises(Unreachable, match="what answers is not AWS"):
         session.describe_training_job(TrainingJobName="job-1")
     with pytest.raises(Unreachable, match="ListTrainingJobs"):
         session.list_training_jobs()
@@ -259,12 +260,28 @@ def test_throttled_questions_are_asked_again(session, front, request_):
 @pytest.mark.parametrize(
     "fault", [Cut(after=False), Hold()], ids=["connections are reset", "no answer comes"]
 )
-def test_a_lost_answer_is_reported_at_once(session, front, monkeypatch, fault):
+def test_lost_answers_of_a_read_are_reported_after_the_time(session, front, monkeypatch, fault):
     monkeypatch.setattr(clients, "_READ_SECONDS", 1)
-    front.meet("DescribeTrainingJob", fault)
+    monkeypatch.setattr(transient_errors, "READ_POLICY", SHORT)
+    front.meet("DescribeTrainingJob", *[fault] * 50)
     with pytest.raises(Unreachable, match="check the network"):
         session.describe_training_job(TrainingJobName="job-1")
-    assert front.count("DescribeTrainingJob") == 1
+    assert front.count("DescribeTrainingJob") >= 2
+
+
+def test_a_lost_answer_of_a_read_is_survived(session, front, request_):
+    session.create_training_job(**request_)
+    front.meet("DescribeTrainingJob", Cut(after=True), Page("<html>"), Page('{"a": []}'))
+    assert session.describe_training_job(TrainingJobName="job-1")["TrainingJobName"] == "job-1"
+
+
+def test_without_a_connection_nobody_waits(session, front, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    began = []
+    monkeypatch.setattr(transient_errors.time, "sleep", began.append)
+    with pytest.raises(Unreachable, match="start `launcher endpoint`"):
+        session.list_training_jobs()
+    assert began == []
 
 
 def test_expired_credentials_are_renewed_by_another_program(front, tmp_path, credentials):

@@ -3,9 +3,11 @@
 import time
 
 import pytest
-from front import Alter, Cut, Refuse
+from front import Alter, Answer, Cut, Refuse
 
 from launcher import JobNotFound, Unreachable
+from launcher.client.sessions.aws import transient_errors
+from launcher.client.sessions.retry import RetryPolicy
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 THROTTLED = Refuse("ThrottlingException", "Rate exceeded")
@@ -117,9 +119,32 @@ def test_throttling_loses_nothing(session, front, write, job):
     assert texts(session, stream.name)[0] == ["line"]
 
 
-def test_a_lost_answer_is_reported_at_once(session, front, write, job):
+def test_lost_answers_are_survived_for_a_while(session, front, write, job, monkeypatch):
+    monkeypatch.setattr(
+        transient_errors, "READ_POLICY", RetryPolicy(seconds=0.2, first=0.01, longest=0.05)
+    )
     write("job-1/algo-1-1", "line")
     front.meet("GetLogEvents", Cut(after=True))
+    assert texts(session, "job-1/algo-1-1")[0] == ["line"]
+    front.meet("GetLogEvents", *[Cut(after=True)] * 50)
     with pytest.raises(Unreachable):
         session.read_log(job, "job-1/algo-1-1")
-    assert front.count("GetLogEvents") == 1
+
+
+def test_pages_without_an_end_are_given_up(session, front, write, job):
+    """The caller looks at the job after a hundred empty pages, and lists of streams are refused."""
+    write("job-1/algo-1-1", "line")
+    pages = [Answer({"events": [], "nextForwardToken": f"f/{number}"}) for number in range(200)]
+    front.meet("GetLogEvents", *pages)
+    assert session.read_log(job, "job-1/algo-1-1") == ([], "f/99")
+    front.meet("DescribeLogStreams", *[Alter({"nextToken": "again"})] * 200)
+    with pytest.raises(Unreachable, match="pages without a new stream"):
+        session.log_streams(job)
+
+
+def test_events_without_a_time_have_that_of_the_one_before(session, front, write, job):
+    write("job-1/algo-1-1", "line")
+    events = [{"timestamp": 2000, "message": "a"}, {"message": "b"}, {"ingestionTime": 3000}]
+    front.meet("GetLogEvents", Answer({"events": events, "nextForwardToken": "f/1"}))
+    read, _ = session.read_log(job, "job-1/algo-1-1")
+    assert [(event.time, event.text) for event in read] == [(2.0, "a"), (2.0, "b"), (3.0, "")]

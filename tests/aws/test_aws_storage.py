@@ -3,14 +3,17 @@
 import hashlib
 import io
 import tarfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from front import Cut, Refuse
 
-from launcher import JobSpec, Refused, Session, SpecError
+from launcher import JobSpec, Refused, Session, SpecError, Unreachable
 from launcher.client.request.source_tree import SourceTree
+from launcher.client.sessions.aws import transient_errors
 from launcher.client.sessions.remote_source import with_fetched_source
+from launcher.client.sessions.retry import RetryPolicy
 from launcher.client.submit import send
 
 BUCKET = "of-the-team"
@@ -218,3 +221,32 @@ def test_a_source_that_leaves_its_folder_is_refused(aws, tmp_path, member, says)
 def test_a_source_in_s3_that_was_not_fetched_is_refused_with_a_fix(aws, tmp_path):
     with pytest.raises(SpecError, match="--resolve"):
         _ = SourceTree(Unpacked(Session()).spec()).files
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param([], id="a proxy's page"),
+        pytest.param([("ETag", f'"{hashlib.md5(b"other").hexdigest()}"')], id="of other bytes"),
+    ],
+)
+def test_an_upload_that_s3_has_not_confirmed_is_none(session, bucket, front, monkeypatch, headers):
+    """A page with status 200 is survived once; where it stays, the upload fails."""
+    stored = Stored(headers)
+    front.meet("PUT", stored)
+    session.upload(b"content", f"s3://{BUCKET}/key")
+    assert content(bucket, "key") == b"content"
+    monkeypatch.setattr(transient_errors, "READ_POLICY", RetryPolicy(seconds=0.1, first=0.01))
+    front.meet("PUT", *[stored] * 50)
+    with pytest.raises(Unreachable, match=f"PutObject has(.|\n)*s3://{BUCKET}/lost"):
+        session.upload(b"content", f"s3://{BUCKET}/lost")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Say that an object is stored, which is not passed on."""
+
+    headers: list
+
+    def respond(self, handler, _call):
+        handler.answer(200, self.headers, b"")

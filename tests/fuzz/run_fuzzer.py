@@ -1,7 +1,7 @@
 """Fuzz one target for some seconds, guided by its branches: `make fuzz`.
 
 atheris runs libFuzzer, which ends the process: 0 without a finding, else its report and the input
-in a file of the current folder. The corpus grows in a folder of its own, of which no file is kept.
+in the folder fuzz-findings. The corpus grows in a folder of its own, of which no file is kept.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def fuzz(target: FuzzTarget, seconds: int) -> None:
         f"-rss_limit_mb={_MEMORY}",
         "-max_len=65536",
         "-print_final_stats=1",
+        "-artifact_prefix=fuzz-findings/",
     ]
     atheris.Setup([sys.argv[0], *options, os.fspath(corpus)], target.read)
     atheris.Fuzz()
