@@ -18,6 +18,8 @@ _TEXT = r'"(?:[^"\\]|\\.)*"|[^\s"]\S*'
 _EVENT = re.compile(rf"^launcher: (?P<name>[a-z_]+)(?P<fields>(?: {_KEY}=(?:{_TEXT}))*)\s*$")
 _FIELD = re.compile(rf"({_KEY})=({_TEXT})")
 _BARE = re.compile(r"[A-Za-z_][\w.:/+-]*")
+#: Digits of an integer: 128 bits have 39.
+_LONGEST_INTEGER = 40
 _JSON_WORDS = frozenset({"true", "false", "null", "NaN", "Infinity"})
 _LETTERS = frozenset(string.ascii_letters)
 #: A number as JSON has it.
@@ -60,6 +62,13 @@ def _field(value: object) -> str:
     return text if isinstance(value, str) else text.replace(" ", "\\u0020")
 
 
+def _integer(digits: str) -> int:
+    """Return a number that can be printed again, which Python refuses for thousands of digits."""
+    if len(digits) > _LONGEST_INTEGER:
+        raise ValueError(f"an integer of {len(digits)} digits")
+    return int(digits)
+
+
 def _value(text: str) -> Any:
     # Most fields are words or numbers, and a report reads millions of them: json takes longer.
     if text[0] in _LETTERS and text not in _JSON_WORDS:
@@ -67,6 +76,6 @@ def _value(text: str) -> Any:
     if number := _NUMBER.fullmatch(text):
         return float(text) if number["fraction"] else int(text)
     try:
-        return json.loads(text)
+        return json.loads(text, parse_int=_integer)
     except (ValueError, RecursionError):  # RecursionError: thousands of brackets
         return text

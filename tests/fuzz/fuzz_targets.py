@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+#: What the readers of event lines read of a job.
+_DESCRIPTION: Any = {
+    "TrainingJobName": "a",
+    "TrainingJobStatus": "Failed",
+    "SecondaryStatus": "Failed",
+    "AlgorithmSpecification": {"MetricDefinitions": [{"Name": "loss", "Regex": "loss=(\\S+)"}]},
+}
 #: Seeds that are no other test's: a file is one input.
 CORPORA = Path(__file__).parent / "corpora"
 _TESTS = Path(__file__).parents[1]
@@ -72,11 +80,13 @@ def event_line(data: bytes) -> None:
     from launcher.client.jobs.group_hosts import HostGroup
     from launcher.client.jobs.job_progress import JobProgress
     from launcher.client.jobs.log_line import LogLine
+    from launcher.client.jobs.metric_records import MetricReader
     from launcher.client.jobs.summary import summarise
     from launcher.shared.printable import printable
 
     group = HostGroup(name="train", instance_type="ml.m5.large", hosts=("algo-1",))
     progress = JobProgress([group])
+    figures = MetricReader(_DESCRIPTION, own=True)
     lines = data.decode("utf-8", "surrogateescape").split("\n")
     for number, text in enumerate(lines):
         line = LogLine(group="train", host="algo-1", text=text, time=float(number))
@@ -85,8 +95,8 @@ def event_line(data: bytes) -> None:
         if (event := line.event) is not None:
             sentence(*event)
             progress.add(line, *event)
-    now = {"TrainingJobName": "a", "TrainingJobStatus": "Failed", "SecondaryStatus": "Failed"}
-    summarise(now, None, lines)  # type: ignore[arg-type] # what it reads of a description
+        list(figures.read(line))
+    summarise(_DESCRIPTION, None, lines)
 
 
 def job_document(data: bytes) -> None:

@@ -39,7 +39,7 @@ def event_figures(name: str, fields: _Fields) -> dict[str, float]:
     read = _READERS.get(name)
     try:
         return {} if read is None else dict(read(fields))
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+    except (KeyError, TypeError, ValueError, ArithmeticError):
         return {}  # written by another version
 
 

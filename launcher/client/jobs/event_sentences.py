@@ -61,7 +61,13 @@ def sentence(name: str, fields: Mapping[str, Any]) -> str | None:
             return f"epoch {fields['epoch']}: {', '.join(values)}"
         if name == "early_stop":
             return f"stopped early: {fields['patience']} evaluations without a better one"
-    except (KeyError, TypeError, ValueError, AttributeError):  # a line of the script's own
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+    ):  # a line of the script's own
         pass
     return None
 

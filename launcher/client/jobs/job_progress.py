@@ -56,7 +56,7 @@ class JobProgress:
         if reader is not None:
             try:
                 reader(line, fields)
-            except (KeyError, TypeError, ValueError, ZeroDivisionError):
+            except (KeyError, TypeError, ValueError, ArithmeticError):
                 return
 
     def cpu_of(self, group: HostGroup) -> float | None:

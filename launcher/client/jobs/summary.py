@@ -107,7 +107,7 @@ class _DataMeasure:
                 continue
             try:
                 measure._add(*event)
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, ArithmeticError):
                 continue  # a script's own line, or two interleaved lines
         return measure
 
@@ -116,7 +116,7 @@ class _DataMeasure:
             self.prepared.update(Counter(**fields["by_host"]))
         elif name == "data_epoch":
             # per rank, for comparison with the hosts' prepared counts
-            rank, steps = str(fields["rank"]), int(fields["steps"])
+            rank, steps = str(int(fields["rank"])), int(fields["steps"])
             waited, took = float(fields["wait_seconds"]), float(fields["total_seconds"])
             skipped = int(fields.get("skipped", 0))
             self.received[rank] += steps
@@ -129,8 +129,12 @@ class _DataMeasure:
         elif name == "data_metrics":
             self.metrics.setdefault(str(fields["of"]), {}).update(**fields["figures"])
         elif name == "data_verdict":
-            self.verdict = {key: fields[key] for key in ("bound", "wait_share", "busy", "more")}
-            self.verdict["text"] = str(fields["text"])
+            share = fields["wait_share"]
+            self.verdict = {
+                **{key: fields[key] for key in ("bound", "busy", "more")},
+                "wait_share": None if share is None else float(share),
+                "text": str(fields["text"]),
+            }
             if fields.get("is_waiting") is not None:
                 self.verdict["is_waiting"] = bool(fields["is_waiting"])
 
@@ -161,7 +165,7 @@ class _DataMeasure:
                 },
                 receivers=self.metrics["receivers"],
             )
-        except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
             return self.verdict  # no data group, or figures of another version
         if rates is None:
             return self.verdict

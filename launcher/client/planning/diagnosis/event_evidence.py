@@ -73,7 +73,7 @@ class EventEvidence:
             return
         try:
             self._add(line, *event)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, ArithmeticError):
             return  # a script's own line, two interleaved lines, or one of another version
 
     def _add(self, line: LogLine, name: str, fields: Mapping[str, Any]) -> None:
