@@ -19,7 +19,15 @@ MOST_CALLS = 400
 MOST_HIT, MOST_DESCRIPTIONS_HIT = 3, 6
 #: Verbs that follow a job to its end: their exit code is the job's.
 FOLLOWING = ("run", "logs -f", "wait")
-_WAYS_BACK = ("fix:", "launcher logs -f", "launcher status", "set it", "renew", "try again")
+_WAYS_BACK = (
+    "fix:",
+    "launcher logs -f",
+    "launcher status",
+    "set it",
+    "renew",
+    "try again",
+    "request id",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +117,8 @@ def _faults_of_end(cell: Cell, stage: Stage, result: Any, name: str) -> Iterator
     if result.exit_code == 4:
         if not any(way in result.stderr for way in _WAYS_BACK):
             yield f"no way back: {result.stderr[-200:]}"
-        if cell.verb in ("logs -f", "wait") and name not in result.stderr:
+        is_found = (cell.operation, cell.k) != ("DescribeTrainingJob", 1)
+        if is_found and cell.verb in ("logs -f", "wait") and name not in result.stderr:
             yield "the job is not named"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import click
 
 from launcher.client.cli import completion_values
@@ -59,13 +57,13 @@ def logs(
     exit code is the job's.
     """
     job = Job(name, session_of(name, session))
-    printer: Printer = JsonLinePrinter()
-    if output == "text":
-        groups = host_groups(job.description())
-        printer = LinePrinter(groups, echo, verbose=verbose, with_time=timestamps)
-    lines = LineSelection(wanted, printer)
     try:
-        with with_resume_hint(name) if follow else nullcontext():
+        with with_resume_hint(name):
+            printer: Printer = JsonLinePrinter()
+            if output == "text":
+                groups = host_groups(job.description())
+                printer = LinePrinter(groups, echo, verbose=verbose, with_time=timestamps)
+            lines = LineSelection(wanted, printer)
             for line in job.logs(
                 follow=follow,
                 group=group,
@@ -75,8 +73,8 @@ def logs(
             ):
                 lines(line)
             lines.release()
-            now = job.description(print_notice) if follow else None
+            status = job.description(print_notice)["TrainingJobStatus"] if follow else ""
     except KeyboardInterrupt:
         print_detached(name)
         return 0
-    return EXIT_CODES.get(now["TrainingJobStatus"], 0) if now else 0
+    return EXIT_CODES.get(status, 0)

@@ -78,7 +78,7 @@ def _follow_by_lines(job: Job, *, logs: bool) -> None:
 def _follow_in_notebook(job: Job, show: Callable[[str], None], *, logs: bool) -> None:
     from launcher.client.jobs.live_cell import LiveCell  # only notebooks need it
 
-    cell = LiveCell(job, show)
+    cell = LiveCell(job, show, print_notice)
 
     def take(line: LogLine) -> None:
         cell.take(line)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job_metrics import JobMetrics
-from launcher.client.jobs.job_printing import print_notice
 from launcher.client.jobs.job_progress import JobProgress
 from launcher.client.jobs.metric_records import MetricRecord, metric_patterns
 from launcher.client.jobs.short_numbers import short_number
@@ -34,11 +33,16 @@ _FIGURES = ("train/loss", "data/steps_per_second", "host/cpu")
 class LiveCell:
     """Shows the state, hosts and progress of a job, and the line of one of its metrics.
 
-    show: replaces the HTML of the output.
+    show: replaces the HTML of the output. notices: as in Job.description.
     """
 
-    def __init__(self, job: Job, show: Callable[[str], None]) -> None:
-        description = job.description(print_notice)
+    def __init__(
+        self,
+        job: Job,
+        show: Callable[[str], None],
+        notices: Callable[[str], None] | None = None,
+    ) -> None:
+        description = job.description(notices)
         bill = job.cost(description)
         self._job = job
         self._show = show
