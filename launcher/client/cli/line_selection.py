@@ -65,6 +65,10 @@ class LineSelection:
         else:
             self._printer(line)
 
+    def after_poll(self, _description: object) -> None:
+        """Show the last lines so far, after a poll of the platform."""
+        self.release()
+
     def release(self) -> None:
         """Show the last lines so far; later ones are shown as they come."""
         kept, self._kept = self._kept, None

@@ -64,12 +64,9 @@ def logs(
                 groups = host_groups(job.description())
                 printer = LinePrinter(groups, echo, verbose=verbose, with_time=timestamps)
             lines = LineSelection(wanted, printer)
+            polls = lines.after_poll
             for line in job.logs(
-                follow=follow,
-                group=group,
-                host=host,
-                notices=print_notice,
-                polls=lambda _: lines.release(),
+                follow=follow, group=group, host=host, notices=print_notice, polls=polls
             ):
                 lines(line)
             lines.release()
