@@ -17,7 +17,7 @@ from fault_kinds import KINDS
 from fault_stage import Stage, hurry, share_clients
 
 #: One of so many cells is run by `make test`.
-SAMPLE = int(os.environ.get("LAUNCHER_FAULT_SAMPLE", "37"))
+SAMPLE = int(os.environ.get("LAUNCHER_FAULT_SAMPLE", "61"))
 
 
 @pytest.fixture
