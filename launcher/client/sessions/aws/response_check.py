@@ -40,6 +40,8 @@ def check_body(operation_model: Any, response_dict: Mapping[str, Any], **_more: 
 def check_members(http_response: Any, parsed: Mapping[str, Any], model: Any, **_more: Any) -> None:
     """Handle botocore's after-call event; raise Unreachable without the fields that we read."""
     if http_response.status_code < 300 and (missing := missing_member(model.name, parsed)):
+        if model.has_streaming_output:  # nobody else will read it, nor close its connection
+            parsed["Body"].close()
         raise foreign_response(model.name, f"has no {missing}")
 
 
