@@ -71,7 +71,7 @@ def test_open_lines_are_the_latest_of_each_program(progress):
     tell(progress, "progress", source="rank 0", text=" 10%|#")
     tell(progress, "progress", source="rank 1", text="\x1b[31m 20%|##\x1b[2J")
     tell(progress, "progress", source="rank 0", text=" 30%|###")
-    assert lines(progress)[3:] == ["train/algo-3 | 20%|##", "train/algo-3 | 30%|###"]
+    assert lines(progress)[3:] == ["train/algo-3 | 20%|##\\x1b[2J", "train/algo-3 | 30%|###"]
     tell(progress, "progress", source="rank 1", text="")
     assert lines(progress)[3:] == ["train/algo-3 | 30%|###"]
     tell(progress, "host_ended")

@@ -41,7 +41,7 @@ def test_the_users_lines_stay_and_the_state_is_drawn_below_them(terminal, enviro
     assert users[:-1] == [f"{prefix}{text}" for text in ("step 3", "step 7", "step 11")] + [
         f"{prefix} 12/12 [{'#' * 12}"
     ]
-    assert users[-1].startswith(f"{prefix}after xxx")
+    assert users[-1].startswith(prefix + r"\x1b]0;title\x07\x1b[2J\x1b[Hafter xxx")
     live = [state for state in shown.states if any("Training" in line for line in state)]
     assert any(state[-1].startswith(f"{prefix}") and "/12 [#" in state[-1] for state in live)
     assert not any("Training" in line or "1 host" in line for line in shown.lines)
