@@ -183,7 +183,7 @@ MUTANTS = (
     _toolkit("does not name one library", smdistributed={}),
     _toolkit('smdistributed has no "dataparalel"', smdistributed={"dataparalel": ON}),
     _toolkit("modelparallel needs one of", smdistributed={"modelparallel": ON}),
-    _toolkit('"parameter_server" is not enabled', parameter_server={}),
+    _toolkit('"parameter_server" is not enabled', parameter_server={"enabled": False}),
     _toolkit("custom_mpi_options is not text", parameter_server={**ON, "custom_mpi_options": 1}),
     _one_type(
         "is set by Launcher itself, for",

@@ -98,7 +98,7 @@ def test_a_job_without_a_data_group_has_a_verdict_too(make_hosts: MakeHosts) -> 
     found = verdict(job(make_hosts, steps=60, work=0.03, compute=0.01, data=0))
     assert found["bound"] == "loading"
     assert 3 <= found["more"] <= 5  # sleeps last longer on a busy machine
-    assert f"about {found['more']} vCPU in a data group" in found["text"]
+    assert f"waiting for disks or a network: about {found['more']} workers" in found["text"]
 
 
 @pytest.mark.slow

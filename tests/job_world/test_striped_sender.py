@@ -21,7 +21,7 @@ from launcher.data.receiver.local_peers import LocalPeer
 from launcher.data.receiver.progress_reporter import ProgressReporter
 from launcher.data.worker import striped_sender
 from launcher.data.worker.striped_sender import StripedSender
-from launcher.errors import WireError
+from launcher.errors import AuthenticationError, WireError
 from launcher.runtime import handshake, jsonl_socket
 
 TOKEN = "token"
@@ -53,7 +53,10 @@ class Receiving:
 
     def _attend(self, connection: socket.socket) -> None:
         with connection:
-            handshake.accept(connection, TOKEN)
+            try:
+                handshake.accept(connection, TOKEN)
+            except AuthenticationError:  # a client of another test, whose server had this port
+                return
             try:
                 self.arrivals.receive_all(connection)
             except (WireError, OSError):

@@ -721,8 +721,8 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "which Launcher itself listens on",
     ),
     "port of metrics above our own": (
+        data_group(metrics_port=7779),
         data_group(metrics_port=7778),
-        data_group(metrics_port=7777),
         "which Launcher itself listens on",
     ),
     "start_timeout": (service(start_timeout=1), service(start_timeout=0), "start_timeout is 0"),
