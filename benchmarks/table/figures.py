@@ -89,8 +89,11 @@ def _short(value: float) -> str:
 
 
 def ratios(values: Sequence[float], others: Sequence[float]) -> list[float]:
-    """Round by round: what disturbs one side for a while disturbs its neighbour too."""
-    return [value / other for value, other in zip(values, others, strict=False)]
+    """Round by round: what disturbs one side for a while disturbs its neighbour too.
+
+    A round whose divisor is 0, such as a processor time below the clock's tick, is left out.
+    """
+    return [value / other for value, other in zip(values, others, strict=False) if other]
 
 
 def interval_of(values: Sequence[float], draws: int = 2000) -> tuple[float, float]:

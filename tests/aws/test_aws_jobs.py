@@ -147,8 +147,8 @@ def test_the_job_of_somebody_else_is_not_taken_for_ours(session, front, past, re
 
 @pytest.mark.long
 def test_after_an_outage_the_error_explains_how_to_find_the_job(session, front, request_):
-    front.meet("CreateTrainingJob", *[Cut(after=True)] * 9)
-    front.meet("DescribeTrainingJob", *[Cut(after=False)] * 9)
+    front.meet("CreateTrainingJob", *[Cut(after=True)] * 99)
+    front.meet("DescribeTrainingJob", *[Cut(after=False)] * 99)
     with pytest.raises(Unreachable, match="job job-1 may have been created"):
         Creation(session._clients, request_, print).run(RetryPolicy(seconds=2))
 

@@ -80,12 +80,20 @@ def test_workers_that_wait_for_a_disk(diagnosed, terminal):
 
 
 @pytest.mark.long
-def test_a_rank_that_loads_its_data_itself(diagnosed):
-    found = diagnosed(ALONE, work="time.sleep(0.05)", compute=0.05)
+@pytest.mark.parametrize(
+    ("work", "limit"),
+    [
+        pytest.param("sum(range(3_000_000))", "input-bound", id="computes"),
+        pytest.param("time.sleep(0.05)", "storage-bound", id="waits"),
+    ],
+)
+def test_a_rank_that_loads_its_data_itself(diagnosed, work, limit):
+    found = diagnosed(ALONE, work=work, compute=0.05)
 
-    assert found["limit"] == "input-bound"
-    assert "data group" in found["advice"][0]["what"]
-    assert "DALI" in found["advice"][-1]["what"]
+    assert found["limit"] == limit
+    if limit == "input-bound":
+        assert "data group" in found["advice"][0]["what"]
+        assert "DALI" in found["advice"][-1]["what"]
 
 
 @pytest.mark.long
