@@ -68,6 +68,7 @@ def test_the_cpu_is_the_bottleneck(reader) -> None:
     assert re.search(r"Data +32 batches prepared \(algo-1 32\)", printed)
 
 
+@pytest.mark.slow
 def test_the_first_job_and_what_to_change_in_it(reader) -> None:
     _, init, check, run, again = follow(ROOT / "docs" / "first-job.md", reader)
     assert "job.yaml" in init

@@ -17,7 +17,13 @@ from rule_mutants import MUTANTS, Mutant
 
 import launcher.client.spec
 from launcher.client.request.source_tree import SourceTree
-from launcher.client.spec import DataService, InstanceGroup, JobSpec, check
+from launcher.client.spec import (
+    DataService,
+    InstanceGroup,
+    JobSpec,
+    MultiWorkerMirrored,
+    check,
+)
 from launcher.errors import Problem, SpecError
 from launcher.shared import Role
 
@@ -25,6 +31,7 @@ RULES = Path(launcher.client.spec.__file__).parent
 BAD = Path(__file__).parents[1] / "spec" / "bad"
 SCRIPTS = {
     "train.py": "",
+    "fits.py": "import keras\nkeras.Sequential([]).fit([0.0], [0.0])\n",
     "broken.py": "def f(:",
     "pipeline.py": "def train_set(): ...\ndef test_set(): ...\n",
 }
@@ -109,6 +116,8 @@ def _put_everything(source: Path) -> None:
     command = InstanceGroup("command", "local", role=Role.COMMAND)
     told(legal.replace(instance_type=None, instance_groups=[command]))
     told(legal.replace(entry_point="broken.py"))
+    fitting = legal.replace(entry_point="fits.py", instance_count=2)
+    told(fitting.replace(distribution=MultiWorkerMirrored()))
     told(legal.replace(data_service=DataService(datasets=("broken:f",))))
     for path in BAD.glob("*.yaml"):
         with contextlib.suppress(SpecError):  # of the writing, before any rule
