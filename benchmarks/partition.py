@@ -19,13 +19,12 @@ invalid.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
 
 from partition_parts.rows import baselines, memory, optimum, ranking
-from table.rows import conclude, measure, parser
+from table.rows import conclude, measure, parse
 from trainers_parts.bench import Bench
 
 RESULT = Path(__file__).with_suffix(".json")
@@ -33,7 +32,8 @@ ROWS = {"ranking": ranking, "baselines": baselines, "memory": memory, "optimum":
 
 
 def main() -> int:
-    options = parse(sys.argv[1:])
+    title = __doc__.split("\n")[0]
+    options = parse(sys.argv[1:], title, ROWS, rounds=3, result=RESULT)
     with tempfile.TemporaryDirectory(prefix="launcher-bench-") as folder:
         bench = Bench(
             rounds=options.rounds,
@@ -43,13 +43,6 @@ def main() -> int:
         )
         figures = measure(ROWS, options.rows, bench)
     return conclude(figures, options, ROWS, RESULT)
-
-
-def parse(words: list[str]) -> argparse.Namespace:
-    options = parser(__doc__.split("\n")[0], ROWS, rounds=3, result=RESULT).parse_args(words)
-    if options.quick:
-        options.rounds = 1
-    return options
 
 
 if __name__ == "__main__":

@@ -12,34 +12,27 @@ median must keep; the exit code is 1 when one does not.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
 
 from data_service_parts.bench import Bench
 from planner_parts.rows import many_clusters, real_jobs
-from table.rows import conclude, measure, parser
+from table.rows import conclude, measure, parse
 
 RESULT = Path(__file__).with_suffix(".json")
 ROWS = {"clusters": many_clusters, "real-jobs": real_jobs}
 
 
 def main() -> int:
-    options = parse(sys.argv[1:])
+    title = __doc__.split("\n")[0]
+    options = parse(sys.argv[1:], title, ROWS, rounds=3, result=RESULT)
     with tempfile.TemporaryDirectory(prefix="launcher-bench-") as folder:
         bench = Bench(
             rounds=options.rounds, is_quick=options.quick, folder=Path(folder), peers_python=None
         )
         figures = measure(ROWS, options.rows, bench)
     return conclude(figures, options, ROWS, RESULT)
-
-
-def parse(words: list[str]) -> argparse.Namespace:
-    options = parser(__doc__.split("\n")[0], ROWS, rounds=3, result=RESULT).parse_args(words)
-    if options.quick:
-        options.rounds = 1
-    return options
 
 
 if __name__ == "__main__":

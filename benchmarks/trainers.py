@@ -12,12 +12,11 @@ invalid.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
 
-from table.rows import conclude, measure, parser
+from table.rows import conclude, measure, parse
 from trainers_parts.bench import Bench
 from trainers_parts.rows import bubble, efficiency, overhead, step
 
@@ -26,18 +25,12 @@ ROWS = {"overhead": overhead, "bubble": bubble, "efficiency": efficiency, "step"
 
 
 def main() -> int:
-    options = parse(sys.argv[1:])
+    title = __doc__.split("\n")[0]
+    options = parse(sys.argv[1:], title, ROWS, rounds=3, result=RESULT)
     with tempfile.TemporaryDirectory(prefix="launcher-bench-") as folder:
         bench = Bench(rounds=options.rounds, is_quick=options.quick, folder=Path(folder))
         figures = measure(ROWS, options.rows, bench)
     return conclude(figures, options, ROWS, RESULT)
-
-
-def parse(words: list[str]) -> argparse.Namespace:
-    options = parser(__doc__.split("\n")[0], ROWS, rounds=3, result=RESULT).parse_args(words)
-    if options.quick:
-        options.rounds = 1
-    return options
 
 
 if __name__ == "__main__":

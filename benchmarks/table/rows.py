@@ -36,6 +36,16 @@ def parser(description: str, rows: Rows, *, rounds: int, result: Path) -> argpar
     return made
 
 
+def parse(
+    words: Sequence[str], description: str, rows: Rows, *, rounds: int, result: Path
+) -> argparse.Namespace:
+    """Read the options; a quick run has one round."""
+    options = parser(description, rows, rounds=rounds, result=result).parse_args(words)
+    if options.quick:
+        options.rounds = 1
+    return options
+
+
 def measure(rows: Rows, names: Sequence[str], bench: Any) -> list[Figure]:
     """All figures of some rows, each printed as soon as it is there."""
     figures = []
