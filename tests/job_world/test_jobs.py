@@ -544,8 +544,9 @@ for epoch in range(10**6):
 def test_sigterm_reaches_the_script_which_may_read_on_and_save(
     make_hosts: MakeHosts, launch: Launch
 ) -> None:
-    if launch is Launch.TORCHRUN:
-        pytest.importorskip("torch")
+    needed = {Launch.TORCHRUN: "torch", Launch.PARAMETER_SERVER: "tensorflow"}
+    if launch in needed:
+        pytest.importorskip(needed[launch])
     hosts = make_hosts({**FILES, "train.py": SAVING}, data=1, launch=launch)
     hosts.start()
     wait_until(lambda: "training" in hosts["algo-2"].output)
