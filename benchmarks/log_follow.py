@@ -27,7 +27,7 @@ from typing import Any
 import boto3
 
 from launcher import Job
-from launcher.client.sessions.aws import AwsSession
+from launcher.client.sessions.aws.aws_session import AwsSession
 from launcher.client.sessions.aws.cloudwatch_logs import GROUP
 
 JOB = "many-hosts"

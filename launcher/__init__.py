@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from launcher.client.planning.reporting.job_report import JobReport, report
     from launcher.client.planning.workload import Workload
-    from launcher.client.sessions.aws import AwsSession
+    from launcher.client.sessions.aws.aws_session import AwsSession
     from launcher.client.sessions.aws.sdk_v2_session import Session, get_execution_role
     from launcher.client.sessions.local import LocalSession
     from launcher.client.sessions.memory_session import MemoryRun, MemorySession
@@ -128,7 +128,7 @@ _HOMES = {
     "report": "client.planning.reporting.job_report",
     "JobReport": "client.planning.reporting.job_report",
     "LocalSession": "client.sessions.local",
-    "AwsSession": "client.sessions.aws",
+    "AwsSession": "client.sessions.aws.aws_session",
     "MemorySession": "client.sessions.memory_session",
     "MemoryRun": "client.sessions.memory_session",
     "Session": "client.sessions.aws.sdk_v2_session",

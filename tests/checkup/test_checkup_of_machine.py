@@ -16,7 +16,7 @@ from launcher.client.doctor import (
     package_checks,
 )
 from launcher.client.doctor.check_result import Level
-from launcher.client.sessions.aws import AwsSession
+from launcher.client.sessions.aws.aws_session import AwsSession
 from launcher.client.sessions.local import LocalSession
 from launcher.client.sessions.local.isolation import Isolation, obstacles
 from launcher.client.spec import DataParallel, DataService, JobSpec, Mpi

@@ -149,6 +149,20 @@ def test_a_batch_of_megabytes_arrives_whole() -> None:
         batch["x"] += 1  # the script's own memory
 
 
+def test_plain_batches_are_equal_and_share_nothing_that_can_be_modified() -> None:
+    row = [1, -(1 << 70), 0.1, float("inf"), None, True, "\ud800\u00e9", b"\x00", 1j]
+
+    class Rows(Augmented):
+        def __getitem__(self, index: int) -> Any:
+            return {"row": row, "again": (row, list(range(index))), index: {}}
+
+    ours, theirs = (list(DataLoader(Rows(), 4, workers=count, collate_fn=list)) for count in (2, 0))
+    assert repr(ours) == repr(theirs)
+    first = ours[0][0]
+    assert first["row"] is not first["again"][0]
+    assert first["row"] is not ours[0][1]["row"]
+
+
 def test_an_iterable_dataset_is_read_by_the_script_itself() -> None:
     class Stream:
         def __iter__(self) -> Iterator[int]:

@@ -10,7 +10,7 @@ from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan, plan_job
 from launcher.client.planning.plan_formats import plan_text
 from launcher.client.request.builder import JobLocation
-from launcher.client.sessions.aws import AwsSession
+from launcher.client.sessions.aws.aws_session import AwsSession
 from launcher.client.sessions.local import LocalSession
 from launcher.client.spec import InstanceGroup, JobSpec
 from launcher.errors import SpecError

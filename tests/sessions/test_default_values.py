@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from launcher import Estimator
 from launcher.client.cli.config import config
 from launcher.client.doctor.checkup import run_checks
-from launcher.client.sessions.aws import AwsSession
+from launcher.client.sessions.aws.aws_session import AwsSession
 from launcher.client.sessions.completed_spec import applied_defaults, completed, with_defaults
 from launcher.client.sessions.default_values import defaults_files, read_defaults
 from launcher.client.sessions.local import LocalSession

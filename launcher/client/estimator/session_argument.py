@@ -16,7 +16,7 @@ def own_session(given: object, *, local: bool) -> PlatformSession | None:
 
 def aws_session(given: object) -> PlatformSession:
     """Return an AWS session that uses the boto3 session of a given `sagemaker` Session, if any."""
-    from launcher.client.sessions.aws import AwsSession  # boto3 is loaded only for AWS
+    from launcher.client.sessions.aws.aws_session import AwsSession  # boto3 is loaded only for AWS
 
     return AwsSession(
         getattr(given, "boto_region_name", None),

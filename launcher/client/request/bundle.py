@@ -23,6 +23,8 @@ from launcher.shared import BUNDLE_CODE, BUNDLE_LIBRARY, JOB_WORLD
 LARGE_SOURCE = 50 * 1024 * 1024
 _NAMED_FILES = 5
 _PACKAGE = Path(__file__).resolve().parents[2]
+#: Of gzip. Measured: level 9 takes three times as long, for 6 % fewer bytes.
+_LEVEL = 4
 _EXECUTABLE, _PLAIN = 0o755, 0o644
 
 
@@ -89,7 +91,9 @@ def _pack(members: Iterable[tuple[str, SourceFile]]) -> bytes:
     packed = io.BytesIO()
     # An empty name and mtime 0 make the gzip header the same everywhere.
     with (
-        gzip.GzipFile(filename="", fileobj=packed, mode="wb", mtime=0) as stream,
+        gzip.GzipFile(
+            filename="", fileobj=packed, mode="wb", compresslevel=_LEVEL, mtime=0
+        ) as stream,
         tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         for path, file in members:

@@ -25,7 +25,7 @@ GROUP = "launcher.sessions"
 #: Launcher's own: where the class of each is. They take precedence over entry points.
 _OWN = {
     "local": "launcher.client.sessions.local:LocalSession",
-    "aws": "launcher.client.sessions.aws:AwsSession",
+    "aws": "launcher.client.sessions.aws.aws_session:AwsSession",
     "memory": "launcher.client.sessions.memory_session:MemorySession",
 }
 

@@ -3,13 +3,15 @@
 They are forks of the script's process, as torch's are on Linux, so they read any dataset that the
 script has. Step n is prepared by worker n modulo their number, from the plan alone, and its frame
 arrives over a socket pair. A batch is the same bytes as one that the script prepares itself, and a
-worker that dies is replaced and asked again.
+worker that dies is replaced and asked again. Batches of plain data alone, such as ragged lists of
+numbers, arrive as marshal writes them, which reads nothing that this program has not forked.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import marshal
 import os
 import signal
 import socket
@@ -26,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.data.batches import structure, wire
+from launcher.data.batches.plain_batch import PlainBatch, copy_plain
 from launcher.data.order.original_types import with_original_type
 from launcher.data.order.shard_passes import Parts
 from launcher.data.order.thread_counts import OneThread
@@ -38,6 +41,10 @@ _AHEAD = 2
 _MOST_DEATHS = 3
 _STEP = struct.Struct("<Q")
 _FAILED = "failed"
+#: Of a frame whose one array is a plain batch.
+_PLAIN = "plain"
+#: The version of marshal's format that writes an object anew wherever it is held, as JSON does.
+_MARSHAL_VERSION = 2
 #: This process's ends of the connections, which its forks must not keep open.
 _connections: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
@@ -119,6 +126,8 @@ def read_with_workers(
 
 def _content(header: wire.Header, payload: Payload) -> Parts:
     tree, arrays = wire.unpack(payload, header.content_bytes)
+    if header.run == _PLAIN:
+        return PlainBatch(marshal.loads(arrays[0].data)), []
     if header.run != _FAILED:
         return tree, arrays
     message, index, remote_traceback, type_names = tree
@@ -186,8 +195,7 @@ def _serve(connection: socket.socket, prepare: Callable[[], Load]) -> None:
         (step,) = _STEP.unpack(asked)
         try:
             load = load or prepare()
-            tree, arrays = structure.disassemble(load(step))
-            run = ""
+            run, tree, arrays = _disassembled(load(step))
         except DataError as error:
             is_sample = isinstance(error, SampleError)
             message, _, rest = str(error).partition("\n") if is_sample else (str(error), "", "")
@@ -195,3 +203,11 @@ def _serve(connection: socket.socket, prepare: Callable[[], Load]) -> None:
             names = list(error.type_names)
             tree, arrays, run = [message, index, rest if is_sample else None, names], [], _FAILED
         wire.WireFrame.pack(run, step, "", tree, arrays).send(connection)
+
+
+def _disassembled(batch: object) -> tuple[str, structure.Tree, list[structure.Array]]:
+    """Return the kind, the tree and the arrays of a batch's frame."""
+    if (plain := copy_plain(batch)) is None:
+        return "", *structure.disassemble(batch)
+    written = marshal.dumps(plain.content, _MARSHAL_VERSION)
+    return _PLAIN, None, [np.frombuffer(written, np.uint8)]

@@ -82,13 +82,16 @@ class EntropyStream:
         self._below.add(below)
         return below
 
+    @property
+    def has_started(self) -> bool:
+        """True if a thread, a task or a fork was started since the last seed."""
+        return bool(self._started)
+
     def keep_started(self) -> bool:
         """Set apart the threads that were started since the last seed and still run.
 
         Threads that are started later do not share their numbers. Returns whether there are any.
         """
-        if not self._started:  # as after almost every sample; a WeakSet takes long to read
-            return False
         living = list(self._below)
         for below in living:
             below._path = b"kept" + below._path

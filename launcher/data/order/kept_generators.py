@@ -213,13 +213,16 @@ class KeptGenerators:
                 generator = value.bit_generator if isinstance(value, Generator) else value
                 self._kept.append(_kept(generator, f"{home}.{name}".encode()))
 
+    @property
+    def has_made(self) -> bool:
+        """True if dataset code has made or seeded a generator since the last look."""
+        return bool(self._made or self._locks)
+
     def keep_made_by_sample(self) -> bool:
         """Keep what a sample has made and left behind; return whether anything was.
 
         The sample should then be loaded again, as it will be when it is not the first.
         """
-        if not (self._made or self._locks):
-            return False
         self._made = [each for each in self._made if each[1]() is not None]
         self._locks = [lock for lock in self._locks if lock() is not None]
         if self._locks:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
+import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -285,9 +287,15 @@ def _load_samples(
         return _load_skipping_errors(dataset, plan, step)
     if plan.spec.collates and _reads_batches(dataset):
         return _load_with_getitems(dataset, plan, step), None
-    if plan.spec.seeding == "worker":
-        return _load_unseeded(dataset, plan, plan.samples(step)), None
-    return [_load(dataset, plan, *sample) for sample in plan.samples(step)], None
+    load = _seeded_calls(functools.partial(operator.getitem, dataset), plan)
+    loaded: list[Any] = []
+    samples = plan.samples(step)
+    try:
+        for position, index in samples:
+            loaded.append(load(index, position))
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise _error_of_sample(error, plan, samples[len(loaded)][1]) from error
+    return loaded, None
 
 
 def _reads_batches(dataset: Any) -> bool:
@@ -304,31 +312,15 @@ def _reads_batches(dataset: Any) -> bool:
     return callable(getattr(dataset, "__getitems__", None))
 
 
-def _load(dataset: Any, plan: BatchPlan, position: int, index: int) -> Any:
-    try:
-        return _seeded(lambda: dataset[index], plan, position)
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise _error_of_sample(error, plan, index) from error
-
-
-def _load_unseeded(dataset: Any, plan: BatchPlan, samples: list[tuple[int, int]]) -> list[Any]:
-    """Load samples whose random numbers are the process's, without a call for each."""
-    loaded: list[Any] = []
-    try:
-        for _, index in samples:
-            loaded.append(dataset[index])
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise _error_of_sample(error, plan, samples[len(loaded)][1]) from error
-    return loaded
-
-
 def _load_skipping_errors(dataset: object, plan: BatchPlan, step: int) -> tuple[list[Any], Skipped]:
     """Load the samples that do not raise; raises SampleError when all of them do."""
     loaded, skipped = [], Skipped()
+    load = _seeded_calls(functools.partial(operator.getitem, dataset), plan)
     for position, index in plan.samples(step):
         try:
-            loaded.append(_load(dataset, plan, position, index))
-        except SampleError as error:  # noqa: PERF203 - each sample may fail on its own
+            loaded.append(load(index, position))
+        except (Exception, SystemExit) as raised:  # noqa: BLE001, PERF203 - the user's code
+            error = _error_of_sample(raised, plan, index)
             skipped.add(Skipped(1, [error.index], error.remote_traceback))
     if not loaded:
         raise SampleError(
@@ -344,9 +336,8 @@ def _load_with_getitems(dataset: Any, plan: BatchPlan, step: int) -> Sequence[An
     samples = plan.samples(step)
     try:
         # One call loads them all, so the seed of the first sample applies to all of them.
-        loaded = _seeded(
-            lambda: dataset.__getitems__([index for _, index in samples]), plan, samples[0][0]
-        )
+        load = _seeded_calls(dataset.__getitems__, plan)
+        loaded = load([index for _, index in samples], samples[0][0])
         given = len(loaded)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         where = f"the batch of {plan.describe_batch(step)}"
@@ -361,11 +352,14 @@ def _load_with_getitems(dataset: Any, plan: BatchPlan, step: int) -> Sequence[An
     return list(loaded)
 
 
-def _seeded(load: Callable[[], Any], plan: BatchPlan, position: int) -> Any:
-    """Call `load` with the random states of a position in the order."""
+def _seeded_calls(load: Callable[[Any], Any], plan: BatchPlan) -> Callable[[Any, int], Any]:
+    """Return `load` as a function of what to load and of the position whose random states it has.
+
+    With seeding="worker", the random numbers are the process's.
+    """
     if plan.spec.seeding == "worker":
-        return load()
-    return seeding.seeded_sample(load, seeding.sample_seed(plan.spec.seed, plan.epoch, position))
+        return lambda given, _position: load(given)
+    return seeding.SeededCalls(load, plan.spec.seed, plan.epoch)
 
 
 def _error_of_sample(error: BaseException, plan: BatchPlan, index: int) -> SampleError:
@@ -408,14 +402,12 @@ def make_batch(
         function = given.function(spec, "collate_fn")
         batch = loaded if spec.collates else loaded[0]
 
-        def call() -> Any:
+        def call(batch: Any) -> Any:
             return _called(function, batch, str(spec.collate_fn), describe_batch)
 
         if spec.seeding == "worker":
-            return call()
-        return seeding.seeded_sample(
-            call, seeding.sample_seed(spec.seed, epoch, position, purpose=b"collate")
-        )
+            return call(batch)
+        return seeding.SeededCalls(call, spec.seed, epoch, b"collate")(batch, position)
     if not spec.collates:
         return loaded[0]
     try:

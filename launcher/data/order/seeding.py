@@ -12,7 +12,7 @@ import hashlib
 import struct
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from launcher.data.order.entropy import EntropyStream
 from launcher.data.order.kept_generators import KeptGenerator, kept_generators
 
 _T = TypeVar("_T")
+_Given = TypeVar("_Given")
 _EPOCH, _POSITION = struct.Struct("<QQ"), struct.Struct("<Q")
 
 
@@ -87,17 +88,38 @@ def seeded(call: Callable[[], _T], seed: int) -> _T:
     return result
 
 
-def seeded_sample(call: Callable[[], _T], seed: int) -> _T:
-    """Call a user's function as `seeded` does, for a sample or a batch.
+class SeededCalls(Generic[_Given, _T]):
+    """Calls of a user's function for samples or batches, each seeded by its position in an epoch.
 
-    Calls it again when the first call leaves a generator or a thread behind, since that is how
-    later ones find it.
+    Calls it again as `seeded` does, and when a call leaves a generator or a thread behind, since
+    that is how later ones find it. For one thread.
     """
-    result = seeded(call, seed)
-    if kept_generators.keep_made_by_sample() | entropy.stream_of_thread().keep_started():
-        seed_everything(seed)
-        result = call()
-    return result
+
+    def __init__(
+        self, call: Callable[[_Given], _T], seed: int, epoch: int, purpose: bytes = b""
+    ) -> None:
+        self._call = call
+        self._hash = _hash_of_epoch(seed, epoch, purpose)
+        self._stream = entropy.stream_of_thread()
+
+    def __call__(self, given: _Given, position: int) -> _T:
+        """Return what the function returns for `given`."""
+        hashed = self._hash.copy()
+        hashed.update(_POSITION.pack(position))
+        seed = int.from_bytes(hashed.digest(), "little")
+        had_torch = "torch" in sys.modules
+        seed_everything(seed, self._stream)
+        result = self._call(given)
+        if not had_torch and "torch" in sys.modules:
+            seed_everything(seed, self._stream)
+            result = self._call(given)
+        if (kept_generators.has_made or self._stream.has_started) and self._keep_what_is_left():
+            seed_everything(seed, self._stream)
+            result = self._call(given)
+        return result
+
+    def _keep_what_is_left(self) -> bool:
+        return kept_generators.keep_made_by_sample() | self._stream.keep_started()
 
 
 def keep_generators_of_module(code: object) -> None:
