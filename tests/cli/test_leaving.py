@@ -121,6 +121,7 @@ def test_an_interrupted_job_resumes_from_its_checkpoint(terminal):
     terminal.wait_for(process.stderr, "| waiting with 1")
     process.communicate(timeout=540)
     assert process.returncode == 0
+    assert status_of(terminal)["interruptions"] == 1
     kept = terminal.home / "storage" / "checkpoints" / "my-bucket" / "digits" / "count"
     assert kept.read_text() == "1"
 

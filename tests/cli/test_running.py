@@ -35,6 +35,7 @@ def test_a_job_that_completes(terminal):
         "status": "Completed",
         "secondary_status": "Completed",
         "failure_reason": None,
+        "interruptions": 0,
         "exit_code": 0,
         "groups": [
             {

@@ -1,5 +1,7 @@
 """A summary as a person reads it, while the job runs."""
 
+import pytest
+
 from launcher.client.cli.screen import wrapped
 from launcher.client.jobs.summary_text import summary_text
 
@@ -8,6 +10,7 @@ RUNNING = {
     "status": "InProgress",
     "secondary_status": "Training",
     "failure_reason": None,
+    "interruptions": 0,
     "failed_host": None,
     "failure": None,
     "cost": None,
@@ -62,6 +65,14 @@ COST = {
     "unknown_prices": [],
 }
 ENDED = RUNNING | {"status": "Completed", "secondary_status": "Completed", "exit_code": 0}
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "\n"), (1, ", interrupted once\n"), (3, ", interrupted 3 times\n")]
+)
+def test_the_interruptions_of_spot_instances_are_counted(count, shown):
+    screen = summary_text(ENDED | {"interruptions": count})
+    assert f"\nStatus   Completed{shown}" in screen
 
 
 def test_a_local_job_shows_no_cost():

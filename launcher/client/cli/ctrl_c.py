@@ -11,6 +11,8 @@ from launcher.client.cli.verb_output import print_message
 from launcher.client.jobs.job import Job
 
 _SECONDS = 3.0
+#: The column of the hints, less the length of the job's name.
+_HINTS = len("launcher logs -f      ")
 
 
 class Detached(BaseException):
@@ -38,7 +40,8 @@ def detach_on_ctrl_c(job: Job, before_message: Callable[[], None] = lambda: None
         signal.setitimer(signal.ITIMER_REAL, _SECONDS)
         before_message()
         print_detached(job.name)
-        print_message(f"  Ctrl-C again within {_SECONDS:.0f} s     stop it now")
+        again = f"Ctrl-C again within {_SECONDS:.0f} s"
+        print_message(f"  {again:<{len(job.name) + _HINTS}}stop it now")
 
     def on_second(_number: int, _frame: FrameType | None) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)

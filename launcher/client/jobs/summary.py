@@ -26,9 +26,10 @@ def summarise(
 ) -> dict[str, object]:
     """Return the outcome as plain values.
 
-    exit_code: None while the job runs. billable_seconds: summed over the group's hosts, None until
-    known. data: None when no rank reported a data epoch; its metrics and bottleneck verdict are
-    those of the job's end, or else the latest.
+    exit_code: None while the job runs. interruptions: how often its spot instances were taken back.
+    billable_seconds: summed over the group's hosts, None until known. data: None when no rank
+    reported a data epoch; its metrics and bottleneck verdict are those of the job's end, or else
+    the latest.
     """
     status = description["TrainingJobStatus"]
     return {
@@ -36,6 +37,10 @@ def summarise(
         "status": status,
         "secondary_status": description["SecondaryStatus"],
         "failure_reason": description.get("FailureReason"),
+        "interruptions": sum(
+            each.get("Status") == "Interrupted"
+            for each in description.get("SecondaryStatusTransitions", ())
+        ),
         "exit_code": EXIT_CODES.get(status),
         "model_artifacts": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
         "groups": [_group(group, description, document) for group in host_groups(description)],

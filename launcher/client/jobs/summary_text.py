@@ -39,7 +39,8 @@ def _lines(summary: Mapping[str, Any], is_followed: bool, style: Style) -> Itera
     status, secondary = summary["status"], summary["secondary_status"]
     yield f"\nJob      {summary['name']}"
     styled = style(status, fg=_COLOURS.get(status), bold=True)
-    yield f"Status   {styled}" + (f" ({secondary})" if secondary != status else "")
+    reason = f" ({secondary})" if secondary != status else ""
+    yield f"Status   {styled}{reason}{_interruptions(summary['interruptions'])}"
     for group in summary["groups"]:
         yield summary_row("Group", _group(group))
     yield from _cost_lines(summary)
@@ -52,6 +53,12 @@ def _lines(summary: Mapping[str, Any], is_followed: bool, style: Style) -> Itera
     if summary["model_artifacts"]:
         yield f"Model    {summary['model_artifacts']}"
     yield from _next_lines(summary)
+
+
+def _interruptions(count: int) -> str:
+    if not count:
+        return ""
+    return f", interrupted {'once' if count == 1 else f'{count} times'}"
 
 
 def _failure_lines(
