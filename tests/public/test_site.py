@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from html import unescape
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -28,10 +29,17 @@ def test_the_reference_has_every_public_name(module):
 
 
 def test_troubleshooting_gives_the_advice_that_a_failure_gets():
-    rows = re.findall(r"^\| `(.+)` \| (.+) \|$", (DOCS / "troubleshooting.md").read_text(), re.M)
+    page = unescape((DOCS / "troubleshooting.md").read_text())
+    rows = re.findall(r"^\| `(.+)` \| (.+) \|$", page, re.M)
     said = {cause: text for cause, text in rows if "](" not in text}
     assert len(said) == 20
     assert said == {cause: advice(cause, ["images"]) for cause in said}
+
+
+def test_no_page_has_what_a_browser_takes_for_a_tag():
+    for page in DOCS.rglob("*.md"):
+        prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.DOTALL)
+        assert not re.findall(r"<[A-Z][A-Z_]*>", prose), page
 
 
 def test_every_page_is_in_the_navigation():
