@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
 
 #: Seconds between two drawings.
+#: The summary has columns, and the pages of exported notebooks give `pre` the font of their text.
+_PRE = '<pre style="font-family: monospace">'
 _PERIOD_SECONDS = 1.0
 #: Launcher's own figures by which a job without metric definitions is drawn: the first that it has.
 _FIGURES = ("train/loss", "data/steps_per_second", "host/cpu")
@@ -81,7 +83,7 @@ class LiveCell:
             now = self._job.description()
             if now["TrainingJobStatus"] == "Completed":
                 text = summary_text(self._job.summary(), is_followed=True).strip()
-                self._show(f"<pre>{escaped(text)}</pre>{self._line()}")
+                self._show(f"{_PRE}{escaped(text)}</pre>{self._line()}")
             else:
                 self._show(self._html(now))
 
