@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from launcher.client.jobs.log_line import LogLine
     from launcher.shared.training_job_types import TrainingJobDescription
 
-#: Seconds between two drawings.
 #: The summary has columns, and the pages of exported notebooks give `pre` the font of their text.
 _PRE = '<pre style="font-family: monospace">'
+#: Seconds between two drawings.
 _PERIOD_SECONDS = 1.0
 #: Launcher's own figures by which a job without metric definitions is drawn: the first that it has.
 _FIGURES = ("train/loss", "data/steps_per_second", "host/cpu")
