@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launcher.client.planning.calibration import ObservedStep
+from calibration import ObservedStep
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import math
 from pathlib import Path
 
 import pytest
+from calibration import ObservedStep, calibrate
 from published import PYTORCH, TENSORFLOW, Experiment
 
 from launcher.client import catalogue
 from launcher.client.catalogue.prices import published_prices
-from launcher.client.planning.calibration import ObservedStep, calibrate
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.recommendation import recommend
 from launcher.client.planning.step_model import ClusterShape, GroupShape, estimate_step
