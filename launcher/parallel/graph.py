@@ -23,7 +23,7 @@ import torch
 from torch import fx, nn
 from torch.nn.parameter import is_lazy
 from torch.utils._mode_utils import no_dispatch
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 from launcher.errors import ParallelError
 from launcher.parallel.tracing.eval_mode import eval_differences
@@ -360,11 +360,6 @@ def turn_caches_off(model: nn.Module) -> list[object]:
     for config in found:
         vars(config)["use_cache"] = False
     return found
-
-
-def holds_tensors(value: object) -> bool:
-    """Return whether there is a tensor anywhere in a value."""
-    return any(isinstance(part, torch.Tensor) for part in tree_leaves(value))
 
 
 def on_meta(tensor: torch.Tensor) -> torch.Tensor:

@@ -111,7 +111,6 @@ def test_a_partition_sets_its_starts_and_the_open_fields() -> None:
 def test_the_specification_needs_neither_aws_nor_the_command_line_nor_yaml() -> None:
     program = (
         "import sys, launcher.client.spec, launcher.client.catalogue\n"
-        "import launcher.client.spec.arithmetic;"
         "print(sorted({'boto3', 'botocore', 'yaml', 'click', 'rich'} & set(sys.modules)))"
     )
 
