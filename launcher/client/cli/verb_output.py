@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.terminal_output import echo
-from launcher.errors import LauncherError, SpecError
+from launcher.client.sessions.local.file_access import disk_problem
+from launcher.errors import LauncherError, PlatformError, SpecError
 
 
 def with_output_option(verb: Callable[..., int]) -> Callable[..., None]:
@@ -41,7 +43,8 @@ def with_exit_code(verb: Callable[..., int]) -> Callable[..., None]:
     def command(context: click.Context, /, **arguments: object) -> None:
         context.color = context.color if wants_colours() else False
         try:
-            code = verb(**arguments)
+            with _translate_disk_errors():
+                code = verb(**arguments)
         except LauncherError as error:
             code = error.exit_code
             print_error(error)
@@ -50,6 +53,16 @@ def with_exit_code(verb: Callable[..., int]) -> Callable[..., None]:
         context.exit(code)
 
     return command
+
+
+@contextmanager
+def _translate_disk_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if problem := disk_problem(error):
+            raise PlatformError(problem) from error
+        raise
 
 
 def print_message(text: str) -> None:

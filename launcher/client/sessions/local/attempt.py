@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +42,7 @@ from launcher.client.sessions.local.toolkit_mode import (
     copy_script,
     secret_variables,
 )
+from launcher.shared import DEFAULT_ML_ROOT
 from launcher.shared.process_table import descendants
 from launcher.shared.visible_gpus import visible_gpus
 
@@ -95,6 +96,8 @@ class Attempt:
             with checkpoints or nullcontext():
                 supervision = self._train(trees, plans)
                 kill_until_none(partial(descendants, os.getpid()))
+        if checkpoints and checkpoints.outside:
+            self.on_note(_outside_note(checkpoints.outside))
         if checkpoints and checkpoints.problem and supervision.ending is not JobState.FAILED:
             supervision.ending, supervision.problem = JobState.FAILED, checkpoints.problem
         return supervision
@@ -205,6 +208,14 @@ class Attempt:
             on_tick=self.on_tick,
             on_lost=self.on_lost,
         )
+
+
+def _outside_note(names: Collection[str]) -> str:
+    first = ", ".join(sorted(names)[:3])
+    return (
+        f"{len(names)} checkpoints are not stored, since they are links out of {DEFAULT_ML_ROOT}: "
+        f"{first}"
+    )
 
 
 @contextmanager

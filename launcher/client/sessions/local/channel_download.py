@@ -64,6 +64,12 @@ def _fetch(
         if not found:
             raise DownloadFailed(_no_objects(channel.uri))
         total = sum(size for _, size in found.values())
+        free = shutil.disk_usage(folder).free
+        if total > free:
+            raise DownloadFailed(
+                f"ClientError: Data download failed: {channel.uri} has {_megabytes(total)}, and "
+                f"{_megabytes(free)} are free at {folder.parent}: free space there, or use less"
+            )
         s3_process.on_progress = lambda done: progress(
             f"Downloading {channel.name!r}: {_megabytes(done)} of {_megabytes(total)}"
         )
@@ -153,7 +159,7 @@ def _megabytes(count: int) -> str:
 def discard_fetched(request: TrainingJobRequest, folder: JobFolder) -> None:
     """Remove the downloaded inputs of an ended job: they may be large, and S3 has the originals."""
     names = [channel.name for channel in channels_of(request) if channel.is_fetched]
-    for host in folder.hosts.glob("*"):
-        for name in names:
-            shutil.rmtree(HostTree(host).ml.channels / name, ignore_errors=True)
+    for tree in map(HostTree, folder.hosts.glob("*")):
+        for name in names if tree.has(tree.ml.channels) else ():
+            shutil.rmtree(tree.ml.channels / name, ignore_errors=True)
     shutil.rmtree(folder.fetched, ignore_errors=True)

@@ -38,13 +38,16 @@ class CheckpointSync:
     """Restores the hosts' checkpoint folders, and copies what they write there while a block runs.
 
     problem: why the last round of copies failed; None when it did not.
+    outside: the names of links that lead out of their host; they are not copied.
     """
 
     def __init__(self, store: ObjectStore, path_in_host: str, trees: Iterable[HostTree]) -> None:
         self.problem: str | None = None
+        self.outside: set[str] = set()
         self._store = store
         self._path_in_host = PurePosixPath(path_in_host)
-        self._folders = [_folder(tree, self._path_in_host) for tree in trees]
+        self._trees = {_folder(tree, self._path_in_host): tree for tree in trees}
+        self._folders = list(self._trees)
         self._stored: dict[Path, tuple[int, ...]] = {}
         self._seen: dict[Path, tuple[int, ...]] = {}
         self._stop = threading.Event()
@@ -103,6 +106,9 @@ class CheckpointSync:
     def _copy_file(self, path: Path, folder: Path, is_final: bool, wait_for_s3: bool) -> None:
         source = self._resolve_links(path, folder)
         version = _version(source)
+        if not self._trees[folder].has(source):
+            self.outside.add(path.relative_to(folder).as_posix())
+            return
         is_quiet = is_final or self._seen.get(path) == version
         self._seen[path] = version
         if version == self._stored.get(path) or not is_quiet:

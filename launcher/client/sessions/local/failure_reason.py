@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from launcher.shared import FAILURE_REASON_LIMIT, parse_event
 
 #: UTF-8 has at most 4 bytes per character.
 _BYTES = 4 * FAILURE_REASON_LIMIT
+#: With less space left, hosts cannot write their files and logs.
+_FULL = 256 * 1024
 #: Log events that carry the reason when no failure file could be written (a full disk), or when
 #: the host that should have written one was frozen; by event, the field that holds the reason.
 _REASON_FIELDS = {"failure_not_written": "reason", "host_ended": "origin"}
@@ -22,14 +25,25 @@ def failure_reason(failed: Sequence[RunningHost]) -> str:
     logged reason, return how the first one ended.
     """
     for host in failed:
-        if text := _failure_file(host.tree.ml.failure):
+        if host.tree.has(host.tree.ml.failure) and (text := _failure_file(host.tree.ml.failure)):
             return text
     for event, field in _REASON_FIELDS.items():
         for host in failed if event == "failure_not_written" else failed[:1]:
             reasons = [fields.get(field) for name, fields in _events(host) if name == event]
             if found := list(filter(None, reasons)):
                 return str(found[-1])[:FAILURE_REASON_LIMIT]
-    return f"host {failed[0].host}: {failed[0].describe_exit()}"
+    return f"host {failed[0].host}: {failed[0].describe_exit()}{_full_disk(failed[0].tree.path)}"
+
+
+def _full_disk(folder: Path) -> str:
+    """Return the words for a disk without space, which keeps hosts from writing a reason."""
+    free = shutil.disk_usage(folder).free
+    if free > _FULL:
+        return ""
+    return (
+        f"; the disk with {folder} is full ({free // 1024} KiB left): free space there, or set "
+        "LAUNCHER_HOME to a folder on another disk"
+    )
 
 
 def _failure_file(path: Path) -> str:

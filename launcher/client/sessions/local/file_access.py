@@ -5,6 +5,7 @@ Programs of a job set modes as they like, and users choose folders that may not 
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from launcher.errors import PlatformError
+
+#: Errors of a disk that is full or read-only, which any write may meet.
+_DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 @contextmanager
@@ -24,6 +28,26 @@ def translate_write_errors(path: Path) -> Iterator[None]:
             f"cannot write to {path}: {error.strerror}: free space there, or choose another folder "
             "(LAUNCHER_HOME is the folder of local jobs)"
         ) from error
+
+
+def disk_problem(error: OSError) -> str | None:
+    """Return the words for a disk that cannot be written; None for any other error."""
+    if error.errno not in _DISK_ERRORS:
+        return None
+    return (
+        f"cannot write to {error.filename or 'the disk'}: {error.strerror}: free space there, or "
+        "choose another folder (LAUNCHER_HOME is the folder of local jobs)"
+    )
+
+
+@contextmanager
+def ignore_read_only() -> Iterator[None]:
+    """Go on after the block where the file system is read-only."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
 
 
 def nearest_existing(path: Path) -> Path:

@@ -61,19 +61,24 @@ def _path_in_host(path: str) -> PurePosixPath:
 
 
 def _found(tree: HostTree, inside: PurePosixPath) -> Path | None:
-    """Return the file or folder on this machine, following links; None if there is none.
+    """Return the file or folder on this machine, following links in the host; None without one.
 
     An absolute link is one in the host, unless the host sees this machine's paths.
     """
     for _ in range(_MAX_LINKS):
         path = tree.ml.root / inside.relative_to(_ROOT)
         if not path.is_symlink():
-            return path if path.exists() and not _is_mount(inside, path) else None
+            return path if _is_own(tree, path) and not _is_mount(inside, path) else None
         link = PurePosixPath(posixpath.normpath(inside.parent / path.readlink()))
         if not link.is_relative_to(_ROOT):
-            return path if path.exists() else None
+            return path if _is_own(tree, path) else None
         inside = link
     return None
+
+
+def _is_own(tree: HostTree, path: Path) -> bool:
+    """Return whether a path is there, and none of its links leads out of the host."""
+    return path.exists() and tree.has(path)
 
 
 def _is_mount(inside: PurePosixPath, path: Path) -> bool:

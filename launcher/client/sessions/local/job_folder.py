@@ -250,6 +250,14 @@ class JobFolder:
         if is_terminal(status):
             self._reserve.unlink(missing_ok=True)
 
+    def _open_lock(self) -> int:
+        try:
+            return os.open(self.lock, os.O_RDWR)  # as NFS needs it to lock
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+            return os.open(self.lock, os.O_RDONLY)
+
     def take_lock(self) -> int | None:
         """Return a descriptor that holds the job's lock, or None while another process holds it.
 
@@ -258,7 +266,7 @@ class JobFolder:
         PlatformError when the lock file does not exist or belongs to another user.
         """
         try:
-            descriptor = os.open(self.lock, os.O_RDWR)
+            descriptor = self._open_lock()
         except OSError as error:
             raise PlatformError(
                 f"cannot determine whether job {self.name!r} is running: cannot open {self.lock}: "

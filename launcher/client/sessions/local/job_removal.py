@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from launcher.client.sessions.local.file_access import grant_access
+from launcher.client.sessions.local.file_access import grant_access, translate_write_errors
 from launcher.client.sessions.local.job_description import is_terminal
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.orphan_cleanup import reconciled_status
@@ -24,8 +24,9 @@ def remove_job(folder: JobFolder, root: Path) -> int:
     folders = [path for path in (root / "storage" / folder.name, folder.path) if path.is_dir()]
     freed = sum(size for path in folders for size in _file_sizes(path))
     for path in folders:  # the job itself last, so that a removal that fails can be repeated
-        grant_access(path)
-        shutil.rmtree(path)
+        with translate_write_errors(path):
+            grant_access(path)
+            shutil.rmtree(path)
     return freed
 
 

@@ -15,6 +15,7 @@ from launcher.client.home import home_folder
 from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
 from launcher.client.sessions.local import file_uris, host_logs, job_description
 from launcher.client.sessions.local.checks import check_isolation, check_request
+from launcher.client.sessions.local.file_access import translate_write_errors
 from launcher.client.sessions.local.host_command import run_in_host
 from launcher.client.sessions.local.host_files import copy_from_host
 from launcher.client.sessions.local.host_python import host_python
@@ -158,7 +159,8 @@ class LocalSession:
         """Ask a job to stop; do nothing if it has ended."""
         folder = self._jobs.find(TrainingJobName)
         if not job_description.is_terminal(reconciled_status(folder)):
-            folder.stop.touch()
+            with translate_write_errors(folder.path):
+                folder.stop.touch()
 
     def interrupt_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (as above)
         """Reclaim a job's spot instances, as AWS may at any time; the job then restarts.
@@ -179,7 +181,8 @@ class LocalSession:
             )
         if status["SecondaryStatus"] in (JobState.STOPPING, JobState.UPLOADING):
             raise PlatformError(f"job {folder.name} is ending: {status['SecondaryStatus']}")
-        folder.interrupt.touch()
+        with translate_write_errors(folder.path):
+            folder.interrupt.touch()
 
     def run_in_host(self, job_name: str, host: str, command: Sequence[str]) -> int:
         """Run a command in a running host, on this process's terminal; return its exit code.

@@ -6,6 +6,7 @@ inputdataconfig.json, resourceconfig.json, and checkpointconfig.json for a job w
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,13 @@ class HostTree:
     def process(self) -> Path:
         """The file with the ID of the host's first process, once it has started."""
         return self.path / "process.json"
+
+    def has(self, path: Path) -> bool:
+        """Return whether a path below /opt/ml is still there when its links are followed.
+
+        Programs of a job make links as they like; what these name elsewhere is not the host's.
+        """
+        return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.ml.root))
 
     def make(self) -> None:
         """Create every folder that exists in a training container."""

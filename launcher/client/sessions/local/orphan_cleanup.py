@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from launcher.client.sessions.local import job_description
+from launcher.client.sessions.local.file_access import ignore_read_only
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.process_tree import kill_until_none, processes_of_host
 from launcher.client.sessions.local.request_uris import discard_drafts
@@ -50,14 +51,16 @@ def fail_orphan(folder: JobFolder, reason: str) -> job_description.LocalJobRecor
     kill_until_none(partial(processes_of_host, folder.hosts))
     if folder.scratch.is_symlink():
         shutil.rmtree(folder.scratch.readlink(), ignore_errors=True)
-        folder.scratch.unlink()
+        with ignore_read_only():
+            folder.scratch.unlink()
     with contextlib.suppress(PlatformError, OSError, ValueError, KeyError):  # a damaged request
         discard_drafts(folder.request(), folder)
     now = time.time()
     status = job_description.finished(
         status, job_description.JobState.FAILED, now=now, reason=reason
     )
-    folder.write_status(status)
+    with ignore_read_only():  # each reader finds the same, until one can write it down
+        folder.write_status(status)
     return status
 
 

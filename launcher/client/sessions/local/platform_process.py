@@ -167,6 +167,8 @@ class LocalJob:
             self.record.note([error_text])
             return JobState.FAILED, reason or error_text
         self.record.note(artifacts.notes)
+        if artifacts.problem and not failed:
+            return JobState.FAILED, artifacts.problem
         if artifacts.model is not None and not failed:
             self.record.update(ModelArtifacts={"S3ModelArtifacts": artifacts.model})
         return supervision.ending, reason

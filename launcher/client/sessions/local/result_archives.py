@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import os
 import shutil
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from launcher.client.sessions.local.file_access import grant_access
 from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.object_store import ObjectStore
 from launcher.client.sessions.local.opt_ml import HostTree
+from launcher.shared import DEFAULT_ML_ROOT
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest
@@ -28,10 +30,12 @@ class Artifacts:
 
     model: the URI of model.tar.gz, None when the hosts left no model.
     notes: messages for the user about dropped files.
+    problem: the folder that a host has replaced, so that its files are lost; None without one.
     """
 
     model: str | None
     notes: tuple[str, ...]
+    problem: str | None
 
 
 def pack_artifacts(
@@ -40,24 +44,71 @@ def pack_artifacts(
     """Write model.tar.gz and output.tar.gz, if there is content, to the job's results location.
 
     If the request asks for an uncompressed model, its files are stored below model/ instead. If
-    several hosts wrote the same file, the first host's is kept. Raises OSError or S3Failed when the
-    results cannot be written.
+    several hosts wrote the same file, the first host's is kept. Links are kept as links, and are
+    never followed out of a host. Raises OSError or S3Failed when the results cannot be written.
     """
-    for tree in trees.values():
-        grant_access(tree.ml.model)
-        grant_access(tree.ml.output_data)
-    model = _merged({host: tree.ml.model for host, tree in trees.items()})
-    output = _merged({host: tree.ml.output_data for host, tree in trees.items()})
+    model_folders = {host: _Folder(tree, tree.ml.model) for host, tree in trees.items()}
+    output_folders = {host: _Folder(tree, tree.ml.output_data) for host, tree in trees.items()}
+    model, output = _merged(model_folders), _merged(output_folders)
     is_plain = request["OutputDataConfig"].get("CompressionType") == "NONE"
     name = "model/" if is_plain else "model.tar.gz"
     notes = [*model.notes(name), *output.notes("output.tar.gz")]
+    notes += [*_removed(model_folders), *_removed(output_folders)]
     if is_plain:
-        notes += _store_plain(model, store)
+        notes += _store_plain(model, trees, store)
     elif model.files:
         _pack(model, store, name)
     if output.files:
         _pack(output, store, "output.tar.gz")
-    return Artifacts(model=store.uri_of(name) if model.files else None, notes=tuple(notes))
+    problems = [*_replaced(model_folders), *_replaced(output_folders)]
+    return Artifacts(
+        model=store.uri_of(name) if model.files else None,
+        notes=(*notes, *problems),
+        problem=problems[0] if problems else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A folder of one host that is packed, if the host's programs have left it in its place."""
+
+    tree: HostTree
+    path: Path
+
+    @property
+    def is_there(self) -> bool:
+        return self.path.is_dir() and not self._is_linked
+
+    @property
+    def is_replaced(self) -> bool:
+        return os.path.lexists(self.path) and not self.is_there
+
+    @property
+    def _is_linked(self) -> bool:
+        """True if the path, or a part of it below /opt/ml, is a link."""
+        root = self.tree.ml.root
+        place = Path(os.path.realpath(root)) / self.path.relative_to(root)
+        return Path(os.path.realpath(self.path)) != place
+
+    def __str__(self) -> str:
+        return str(DEFAULT_ML_ROOT / self.path.relative_to(self.tree.ml.root))
+
+
+def _removed(folders: Mapping[LocalHost, _Folder]) -> Iterator[str]:
+    """Yield a note for each host that has removed its folder."""
+    for host, folder in folders.items():
+        if not folder.is_there and not folder.is_replaced:
+            yield f"{host.name} has removed {folder}: nothing of it is kept"
+
+
+def _replaced(folders: Mapping[LocalHost, _Folder]) -> Iterator[str]:
+    """Yield a problem for each host that has put something else in place of its folder."""
+    for host, folder in folders.items():
+        if folder.is_replaced:
+            yield (
+                f"host {host}: a program has put a link or a file in place of the folder {folder}, "
+                "so its content is not kept: write files into the folder"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +130,15 @@ class _Merged:
         ]
 
 
-def _merged(folders: Mapping[LocalHost, Path]) -> _Merged:
+def _merged(folders: Mapping[LocalHost, _Folder]) -> _Merged:
     files: dict[str, tuple[LocalHost, Path]] = {}
     dropped = []
     for host, folder in folders.items():
-        for path in _contents(folder):
-            name = path.relative_to(folder).as_posix()
+        if not folder.is_there:
+            continue
+        grant_access(folder.path)
+        for path in _contents(folder.path):
+            name = path.relative_to(folder.path).as_posix()
             kept_host, kept_file = files.setdefault(name, (host, path))
             if kept_host is not host and _differ(path, kept_file):
                 dropped.append((name, kept_host, host))
@@ -100,11 +154,17 @@ def _pack(merged: _Merged, store: ObjectStore, name: str) -> None:
             tar.add(path, arcname=inside, recursive=False)
 
 
-def _store_plain(model: _Merged, store: ObjectStore) -> list[str]:
-    """Store each file under its name; return a note for each dangling link."""
+def _store_plain(
+    model: _Merged, trees: Mapping[LocalHost, HostTree], store: ObjectStore
+) -> list[str]:
+    """Store each file under its name; return a note for each link that names none of the host's."""
     notes = []
     for name, (host, path) in model.files.items():
-        if path.is_file():
+        if path.is_symlink() and path.exists() and not trees[host].has(path):
+            notes.append(
+                f"the model lacks {name}: on {host.name} it is a link out of {DEFAULT_ML_ROOT}"
+            )
+        elif path.is_file():
             with store.writing(f"model/{name}") as draft:
                 shutil.copyfile(path, draft)
         elif path.is_symlink():
