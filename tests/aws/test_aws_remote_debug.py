@@ -41,3 +41,22 @@ def test_a_job_that_is_gone_is_named(attached, front):
     front.meet("UpdateTrainingJob", Refuse("ResourceNotFound", "Requested resource not found."))
     with pytest.raises(JobNotFound, match="no training job 'job-1'"):
         attached.enable_remote_debug()
+
+
+def test_a_change_whose_answer_is_lost_is_not_repeated(attached, front):
+    front.meet("UpdateTrainingJob", Refuse("InternalFailure", "an internal error", status=500))
+    with pytest.raises(Refused, match="an internal error"):
+        attached.enable_remote_debug()
+    assert len(front.of("UpdateTrainingJob")) == 1
+    assert attached.get_remote_debug_config() is None
+
+
+def test_a_throttled_change_is_repeated(attached, front):
+    front.meet(
+        "UpdateTrainingJob",
+        Refuse("ThrottlingException", "Rate exceeded"),
+        Answer({"TrainingJobArn": "arn"}),
+    )
+    attached.enable_remote_debug()
+    assert len(front.of("UpdateTrainingJob")) == 2
+    assert attached.get_remote_debug_config() == {"EnableRemoteDebug": True}

@@ -18,10 +18,12 @@ from launcher.client.endpoint.authenticator import Authenticator
 from launcher.client.endpoint.credential import credential_of
 from launcher.client.endpoint.log_operations import Logs
 from launcher.client.endpoint.metric_operations import CloudWatchMetrics
+from launcher.client.endpoint.moto_services import SCOPE
 from launcher.client.endpoint.operations import Operations
 from launcher.client.endpoint.rate_limiter import RateLimiter
 from launcher.client.endpoint.s3_gateway import Objects
 from launcher.client.endpoint.signature import Scope
+from launcher.client.sessions.local.file_access import disk_problem
 from launcher.shared.printable import printable
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
@@ -66,11 +68,18 @@ class Application:
             credential = credential_of(request)
             service = credential.scope.service
             self._authenticator.authenticate(request, credential)
+            request.environ[SCOPE] = credential.scope
             response = self._route(request, credential.scope)
         except ApiError as error:
             response = responses.error_response(error, service)
-        except Exception:  # noqa: BLE001 (the client gets AWS's form for any fault here)
-            response = responses.error_response(responses.internal_error(service), service)
+        except TimeoutError as error:
+            response = responses.error_response(
+                ApiError("RequestTimeout", f"The rest of the request did not come: {error}"),
+                service,
+            )
+        except Exception as error:  # noqa: BLE001 (the client gets AWS's form for any fault here)
+            problem = disk_problem(error) if isinstance(error, OSError) else None
+            response = responses.error_response(responses.internal_error(service, problem), service)
             _log(f"request {response.headers[responses.REQUEST_ID]}:\n{traceback.format_exc()}")
         body: Iterable[bytes] = response(environ, start_response)
         return body
@@ -96,7 +105,7 @@ class Application:
 
     def _call_moto(self, environ: dict[str, object]) -> Response:
         try:
-            return Response.from_app(self._moto, environ)
+            return _with_visible_controls(Response.from_app(self._moto, environ))
         except NotImplementedError as error:  # such as SimulatePrincipalPolicy
             # Clients continue without an operation that answers with this code.
             raise ApiError(
@@ -132,6 +141,13 @@ class Application:
             is_copy = "X-Amz-Copy-Source" in request.headers
             self._objects.save(request.method, path, body, is_copy=is_copy)
         return response
+
+
+def _with_visible_controls(response: Response) -> Response:
+    """Return moto's response; in an error in XML, control characters of names are made visible."""
+    if response.status_code >= 400 and response.mimetype.endswith("xml"):
+        response.set_data(printable(response.get_data(as_text=True), keep_styles=False))
+    return response
 
 
 def _arguments(request: Request) -> dict[str, object]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import io
+import math
 import time
 from calendar import timegm
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from launcher.client.endpoint.api_error import ApiError
@@ -35,10 +37,25 @@ _UNKNOWN_KEY = {
     "s3": "InvalidAccessKeyId",
     **dict.fromkeys(("iam", "sts", "ec2"), "InvalidClientTokenId"),
 }
+_EXPIRED_TOKEN = {"s3": "ExpiredToken", **dict.fromkeys(("iam", "sts", "ec2"), "ExpiredToken")}
 _WRONG_SIGNATURE = dict.fromkeys(("s3", "iam", "sts", "ec2"), "SignatureDoesNotMatch")
 
+
+@dataclass(frozen=True, kw_only=True)
+class Secret:
+    """The secret of an access key. session_token, valid_until: of a key that was lent for a time.
+
+    Our own key has no token; one that a client sends with it is left over from another account,
+    and means nothing.
+    """
+
+    text: str
+    session_token: str | None = None
+    valid_until: float = math.inf
+
+
 #: Returns the secret of an access key id, or None if there is no such key.
-Secrets = Callable[[str], "str | None"]
+Secrets = Callable[[str], "Secret | None"]
 
 
 class Authenticator:
@@ -56,12 +73,15 @@ class Authenticator:
         self._check_origin(request)
         service = credential.scope.service
         secret = self._secrets(credential.scope.access_key)
-        if secret is None:
+        if secret is None or not _has_token(credential, secret):
             code = _UNKNOWN_KEY.get(service, "UnrecognizedClientException")
             raise ApiError(code, "The security token included in the request is invalid.", 403)
+        if time.time() > secret.valid_until:
+            code = _EXPIRED_TOKEN.get(service, "ExpiredTokenException")
+            raise ApiError(code, "The security token included in the request is expired", 403)
         _check_time(credential)
         _check_headers(request, credential)
-        signature = _signed_request(request, credential).signature(secret)
+        signature = _signed_request(request, credential).signature(secret.text)
         if not hmac.compare_digest(signature, credential.signature):
             raise ApiError(
                 _WRONG_SIGNATURE.get(service, "InvalidSignatureException"),
@@ -75,6 +95,11 @@ class Authenticator:
             raise ApiError("AccessDenied", f"this is {' or '.join(sorted(self._hosts))}", 403)
         if "Origin" in request.headers:
             raise ApiError("AccessDenied", "web pages may not call this endpoint", 403)
+
+
+def _has_token(credential: Credential, secret: Secret) -> bool:
+    wanted = secret.session_token
+    return wanted is None or hmac.compare_digest(wanted.encode(), credential.token.encode())
 
 
 def _check_time(credential: Credential) -> None:

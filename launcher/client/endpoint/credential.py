@@ -12,6 +12,7 @@ from launcher.client.endpoint.signature import Scope
 _AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=(\S+?), ?SignedHeaders=(\S+?), ?Signature=([0-9a-f]{64})"
 )
+_TOKEN = "X-Amz-Security-Token"
 #: For a signature in a header; a presigned URL states its own duration.
 _VALID_SECONDS = 15 * 60
 #: The longest validity that S3 allows for a presigned URL.
@@ -20,12 +21,16 @@ _WEEK_SECONDS = 7 * 24 * 3600
 
 @dataclass(frozen=True, kw_only=True)
 class Credential:
-    """A claim that is not verified yet; time: as it was signed, "20261122T001500Z"."""
+    """A claim that is not verified yet.
+
+    time: as it was signed, "20261122T001500Z"; token: of the session, "" for a key without one.
+    """
 
     scope: Scope
     signed_headers: tuple[str, ...]
     signature: str
     time: str
+    token: str
     valid_seconds: int = _VALID_SECONDS
 
 
@@ -56,6 +61,7 @@ def _in_header(request: Any) -> Credential:
         signed_headers=tuple(headers.split(";")),
         signature=signature,
         time=request.headers["X-Amz-Date"],
+        token=request.headers.get(_TOKEN, ""),
     )
 
 
@@ -68,5 +74,6 @@ def _presigned(request: Any) -> Credential:
         signed_headers=tuple(request.args["X-Amz-SignedHeaders"].split(";")),
         signature=request.args["X-Amz-Signature"],
         time=request.args["X-Amz-Date"],
+        token=request.args.get(_TOKEN, ""),
         valid_seconds=valid_seconds,
     )

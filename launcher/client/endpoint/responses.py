@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape
 from werkzeug.wrappers import Response
 
 from launcher.client.endpoint.api_error import ApiError
+from launcher.shared.printable import printable
 
 REQUEST_ID = "x-amzn-RequestId"
 _JSON = "application/x-amz-json-1.1"
@@ -34,16 +35,19 @@ def error_response(error: ApiError, service: str) -> Response:
     """Return the response for an error, in the form that the service's clients read."""
     request_id = str(uuid.uuid4())
     if form := _XML_FORMS.get(service):
-        text = form.format(code=error.code, message=escape(error.message), id=request_id)
+        message = escape(printable(error.message, keep_styles=False))
+        text = form.format(code=error.code, message=message, id=request_id)
         return _response(text, error.status, "text/xml", request_id)
     content = {"__type": error.code, "message": error.message}
     return _response(json.dumps(content), error.status, _JSON, request_id)
 
 
-def internal_error(service: str) -> ApiError:
-    """Return the error that AWS sends for its own faults."""
+def internal_error(service: str, problem: str | None = None) -> ApiError:
+    """Return the error that AWS sends for its own faults; problem: why, if it is known."""
     code = "InternalError" if service == "s3" else "InternalFailure"
-    message = "The endpoint failed; its output has the traceback under the id of this request."
+    message = (
+        problem or "The endpoint failed; its output has the traceback under the id of this request."
+    )
     return ApiError(code, message, 500)
 
 

@@ -11,25 +11,29 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timezone
 from functools import partial
 from pathlib import Path
 
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.iam.models import iam_backends
-from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from moto.server import create_backend_app
 from moto.sts.models import sts_backends
-from werkzeug.serving import BaseWSGIServer, make_server
+from werkzeug.serving import BaseWSGIServer
 
 from launcher.client.endpoint.access_key import AccessKey, load_access_key, parse_access_key
 from launcher.client.endpoint.application import Application
-from launcher.client.endpoint.authenticator import LOOPBACK, Authenticator
+from launcher.client.endpoint.authenticator import LOOPBACK, Authenticator, Secret
+from launcher.client.endpoint.bounded_server import BoundedHandler, BoundedServer
 from launcher.client.endpoint.job_operations import Jobs
 from launcher.client.endpoint.log_operations import Logs
 from launcher.client.endpoint.metric_operations import CloudWatchMetrics
+from launcher.client.endpoint.moto_services import MotoServices
 from launcher.client.endpoint.operations import Operations
 from launcher.client.endpoint.rate_limiter import RateLimiter, parse_rates
 from launcher.client.endpoint.s3_gateway import Objects
 from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions.local.file_access import translate_write_errors
 from launcher.errors import PlatformError
 
 __all__ = ["Endpoint", "Setup", "open_endpoint", "parse_access_key", "parse_rates"]
@@ -95,13 +99,13 @@ def open_endpoint(setup: Setup) -> Iterator[Endpoint]:
     """Open an endpoint on a root folder that no other uses; raise PlatformError if that fails."""
     with _lock_root(setup.root):
         server = _bind_server(setup.port)
-        key = load_access_key(setup.root, setup.access_key)
-        server.app = _application(setup, server.server_address[1], key)
-        role = iam_backends[DEFAULT_ACCOUNT_ID]["aws"].create_role(
-            ROLE, _TRUST, "/", None, "Of local training jobs", [], 3600
-        )
-        _assign_role(role.arn, key)
         try:
+            key = load_access_key(setup.root, setup.access_key)
+            server.app = _application(setup, server.server_address[1], key)
+            role = iam_backends[DEFAULT_ACCOUNT_ID]["aws"].create_role(
+                ROLE, _TRUST, "/", None, "Of local training jobs", [], 3600
+            )
+            _assign_role(role.arn, key)
             yield Endpoint(server=server, access_key=key, role_arn=role.arn)
         finally:
             server.server_close()
@@ -120,7 +124,7 @@ def _application(setup: Setup, port: int, key: AccessKey) -> Application:
         logs=logs,
         metrics=metrics,
         objects=objects,
-        moto=DomainDispatcherApplication(create_backend_app),
+        moto=MotoServices(create_backend_app),
     )
 
 
@@ -145,19 +149,18 @@ def _assign_role(role_arn: str, key: AccessKey) -> None:
     assumed.access_key_id, assumed.secret_access_key = key.id, key.secret
 
 
-def _secret(own: AccessKey, key_id: str) -> str | None:
+def _secret(own: AccessKey, key_id: str) -> Secret | None:
     """Return the secret of our own key, or of a role that was assumed with it."""
     if key_id == own.id:
-        return own.secret
+        return Secret(text=own.secret)
     role = sts_backends[DEFAULT_ACCOUNT_ID]["aws"].get_assumed_role_from_access_key(key_id)
-    return role.secret_access_key if role else None
-
-
-class _QuietHandler(MotoRequestHandler):  # type: ignore[misc]  # moto's types are not read
-    """A handler without a request log; the application logs what matters."""
-
-    def log_request(self, *_: object) -> None:
-        pass
+    if role is None:
+        return None
+    return Secret(
+        text=role.secret_access_key,
+        session_token=role.session_token,
+        valid_until=role.expiration.replace(tzinfo=timezone.utc).timestamp(),
+    )
 
 
 def _bind_server(port: int) -> BaseWSGIServer:
@@ -170,21 +173,18 @@ def _bind_server(port: int) -> BaseWSGIServer:
             "uses it, or choose another --port"
         ) from error
     with listener:
-        return make_server(
-            LOOPBACK,
-            port,
-            lambda *_: [],
-            threaded=True,
-            request_handler=_QuietHandler,
-            fd=listener.fileno(),
+        return BoundedServer(
+            LOOPBACK, port, lambda *_: [], handler=BoundedHandler, fd=listener.fileno()
         )
 
 
 @contextmanager
 def _lock_root(root: Path) -> Iterator[None]:
     """Lock the root for the block: two endpoints would not see each other's objects."""
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (root / "endpoint.lock").open("w") as file:
+    with translate_write_errors(root):
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = (root / "endpoint.lock").open("w")
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
