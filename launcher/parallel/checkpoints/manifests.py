@@ -87,12 +87,19 @@ def read_manifest(folder: Path) -> Manifest:
                 f"{folder / NAME} has format {raw['format']}, but this Launcher reads only "
                 f"{FORMAT}: use the version of Launcher that wrote it, or a newer one"
             )
-        files = {name: Contents(**each) for name, each in raw["files"].items()}
+        files = {_inside(name): Contents(**each) for name, each in raw["files"].items()}
         return Manifest(
             step=int(raw["step"]), degrees=raw["degrees"], tied=dict(raw["tied"]), files=files
         )
     except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
         raise ValueError(f"{error!r}") from error
+
+
+def _inside(name: str) -> str:
+    """Return the name of a file if it stays below its folder; otherwise raise ValueError."""
+    if name.startswith("/") or "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):
+        raise ValueError(f"{name!r} is no name of a file below the checkpoint's folder")
+    return name
 
 
 def find_problem(folder: Path, *, hashes: bool = True) -> str | None:
