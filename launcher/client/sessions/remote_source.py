@@ -15,6 +15,7 @@ from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.registry import open_session
 from launcher.client.spec import JobSpec
 from launcher.errors import Problem, SpecError
+from launcher.shared.bounded_archives import open_archive, space_problem
 
 
 def with_fetched_source(spec: JobSpec, session: PlatformSession, home: Path) -> JobSpec:
@@ -68,7 +69,9 @@ def unpack_source(archive: Path, folder: Path, uri: str, *, below: str = "") -> 
     """
     folder.mkdir()
     try:
-        with tarfile.open(archive, "r:gz") as tar:
+        with open_archive(archive) as tar:
+            if problem := space_problem(tar, folder):
+                raise _unusable(uri, problem, fix="free space there, or look into the archive")
             for member, path in _files(tar, uri):
                 if not path.is_relative_to(below):
                     continue
@@ -95,7 +98,9 @@ def _files(tar: tarfile.TarFile, uri: str) -> Iterator[tuple[tarfile.TarInfo, Pu
             raise _unusable(uri, f"{member.name} is neither a file nor a folder")
 
 
-def _unusable(uri: str, reason: str) -> SpecError:
+_PACK = "pack it again: tar -czf sourcedir.tar.gz -C FOLDER ."
+
+
+def _unusable(uri: str, reason: str, fix: str = _PACK) -> SpecError:
     what = f"the source {uri} cannot be unpacked: {reason}"
-    fix = "pack it again: tar -czf sourcedir.tar.gz -C FOLDER ."
     return SpecError([Problem(what=what, where="source_dir", fix=fix)])

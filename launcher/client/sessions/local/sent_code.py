@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from launcher.client.sessions.local.toolkit_mode import (
     is_script_mode,
     source_of,
 )
-from launcher.errors import ContractError
+from launcher.errors import ContractError, PlatformError
 from launcher.shared import (
     BUNDLE_CODE,
     BUNDLE_FILE,
@@ -27,10 +28,14 @@ from launcher.shared import (
     JobDocument,
     MlPaths,
 )
+from launcher.shared.bounded_archives import open_archive, space_problem
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.s3_process import S3Process
     from launcher.shared.training_job_types import TrainingJobRequest
+
+#: Bytes of a file that is read whole: a list of packages.
+_LARGEST_TEXT = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,25 +54,36 @@ class SentCode:
         member = self._members.get(path)
         if member is None:
             return None
-        with tarfile.open(self.archive) as archive:
+        if member.size > _LARGEST_TEXT:
+            raise PlatformError(
+                f"{path} in {self.archive.name} has {member.size:,} bytes: it may have "
+                f"{_LARGEST_TEXT:,}"
+            )
+        with open_archive(self.archive) as archive:
             content = archive.extractfile(member)
             return content.read().decode("utf-8", "replace") if content else None
 
     def unpack(self, folder: Path) -> None:
-        """Write all the user's files below a folder."""
-        with tarfile.open(self.archive) as archive:
+        """Write all the user's files below a folder.
+
+        Raises PlatformError if there is no room for them.
+        """
+        with open_archive(self.archive) as archive:
+            if problem := space_problem(archive, folder):
+                raise PlatformError(f"cannot unpack {self.archive.name}: {problem}")
             for path, member in self._members.items():
                 content = archive.extractfile(member)
                 if content is not None:
                     place = folder / path
                     place.parent.mkdir(parents=True, exist_ok=True)
-                    place.write_bytes(content.read())
+                    with place.open("wb") as copy:
+                        shutil.copyfileobj(content, copy)
 
     @cached_property
     def _members(self) -> dict[str, tarfile.TarInfo]:
-        with tarfile.open(self.archive) as archive:
+        with open_archive(self.archive) as archive:
             found = {}
-            for member in archive.getmembers():
+            for member in archive:
                 path = PurePosixPath(member.name)
                 is_safe = member.isfile() and not path.is_absolute() and ".." not in path.parts
                 if is_safe and path.is_relative_to(self.top):

@@ -1,0 +1,203 @@
+"""Archives and inputs that would fill the disk or the memory are refused before they do."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import resource
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bench import Bench, channel
+from cloud import Cloud
+from test_local_script_mode import asked, end_of
+
+from launcher.client.sessions.local.sent_code import SentCode
+from launcher.client.sessions.remote_source import unpack_source
+from launcher.errors import PlatformError, SpecError
+from launcher.shared import bounded_archives
+from launcher.shared.bounded_archives import open_archive, space_problem
+
+PETABYTE = 10**15
+LAUNCH = Path(__file__).parents[2] / "entrypoints" / "launch.py"
+
+
+def claiming(size: int, name: str = "code/zeros") -> bytes:
+    """A small archive whose only file is said to have a size."""
+    entry = tarfile.TarInfo(name)
+    entry.size = size
+    return gzip.compress(entry.tobuf() + bytes(1 << 16))
+
+
+def of_zeros(megabytes: int, name: str = "zeros") -> bytes:
+    """A small archive whose only file has so many zeros."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        entry = tarfile.TarInfo(name)
+        entry.size = megabytes << 20
+        tar.addfile(entry, io.BytesIO(bytes(megabytes << 20)))
+    return packed.getvalue()
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of 16 MB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "launcher-bombs", str(place)]
+    result = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        pytest.skip(f"no small file system can be mounted: {result.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def free(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
+@pytest.mark.parametrize("packed", [of_zeros(64), claiming(PETABYTE)], ids=["zeros", "a claim"])
+def test_a_source_that_does_not_fit_is_refused(small: Path, tmp_path: Path, packed: bytes) -> None:
+    archive = tmp_path / "sourcedir.tar.gz"
+    archive.write_bytes(packed)
+    before = free(small)
+    with pytest.raises(SpecError) as caught:
+        unpack_source(archive, small / "source", "s3://bucket/sourcedir.tar.gz")
+    assert "it unpacks to more than the 15 MB that are free" in str(caught.value)
+    assert "free space there, or look into the archive" in str(caught.value)
+    assert before - free(small) < 1 << 16
+
+
+def test_code_that_does_not_fit_is_not_unpacked_for_pip(small: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "bundle.tar.gz"
+    archive.write_bytes(of_zeros(64))
+    code = SentCode(archive=archive, top="", requirements={})
+    with pytest.raises(PlatformError, match="it unpacks to more than the 15 MB"):
+        code.unpack(small)
+    assert not list(small.iterdir())
+
+
+def test_a_list_of_packages_is_no_gigabyte(tmp_path: Path) -> None:
+    archive = tmp_path / "bundle.tar.gz"
+    archive.write_bytes(of_zeros(64, "requirements.txt"))
+    code = SentCode(archive=archive, top="", requirements={})
+    with pytest.raises(PlatformError, match="has 67,108,864 bytes: it may have 1,048,576"):
+        code.read("requirements.txt")
+
+
+#: A header of pax, which tarfile takes into memory as a whole.
+HEADER_BOMB = """
+import gzip, sys, tarfile
+entry = tarfile.TarInfo("long")
+entry.type = tarfile.XHDTYPE
+entry.size = 2 << 30
+with gzip.open(sys.argv[1], "wb", compresslevel=1) as file:
+    file.write(entry.tobuf())
+    for _ in range(2 << 10):
+        file.write(bytes(1 << 20))
+"""
+READ = """
+import resource, sys, tarfile
+from pathlib import Path
+from launcher.shared.bounded_archives import open_archive
+try:
+    with open_archive(Path(sys.argv[1])) as archive:
+        list(archive)
+except tarfile.TarError as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, "MB")
+"""
+
+
+@pytest.mark.long
+def test_a_header_of_gigabytes_is_not_read(tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.tar.gz"
+    subprocess.run([sys.executable, "-c", HEADER_BOMB, str(bomb)], check=True)
+    assert bomb.stat().st_size < 20 << 20
+    command = [sys.executable, "-c", READ, str(bomb)]
+    words, memory = subprocess.run(
+        command, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert words == f"it has a header of {2 << 30} bytes"
+    assert int(memory.split()[0]) < 100
+
+
+def test_more_files_than_any_source_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_archives, "_MOST_FILES", 100)
+    path = tmp_path / "many.tar"
+    for count, problem in ((100, None), (101, "it has more than 100 files")):
+        with tarfile.open(path, "w") as tar:
+            for number in range(count):
+                tar.addfile(tarfile.TarInfo(f"{number}"))
+        with open_archive(path) as archive:
+            assert space_problem(archive, tmp_path) == problem
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", ""])
+def test_archives_of_each_kind_are_read(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "source"
+    with tarfile.open(path, f"w:{kind}") as tar:
+        entry = tarfile.TarInfo("a")
+        entry.size = 1
+        tar.addfile(entry, io.BytesIO(b"a"))
+    with open_archive(path) as archive:
+        assert space_problem(archive, tmp_path) is None
+        archive.extractall(tmp_path / "out", filter="data")
+    assert (tmp_path / "out" / "a").read_bytes() == b"a"
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive at all", b"\x1f\x8bno gzip", b"BZhno"])
+def test_what_is_no_archive_is_an_error_of_archives(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "source"
+    path.write_bytes(content)
+    with pytest.raises((tarfile.TarError, OSError, EOFError)), open_archive(path) as archive:
+        list(archive)
+
+
+def test_a_bundle_that_does_not_fit_fails_the_job_with_its_reason(bench: Bench) -> None:
+    request = bench.request("pass")
+    code = bench.folder / "code" / "job"
+    shutil.copy(LAUNCH, code / "launch.py")
+    (code / "bundle.tar.gz").write_bytes(claiming(PETABYTE))
+    bench.session.create_training_job(**request)
+
+    description = bench.end_of()
+    assert description["TrainingJobStatus"] == "Failed"
+    assert description["FailureReason"].startswith("the bundle unpacks to more than the ")
+    assert not list((bench.job_folder() / "hosts/algo-1/ml/code").iterdir())
+
+
+@pytest.mark.long
+def test_a_script_whose_archive_does_not_fit_fails_the_job(s3_bench: Bench, cloud: Cloud) -> None:
+    body = claiming(PETABYTE, "train.py")
+    cloud.client.put_object(Bucket="bucket", Key="job/source/sourcedir.tar.gz", Body=body)
+    s3_bench.session.create_training_job(**asked(s3_bench))
+    reason = end_of(s3_bench)["FailureReason"]
+    assert "cannot be unpacked: it unpacks to more than the " in reason
+
+
+@pytest.mark.long
+def test_an_input_that_does_not_fit_is_not_downloaded(small: Path, cloud: Cloud) -> None:
+    cloud.client.put_object(Bucket="bucket", Key="model/model.tar.gz", Body=bytes(20 << 20))
+    bench = Bench(small, "process", platform_environment=cloud.environment)
+    description = bench.run("pass", channels=[channel("model", "s3://bucket/model")])
+    assert description["TrainingJobStatus"] == "Failed"
+    assert description["FailureReason"].startswith(
+        "ClientError: Data download failed: s3://bucket/model has 21.0 MB, and "
+    )
+    assert "free space there, or use less" in description["FailureReason"]
+    assert free(small) > 10 << 20
+
+
+def test_reading_a_bomb_takes_no_memory(tmp_path: Path) -> None:
+    archive = tmp_path / "zeros.tar.gz"
+    archive.write_bytes(of_zeros(256))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with open_archive(archive) as tar:
+        space_problem(tar, tmp_path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
