@@ -34,6 +34,8 @@ def record_report(decider: OutcomeDecider, host: str, message: dict[str, Any]) -
         decider.record_failure(Failure.from_message(message["failed"]), now)
     elif "hung" in message:
         decider.record_hang(Failure.from_message(message["hung"]), now)
+    elif "left" in message:
+        decider.record_left(Failure.from_message(message["left"]))
     elif "activity" in message:
         activities = [RankActivity.from_message(each) for each in message["activity"]]
         decider.record_activity(host, activities)

@@ -31,11 +31,16 @@ class HangWatch:
         self._reports = reports
         self._reported: tuple[float, Failure] | None = None
         self._answered = False
+        self._has_left: set[int] = set()
         self._next_poll = 0.0
 
     def poll(self) -> None:
         """Poll for reports and requests; raise HostFailed if the leader ignores a report."""
-        if self._reported is None and (report := self._first_report()) is not None:
+        is_due = time.monotonic() >= self._next_poll
+        if is_due:
+            self._next_poll = time.monotonic() + _POLL_INTERVAL
+            self._report_left()
+        if is_due and self._reported is None and (report := self._first_report()) is not None:
             self._reported = (time.monotonic(), report)
             emit("rank_hangs", of_rank=report.rank, cause=report.cause)
             self._host.coordination.report_hang(report)
@@ -46,9 +51,6 @@ class HangWatch:
             raise self._host.failure(self._reported[1].cause, rank=self._reported[1].rank)
 
     def _first_report(self) -> Failure | None:
-        if time.monotonic() < self._next_poll:
-            return None
-        self._next_poll = time.monotonic() + _POLL_INTERVAL
         cluster = self._host.environment.cluster
         for report in read_reports(self._reports, "hang-*"):
             return Failure(
@@ -58,6 +60,21 @@ class HangWatch:
                 cause=f"no progress for {report['seconds']:g} s",
             )
         return None
+
+    def _report_left(self) -> None:
+        """Report the ranks that have called os._exit(0)."""
+        cluster = self._host.environment.cluster
+        for report in read_reports(self._reports, "left-*"):
+            if report["rank"] not in self._has_left:
+                self._has_left.add(report["rank"])
+                self._host.coordination.report_left(
+                    Failure(
+                        host=cluster.host,
+                        group=cluster.group.name,
+                        rank=report["rank"],
+                        cause=f"the script called os._exit(0) ({report['place']})",
+                    )
+                )
 
     def _inspect_ranks(self) -> list[RankActivity]:
         cluster, code = self._host.environment.cluster, self._host.environment.paths.code

@@ -8,7 +8,7 @@ unreachable host, because the end of its connection may still arrive.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import HangDiagnosis, RankActivity
@@ -44,6 +44,7 @@ class OutcomeDecider:
     _unreachable: dict[str, float] = field(default_factory=dict)
     _lost: dict[str, Failure] = field(default_factory=dict)
     _secondary: tuple[float, Failure] | None = None
+    _left: list[Failure] = field(default_factory=list)
     _diagnosis: HangDiagnosis | None = None
     _outcome: JobOutcome | None = None
 
@@ -102,6 +103,10 @@ class OutcomeDecider:
         """True if the train hosts are to report what their ranks are doing."""
         return self._diagnosis is not None
 
+    def record_left(self, failure: Failure) -> None:
+        """Record that a rank left by os._exit(0): the cause if others fail without it."""
+        self._left.append(failure)
+
     def record_activity(self, host: str, activities: Sequence[RankActivity]) -> None:
         """Record what a host's ranks are doing."""
         if self._diagnosis is not None:
@@ -131,13 +136,22 @@ class OutcomeDecider:
         """Return a failure that has waited long enough for a better report, or None."""
         pending_hosts = self.train_hosts - self._done - self._lost.keys()
         if self._diagnosis and self._diagnosis.is_complete(pending_hosts, now):
-            return self._diagnosis.failure(pending_hosts)
+            return self._caused_by_left(self._diagnosis.failure(pending_hosts))
         if failure := self._network_failure(now):
             return failure
         if self._secondary is not None and now - self._secondary[0] >= SETTLE:
             lost = (self._lost[host] for host in self.train_hosts & self._lost.keys())
-            return next(lost, self._secondary[1])
+            return next(lost, None) or self._caused_by_left(self._secondary[1])
         return None
+
+    def _caused_by_left(self, failure: Failure) -> Failure:
+        """Return the failure, or that of the rank that left before it."""
+        if not self._left:
+            return failure
+        left = self._left[0]
+        detail = f"{failure.cause}\n{failure.detail}".rstrip()
+        cause = f"{left.cause}, and rank {failure.rank} failed without it"
+        return replace(left, cause=cause, detail=detail, witness=self.leader or None)
 
     def _network_failure(self, now: float) -> Failure | None:
         """Blame the first unreachable train host, or the leader if it reaches no other host."""

@@ -93,8 +93,24 @@ def _enable_monitoring() -> None:
     if folder is None:
         return
     stacks.enable_dumps(Path(folder), _rank())
+    _report_silent_exits(Path(folder))
     if timeout := float(os.environ.get(HANG_VARIABLE, "0")):
         rank_watch.start(timeout, Path(folder), _rank())
+
+
+def _report_silent_exits(folder: Path) -> None:
+    """Report a call of os._exit(0), which the exit code does not tell from a script's own end."""
+    own_pid, leave = os.getpid(), os._exit
+
+    def report_and_leave(status: int) -> NoReturn:
+        if status == 0 and os.getpid() == own_pid:  # not in a fork, whose end is its own
+            frame = sys._getframe(1)
+            place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+            with contextlib.suppress(OSError):
+                write_report(folder, f"left-{_rank()}", {"rank": _rank(), "place": place})
+        leave(status)
+
+    os._exit = report_and_leave
 
 
 def _rank() -> int:

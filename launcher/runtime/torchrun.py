@@ -11,9 +11,12 @@ import argparse
 import contextlib
 import logging
 import os
+import socket
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from torch.distributed import DistError, TCPStore, run
@@ -21,9 +24,12 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from launcher.runtime.processes import ignore_stop_signals
 from launcher.runtime.reports import REPORTS_VARIABLE, write_report
+from launcher.shared import ADDRESSES_VARIABLE
 
 #: Longest time in seconds that the leader's store outlives its torchrun, for the other hosts.
 _STORE_TIMEOUT = 5.0
+#: Connections that may wait; as many as torch's own store allows on Linux.
+_BACKLOG = 4096
 _EXITED = "launcher/exited"
 
 
@@ -52,14 +58,32 @@ def main() -> int:
 
 def _join_store(arguments: argparse.Namespace) -> TCPStore:
     """Open the rendezvous store; on the leader this keeps alive the store its torchrun serves."""
-    return TCPStore(
+    is_master = arguments.node_rank == 0
+    open_store = partial(
+        TCPStore,
         arguments.master_addr,
         int(arguments.master_port),
-        is_master=arguments.node_rank == 0,
+        is_master=is_master,
         timeout=timedelta(seconds=_STORE_TIMEOUT),
         wait_for_workers=False,
         multi_tenant=True,
     )
+    if is_master and ADDRESSES_VARIABLE in os.environ:
+        # By itself it would listen on all addresses of a machine that is no container.
+        with contextlib.suppress(OSError, RuntimeError):  # the next call says it in torch's words
+            return _on_one_address(open_store, arguments)
+    return open_store()
+
+
+def _on_one_address(open_store: Callable[..., TCPStore], arguments: argparse.Namespace) -> TCPStore:
+    """Open a store on the leader's address alone; torchrun finds it by its port."""
+    place = (arguments.master_addr, int(arguments.master_port))
+    number = socket.create_server(place, backlog=_BACKLOG).detach()
+    try:
+        return open_store(master_listen_fd=number)
+    except RuntimeError:
+        os.close(number)
+        raise
 
 
 def _wait_for_other_hosts(arguments: argparse.Namespace, store: TCPStore | None) -> None:
