@@ -1,0 +1,207 @@
+"""Kinds of endings beside those of the matrix, and the shapes of jobs that they are drawn for."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from endings_stage import Stage
+from waiting import wait_until
+
+from launcher import DataService, Estimator, InstanceGroup
+from launcher.client.sessions.local import LocalSession
+
+#: Each rank prints that it is up, waits for the word, and one of them does what KIND names.
+SCRIPT = """
+import os, resource, shutil, signal, sys, threading, time
+from pathlib import Path
+from faults import signals
+
+rank = int(os.environ.get("RANK", "0"))
+if os.environ.get("READS"):
+    from launcher.data import DataLoader
+    for batch in DataLoader("pipeline:train_set", batch_size=4):
+        pass
+
+def by_signal(name):
+    number = getattr(signal, name)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+def use_up_cpu():
+    resource.setrlimit(resource.RLIMIT_CPU, (1, 2))
+    while True:
+        pass
+
+def write_too_much():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+    Path(os.environ["SM_MODEL_DIR"], "weights").write_bytes(bytes(2 << 20))
+
+def open_too_many():
+    kept = [open("/dev/null") for _ in range(10**7)]
+
+def recurse(depth=0):
+    recurse(depth + 1)
+
+def lose_folder():
+    folder = Path("gone").absolute()
+    folder.mkdir()
+    os.chdir(folder)
+    shutil.rmtree(folder)
+    os.getcwd()
+
+def replace_model():
+    model = Path(os.environ["SM_MODEL_DIR"])
+    shutil.rmtree(model)
+    model.write_text("weights")
+
+def raise_in_thread():
+    failed = []
+    def work():
+        try:
+            raise ValueError("in a thread")
+        except ValueError as error:
+            failed.append(error)
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    raise failed[0]
+
+ACTS = {
+    **{name: (lambda name=name: by_signal(name)) for name in dir(signal) if name[:3] == "SIG"},
+    "cpu": use_up_cpu,
+    "fsize": write_too_much,
+    "nofile": open_too_many,
+    "recursion": recurse,
+    "folder": lose_folder,
+    "model": replace_model,
+    "thread": raise_in_thread,
+    "exit 5": lambda: os._exit(5),
+    "exec": lambda: os.execv("/bin/false", ["false"]),
+    "undecodable": lambda: exec('raise ValueError("odd \\\\udcff text")'),
+    "long": lambda: exec('raise ValueError("x" * 100_000)'),
+    "parent": lambda: os.kill(os.getppid(), signal.SIGKILL) or time.sleep(600),
+}
+print(f"trains: rank {rank}", flush=True)
+while not (signals / "act").exists():
+    time.sleep(0.02)
+kind = os.environ["KIND"]
+if kind in ACTS and rank == int(os.environ["WHO"]):
+    print("misbehaves", flush=True)
+    ACTS[kind]()
+elif kind not in ("model", "none"):
+    time.sleep(600)  # until the host ends it
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """A job: its groups, by role, and how many ranks it has."""
+
+    name: str
+    train_hosts: int
+    data_hosts: int = 0
+
+    def start(self, stage: Stage, kind: str, who: int) -> None:
+        stage.shape = self
+        reads = "1" if self.data_hosts else ""
+        stage.start(script=SCRIPT, KIND=kind, WHO=str(who), READS=reads)
+
+
+class ShapedStage(Stage):
+    """A stage of any shape."""
+
+    shape: Shape
+
+    def _estimator(self, code, session: LocalSession, torchrun: bool, fault) -> Estimator:
+        groups = [InstanceGroup("train_group", "ml.c5.xlarge", self.shape.train_hosts, "train")]
+        if self.shape.data_hosts:
+            groups.append(
+                InstanceGroup("data_group", "ml.c5.xlarge", self.shape.data_hosts, "data")
+            )
+        data = DataService(datasets=("pipeline:train_set",), workers_per_host=1)
+        return Estimator(
+            entry_point="train.py",
+            source_dir=str(code),
+            instance_groups=groups,
+            data_service=data if self.shape.data_hosts else None,
+            environment=dict(fault),
+            max_run=self.max_run,
+            output_path=f"file://{self.folder / 'output'}",
+            base_job_name="ending",
+            sagemaker_session=session,
+        )
+
+
+SHAPES = (
+    Shape(name="one host", train_hosts=1),
+    Shape(name="two hosts", train_hosts=2),
+    Shape(name="one data host", train_hosts=1, data_hosts=1),
+    Shape(name="two and two", train_hosts=2, data_hosts=2),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """An ending. act: what a rank does, or a deed of ours; reason: of the job's failure."""
+
+    name: str
+    act: str = ""
+    deed: Callable[[Stage], None] | None = None
+    status: str = "Failed"
+    reason: str = ""
+
+
+def _of_rank(reason: str) -> str:
+    return rf"host algo-\d+ \(train_group\)(, rank \d+)?: {reason}"
+
+
+def _signal(name: str) -> Kind:
+    return Kind(name=name, act=name, reason=_of_rank(f"killed by {name}"))
+
+
+def _stop(stage: Stage) -> None:
+    stage.job.stop()
+
+
+def _kill_platform(stage: Stage) -> None:
+    stage.kill("launcher", signal.SIGKILL)
+
+
+def _ask_platform(stage: Stage) -> None:
+    stage.kill("launcher", signal.SIGHUP)
+
+
+def _pause_platform(stage: Stage) -> None:
+    """Stop the platform while its job runs, and let it go on: nothing is lost."""
+    stage.kill("launcher", signal.SIGSTOP)
+    stage.signal("act")
+    wait_until(lambda: any("misbehaves" in line.text for line in stage.job.logs()))
+    stage.kill("launcher", signal.SIGCONT)
+
+
+KINDS = (
+    *map(_signal, ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE")),
+    *map(_signal, ("SIGHUP", "SIGQUIT", "SIGPIPE", "SIGSYS", "SIGALRM")),
+    Kind(name="CPU time", act="cpu", reason=_of_rank("killed by SIGXCPU")),
+    Kind(name="file size", act="fsize", reason=_of_rank(r"OSError: .*File too large")),
+    Kind(name="descriptors", act="nofile", reason=_of_rank(r"OSError: .*Too many open files")),
+    Kind(name="recursion", act="recursion", reason=_of_rank("RecursionError: ")),
+    Kind(name="folder gone", act="folder", reason=_of_rank("FileNotFoundError: ")),
+    Kind(name="model replaced", act="model", reason="host algo-.*in place of the folder /opt/ml/m"),
+    Kind(name="thread", act="thread", reason=_of_rank("ValueError: in a thread")),
+    Kind(name="exit code", act="exit 5", reason=_of_rank("exit code 5")),
+    Kind(name="other program", act="exec", reason=_of_rank("exit code 1")),
+    Kind(name="undecodable", act="undecodable", reason=_of_rank(r"ValueError: odd .*text")),
+    Kind(name="long error", act="long", reason=_of_rank("ValueError: x{100}")),
+    Kind(name="parent gone", act="parent", reason=_of_rank("killed by SIGKILL")),
+    Kind(name="stop", act="none", deed=_stop, status="Stopped|Completed"),
+    Kind(name="platform killed", act="wait", deed=_kill_platform, reason="the local platform proc"),
+    Kind(name="platform frozen", act="SIGSEGV", deed=_pause_platform, reason=_of_rank("killed by")),
+)
+
+
+def matches(kind: Kind, reason: str) -> bool:
+    return re.match(kind.reason, reason, re.DOTALL) is not None
