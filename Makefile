@@ -17,7 +17,7 @@ TARGETS ?= yaml_document wire_frame control_message event_line job_document part
   endpoint_http
 SECONDS ?= 300
 
-.PHONY: help demo test test-long test-full frameworks coverage matrix soak fuzz check docs mutants bench gpu
+.PHONY: help demo test test-long test-full lowest frameworks coverage matrix soak fuzz check docs mutants bench gpu
 .DEFAULT_GOAL := help
 
 help:
@@ -26,10 +26,11 @@ help:
 	@echo "make test-long  run the longer tests: whole examples, notebooks, installations"
 	@echo "make test-full  run all tests, the slow and the destructive ones too"
 	@echo "                LIB=awscli: the tests of one library (pyproject.toml has the list) in its own environment"
+	@echo "make lowest     run the tests with the lowest versions of what Launcher needs"
 	@echo "make frameworks run the tests with Lightning, Accelerate and Hugging Face's Trainer (installs them)"
 	@echo "make coverage   run the tests and report the lines and branches that they reach, by room"
 	@echo "make matrix     ruff, mypy and the tests on each Python 3.10 to 3.13 that this machine has"
-	@echo "make soak       a job under load for 20 minutes: nothing of its data processes grows"
+	@echo "make soak       a job and an endpoint under load for 20 minutes: nothing of their processes grows"
 	@echo "make fuzz       search for inputs that break a reader of bytes from outside: 5 minutes each"
 	@echo "                TARGETS=yaml_document SECONDS=60: this one, for a minute"
 	@echo "make check      formatting, lint, types, import layers"
@@ -56,6 +57,10 @@ ifdef LIB
 else
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m ""
 endif
+
+# The packages of .venv, but for those that pyproject.toml bounds below: boto3, click, rich, ...
+lowest: $(READY)
+	$(BIN)/python tests/lowest_versions.py -n $(WORKERS) --dist worksteal $(TESTS)
 
 frameworks: $(FRAMEWORKS)
 	$(BIN)/python -m pytest -n 2 tests/frameworks

@@ -60,7 +60,9 @@ def libraries() -> dict[str, list[str]]:
     return found
 
 
-def environment(name: str, needs: list[str]) -> Path:
+def environment(
+    name: str, needs: list[str], constraints: tuple[str, ...] = ("-c", "constraints.txt")
+) -> Path:
     """The interpreter of a library's environment, which is made if it is not there."""
     home = ROOT / f".venv-{name}"
     python, ready = home / "bin" / "python", home / "ready"
@@ -69,7 +71,7 @@ def environment(name: str, needs: list[str]) -> Path:
         print(f"setting up {home.name} with {', '.join(needs)}: once, minutes", file=sys.stderr)
         venv.create(home, clear=True, symlinks=True, with_pip=True)
         pip = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-c", ROOT / "constraints.txt", *needs], check=True)
+        subprocess.run([*pip, *constraints, *needs], cwd=ROOT, check=True)
         _take_the_rest_from_here(python)
         ready.write_text(made_from)
     return python

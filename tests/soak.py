@@ -1,10 +1,11 @@
 """A job reads at full speed for a long time: nothing of its data processes grows.
 
-Usage: python tests/soak.py [--minutes 20]
+Usage: python tests/soak.py [--minutes 20] [--jobs 200]
 
 Two ranks on two hosts read two streams in short epochs, with batches of many sizes, while one
-worker in two is killed every few seconds. Prints a table; exit code 1 when memory, descriptors,
-threads or shared memory have grown, or when a batch was wrong.
+worker in two is killed every few seconds. Meanwhile an endpoint serves short jobs from four
+clients (--jobs 0: none). Prints a table; exit code 1 when memory, descriptors, threads or shared
+memory have grown, when a batch was wrong, or when a job did not run exactly once.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 TESTS = Path(__file__).parent
 sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "job_world")]
 
+from endpoint_load import CLIENTS, EndpointLoad  # noqa: E402 - found beside this file
 from hosts import Hosts, running  # noqa: E402 - found beside the package
 
 from launcher.shared import DataPart, JobDocument, Launch, Role, TrainerPart  # noqa: E402
@@ -34,6 +37,8 @@ WARM_UP = 0.3
 MOST_GROWTH = 3.0
 #: Descriptors, threads and memfds may differ by so many: those of one more connection or batch.
 MOST_MORE = 12
+#: MiB that the endpoint keeps of a job: its objects, its log and its metrics, as AWS does.
+KEPT_PER_JOB = 0.1
 PREFETCH = 32 << 20
 _EVERY = 1.0  # seconds between measurements
 _KILL_EVERY = 5.0
@@ -125,9 +130,13 @@ FIGURES = {
 
 @dataclass
 class Life:
-    """One process, measured again and again."""
+    """One process, measured again and again.
+
+    kept: MiB of heap that it gains by what it is asked to keep, which is no growth.
+    """
 
     name: str
+    kept: float = 0.0
     readings: list[tuple[float, Reading]] = field(default_factory=list)
 
     def quarters(self, figure: str) -> tuple[float, float]:
@@ -149,7 +158,7 @@ class Life:
         found = []
         for figure, bound in FIGURES.items():
             first, last = self.quarters(figure)
-            if last - first > bound:
+            if last - first > bound + (self.kept if figure == "heap" else 0.0):
                 found.append(f"{self.name}: {figure} grew from {first:.1f} to {last:.1f}")
         return found
 
@@ -158,21 +167,30 @@ class Life:
         return self.readings[int(len(self.readings) * WARM_UP) :]
 
 
-def soak(minutes: float) -> int:
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+def soak(minutes: float, jobs: int = 0) -> int:
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder, ExitStack() as stack:
         stop = Path(folder) / "stop"
         hosts = _hosts(Path(folder), stop)
         shared_memory = set(Path("/dev/shm").iterdir())
+        load = None
+        if jobs:
+            load = EndpointLoad(Path(folder), jobs, 54 * minutes)
+            stack.enter_context(load)
         with running(hosts):
-            lives = _watch(hosts, 60 * minutes)
+            lives = _watch(hosts, 60 * minutes, load)
             stop.touch()
             codes = hosts.wait()
         left = hosts.processes()
         ranks = re.findall(r"^rank \d+: .*$", hosts.output(), re.MULTILINE)
         growths = [words for life in lives for words in life.growths()]
         growths += [f"{path} is left" for path in set(Path("/dev/shm").iterdir()) - shared_memory]
+        if load:
+            load.wait()
+            growths += load.problems
         _print_table(lives)
         print("\n".join([*sorted(ranks), *growths]))
+        if load:
+            print(f"{load.jobs} jobs from {CLIENTS} clients, {len(load.problems)} problems")
         if growths or left or len(ranks) != 2 or set(codes.values()) != {0}:
             print(f"not steady: exit codes {codes}, processes left {left}")
             return 1
@@ -200,11 +218,17 @@ def _hosts(folder: Path, stop: Path) -> Hosts:
     )
 
 
-def _watch(hosts: Hosts, seconds: float) -> list[Life]:
+def _watch(hosts: Hosts, seconds: float, load: EndpointLoad | None = None) -> list[Life]:
     """Measure all data processes and ranks; kill the workers with number 1 from time to time."""
     lives: dict[int, Life] = {}
+    if load:
+        pid = load.endpoint.process.pid
+        lives[pid] = Life(f"endpoint ({pid})", kept=load.jobs * KEPT_PER_JOB)
     began = killed = time.monotonic()
     while (now := time.monotonic()) - began < seconds:
+        if load:
+            endpoint = load.endpoint.process.pid
+            lives[endpoint].readings.append((now - began, Reading.take(endpoint)))
         for pid in hosts.processes():
             name = _name(pid)
             if name is None:
@@ -255,4 +279,6 @@ def _print_table(lives: list[Life]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=20.0)
-    sys.exit(soak(parser.parse_args().minutes))
+    parser.add_argument("--jobs", type=int, default=200)
+    chosen = parser.parse_args()
+    sys.exit(soak(chosen.minutes, chosen.jobs))
