@@ -130,7 +130,10 @@ def _single_host(host: str) -> JobCoordination:
 
     def decide(message: dict[str, Any]) -> None:
         if report := message.get("failed"):  # there are no peers whose reports could matter
-            coordination.set_outcome(JobOutcome(Failure.from_message(report)))
+            failure = Failure.from_message(report)
+            if failure.is_secondary:
+                failure = decider.caused_by_left(failure)
+            coordination.set_outcome(JobOutcome(failure))
             return
         record_report(decider, host, message)
         coordination.is_activity_requested = decider.needs_activity

@@ -107,6 +107,15 @@ class OutcomeDecider:
         """Record that a rank left by os._exit(0): the cause if others fail without it."""
         self._left.append(failure)
 
+    def caused_by_left(self, failure: Failure) -> Failure:
+        """Return the failure, or that of the rank that left before it."""
+        if not self._left:
+            return failure
+        left = self._left[0]
+        detail = f"{failure.cause}\n{failure.detail}".rstrip()
+        cause = f"{left.cause}, and rank {failure.rank} failed without it"
+        return replace(left, cause=cause, detail=detail, witness=self.leader or None)
+
     def record_activity(self, host: str, activities: Sequence[RankActivity]) -> None:
         """Record what a host's ranks are doing."""
         if self._diagnosis is not None:
@@ -136,22 +145,13 @@ class OutcomeDecider:
         """Return a failure that has waited long enough for a better report, or None."""
         pending_hosts = self.train_hosts - self._done - self._lost.keys()
         if self._diagnosis and self._diagnosis.is_complete(pending_hosts, now):
-            return self._caused_by_left(self._diagnosis.failure(pending_hosts))
+            return self.caused_by_left(self._diagnosis.failure(pending_hosts))
         if failure := self._network_failure(now):
             return failure
         if self._secondary is not None and now - self._secondary[0] >= SETTLE:
             lost = (self._lost[host] for host in self.train_hosts & self._lost.keys())
-            return next(lost, None) or self._caused_by_left(self._secondary[1])
+            return next(lost, None) or self.caused_by_left(self._secondary[1])
         return None
-
-    def _caused_by_left(self, failure: Failure) -> Failure:
-        """Return the failure, or that of the rank that left before it."""
-        if not self._left:
-            return failure
-        left = self._left[0]
-        detail = f"{failure.cause}\n{failure.detail}".rstrip()
-        cause = f"{left.cause}, and rank {failure.rank} failed without it"
-        return replace(left, cause=cause, detail=detail, witness=self.leader or None)
 
     def _network_failure(self, now: float) -> Failure | None:
         """Blame the first unreachable train host, or the leader if it reaches no other host."""

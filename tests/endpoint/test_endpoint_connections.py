@@ -14,6 +14,7 @@ import boto3
 import pytest
 from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
+from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from customer import Customer
@@ -211,7 +212,7 @@ def test_a_presigned_url_has_the_token_of_a_lent_key(
             "s3",
             endpoint_url=customer.endpoint.url,
             region_name="us-east-1",
-            config=boto3.session.Config(signature_version="s3v4"),
+            config=Config(signature_version="s3v4"),
             **{**lent, "aws_session_token": token},
         )
         url = s3.generate_presigned_url("get_object", Params={"Bucket": "lent", "Key": "a"})
@@ -280,7 +281,8 @@ def test_a_key_opens_no_route_of_moto_s_own(customer: Customer, method: str, key
     """A bucket may have the name of such a route, and is a bucket."""
     customer.s3.create_bucket(Bucket="moto-api")
     customer.s3.put_object(Bucket="moto-api", Key=key, Body=b"an object")
-    url = customer.s3.generate_presigned_url(method, Params={"Bucket": "moto-api", "Key": key})
+    s3 = customer.endpoint.client("s3", config=Config(signature_version="s3v4"))
+    url = s3.generate_presigned_url(method, Params={"Bucket": "moto-api", "Key": key})
     connection = http.client.HTTPConnection("127.0.0.1", customer.endpoint.port, timeout=60)
     with contextlib.closing(connection):
         verb, body = ("GET", None) if method == "get_object" else ("PUT", b"an object")

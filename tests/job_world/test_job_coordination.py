@@ -66,6 +66,36 @@ def test_a_peer_loss_without_a_cause_is_the_failure_after_a_while(decider: Outco
     assert decider.outcome(SETTLE) == JobOutcome(PEER_LOSS)
 
 
+LEFT = Failure(
+    host="algo-3", group="train", rank=1, cause="the script called os._exit(0) (train.py:9)"
+)
+
+
+def test_a_rank_that_left_is_named_when_others_fail_without_it(decider: OutcomeDecider) -> None:
+    decider.record_left(LEFT)
+    decider.record_failure(PEER_LOSS, 0.0)
+    outcome = decider.outcome(SETTLE)
+    assert outcome is not None
+    assert str(outcome.failure) == (
+        "host algo-3 (train), rank 1: the script called os._exit(0) (train.py:9), and rank 0 "
+        "failed without it\nRuntimeError: [gloo] Connection closed by peer"
+    )
+
+
+def test_a_rank_that_left_is_no_failure_by_itself(decider: OutcomeDecider) -> None:
+    decider.record_left(LEFT)
+    decider.record_done("algo-3")
+    assert decider.outcome(SETTLE) is None
+    decider.record_done("algo-2")
+    assert decider.outcome(SETTLE) == JobOutcome()
+
+
+def test_a_cause_of_its_own_is_told_although_a_rank_left(decider: OutcomeDecider) -> None:
+    decider.record_left(LEFT)
+    decider.record_failure(CAUSE, 0.0)
+    assert decider.outcome(0.0) == JobOutcome(CAUSE)
+
+
 def test_a_host_that_goes_without_a_word_has_failed(decider: OutcomeDecider) -> None:
     decider.record_lost("algo-3", "train", 0.0)
     outcome = decider.outcome(0.0)

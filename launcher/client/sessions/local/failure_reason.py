@@ -37,8 +37,8 @@ def failure_reason(failed: Sequence[RunningHost]) -> str:
 
 def _full_disk(folder: Path) -> str:
     """Return the words for a disk without space, which keeps hosts from writing a reason."""
-    free = shutil.disk_usage(folder).free
-    if free > _FULL:
+    free = shutil.disk_usage(folder).free if folder.exists() else _FULL
+    if free >= _FULL:
         return ""
     return (
         f"; the disk with {folder} is full ({free // 1024} KiB left): free space there, or set "
