@@ -33,7 +33,7 @@ def test_a_rank_that_left_before_a_collective_is_named(stage: Stage, who: int) -
     host = ("algo-3", "algo-4")[who]
     expected = (
         rf"host {host} \(train_group\), rank {who}: the script called os\._exit\(0\) "
-        rf"\(train\.py:9\), and rank {1 - who} failed without it"
+        rf"\(train\.py:10\), and rank {1 - who} failed without it"
     )
     assert re.match(expected, reason), reason
     assert not stage.traces.remains()
