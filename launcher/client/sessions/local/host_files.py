@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.host_command import host_names, tree_of
+from launcher.client.sessions.local.input_channels import channels_of
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.opt_ml import HostTree
 from launcher.errors import PlatformError
@@ -30,7 +33,7 @@ def copy_from_host(folder: JobFolder, host: str, path: str, target: Path) -> Pat
     written.
     """
     inside = _path_in_host(path)
-    source = _found(tree_of(folder, host), inside)
+    source = _found(folder, host, inside)
     if source is None:
         raise PlatformError(_why_absent(folder, host, inside))
     copy = target / inside.name if target.is_dir() else target
@@ -60,25 +63,29 @@ def _path_in_host(path: str) -> PurePosixPath:
     return inside
 
 
-def _found(tree: HostTree, inside: PurePosixPath) -> Path | None:
+def _found(folder: JobFolder, host: str, inside: PurePosixPath) -> Path | None:
     """Return the file or folder on this machine, following links in the host; None without one.
 
     An absolute link is one in the host, unless the host sees this machine's paths.
     """
+    tree = tree_of(folder, host)
     for _ in range(_MAX_LINKS):
         path = tree.ml.root / inside.relative_to(_ROOT)
         if not path.is_symlink():
-            return path if _is_own(tree, path) and not _is_mount(inside, path) else None
+            return path if _is_own(folder, tree, path) and not _is_mount(inside, path) else None
         link = PurePosixPath(posixpath.normpath(inside.parent / path.readlink()))
         if not link.is_relative_to(_ROOT):
-            return path if _is_own(tree, path) else None
+            return path if _is_own(folder, tree, path) else None
         inside = link
     return None
 
 
-def _is_own(tree: HostTree, path: Path) -> bool:
-    """Return whether a path is there, and none of its links leads out of the host."""
-    return path.exists() and tree.has(path)
+def _is_own(folder: JobFolder, tree: HostTree, path: Path) -> bool:
+    """Return whether a path is there, of the host itself or of a channel that it was given."""
+    given = [path_of(each.uri) for each in channels_of(folder.request()) if not each.is_fetched]
+    real = Path(os.path.realpath(path))
+    is_given = any(real.is_relative_to(os.path.realpath(place)) for place in given)
+    return path.exists() and (tree.has(path) or is_given)
 
 
 def _is_mount(inside: PurePosixPath, path: Path) -> bool:
@@ -93,17 +100,17 @@ def _why_absent(folder: JobFolder, host: str, inside: PurePosixPath) -> str:
         if source and inside.is_relative_to(_CHANNELS / channel["ChannelName"]):
             return f"{what}: a channel is not kept with the job; its data is {source['S3Uri']}"
     others = [each for each in host_names(folder) if each != host]
-    having = [each for each in others if _found(tree_of(folder, each), inside)]
+    having = [each for each in others if _found(folder, each, inside)]
     if having:
         return f"{what}, but {', '.join(having)} has: use --host {having[0]}"
-    return f"{what}; it has {', '.join(_nearest_entries(tree_of(folder, host), inside)) or 'none'}"
+    return f"{what}; it has {', '.join(_nearest_entries(folder, host, inside)) or 'none'}"
 
 
-def _nearest_entries(tree: HostTree, inside: PurePosixPath) -> Iterator[str]:
+def _nearest_entries(folder: JobFolder, host: str, inside: PurePosixPath) -> Iterator[str]:
     """Yield what is in the nearest folder above a path that the host has."""
     parents = [_ROOT, *(each for each in reversed(inside.parents) if each.is_relative_to(_ROOT))]
-    nearest = next((each for each in reversed(parents) if _found(tree, each)), None)
-    found = nearest and _found(tree, nearest)
+    nearest = next((each for each in reversed(parents) if _found(folder, host, each)), None)
+    found = nearest and _found(folder, host, nearest)
     if nearest and found and found.is_dir():
         yield from (str(nearest / entry.name) for entry in sorted(found.iterdir())[:10])
 

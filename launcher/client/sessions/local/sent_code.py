@@ -68,6 +68,7 @@ class SentCode:
 
         Raises PlatformError if there is no room for them.
         """
+        folder.mkdir(parents=True, exist_ok=True)
         with open_archive(self.archive) as archive:
             if problem := space_problem(archive, folder):
                 raise PlatformError(f"cannot unpack {self.archive.name}: {problem}")
