@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -268,6 +269,9 @@ class LoaderCheckpoint(keras.callbacks.Callback):  # type: ignore[misc] # Keras 
     def _save(self, epoch: int) -> None:
         model = self.model  # with Keras's jax backend, this brings its variables up to date
         if self._rank != 0:
+            if _saves_together():
+                with tempfile.TemporaryDirectory() as not_kept:
+                    model.save_weights(Path(not_kept) / _WEIGHTS)
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         made = self._folder / f".{_STEPS}{self.steps}"
@@ -284,6 +288,15 @@ class LoaderCheckpoint(keras.callbacks.Callback):  # type: ignore[misc] # Keras 
         made.rename(target)
         for each in older:
             shutil.rmtree(each, ignore_errors=True)
+
+
+def _saves_together() -> bool:
+    """Return whether saving is a step of all ranks: Keras makes variables then, as jax arrays."""
+    if keras.backend.backend() != "jax":
+        return False
+    import jax
+
+    return bool(jax.process_count() > 1)
 
 
 def _checkpoints(folder: Path) -> list[Path]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from engine_processes import DISPATCHER, WORKER, kill, processes
 from hosts import Hosts
 from waiting import wait_until
 
@@ -48,18 +45,9 @@ def read(hosts: Hosts) -> list[int]:
     return [int(line.split()[1]) for line in lines if line.startswith("got ")]
 
 
-def processes(hosts: Hosts, module: str) -> list[int]:
-    found = []
-    for pid in hosts.processes():
-        with contextlib.suppress(OSError):
-            if module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
-                found.append(pid)
-    return found
-
-
 @pytest.mark.parametrize(
     ("module", "count"),
-    [("launcher.data.worker", 1), ("launcher.data.worker", 2), ("launcher.data.dispatcher", 1)],
+    [(WORKER, 1), (WORKER, 2), (DISPATCHER, 1)],
     ids=["a worker", "all workers", "the dispatcher"],
 )
 def test_each_batch_comes_once_and_in_order(make_hosts: MakeHosts, module: str, count: int) -> None:
@@ -67,8 +55,7 @@ def test_each_batch_comes_once_and_in_order(make_hosts: MakeHosts, module: str, 
     hosts = make_hosts(files, data=2, prefetch_bytes=32 << 20)
     hosts.start()
     wait_until(lambda: len(read(hosts)) > 50, what=hosts.output())
-    for pid in processes(hosts, module)[:count]:
-        os.kill(pid, signal.SIGKILL)
+    kill(*processes(hosts, module)[:count])
     assert set(hosts.wait().values()) == {0}, hosts.output()
     assert read(hosts) == list(range(STEPS))
     assert "read to the end" in hosts.output()

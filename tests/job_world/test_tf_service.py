@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import signal
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from engine_processes import kill, tf_servers
 from hosts import Hosts
 from waiting import wait_until
 
@@ -67,25 +67,6 @@ def gap(hosts: Hosts) -> float:
     return max(later - sooner for sooner, later in itertools.pairwise(moments))
 
 
-def servers(hosts: Hosts, role: str, *, forks: bool) -> list[int]:
-    """The processes of a role: the forks that serve, or their parents."""
-    found = []
-    for pid in hosts.processes():
-        with contextlib.suppress(OSError):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-            above = Path(f"/proc/{parent}/cmdline").read_bytes().decode()
-            if "launcher.data.tf.servers" in words and words[-2].startswith(f'{{"{role}"'):
-                is_fork = "launcher.data.tf.servers" in above
-                found += [pid] if is_fork is forks else []
-    return found
-
-
-def kill(*pids: int) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-
-
 def is_running(hosts: Hosts) -> bool:
     return all(h.process is not None and h.process.poll() is None for h in hosts.hosts.values())
 
@@ -123,7 +104,7 @@ def test_when_workers_die_nothing_is_lost(
     hosts = job(make_hosts, files, SHARDING=sharding)
     hosts.start()
     when_it_reads(hosts)
-    kill(*servers(hosts, "workers", forks=True)[:count])
+    kill(*tf_servers(hosts, "workers")[:count])
     lost, _ = outcome(hosts)
     assert lost == 0
     assert hosts.output().count("tf_server_died") == count
@@ -136,7 +117,7 @@ def test_with_dynamic_nothing_is_doubled_when_workers_die(
     hosts = job(make_hosts, files, SHARDING="dynamic")
     hosts.start()
     when_it_reads(hosts)
-    kill(*servers(hosts, "workers", forks=True)[:count])
+    kill(*tf_servers(hosts, "workers")[:count])
     lost, doubled = outcome(hosts)
     assert doubled == 0
     assert lost < LENGTH
@@ -149,7 +130,7 @@ def test_when_the_dispatcher_dies_each_element_is_read_once(
     hosts = job(make_hosts, files, SHARDING=sharding)
     hosts.start()
     when_it_reads(hosts)
-    kill(*servers(hosts, "dispatcher", forks=True))
+    kill(*tf_servers(hosts, "dispatcher"))
     assert outcome(hosts) == (0, 0)
 
 
@@ -161,8 +142,7 @@ def test_a_worker_that_dies_again_and_again_fails_the_job(
     when_it_reads(hosts)
 
     def has_ended_or_die() -> bool:
-        with contextlib.suppress(ProcessLookupError):
-            kill(*servers(hosts, "workers", forks=True))
+        kill(*tf_servers(hosts, "workers"))
         return not is_running(hosts)
 
     wait_until(has_ended_or_die)
@@ -187,7 +167,7 @@ def test_a_batch_that_never_comes_fails_the_job(make_hosts: MakeHosts, files: Pa
     hosts = job(make_hosts, files, data=1, TIMEOUT="20")
     hosts.start()
     when_it_reads(hosts)
-    for pid in servers(hosts, "workers", forks=True):
+    for pid in tf_servers(hosts, "workers"):
         os.kill(pid, signal.SIGSTOP)
     assert hosts.wait()["algo-2"] == 1
     assert "no batch of train arrived within 20 s" in hosts.output()

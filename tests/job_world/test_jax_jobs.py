@@ -1,0 +1,112 @@
+"""jax.distributed by real JAX, with data hosts: hosts are processes, and they end for real."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+from engine_processes import WORKER, kill, processes
+from hosts import Hosts
+from waiting import wait_until
+
+from launcher.shared import Launch
+
+pytestmark = [pytest.mark.library("jax"), pytest.mark.slow]
+MakeHosts = Callable[..., Hosts]
+
+PIPELINE = """
+import time
+import numpy as np
+
+class Samples:
+    def __len__(self):
+        return 1000
+    def __getitem__(self, index):
+        time.sleep(0.02)
+        return np.full(4, index, np.float32)
+
+def train_set():
+    return Samples()
+"""
+#: Each step adds up what all ranks have read.
+STEPS = """
+import os, signal, sys
+import jax, numpy as np
+from jax.experimental import multihost_utils
+from launcher.data import DataLoader
+
+jax.distributed.initialize(
+    num_processes=int(os.environ["JAX_NUM_PROCESSES"]),
+    process_id=int(os.environ["JAX_PROCESS_ID"]),
+)
+{handler}
+seen = []
+for batch in DataLoader("pipeline:train_set", 1, shuffle=True, seed=3, tensors=False):
+    everyones = multihost_utils.process_allgather(batch[:, 0].astype(np.int32)).ravel().tolist()
+    seen += everyones
+    print("steps", *everyones, flush=True)
+assert sorted(seen) == list(range(1000)), seen
+print("read to the end", flush=True)
+"""
+#: JAX catches SIGTERM itself, so a script that wants to know of it has a handler of its own.
+HANDLER = """
+def leave(*_):
+    print("asked to stop", flush=True)
+    os._exit(143)
+signal.signal(signal.SIGTERM, leave)
+"""
+
+
+def at_work(make_hosts: MakeHosts, handler: str = "") -> Hosts:
+    files = {"pipeline.py": PIPELINE, "train.py": STEPS.replace("{handler}", handler)}
+    options = {"data": 2, "train": 2, "launch": Launch.JAX, "start_timeout": 500.0}
+    hosts = make_hosts(files, **options)
+    hosts.start()
+    for name in hosts.members["train_group"]:
+        wait_until(lambda name=name: "steps" in hosts[name].output, what="steps of each rank")
+    return hosts
+
+
+def test_a_killed_rank_is_the_reason_and_not_its_peers_error(make_hosts: MakeHosts) -> None:
+    hosts = at_work(make_hosts)
+    (rank,) = processes(hosts, "launcher.runtime.rank", "algo-4")
+    os.kill(rank, signal.SIGKILL)
+    codes = hosts.wait()
+    assert codes["algo-3"] == codes["algo-4"] == 1, hosts.output()
+    reason = hosts["algo-4"].failure or ""
+    assert reason.startswith("host algo-4 (train_group), rank 1: killed by SIGKILL")
+    assert hosts["algo-3"].failure is None
+    assert hosts.processes() == []
+
+
+def test_killed_workers_change_nothing(make_hosts: MakeHosts) -> None:
+    hosts = at_work(make_hosts)
+    kill(*processes(hosts, WORKER))
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert all("read to the end" in hosts[name].output for name in hosts.members["train_group"])
+    assert hosts.processes() == []
+
+
+def test_the_loss_of_a_data_host_fails_the_job(make_hosts: MakeHosts) -> None:
+    hosts = at_work(make_hosts)
+    hosts.kill("algo-1")
+    codes = hosts.wait()
+    assert codes["algo-3"] == codes["algo-4"] == 1, hosts.output()
+    assert 'origin="host algo-1 (data_group): the host died"' in hosts.output()
+    assert "read to the end" not in hosts.output()
+    assert hosts.processes() == []
+
+
+@pytest.mark.parametrize("handler", [HANDLER, ""], ids=["a handler", "no handler"])
+def test_a_stop_leaves_nothing(make_hosts: MakeHosts, handler: str) -> None:
+    """A script without a handler of its own goes on, for as long as the platform lets it."""
+    hosts = at_work(make_hosts, handler)
+    hosts.terminate()
+    codes = hosts.wait()
+    assert codes["algo-3"] == codes["algo-4"] == 143, hosts.output()
+    assert ("asked to stop" in hosts.output()) is bool(handler)
+    assert ("read to the end" in hosts.output()) is not bool(handler)
+    assert all(host.failure is None for host in hosts.hosts.values())
+    assert hosts.processes() == []
