@@ -11,9 +11,7 @@ from pathlib import Path
 
 import keras
 import tensorflow as tf
-from batches import share_of
-
-from launcher.data import DataLoader
+from batches import LauncherBatches, TfDataBatches
 
 
 def make_model() -> keras.Model:
@@ -36,8 +34,7 @@ def main(args: argparse.Namespace) -> None:
         optimizer = keras.optimizers.Adam(args.lr)
         optimizer.build(model.trainable_variables)
     per_sample = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
-    train = DataLoader("pipeline:train_set", args.batch_size, shuffle=True, tensors=False)
-    test = DataLoader("pipeline:test_set", args.batch_size, tensors=False)
+    batches = (TfDataBatches if args.engine == "tf" else LauncherBatches)(args.batch_size)
     replicas = strategy.num_replicas_in_sync
 
     def gradient_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -63,11 +60,11 @@ def main(args: argparse.Namespace) -> None:
         counts = strategy.run(right_answers, args=batch)
         return strategy.reduce(tf.distribute.ReduceOp.SUM, counts, axis=None)
 
-    batches = share_of(strategy, train)
     for epoch in range(args.epochs):
-        loss = sum(float(train_step(batch)) for batch in batches) / len(train)
+        share = batches.train_share(strategy)
+        loss = sum(float(train_step(batch)) for batch in share) / batches.steps
         print(f"epoch={epoch} rank={os.environ['RANK']} train_loss={loss:.6f}", flush=True)
-    right, seen = sum(test_step(batch).numpy() for batch in share_of(strategy, test))
+    right, seen = sum(test_step(batch).numpy() for batch in batches.test_share(strategy))
     if os.environ["RANK"] == "0":
         print(f"test_accuracy={right / seen:.4f}", flush=True)
         model.save(Path(os.environ["SM_MODEL_DIR"]) / "model.keras")
@@ -78,4 +75,5 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch-size", type=int, default=16, help="samples per rank and step")
     parser.add_argument("--lr", type=float, default=0.004)
+    parser.add_argument("--engine", choices=["launcher", "tf"], default="launcher")
     main(parser.parse_args())

@@ -46,6 +46,17 @@ def test_keras_learns_the_digits_on_two_mirrored_workers(script: str, tmp_path: 
     check(*run(EXAMPLES / "tf_digits" / "job.yaml", script, tmp_path))
 
 
+@pytest.mark.slow
+@pytest.mark.library("tensorflow")
+def test_keras_learns_the_digits_from_tf_datas_service(tmp_path: Path) -> None:
+    options = ("--set", "data_service.engine=tf", "--set", "hyperparameters.engine=tf")
+    job = EXAMPLES / "tf_digits" / "job.yaml"
+    outcome, log = run(job, "train_keras3.py", tmp_path, *options)
+    assert outcome["metrics"]["test_accuracy"] >= 0.95, log
+    for host in ("algo-1", "algo-2"):
+        assert f"tf_server_started host={host}" in log
+
+
 @pytest.fixture
 def python_without_torch(tmp_path: Path) -> str:
     """An interpreter that has JAX and Keras, and nothing of the environment around them."""

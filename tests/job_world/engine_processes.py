@@ -18,10 +18,10 @@ def processes(hosts: Hosts, module: str, host: str | None = None) -> list[int]:
     return [pid for pid in sorted(hosts.processes(host)) if module in _words(pid)]
 
 
-def tf_servers(hosts: Hosts, role: str) -> list[int]:
+def tf_servers(hosts: Hosts, role: str, host: str | None = None) -> list[int]:
     """The processes that serve a role of tf.data's service: forks of one that supervises them."""
     found = []
-    for pid in sorted(hosts.processes()):
+    for pid in sorted(hosts.processes(host)):
         with contextlib.suppress(OSError):
             words = _words(pid)
             parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

@@ -18,10 +18,11 @@ MakeHosts = Callable[..., Hosts]
 
 #: Workers add up until they are told to end; a worker whose peer dies gets an error of its own.
 STEPS = """
-import os, pathlib
+import os, signal, time
 import tensorflow as tf
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
+{handler}
 
 @tf.function
 def step(value):
@@ -32,6 +33,14 @@ print("sum", int(step(rank + 1)), "of", strategy.num_replicas_in_sync, os.getpid
 while True:
     step(1)
     print("steps", flush=True)
+    time.sleep(0.05)
+"""
+#: The strategy catches SIGTERM when it is made, so that a handler comes after it.
+HANDLER = """
+def leave(*_):
+    print("asked to stop", flush=True)
+    os._exit(143)
+signal.signal(signal.SIGTERM, leave)
 """
 FIT = """
 import numpy as np
@@ -46,8 +55,8 @@ model.fit(np.ones((8, 4)), np.ones((8, 1)), batch_size=4)
 """
 
 
-def start(make_hosts: MakeHosts, script: str) -> Hosts:
-    files = {"train.py": script}
+def start(make_hosts: MakeHosts, script: str, handler: str = "") -> Hosts:
+    files = {"train.py": script.replace("{handler}", handler)}
     options = {"train": 2, "launch": Launch.MULTI_WORKER_MIRRORED, "start_timeout": 500.0}
     hosts = make_hosts(files, **options)
     hosts.start()
@@ -89,3 +98,14 @@ def test_a_fit_of_keras_3_fails_with_the_ways_out(make_hosts: MakeHosts) -> None
     assert "PerReplica" in reason
     assert "(Keras 3's fit fails under this strategy: write the training loop" in reason
     assert "or train Keras 3 on JAX (distribution: jax))" in reason
+
+
+@pytest.mark.parametrize("handler", [HANDLER, ""], ids=["a handler", "no handler"])
+def test_a_stop_leaves_nothing(make_hosts: MakeHosts, handler: str) -> None:
+    """A script without a handler of its own goes on until it is killed."""
+    hosts = at_work(start(make_hosts, STEPS, handler))
+    hosts.terminate()
+    assert set(hosts.wait().values()) == {143}, hosts.output()
+    assert ("asked to stop" in hosts.output()) is bool(handler)
+    assert all(host.failure is None for host in hosts.hosts.values())
+    assert hosts.processes() == []

@@ -28,14 +28,19 @@ import launcher.data.tf as ltf
 
 files = sorted(os.path.join(os.environ["FILES"], name) for name in os.listdir(os.environ["FILES"]))
 start = time.monotonic()
-for epoch in range(int(os.environ.get("EPOCHS", 1))):
+pause = 0.002 * (1 + int(os.environ["RANK"]))
+
+def distributed():
     dataset = tf.data.Dataset.from_tensor_slices(files).interleave(
         tf.data.TextLineDataset, cycle_length=1).map(tf.strings.to_number)
-    for element in ltf.distribute(dataset, sharding=os.environ["SHARDING"],
-                                  max_outstanding_requests=4,
-                                  timeout=float(os.environ.get("TIMEOUT", 600))):
+    return ltf.distribute(dataset, sharding=os.environ["SHARDING"], max_outstanding_requests=4,
+                          timeout=float(os.environ.get("TIMEOUT", 600)))
+
+once = distributed()
+for epoch in range(int(os.environ.get("EPOCHS", 1))):
+    for element in once if "AGAIN" in os.environ else distributed():
         print(f"got {epoch} {int(element)} {time.monotonic() - start:.2f}", flush=True)
-        time.sleep(0.002)
+        time.sleep(pause)
 print("read to the end", flush=True)
 """
 
@@ -50,13 +55,30 @@ def files(tmp_path: Path) -> Path:
     return folder
 
 
-def job(make_hosts: MakeHosts, files: Path, *, data: int = 2, **variables: str) -> Hosts:
-    variables = {"FILES": str(files), "SHARDING": "auto", **variables}
-    return make_hosts({"train.py": SCRIPT}, data=data, engine=TF_ENGINE, environment=variables)
+def job(
+    make_hosts: MakeHosts,
+    files: Path,
+    *,
+    data: int = 2,
+    train: int = 1,
+    local_workers: int = 0,
+    **variables: str,
+) -> Hosts:
+    return make_hosts(
+        {"train.py": SCRIPT},
+        data=data,
+        train=train,
+        local_workers=local_workers,
+        engine=TF_ENGINE,
+        start_timeout=500.0,
+        environment={"FILES": str(files), "SHARDING": "auto", **variables},
+    )
 
 
-def read(hosts: Hosts, epoch: int = 0) -> Counter[int]:
-    lines = [line.split() for line in hosts.output().splitlines() if line.startswith("got ")]
+def read(hosts: Hosts, epoch: int = 0, host: str | None = None) -> Counter[int]:
+    """What ranks have read in an epoch, of all hosts or of one."""
+    output = hosts[host].output if host else hosts.output()
+    lines = [line.split() for line in output.splitlines() if line.startswith("got ")]
     return Counter(int(number) for _, of, number, _ in lines if int(of) == epoch)
 
 
@@ -87,8 +109,11 @@ def outcome(hosts: Hosts) -> tuple[int, int]:
     return lost, doubled
 
 
-def test_each_epoch_is_read_exactly_and_nothing_is_left(make_hosts: MakeHosts, files: Path) -> None:
-    hosts = job(make_hosts, files, EPOCHS="2")
+@pytest.mark.parametrize("again", [{}, {"AGAIN": "1"}], ids=["distributed anew", "read again"])
+def test_each_epoch_is_read_exactly_and_nothing_is_left(
+    make_hosts: MakeHosts, files: Path, again: dict[str, str]
+) -> None:
+    hosts = job(make_hosts, files, EPOCHS="2", **again)
     hosts.start()
     assert set(hosts.wait().values()) == {0}, hosts.output()
     for epoch in range(2):
@@ -132,6 +157,33 @@ def test_when_the_dispatcher_dies_each_element_is_read_once(
     when_it_reads(hosts)
     kill(*tf_servers(hosts, "dispatcher"))
     assert outcome(hosts) == (0, 0)
+
+
+@pytest.mark.parametrize("data", [0, 1], ids=["alone", "with a data host"])
+def test_train_hosts_prepare_elements_too_for_as_long_as_any_rank_reads(
+    make_hosts: MakeHosts, files: Path, data: int
+) -> None:
+    """Rank 1 takes twice as long, and needs the worker beside rank 0 to its end."""
+    hosts = job(make_hosts, files, data=data, train=2, local_workers=1)
+    first, second = hosts.members["train_group"]
+    hosts.start()
+    wait_until(lambda: read(hosts, host=first).total() >= LENGTH or not is_running(hosts))
+    assert is_running(hosts), hosts.output()
+    niceness = {os.getpriority(os.PRIO_PROCESS, pid) for pid in tf_servers(hosts, "workers", first)}
+    assert niceness == {os.getpriority(os.PRIO_PROCESS, 0) + 10}
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert read(hosts, host=first) == read(hosts, host=second) == Counter(range(LENGTH))
+    assert hosts.processes() == []
+
+
+def test_a_killed_worker_of_a_train_host_is_replaced(make_hosts: MakeHosts, files: Path) -> None:
+    hosts = job(make_hosts, files, data=0, local_workers=2, SHARDING="file")
+    hosts.start()
+    when_it_reads(hosts)
+    kill(tf_servers(hosts, "workers")[0])
+    lost, _ = outcome(hosts)
+    assert lost == 0
+    assert hosts.output().count("tf_server_died") == 1
 
 
 def test_a_worker_that_dies_again_and_again_fails_the_job(

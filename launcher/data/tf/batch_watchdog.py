@@ -44,6 +44,7 @@ class BatchWatchdog:
         self._stream, self._timeout = stream, timeout
         self._asked_at: float | None = None  # of the element that is waited for
         self._taken = 0
+        self._iteration = 0  # the latest
         self._thread: threading.Thread | None = None
 
     def turns(self) -> Iterator[int]:
@@ -52,9 +53,14 @@ class BatchWatchdog:
             self._thread = threading.Thread(target=self._watch, name="batches", daemon=True)
             self._thread.start()
         self._taken = 0
-        while True:
-            self._asked_at = time.monotonic()
-            yield self._taken
+        self._iteration = mine = self._iteration + 1
+        try:
+            while True:
+                self._asked_at = time.monotonic()
+                yield self._taken
+        finally:  # dropped while it waits, as after take(): nobody wants that element any more
+            if self._iteration == mine:
+                self._asked_at = None
 
     def arrived(self, turn: object) -> object:
         """Note that an element has arrived."""

@@ -1,8 +1,9 @@
 """The servers of tf.data's service on one host: `python -m launcher.data.tf.servers ROLE`.
 
-ROLE is JSON: {"dispatcher": {port, journal, workers}} or {"workers": {dispatcher, addresses}}. This
-process imports TensorFlow once, and each server is a fork of it: another import takes 2 to 10 s,
-in which ranks would wait, and a fork 50 ms. TensorFlow starts no thread before the first server.
+ROLE is JSON: {"dispatcher": {port, journal, workers}}, or {"workers": {dispatcher, addresses,
+beside_trainer}}; workers beside a trainer have a lower priority. This process imports TensorFlow
+once, and each server is a fork of it: another import takes 2 to 10 s, in which ranks would wait,
+and a fork 50 ms. TensorFlow starts no thread before the first server.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, NoReturn
 
 from launcher.runtime.data_role import CRASH_LIMIT
 from launcher.runtime.event_log import emit
+from launcher.runtime.priority import yield_to_trainer
 from launcher.runtime.processes import CLOSE_SIGNAL, describe_exit
 from launcher.runtime.services import CRASH_WINDOW, recent_crashes
 
@@ -35,8 +37,10 @@ Serve = Callable[[], object]
 def main(role: str) -> int:
     """Run the servers of a role until the host closes them; 1 when one dies again and again."""
     signal.signal(CLOSE_SIGNAL, _leave)
-    servers = ForkedServers(_servers_of(json.loads(role)))
-    return servers.supervise()
+    parts = json.loads(role)
+    if parts.get("workers", {}).get("beside_trainer"):
+        yield_to_trainer()
+    return ForkedServers(_servers_of(parts)).supervise()
 
 
 def _leave(_number: int, _frame: object) -> NoReturn:
@@ -52,7 +56,7 @@ class ForkedServers:
 
     def supervise(self) -> int:
         """Replace servers that die; return 1 when one has died too often."""
-        running = {_fork(serve): name for name, serve in self._servers.items()}
+        running = dict(map(self._start, self._servers))
         while True:
             pid, status = os.wait()
             name = running.pop(pid)
@@ -64,7 +68,12 @@ class ForkedServers:
                     f"{name} died {len(crashes)} times within {CRASH_WINDOW:.0f} s, last: {how}\n"
                 )
                 return 1
-            running[_fork(self._servers[name])] = name
+            running |= [self._start(name)]
+
+    def _start(self, name: str) -> tuple[int, str]:
+        pid = _fork(self._servers[name])
+        emit("tf_server_started", server=name, pid=pid)
+        return pid, name
 
 
 def _fork(serve: Serve) -> int:
