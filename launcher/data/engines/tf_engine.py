@@ -48,14 +48,14 @@ class TfEngine:
             role = {"port": environment.ports.tf_dispatcher, "journal": self._journal}
             _start(host, _DISPATCHER, {"dispatcher": {**role, "workers": _addresses(environment)}})
         if environment.local_workers:
-            _start_workers(host, beside_trainer=True)
+            _start_workers(host)
         address = environment.cluster.address(environment.cluster.leader)
         host.variables[TF_SERVICE_VARIABLE] = f"{address}:{environment.ports.tf_dispatcher}"
 
     def serve(self, host: JobHost) -> None:
         """Keep this data host's workers running until training has ended."""
         host.require_package("tensorflow", "the data service")
-        _start_workers(host, beside_trainer=False)
+        _start_workers(host)
         serve_until_end(host, host.check_services, lambda: host.close_service(_WORKERS))
 
     def stop_reading(self, host: JobHost) -> None:
@@ -80,14 +80,13 @@ def _start(host: JobHost, name: str, role: dict[str, object]) -> None:
     host.start_service(name, _SERVERS, [json.dumps(role)], _QUIET, restarts=_RESTARTS)
 
 
-def _start_workers(host: JobHost, *, beside_trainer: bool) -> None:
+def _start_workers(host: JobHost) -> None:
     """Start this host's workers, at the addresses that the dispatcher expects."""
     environment = host.environment
     cluster = environment.cluster
     dispatcher = f"{cluster.address(cluster.leader)}:{environment.ports.tf_dispatcher}"
     mine = _addresses(environment, cluster.host)
-    role = {"dispatcher": dispatcher, "addresses": mine, "beside_trainer": beside_trainer}
-    _start(host, _WORKERS, {"workers": role})
+    _start(host, _WORKERS, {"workers": {"dispatcher": dispatcher, "addresses": mine}})
 
 
 def _addresses(environment: Environment, of_host: str | None = None) -> list[str]:

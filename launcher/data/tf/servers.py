@@ -1,9 +1,8 @@
 """The servers of tf.data's service on one host: `python -m launcher.data.tf.servers ROLE`.
 
-ROLE is JSON: {"dispatcher": {port, journal, workers}}, or {"workers": {dispatcher, addresses,
-beside_trainer}}; workers beside a trainer have a lower priority. This process imports TensorFlow
-once, and each server is a fork of it: another import takes 2 to 10 s, in which ranks would wait,
-and a fork 50 ms. TensorFlow starts no thread before the first server.
+ROLE is JSON: {"dispatcher": {port, journal, workers}} or {"workers": {dispatcher, addresses}}. This
+process imports TensorFlow once, and each server is a fork of it: another import takes 2 to 10 s,
+in which ranks would wait, and a fork 50 ms. TensorFlow starts no thread before the first server.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from typing import Any, NoReturn
 
 from launcher.runtime.data_role import CRASH_LIMIT
 from launcher.runtime.event_log import emit
-from launcher.runtime.priority import yield_to_trainer
 from launcher.runtime.processes import CLOSE_SIGNAL, describe_exit
 from launcher.runtime.services import CRASH_WINDOW, recent_crashes
 
@@ -37,10 +35,8 @@ Serve = Callable[[], object]
 def main(role: str) -> int:
     """Run the servers of a role until the host closes them; 1 when one dies again and again."""
     signal.signal(CLOSE_SIGNAL, _leave)
-    parts = json.loads(role)
-    if parts.get("workers", {}).get("beside_trainer"):
-        yield_to_trainer()
-    return ForkedServers(_servers_of(parts)).supervise()
+    servers = ForkedServers(_servers_of(json.loads(role)))
+    return servers.supervise()
 
 
 def _leave(_number: int, _frame: object) -> NoReturn:

@@ -17,6 +17,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 from launcher.data.batches import structure, wire
 from launcher.data.batches.structure import Array
@@ -38,12 +39,13 @@ from launcher.errors import DataError, SampleError
 from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
 from launcher.runtime.event_log import emit
 from launcher.runtime.output import print_whole_lines
-from launcher.runtime.priority import yield_to_trainer
 from launcher.shared.backoff import backoff
 
 _HEARTBEAT_SECONDS = 1.0
 _EARLY_HEARTBEAT_SECONDS = 0.1
 _RETRY_SECONDS = 0.5
+#: Niceness of a worker beside a trainer, so that it uses only spare CPU time (sched(7)).
+_NICENESS = 10
 #: Seconds to send the started batches before a worker that was asked to leave exits.
 _LEAVING_SECONDS = 30.0
 
@@ -304,13 +306,20 @@ class DataWorker:
                     self._wake.get_nowait()
 
 
+def _lower_priority() -> None:
+    os.nice(_NICENESS)
+    # Where the kernel groups processes by session, only the group's niceness counts.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(_NICENESS))
+
+
 def main() -> int:
     """Run the worker process; return its exit code."""
     paths = paths_here()
     environment = Environment.read(paths)
     os.chdir(paths.code)
     if RECEIVER_VARIABLE in os.environ:
-        yield_to_trainer()
+        _lower_priority()
     print_whole_lines()
     # Modules beside the script are imported as the script does, also from a folder below.
     script = paths.code / (environment.document.trainer.entry_point or "train.py")
