@@ -36,7 +36,8 @@ import os
 with open({runs!r}, "ab", buffering=0) as file:
     file.write({name!r}.encode() + b"\\n")
 print("ran {name}", flush=True)
-with open(os.path.join(os.environ.get("SM_MODEL_DIR", "/opt/ml/model"), "weights"), "w") as file:
+root = os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")
+with open(os.path.join(root, "model", "weights"), "w") as file:
     file.write({name!r})
 """
 
@@ -98,7 +99,9 @@ class EndpointLoad:
     ) -> None:
         for client in self.clients:
             client.kill()
-            client.communicate()
+            client.wait()
+            if client.stdout is not None:
+                client.stdout.close()
         self._stack.close()
 
 
