@@ -7,7 +7,7 @@ import select
 import socket
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -80,7 +80,9 @@ class Side(Protocol):
 class Harness:
     """Starts sides and measures them in turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, idle: float = _IDLE) -> None:
+        """idle: the share of a processor that all sides together may use while none is read."""
+        self._idle = idle
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._consumers: dict[str, Any] = {}
         self._sides: dict[str, Side] = {}
@@ -106,10 +108,14 @@ class Harness:
         self._sides.pop(side.name, None)
         side.stop()
 
-    def measure(self, side: Side, order: Order) -> Window:
-        """Measure one window of a side; raise Invalid if a batch was wrong."""
+    def measure(self, side: Side, order: Order, wake: Callable[[], None] = lambda: None) -> Window:
+        """Measure one window of a side; raise Invalid if a batch was wrong.
+
+        wake: called before, when all sides have become idle.
+        """
         if len(self._sides) > 1:
             self._wait_until_idle()
+        wake()
         self._send(side, vars(order))
         before = self._read_clocks(side)
         closing = self._read_clocks(side)
@@ -145,14 +151,21 @@ class Harness:
         while time.monotonic() < deadline:
             time.sleep(_POLL)
             now = self._used()
-            if now - before <= _IDLE * _POLL:
+            busy = now - before
+            if busy.total() <= self._idle * _POLL:
                 return
             before = now
-        raise Invalid(f"a side does not become idle: {', '.join(self._sides)}")
+        shares = (f"{name} {used / _POLL:.2f}" for name, used in busy.most_common(4))
+        raise Invalid(f"a side does not become idle; processors in use: {', '.join(shares)}")
 
-    def _used(self) -> float:
-        trees = [tree for side in self._sides.values() for tree in (side.trainer, side.data)]
-        return sum(tree.cpu_seconds().total() for tree in trees)
+    def _used(self) -> Counter[str]:
+        """The processor seconds of the programs of each side."""
+        used: Counter[str] = Counter()
+        for side in self._sides.values():
+            for tree in (side.trainer, side.data):
+                for program, seconds in tree.cpu_seconds().items():
+                    used[f"{side.name}: {program}"] += seconds
+        return used
 
     def _read_clocks(self, side: Side) -> _Reading:
         """Read the clocks when a window opens or closes, then let the consumer continue."""

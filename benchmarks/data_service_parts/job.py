@@ -10,7 +10,7 @@ import itertools
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,8 @@ class Job:
     """One train host, and one data host with so many workers.
 
     script and dataset: of benchmarks/data_service_parts/inside. prefetch_bytes: as a job has it
-    when nothing is said. local_workers: of the train host, beside those.
+    when nothing is said. local_workers: of the train host, beside those. code: folders of modules
+    beside those of `inside`.
     """
 
     folder: Path
@@ -44,6 +45,7 @@ class Job:
     workers_per_host: int = 1
     prefetch_bytes: int = DataPart.prefetch_bytes
     local_workers: int = 0
+    code: Sequence[Path] = ()
 
     def lay_out(self, variables: Mapping[str, str]) -> None:
         """Write what the hosts find when they start."""
@@ -61,7 +63,11 @@ class Job:
             self.folder / f"job-{next(_NUMBERS)}",
             document,
             dict.fromkeys(_ROLES, 1),
-            {path.name: path.read_text() for path in INSIDE.glob("*.py")},
+            {
+                path.name: path.read_text()
+                for folder in (INSIDE, *self.code)
+                for path in folder.glob("*.py")
+            },
             environment=variables,
         )
 

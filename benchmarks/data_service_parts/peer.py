@@ -29,6 +29,7 @@ class Peer:
     """`python peers/MODULE.py serve` says its port; `... read PORT VARIANT` has the consumer.
 
     has_server: else the client does everything. malloc: its settings, as environment variables.
+    modules: the folder of MODULE. code: folders of what it imports, beside `inside`.
     """
 
     name: str
@@ -38,6 +39,8 @@ class Peer:
     arguments: Sequence[str] = ()
     has_server: bool = True
     malloc: Mapping[str, str] = field(default_factory=lambda: _KEEP_ALL)
+    modules: Path = _PEERS
+    code: Sequence[Path] = ()
 
     @property
     def trainer(self) -> Tree:
@@ -76,12 +79,12 @@ class Peer:
     ) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                [self.python, str(_PEERS / f"{self.module}.py"), *words],
+                [self.python, str(self.modules / f"{self.module}.py"), *words],
                 env={
                     **os.environ,
                     **self.malloc,
                     **self._variables,
-                    "PYTHONPATH": str(INSIDE),
+                    "PYTHONPATH": os.pathsep.join(map(str, (INSIDE, *self.code))),
                     "BENCH_PART": part,
                     "BENCH_OWNER": str(os.getpid()),
                 },
