@@ -1,0 +1,178 @@
+"""The example of Ray Data: a whole job, two data and two train hosts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from waiting import wait_until
+
+from launcher.shared.process_table import descendants
+
+FOLDER = Path(__file__).parents[2] / "examples" / "ray_digits"
+pytestmark = [pytest.mark.library("ray"), pytest.mark.slow]
+
+#: Run in place of the script, with the ids of every batch as they come.
+WITNESS = """
+import runpy
+import ray
+
+plain = ray.data.DataIterator.iter_torch_batches
+
+def watched(self, **arguments):
+    for batch in plain(self, **arguments):
+        print("ids", *batch["id"].tolist(), flush=True)
+        yield batch
+    print("read to the end", flush=True)
+
+ray.data.DataIterator.iter_torch_batches = watched
+runpy.run_path("train.py", run_name="__main__")
+"""
+#: Ray's workers are kept between epochs: to start one takes seconds of a processor.
+KEPT = 'environment.RAY_idle_worker_killing_time_threshold_ms="600000"'
+
+
+@dataclass(frozen=True)
+class Program:
+    """A process, which another with the same number is not."""
+
+    pid: int
+    start: str
+
+    @property
+    def is_alive(self) -> bool:
+        with contextlib.suppress(OSError):
+            return program(self.pid) == self
+        return False
+
+
+def program(pid: int) -> Program:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return Program(pid, fields[19])  # starttime (proc(5))
+
+
+class Job:
+    """A copy of the example, run by the command line with a home of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "example"
+        shutil.copytree(FOLDER, self.folder, ignore=shutil.ignore_patterns("__pycache__"))
+        (self.folder / "witness.py").write_text(WITNESS)
+        self._home = folder / "home"
+        self._environment = {**os.environ, "LAUNCHER_HOME": str(self._home), "NO_COLOR": "1"}
+        self.programs: set[Program] = set()
+
+    def start(self, *options: str) -> None:
+        witness = ["--set", "entry_point=witness.py", "--set", KEPT]
+        job = ["run", str(self.folder / "job.yaml"), "--local", "--name", "job", "-o", "json"]
+        self._run = self._popen(*job, *witness, *options)
+
+    def end(self) -> tuple[dict[str, object], str]:
+        """The outcome and the log of a job when it has ended, and none of its processes is left."""
+        self.see()
+        stdout, talk = self._run.communicate(timeout=540)
+        wait_until(lambda: not any(each.is_alive for each in self.programs), what="the end of all")
+        return json.loads(stdout), talk
+
+    def stop(self) -> None:
+        assert self._popen("stop", "job").wait(timeout=540) == 0
+
+    def close(self) -> None:
+        """End a job that a failed test has left: it holds the head's port."""
+        if self._run.poll() is None:
+            self.stop()
+            self._run.communicate(timeout=540)
+
+    def log(self) -> str:
+        talk, _ = self._popen("logs", "job").communicate(timeout=540)
+        return talk
+
+    def reads(self) -> None:
+        """Wait until ranks read batches, in the second epoch."""
+
+        def is_there() -> bool:
+            assert self._run.poll() is None, self._run.communicate()
+            return "epoch=0 rank=0" in self.log()
+
+        wait_until(is_there, what="the second epoch")
+        self.see()
+
+    def see(self) -> set[Program]:
+        """All processes of the job's hosts."""
+        for pid in self._hosts():
+            for each in (pid, *descendants(pid)):
+                with contextlib.suppress(OSError):
+                    self.programs.add(program(each))
+        return self.programs
+
+    def _hosts(self, host: str = "algo-") -> list[int]:
+        """The processes above a host's: their variables name it, which Ray's titles overwrite."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                command = (entry / "cmdline").read_bytes().decode()
+                if f"{self._home}/jobs/job/hosts/{host}" in command:
+                    found.append(int(entry.name))
+        return found
+
+    def _popen(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "launcher", *arguments],
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def ids_of_epochs(log: str) -> list[Counter[int]]:
+    """The samples of each pass over a dataset, of all ranks together."""
+    passes: dict[str, int] = Counter()
+    epochs: list[Counter[int]] = []
+    for host, line in re.findall(r"train_group/(algo-\d) +\| (ids [\d ]+|read to the end)", log):
+        number = passes[host]
+        if line == "read to the end":
+            passes[host] += 1
+        else:
+            epochs += [Counter()] * (number == len(epochs))
+            epochs[number].update(map(int, line.split()[1:]))
+    return epochs
+
+
+def check(outcome: dict[str, object], log: str, epochs: int) -> None:
+    """Both ranks have learned from each sample once in each epoch."""
+    assert outcome["status"] == "Completed", log
+    *trained, tested = ids_of_epochs(log)
+    assert len(trained) == epochs
+    for ids in trained:
+        assert set(ids.values()) == {1}
+        assert set(ids) < set(range(1797))
+        assert len(ids) == 1436  # of 1,437: an equal split leaves out what is one too many
+    assert tested == Counter(range(0, 1797, 5))
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    job = Job(tmp_path)
+    yield job
+    job.close()
+
+
+def test_the_job_learns_from_each_sample_once_an_epoch(job: Job) -> None:
+    job.start()
+    job.reads()
+    outcome, log = job.end()
+    check(outcome, log, epochs=6)
+    assert outcome["metrics"]["test_accuracy"] >= 0.9
+    # Both nodes have ended by SIGTERM, within the 30 s until SIGKILL.
+    assert len(re.findall(r"data_group/algo-\d +\| closed", log)) == 2
