@@ -1,8 +1,9 @@
 """Runs the tests of one library in an environment of its own: `make test-full LIB=name`.
 
-`[tool.libraries]` in pyproject.toml names the libraries and what pip installs for each; the tests
-of a library have the mark `library("name")`. Its environment, `.venv-name`, is made once, and again
-when the line in pyproject.toml changes. What it lacks it takes from the environment that runs this
+`[tool.libraries]` in pyproject.toml names the libraries and what pip installs for each, and
+`[tool.library-builds]` has scripts for what pip alone cannot; the tests of a library have the mark
+`library("name")`. Its environment, `.venv-name`, is made once, and again when its line in
+pyproject.toml or its script changes. What it lacks it takes from the environment that runs this
 script, so that neither PyTorch nor pytest is installed again.
 
     python tests/library_run.py NAME [PYTEST ARGUMENTS...]
@@ -23,6 +24,7 @@ import sysconfig
 import time
 import venv
 from pathlib import Path
+from typing import Any
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -54,10 +56,19 @@ def main(name: str, *arguments: str) -> int:
 
 def libraries() -> dict[str, list[str]]:
     """The requirements of each library."""
-    found: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][
-        "libraries"
-    ]
+    found: dict[str, list[str]] = _tables()["libraries"]
     return found
+
+
+def builds() -> dict[str, str]:
+    """The script that installs what pip alone cannot, for libraries that need one."""
+    found: dict[str, str] = _tables()["library-builds"]
+    return found
+
+
+def _tables() -> dict[str, Any]:
+    tables: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    return tables
 
 
 def environment(
@@ -66,13 +77,17 @@ def environment(
     """The interpreter of a library's environment, which is made if it is not there."""
     home = ROOT / f".venv-{name}"
     python, ready = home / "bin" / "python", home / "ready"
-    made_from = json.dumps([sys.version, sys.prefix, needs])
+    build = builds().get(name)
+    script = (ROOT / build).read_text() if build else ""
+    made_from = json.dumps([sys.version, sys.prefix, needs, *([script] if build else [])])
     if not ready.exists() or ready.read_text() != made_from:
         print(f"setting up {home.name} with {', '.join(needs)}: once, minutes", file=sys.stderr)
         venv.create(home, clear=True, symlinks=True, with_pip=True)
         pip = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
         subprocess.run([*pip, *constraints, *needs], cwd=ROOT, check=True)
         _take_the_rest_from_here(python)
+        if build:
+            subprocess.run([ROOT / build, python], check=True)
         ready.write_text(made_from)
     return python
 
