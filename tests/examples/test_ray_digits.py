@@ -1,4 +1,4 @@
-"""The example of Ray Data: a whole job, two data and two train hosts."""
+"""The example of Ray Data: whole jobs, two data and two train hosts, and how they end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -40,6 +41,8 @@ runpy.run_path("train.py", run_name="__main__")
 """
 #: Ray's workers are kept between epochs: to start one takes seconds of a processor.
 KEPT = 'environment.RAY_idle_worker_killing_time_threshold_ms="600000"'
+ENDLESS = ("--set", "hyperparameters.epochs=1000")
+ONE_RANK = ("--set", "instance_groups.train_group.instance_count=1")
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,12 @@ class Program:
 
     pid: int
     start: str
+
+    @property
+    def words(self) -> str:
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{self.pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        return ""
 
     @property
     def is_alive(self) -> bool:
@@ -115,6 +124,15 @@ class Job:
                     self.programs.add(program(each))
         return self.programs
 
+    def of_host(self, host: str, words: str) -> list[Program]:
+        """Those of a host whose command has such words."""
+        below = {pid for top in self._hosts(host) for pid in descendants(top)}
+        found = []
+        for each in sorted(below):
+            with contextlib.suppress(OSError):
+                found += [program(each)] if words in program(each).words else []
+        return found
+
     def _hosts(self, host: str = "algo-") -> list[int]:
         """The processes above a host's: their variables name it, which Ray's titles overwrite."""
         found = []
@@ -176,3 +194,55 @@ def test_the_job_learns_from_each_sample_once_an_epoch(job: Job) -> None:
     assert outcome["metrics"]["test_accuracy"] >= 0.9
     # Both nodes have ended by SIGTERM, within the 30 s until SIGKILL.
     assert len(re.findall(r"data_group/algo-\d +\| closed", log)) == 2
+
+
+def test_a_task_of_a_killed_ray_worker_runs_again(job: Job) -> None:
+    job.start("--set", "hyperparameters.epochs=3")
+    job.reads()
+    victims = job.of_host("algo-1", "ray::") + job.of_host("algo-2", "ray::")
+    victims = [each for each in victims if "Agent" not in each.words]
+    assert victims
+    for each in victims:
+        os.kill(each.pid, signal.SIGKILL)
+    check(*job.end(), epochs=3)
+
+
+def test_a_killed_rank_fails_the_job_with_its_host(job: Job) -> None:
+    job.start(*ENDLESS)
+    job.reads()
+    (rank,) = job.of_host("algo-4", "-u -m launcher.runtime.rank ")
+    os.kill(rank.pid, signal.SIGKILL)
+    outcome, _ = job.end()
+    assert outcome["status"] == "Failed"
+    assert outcome["failure_reason"].startswith(
+        "host algo-4 (train_group), rank 1: killed by SIGKILL"
+    )
+
+
+def test_a_killed_node_fails_the_job_with_its_host(job: Job) -> None:
+    job.start(*ENDLESS, *ONE_RANK)
+    job.reads()
+    (node,) = job.of_host("algo-2", "raylet/raylet ")
+    os.kill(node.pid, signal.SIGKILL)
+    outcome, _ = job.end()
+    assert outcome["status"] == "Failed"
+    assert outcome["failure_reason"].startswith(
+        "host algo-2 (data_group): the command ended before training did: exit code 1"
+    )
+
+
+def test_a_lost_data_host_fails_the_job_with_its_name(job: Job) -> None:
+    job.start(*ENDLESS, *ONE_RANK)
+    job.reads()
+    os.kill(min(job.of_host("algo-1", "launch.py"), key=lambda each: each.pid).pid, signal.SIGKILL)
+    outcome, _ = job.end()
+    assert outcome["status"] == "Failed"
+    assert "algo-1" in outcome["failure_reason"]
+
+
+def test_a_stopped_job_leaves_nothing(job: Job) -> None:
+    job.start(*ENDLESS, *ONE_RANK)
+    job.reads()
+    job.stop()
+    outcome, _ = job.end()
+    assert outcome["status"] == "Stopped"
