@@ -94,7 +94,9 @@ class Job:
         return json.loads(stdout), talk
 
     def stop(self) -> None:
-        assert self._popen("stop", "job").wait(timeout=540) == 0
+        stopping = self._popen("stop", "job")
+        stopping.communicate(timeout=540)
+        assert stopping.returncode == 0
 
     def close(self) -> None:
         """End a job that a failed test has left: it holds the head's port."""
