@@ -140,7 +140,8 @@ class Datasets(dict[str, Any]):
         with seeding.preserve_random_states():
             seeding.seed_everything(_BUILD_SEED)
             _function(reference)  # before seeding: it may import torch
-            dataset = seeding.seeded(lambda: build_dataset(reference, epoch), _BUILD_SEED)
+            build = functools.partial(build_dataset, epoch=epoch)
+            dataset = seeding.seeded(build, reference, _BUILD_SEED)
             seeding.keep_generators()
         return dataset
 
@@ -287,7 +288,7 @@ def _load_samples(
         return _load_skipping_errors(dataset, plan, step)
     if plan.spec.collates and _reads_batches(dataset):
         return _load_with_getitems(dataset, plan, step), None
-    load = _seeded_calls(functools.partial(operator.getitem, dataset), plan)
+    load = _seeded_calls(functools.partial(operator.getitem, dataset), plan.spec, plan.epoch)
     loaded: list[Any] = []
     samples = plan.samples(step)
     try:
@@ -315,7 +316,7 @@ def _reads_batches(dataset: Any) -> bool:
 def _load_skipping_errors(dataset: object, plan: BatchPlan, step: int) -> tuple[list[Any], Skipped]:
     """Load the samples that do not raise; raises SampleError when all of them do."""
     loaded, skipped = [], Skipped()
-    load = _seeded_calls(functools.partial(operator.getitem, dataset), plan)
+    load = _seeded_calls(functools.partial(operator.getitem, dataset), plan.spec, plan.epoch)
     for position, index in plan.samples(step):
         try:
             loaded.append(load(index, position))
@@ -336,7 +337,7 @@ def _load_with_getitems(dataset: Any, plan: BatchPlan, step: int) -> Sequence[An
     samples = plan.samples(step)
     try:
         # One call loads them all, so the seed of the first sample applies to all of them.
-        load = _seeded_calls(dataset.__getitems__, plan)
+        load = _seeded_calls(dataset.__getitems__, plan.spec, plan.epoch)
         loaded = load([index for _, index in samples], samples[0][0])
         given = len(loaded)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
@@ -352,14 +353,16 @@ def _load_with_getitems(dataset: Any, plan: BatchPlan, step: int) -> Sequence[An
     return list(loaded)
 
 
-def _seeded_calls(load: Callable[[Any], Any], plan: BatchPlan) -> Callable[[Any, int], Any]:
-    """Return `load` as a function of what to load and of the position whose random states it has.
+def _seeded_calls(
+    call: Callable[[Any], Any], spec: StreamSpec, epoch: int, purpose: bytes = b""
+) -> Callable[[Any, int], Any]:
+    """Return `call` as a function of its argument and of the position whose random states it has.
 
     With seeding="worker", the random numbers are the process's.
     """
-    if plan.spec.seeding == "worker":
-        return lambda given, _position: load(given)
-    return seeding.SeededCalls(load, plan.spec.seed, plan.epoch)
+    if spec.seeding == "worker":
+        return lambda given, _position: call(given)
+    return seeding.SeededCalls(call, spec.seed, epoch, purpose)
 
 
 def _error_of_sample(error: BaseException, plan: BatchPlan, index: int) -> SampleError:
@@ -405,9 +408,7 @@ def make_batch(
         def call(batch: Any) -> Any:
             return _called(function, batch, str(spec.collate_fn), describe_batch)
 
-        if spec.seeding == "worker":
-            return call(batch)
-        return seeding.SeededCalls(call, spec.seed, epoch, b"collate")(batch, position)
+        return _seeded_calls(call, spec, epoch, b"collate")(batch, position)
     if not spec.collates:
         return loaded[0]
     try:

@@ -27,7 +27,11 @@ _EPOCH, _POSITION = struct.Struct("<QQ"), struct.Struct("<Q")
 
 def sample_seed(seed: int, epoch: int, position: int, purpose: bytes = b"") -> int:
     """Return 64 bits for one sample, independent of those of other samples and other purposes."""
-    hashed = _hash_of_epoch(seed, epoch, purpose).copy()
+    return _number_at(_hash_of_epoch(seed, epoch, purpose), position)
+
+
+def _number_at(hash_of_epoch: hashlib.blake2b, position: int) -> int:
+    hashed = hash_of_epoch.copy()
     hashed.update(_POSITION.pack(position))
     return int.from_bytes(hashed.digest(), "little")
 
@@ -74,17 +78,17 @@ def keep_generators() -> None:
     kept_generators.keep_made()
 
 
-def seeded(call: Callable[[], _T], seed: int) -> _T:
+def seeded(call: Callable[[_Given], _T], given: _Given, seed: int) -> _T:
     """Call a user's function with the random states of a seed, and return its result.
 
     Calls it again when the first call imports torch, whose generator had not been seeded.
     """
     had_torch = "torch" in sys.modules
     seed_everything(seed)
-    result = call()
+    result = call(given)
     if not had_torch and "torch" in sys.modules:
         seed_everything(seed)
-        result = call()
+        result = call(given)
     return result
 
 
@@ -104,17 +108,10 @@ class SeededCalls(Generic[_Given, _T]):
 
     def __call__(self, given: _Given, position: int) -> _T:
         """Return what the function returns for `given`."""
-        hashed = self._hash.copy()
-        hashed.update(_POSITION.pack(position))
-        seed = int.from_bytes(hashed.digest(), "little")
-        had_torch = "torch" in sys.modules
-        seed_everything(seed, self._stream)
-        result = self._call(given)
-        if not had_torch and "torch" in sys.modules:
-            seed_everything(seed, self._stream)
-            result = self._call(given)
+        seed = _number_at(self._hash, position)
+        result = seeded(self._call, given, seed)
         if (kept_generators.has_made or self._stream.has_started) and self._keep_what_is_left():
-            seed_everything(seed, self._stream)
+            seed_everything(seed)
             result = self._call(given)
         return result
 
