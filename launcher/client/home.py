@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 HOME_VARIABLE = "LAUNCHER_HOME"
+#: Errors of a disk that is full or read-only, which any write may meet.
+_DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 def home_folder() -> Path:
     """Return $LAUNCHER_HOME, or ~/.launcher; it may not exist."""
     return Path(os.environ.get(HOME_VARIABLE) or "~/.launcher").expanduser()
+
+
+def disk_problem(error: OSError) -> str | None:
+    """Return the words for a disk that cannot be written; None for any other error."""
+    if error.errno not in _DISK_ERRORS:
+        return None
+    return (
+        f"cannot write to {error.filename or 'the disk'}: {error.strerror}: free space there, or "
+        f"choose another folder ({HOME_VARIABLE} is the folder of local jobs)"
+    )

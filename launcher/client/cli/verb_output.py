@@ -17,7 +17,7 @@ import click
 
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.terminal_output import echo
-from launcher.client.sessions.local.file_access import disk_problem
+from launcher.client.home import disk_problem
 from launcher.errors import LauncherError, PlatformError, SpecError
 
 

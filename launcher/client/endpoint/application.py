@@ -23,7 +23,7 @@ from launcher.client.endpoint.operations import Operations
 from launcher.client.endpoint.rate_limiter import RateLimiter
 from launcher.client.endpoint.s3_gateway import Objects
 from launcher.client.endpoint.signature import Scope
-from launcher.client.sessions.local.file_access import disk_problem
+from launcher.client.home import disk_problem
 from launcher.shared.printable import printable
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]

@@ -14,9 +14,6 @@ from pathlib import Path
 
 from launcher.errors import PlatformError
 
-#: Errors of a disk that is full or read-only, which any write may meet.
-_DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
-
 
 @contextmanager
 def translate_write_errors(path: Path) -> Iterator[None]:
@@ -28,16 +25,6 @@ def translate_write_errors(path: Path) -> Iterator[None]:
             f"cannot write to {path}: {error.strerror}: free space there, or choose another folder "
             "(LAUNCHER_HOME is the folder of local jobs)"
         ) from error
-
-
-def disk_problem(error: OSError) -> str | None:
-    """Return the words for a disk that cannot be written; None for any other error."""
-    if error.errno not in _DISK_ERRORS:
-        return None
-    return (
-        f"cannot write to {error.filename or 'the disk'}: {error.strerror}: free space there, or "
-        "choose another folder (LAUNCHER_HOME is the folder of local jobs)"
-    )
 
 
 @contextmanager
