@@ -33,7 +33,7 @@ class Page(HTMLParser):
         assert self.elements <= {"table", "tr", "th", "td", "b", "div", "pre", "svg", "polyline"}
         assert not {"href", "src"} & {name for name, _ in self.attributes}
         styles = {value for name, value in self.attributes if name == "style"}
-        assert styles <= {"text-align:left"}
+        assert styles <= {"text-align:left", "font-family: monospace"}
 
     def handle_starttag(self, tag, attrs):
         self._open.append(tag)
