@@ -138,6 +138,7 @@ def test_credentials_that_expire_on_the_way_end_a_run_that_created_nothing(
     assert past("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_an_upload_and_nothing_is_created(run, front):
     front.meet("PUT", Hold())
 
@@ -166,6 +167,7 @@ def test_after_the_creation_every_error_explains_how_to_follow_the_job(run, fron
     assert "follow it again with `launcher logs -f rings`" in result.stderr
 
 
+@pytest.mark.long
 def test_a_detached_run_warns_that_no_other_type_is_tried(run, front):
     front.meet("CreateTrainingJob", NO_CAPACITY, None)
     result = run("--detach")

@@ -269,6 +269,7 @@ def test_lost_answers_of_a_read_are_reported_after_the_time(session, front, monk
     assert front.count("DescribeTrainingJob") >= 2
 
 
+@pytest.mark.long
 def test_a_lost_answer_of_a_read_is_survived(session, front, request_):
     session.create_training_job(**request_)
     front.meet("DescribeTrainingJob", Cut(after=True), Page("<html>"), Page('{"a": []}'))

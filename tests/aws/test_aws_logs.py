@@ -46,6 +46,7 @@ def texts(session, stream, position=None, **options):
     return [event.text for event in events], after
 
 
+@pytest.mark.long
 def test_a_job_whose_log_is_not_there_yet(session, job, past):
     assert session.log_streams(job) == []
     assert session.read_log(job, "job-1/algo-1-1") == ([], "")
@@ -131,6 +132,7 @@ def test_lost_answers_are_survived_for_a_while(session, front, write, job, monke
         session.read_log(job, "job-1/algo-1-1")
 
 
+@pytest.mark.long
 def test_pages_without_an_end_are_given_up(session, front, write, job):
     """The caller looks at the job after a hundred empty pages, and lists of streams are refused."""
     write("job-1/algo-1-1", "line")

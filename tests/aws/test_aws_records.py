@@ -27,6 +27,7 @@ def test_a_job_is_recorded_on_the_machine_that_sent_it(sent, session, tmp_path):
     assert Job("job-2", session).record() is None
 
 
+@pytest.mark.long
 def test_it_is_restored_with_its_code(sent, session, spec, tmp_path):
     (tmp_path / "source" / "train.py").write_text("raise SystemExit(1)\n")
     folder = tmp_path / "again"

@@ -157,6 +157,7 @@ def test_a_folder_of_a_notebook_is_stored_whole(aws, tmp_path):
         session.upload_data(tmp_path / "absent")
 
 
+@pytest.mark.long
 def test_data_is_stored_below_the_prefix_of_the_default_bucket(aws, tmp_path):
     (tmp_path / "a.txt").touch()
     session = Session(default_bucket_prefix="team")

@@ -74,6 +74,7 @@ def test_objects_left_behind_by_a_refused_job_are_listed(session, front, prepare
         assert uri in str(refused.value)
 
 
+@pytest.mark.long
 def test_the_objects_of_a_job_whose_name_is_taken_are_not_to_be_deleted(session, front, prepared):
     """The other job, which was sent in the same second, may run from them."""
     front.meet("CreateTrainingJob", Refuse("ResourceInUse", "already exists"))

@@ -63,6 +63,7 @@ def told(found: dict[Cell, list[str]]) -> str:
     return "\n".join(f"{cell}: {'; '.join(wrong)}" for cell, wrong in found.items())
 
 
+@pytest.mark.long
 def test_a_sample_of_all_faults_ends_truthfully(stage, tmp_path):
     count, found = untruthful(stage, slice(None, None, SAMPLE), tmp_path)
     assert count > len(KINDS)

@@ -40,6 +40,7 @@ def test_members_are_those_of_json_loads(document: dict[str, object], most: int)
     assert read == document
 
 
+@pytest.mark.long
 @given(document=st.dictionaries(st.text(), VALUES, max_size=5), most=st.integers(1, 9))
 def test_what_is_skipped_is_passed_over_whole(document: dict[str, object], most: int) -> None:
     text = json.dumps({"first": document, "last": 7})

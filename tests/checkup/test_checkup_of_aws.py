@@ -124,6 +124,7 @@ def make_role(aws, trust=TRUST, **fields):
     return answer["Role"]["Arn"]
 
 
+@pytest.mark.long
 def test_a_role_that_sagemaker_may_assume(aws):
     arn = make_role(aws)
     for role in ("Training", arn):
@@ -295,6 +296,7 @@ def test_quotas_that_cannot_be_read_are_no_problem(aws):
     assert "cannot be checked from here" in finding.what
 
 
+@pytest.mark.long
 def test_without_a_region_no_quota_is_read(quotas, credentials):
     credentials.delenv("AWS_DEFAULT_REGION")
     found = look(spec())

@@ -89,6 +89,7 @@ train_set = Endless
     assert same == "5 samples are the same when another process prepares them"
 
 
+@pytest.mark.long
 def test_reading_ends_after_the_seconds(findings):
     slow = """
 class Slow(Rows):
@@ -101,6 +102,7 @@ train_set = Slow
     assert same.what == "1 samples are the same when another process prepares them"
 
 
+@pytest.mark.long
 def test_samples_that_make_no_batch_are_described_one_by_one(findings):
     ragged = "class Ragged(Rows):\n    sample = lambda self, index: np.zeros(index + 1)\n"
     found = findings(f"{ragged}train_set = Ragged\n")
@@ -128,6 +130,7 @@ def test_an_argument_and_a_channel_of_the_script_are_used(findings, tmp_path):
     assert found[0].what == "map-style, 80 samples"
 
 
+@pytest.mark.long
 def test_nothing_is_written_to_the_folder_of_the_job(findings, tmp_path):
     findings("open('written', 'w').close()\ntrain_set = Rows\n")
     there = {path.name for path in tmp_path.iterdir()}
@@ -208,6 +211,7 @@ def test_a_failure_has_the_users_traceback(findings, tmp_path):
     assert "return [0, 1, 2][index]" in what
 
 
+@pytest.mark.long
 def test_a_dataset_that_hangs_is_a_problem_with_its_place(findings):
     code = "class Bad(Rows):\n    def sample(self, index):\n        time.sleep(600)\n"
     found = findings(f"{code}train_set = Bad\n", seconds=0.5, build_seconds=3.0)
@@ -263,6 +267,7 @@ def loader(arguments):
     return f'loader = DataLoader("pipeline:train_set", {arguments})'
 
 
+@pytest.mark.long
 def test_a_collate_fn_makes_the_first_batch_of_the_loaders_size(findings):
     script = f"from pipeline import pad\n{loader('4, collate_fn=pad')}"
     found = findings(SORTED, script=script)

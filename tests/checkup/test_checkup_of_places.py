@@ -143,6 +143,7 @@ def test_hosts_must_be_let_out_to_each_other(vpc):
     assert "outbound" in finding.fix
 
 
+@pytest.mark.long
 def test_two_groups_may_let_each_other_in(vpc):
     """Every host has both."""
     other = vpc.make_group("other")

@@ -127,6 +127,7 @@ def test_the_other_command_of_a_verb_and_its_options(terminal):
     assert ask(terminal, "bash", "partition", "show", "--s") == ["--svg"]
 
 
+@pytest.mark.long
 @SHELLS
 @pytest.mark.parametrize("verb", ["status", "logs", "stop"])
 def test_the_matching_jobs_are_offered_the_newest_first(terminal, jobs, shell, verb):
@@ -261,6 +262,7 @@ def test_another_shell_is_refused(terminal):
     assert "bash" in result.stderr
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_completes_what_is_typed(terminal, jobs, on_path):
     """A person's bash: the script is sourced, words are typed, and TAB is pressed."""

@@ -18,6 +18,7 @@ def ran(terminal):
     return terminal
 
 
+@pytest.mark.long
 def test_cp_says_where_the_copy_is(ran):
     file = ran.folder / "copy"
     result = ran("cp", "job-1:model/weights", file)
@@ -27,6 +28,7 @@ def test_cp_says_where_the_copy_is(ran):
     assert json.loads(again.stdout)["copy"] == str(ran.folder / "weights")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -30,11 +30,13 @@ def test_exec_has_the_output_and_the_code_of_its_command(running):
     assert "train.py" in output.split()
 
 
+@pytest.mark.long
 def test_the_options_of_a_command_are_its_own(running):
     process = running.start("exec", "job-1", "--host", "algo-1", "--", "echo", "--host", "x")
     assert process.communicate(timeout=540)[0] == "--host x\n"
 
 
+@pytest.mark.long
 def test_what_cannot_be_entered(running):
     refused = running("exec", "job-1", "--host", "algo-2", "--", "ls")
     assert (refused.exit_code, refused.stderr) == (

@@ -44,6 +44,7 @@ def test_a_job_has_a_record(terminal):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+@pytest.mark.long
 def test_values_of_environment_variables_are_in_no_part_of_it(terminal):
     options = (
         *("--env", "TOKEN=geheim", "--env=OTHER=geheim", "--set", "environment.THIRD=geheim"),

@@ -103,6 +103,7 @@ def test_a_terminal_shows_charts_until_the_job_ends(terminal, start):
     assert max(map(len, shown.lines)) <= 80
 
 
+@pytest.mark.long
 def test_a_job_without_values_says_so(terminal):
     job = terminal.write("print('hello')\n")
     terminal("run", job, "--local", "--isolation", "process", "--name", "job-1")

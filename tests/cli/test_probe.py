@@ -96,11 +96,13 @@ def test_the_answers_are_those_that_are_pinned(normalised, isolation):
     assert normalised[isolation] == json.loads(PINNED.read_text())[isolation]
 
 
+@pytest.mark.long
 def test_every_isolation_that_works_is_asked(probed):
     working = [kind.value for kind, obstacle in obstacles().items() if obstacle is None]
     assert sorted(probed[1]) == sorted(working)
 
 
+@pytest.mark.long
 def test_every_question_has_an_answer_of_each_isolation(probed):
     run, found, _ = probed
     blocks = [block.splitlines() for block in run.stdout.strip().split("\n\n")]
@@ -113,6 +115,7 @@ def test_every_question_has_an_answer_of_each_isolation(probed):
         assert sorted(givers) == sorted(found), question
 
 
+@pytest.mark.long
 def test_the_machine_is_described(probed):
     for given in probed[1].values():
         for host in given["hosts"].values():
@@ -123,6 +126,7 @@ def test_the_machine_is_described(probed):
             assert machine["disk"]["free"] <= machine["disk"]["total"]
 
 
+@pytest.mark.long
 def test_no_secret_is_in_the_answers(probed):
     _, found, home = probed
     for given in found.values():

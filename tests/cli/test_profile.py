@@ -79,6 +79,7 @@ def skewed_set():
 """
 
 
+@pytest.mark.long
 def test_the_distribution_is_measured_and_the_mean_is_in_its_range(launcher):
     found = fields_of(
         launcher("pipeline:skewed_set", "--batch-size", "16", "-o", "json", code=SKEWED)
@@ -197,6 +198,7 @@ def ragged():
     assert found["measured"]["not_collated"]
 
 
+@pytest.mark.long
 def test_a_busy_machine_widens_the_range(launcher):
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})  # the process that measures shares one CPU with another
@@ -215,6 +217,7 @@ def test_a_busy_machine_widens_the_range(launcher):
     assert found["measured"]["waiting_share"] < 0.2  # the others' time is not the sample's waiting
 
 
+@pytest.mark.long
 def test_a_sample_that_waits_is_not_taken_for_computing(launcher):
     code = """
 class Slow(Rows):
@@ -282,6 +285,7 @@ def test_a_channel_in_s3_is_said_to_be_elsewhere(launcher, tmp_path):
     assert "--set inputs.rows.s3_data=file:///folder" in said
 
 
+@pytest.mark.long
 def test_a_dataset_that_hangs_is_left_with_its_place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = "class Bad(Rows):\n    def sample(self, index):\n        time.sleep(600)\n"
@@ -312,6 +316,7 @@ def work():
 """
 
 
+@pytest.mark.long
 def test_a_second_machine_adds_its_speed(launcher):
     words = ("pipeline:work", "--batch-size", "8", "--step-seconds", "NVIDIA A10G=0.1")
     first = launcher(

@@ -22,6 +22,7 @@ while True:
 """
 
 
+@pytest.mark.long
 def test_a_job_that_completes(terminal):
     job = terminal.write(WRITES_A_MODEL, terminal.one_host + METRIC)
     result = terminal("run", job, "--local", "--name", "job-1", "-o", "json")
@@ -157,6 +158,7 @@ def test_a_job_can_be_looked_at_afterwards(terminal):
     assert {line["host"] for line in lines} == {"algo-2"}
 
 
+@pytest.mark.long
 def test_the_lines_of_launcher_itself_come_with_their_fields_as_json(terminal):
     terminal("run", terminal.write(), "--local", "--name", "job-1")
     printed = terminal("logs", "job-1", "-o", "json").stdout

@@ -119,5 +119,6 @@ def test_what_does_not_go_is_refused_before_anything_is_made(here, words, messag
     assert not here.home.exists()
 
 
+@pytest.mark.long
 def test_a_verb_of_job_files_names_the_command_that_writes_one(here):
     assert "`launcher run train.py --save job.yaml`" in here("check", "train.py").stdout

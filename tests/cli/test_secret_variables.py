@@ -42,6 +42,7 @@ def test_the_value_is_in_nothing_that_is_kept_or_shown(terminal, monkeypatch, is
     assert json.loads(shown[2].stdout)["record"]["command_line"].count("--secret") == 1
 
 
+@pytest.mark.long
 def test_an_arn_is_read_on_aws_alone_and_here_the_value_is_the_users(terminal, monkeypatch):
     monkeypatch.setenv("TOKEN", VALUE)
     job = terminal.write(PRINTS, f"{terminal.one_host}secrets: {{TOKEN: '{ARN}'}}\n")
@@ -49,6 +50,7 @@ def test_an_arn_is_read_on_aws_alone_and_here_the_value_is_the_users(terminal, m
     assert f"the token is *** of {len(VALUE)}" in result.stderr
 
 
+@pytest.mark.long
 def test_a_rerun_needs_the_value_again(terminal, monkeypatch):
     monkeypatch.setenv("TOKEN", VALUE)
     terminal("run", terminal.write(PRINTS), "--local", "--name", "job-1", "--secret", "TOKEN")

@@ -59,6 +59,7 @@ def test_a_job_is_planned_sent_and_followed_to_its_end(terminal, aws, job):
     assert code["KeyCount"] == 3
 
 
+@pytest.mark.long
 def test_the_plan_is_talk_and_the_answer_has_the_cost(terminal, job):
     result = terminal("run", job, "--yes", "--detach", "-o", "json")
 
@@ -72,6 +73,7 @@ def test_the_plan_is_talk_and_the_answer_has_the_cost(terminal, job):
     ]
 
 
+@pytest.mark.long
 def test_an_old_price_is_marked_in_the_plan_the_summary_and_the_list(terminal, aws, job):
     prices = terminal.home / "catalogue" / "prices" / "eu-west-1.csv"
     prices.parent.mkdir(parents=True)
@@ -151,6 +153,7 @@ def test_without_a_region_the_fix_names_it_and_this_machine(terminal, offline):
     assert "--local" in result.stderr
 
 
+@pytest.mark.long
 def test_without_credentials_the_fix_names_them_and_this_machine(terminal, credentials):
     credentials.delenv("AWS_ACCESS_KEY_ID")
     credentials.delenv("AWS_SECRET_ACCESS_KEY")
@@ -220,6 +223,7 @@ def test_on_a_terminal_the_user_is_asked_and_confirms(terminal, aws, job):
     assert names(aws) == ["digits-1"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("leave", ["n", "Ctrl-C"])
 def test_on_a_terminal_the_user_is_asked_and_leaves(terminal, aws, job, leave):
     screen = Screen(terminal, job, "--name", "digits-1")
@@ -236,6 +240,7 @@ def test_on_a_terminal_the_user_is_asked_and_leaves(terminal, aws, job, leave):
     assert aws("s3").list_objects_v2(Bucket="my-bucket")["KeyCount"] == 0
 
 
+@pytest.mark.long
 def test_yes_asks_nothing_on_a_terminal(terminal, aws, job):
     screen = Screen(terminal, job, "--name", "digits-1", "--yes", "--detach")
     assert screen.finish() == (0, "digits-1\n")

@@ -129,6 +129,7 @@ def test_logs_are_printed_by_group_and_host(home: Path, name: str) -> None:
     assert times == sorted(times)
 
 
+@pytest.mark.long
 def test_results_are_downloaded(home: Path, tmp_path: Path) -> None:
     launcher("download", "done-job", tmp_path / "here")
     with tarfile.open(tmp_path / "here" / "model.tar.gz") as archive:

@@ -150,6 +150,7 @@ print(os.environ["SM_CURRENT_INSTANCE_GROUP"], os.environ["SM_CURRENT_HOST"], fl
     assert only == {"algo-1", "algo-2", "algo-3"}
 
 
+@pytest.mark.long
 def test_channels_reach_their_groups(platform, tmp_path):
     uri = platform.put("channels/numbers.txt", b"1 2 3").rpartition("/")[0]
     script = """
@@ -176,6 +177,7 @@ print(json.dumps([sys.argv[1:], os.environ["COLOUR"]]))
     assert json.loads(line) == [["--epochs", "3", "--name", 'it\'s "quoted"'], "red & blue"]
 
 
+@pytest.mark.long
 def test_a_job_is_attached_by_name(platform, tmp_path):
     job = platform.run("print('here')", tmp_path, hyperparameters={"lr": 0.5})
     estimator = PyTorch.attach(job.name, sagemaker_session=platform.session)

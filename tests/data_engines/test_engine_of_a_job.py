@@ -91,6 +91,7 @@ def test_a_job_runs_with_it(tmp_path: Path, installed: list[str]) -> None:
     assert "the counting engine has stopped" in lines
 
 
+@pytest.mark.long
 def test_hosts_without_it_list_what_they_have(tmp_path: Path) -> None:
     status, _, reason = ended(tmp_path, job(tmp_path).replace(environment={"PYTHONPATH": "/none"}))
     assert status == "Failed"

@@ -1,17 +1,28 @@
-"""Kinds of endings beside those of the matrix, and the shapes of jobs that they are drawn for."""
+"""Kinds of endings beside those of the matrix, and the shapes of jobs that they are drawn for.
+
+The clock is not among them: a test that sets it sets the clock of the whole machine. What a skewed
+clock does is a fault of the matrix of AWS's answers.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
-from endings_stage import Stage
+import pytest
+from endings_remains import processes_of, variables
+from endings_stage import Stage, small_disk
 from waiting import wait_until
 
 from launcher import DataService, Estimator, InstanceGroup
 from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions.local.isolation import choose_isolation, network_links
+from launcher.client.sessions.local.process_tree import HOST_VARIABLE
+from launcher.errors import PlatformError
 
 #: Each rank prints that it is up, waits for the word, and one of them does what KIND names.
 SCRIPT = """
@@ -41,6 +52,15 @@ def write_too_much():
 
 def open_too_many():
     kept = [open("/dev/null") for _ in range(10**7)]
+
+def use_up_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    kept = [bytearray(1 << 26) for _ in range(100)]
+
+def fill_disk():
+    with Path(os.environ["SM_MODEL_DIR"], "weights").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1 << 20))
 
 def recurse(depth=0):
     recurse(depth + 1)
@@ -74,6 +94,8 @@ ACTS = {
     "cpu": use_up_cpu,
     "fsize": write_too_much,
     "nofile": open_too_many,
+    "memory": use_up_memory,
+    "disk": fill_disk,
     "recursion": recurse,
     "folder": lose_folder,
     "model": replace_model,
@@ -104,16 +126,22 @@ class Shape:
     train_hosts: int
     data_hosts: int = 0
 
-    def start(self, stage: Stage, kind: str, who: int) -> None:
-        stage.shape = self
+    def start(self, stage: ShapedStage, kind: str, who: int) -> None:
+        stage.shape, stage.who = self, who
         reads = "1" if self.data_hosts else ""
         stage.start(script=SCRIPT, KIND=kind, WHO=str(who), READS=reads)
 
 
 class ShapedStage(Stage):
-    """A stage of any shape."""
+    """A stage of any shape, and the rank that is hurt."""
 
     shape: Shape
+    who: int
+
+    @property
+    def host(self) -> str:
+        """Return the host of the rank that is hurt: train hosts are named first."""
+        return f"algo-{self.who + 1}"
 
     def _estimator(self, code, session: LocalSession, torchrun: bool, fault) -> Estimator:
         groups = [InstanceGroup("train_group", "ml.c5.xlarge", self.shape.train_hosts, "train")]
@@ -145,13 +173,18 @@ SHAPES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """An ending. act: what a rank does, or a deed of ours; reason: of the job's failure."""
+    """An ending. act: what a rank does, or a deed of ours; reason: of the job's failure.
+
+    surroundings: what is there before the job; train_hosts: as many the job must have.
+    """
 
     name: str
     act: str = ""
-    deed: Callable[[Stage], None] | None = None
+    deed: Callable[[ShapedStage], None] | None = None
     status: str = "Failed"
     reason: str = ""
+    surroundings: Callable[[ShapedStage], AbstractContextManager[object]] = nullcontext
+    train_hosts: int = 1
 
 
 def _of_rank(reason: str) -> str:
@@ -162,24 +195,45 @@ def _signal(name: str) -> Kind:
     return Kind(name=name, act=name, reason=_of_rank(f"killed by {name}"))
 
 
-def _stop(stage: Stage) -> None:
+def _stop(stage: ShapedStage) -> None:
     stage.job.stop()
 
 
-def _kill_platform(stage: Stage) -> None:
+def _kill_platform(stage: ShapedStage) -> None:
     stage.kill("launcher", signal.SIGKILL)
 
 
-def _ask_platform(stage: Stage) -> None:
-    stage.kill("launcher", signal.SIGHUP)
-
-
-def _pause_platform(stage: Stage) -> None:
+def _pause_platform(stage: ShapedStage) -> None:
     """Stop the platform while its job runs, and let it go on: nothing is lost."""
     stage.kill("launcher", signal.SIGSTOP)
     stage.signal("act")
     wait_until(lambda: any("misbehaves" in line.text for line in stage.job.logs()))
     stage.kill("launcher", signal.SIGCONT)
+
+
+def _freeze_host(stage: ShapedStage) -> None:
+    for pid in processes_of(stage.job_folder):
+        if variables(pid).get(HOST_VARIABLE, "").endswith(f"/hosts/{stage.host}"):
+            os.kill(pid, signal.SIGSTOP)
+
+
+def _small_disk(stage: ShapedStage) -> AbstractContextManager[object]:
+    return small_disk(stage.home, "24m")
+
+
+@contextmanager
+def _networks(stage: ShapedStage) -> Iterator[None]:
+    """Each host of the job has a network of its own; skips where none can be made."""
+    try:
+        choose_isolation("network")
+    except PlatformError as error:
+        pytest.skip(str(error))
+    stage.isolation = "network"
+    yield
+
+
+def _cut_network(stage: ShapedStage) -> None:
+    network_links.cut(stage.job_folder, stage.host)
 
 
 KINDS = (
@@ -188,6 +242,28 @@ KINDS = (
     Kind(name="CPU time", act="cpu", reason=_of_rank("killed by SIGXCPU")),
     Kind(name="file size", act="fsize", reason=_of_rank(r"OSError: .*File too large")),
     Kind(name="descriptors", act="nofile", reason=_of_rank(r"OSError: .*Too many open files")),
+    Kind(name="memory", act="memory", reason=_of_rank("MemoryError")),
+    Kind(
+        name="full disk",
+        act="disk",
+        reason=_of_rank("OSError: .*No space left on device"),
+        surroundings=_small_disk,
+    ),
+    Kind(
+        name="network cut",
+        act="wait",
+        deed=_cut_network,
+        reason=r"host algo-\d+ \(train_group\): .*(its network is cut|does not answer any more)",
+        surroundings=_networks,
+        train_hosts=2,
+    ),
+    Kind(
+        name="frozen host",
+        act="wait",
+        deed=_freeze_host,
+        reason=r"host algo-\d+ \(train_group\): .*(frozen|sent nothing|silent)",
+        train_hosts=2,
+    ),
     Kind(name="recursion", act="recursion", reason=_of_rank("RecursionError: ")),
     Kind(name="folder gone", act="folder", reason=_of_rank("FileNotFoundError: ")),
     Kind(name="model replaced", act="model", reason="host algo-.*in place of the folder /opt/ml/m"),

@@ -45,6 +45,7 @@ class Stage:
     host_failure: str = "fail"
     max_run: int = 600
     output: Path | None = None
+    isolation: str | None = ISOLATION
     job: Job = field(init=False)
     traces: Traces = field(init=False)
 
@@ -67,7 +68,7 @@ class Stage:
         for name, text in {"faults": FAULTS, "pipeline": PIPELINE, "train": script}.items():
             (code / f"{name}.py").write_text(text)
         session = LocalSession(
-            self.home, ISOLATION, stop_grace_seconds=20.0, host_failure=self.host_failure
+            self.home, self.isolation, stop_grace_seconds=20.0, host_failure=self.host_failure
         )
         shm = segments()
         self.job = self._estimator(code, session, torchrun, fault).fit(

@@ -69,6 +69,7 @@ def test_it_listens_on_the_loopback_only(customer: Customer) -> None:
     assert listening == ["0100007F"]  # 127.0.0.1, the lowest byte first
 
 
+@pytest.mark.long
 def test_secrets_are_the_owners_only(customer: Customer) -> None:
     file = customer.root / "access-key.json"
     assert file.stat().st_mode & 0o077 == 0

@@ -127,6 +127,7 @@ def _read_nothing_for(connection: socket.socket, seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
+@pytest.mark.long
 def test_connections_have_a_bounded_number_of_threads(impatient: BoundedServer) -> None:
     before = threading.active_count()
     with contextlib.ExitStack() as stack:
@@ -179,6 +180,7 @@ def lent(customer: Customer) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("service", "call", "code"),
     [

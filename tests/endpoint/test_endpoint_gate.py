@@ -57,6 +57,7 @@ def test_a_signed_request_is_answered(customer: Customer) -> None:
     assert (status, list(document)) == (200, ["TrainingJobSummaries"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
@@ -145,6 +146,7 @@ def test_a_presigned_url_opens_its_object_only(customer: Customer) -> None:
     assert refused(url.replace("c.txt", "d.txt")) == 403
 
 
+@pytest.mark.long
 def test_an_assumed_role_is_let_in(customer: Customer) -> None:
     sts = customer.endpoint.client("sts")
     role = customer.endpoint.client("iam").get_role(RoleName="LauncherLocalRole")["Role"]["Arn"]

@@ -48,6 +48,7 @@ def test_a_job_fails_with_its_reason(customer: Customer) -> None:
     assert "exit code 7" in document["FailureReason"]
 
 
+@pytest.mark.long
 def test_a_job_is_stopped(customer: Customer) -> None:
     customer.submit("stopped", OBEDIENT)
     customer.wait("stopped", "SecondaryStatus", "Training")
@@ -57,6 +58,7 @@ def test_a_job_is_stopped(customer: Customer) -> None:
     assert document["TrainingJobStatus"] == document["SecondaryStatus"] == "Stopped"
 
 
+@pytest.mark.long
 def test_a_job_runs_out_of_time(customer: Customer) -> None:
     customer.submit("late", OBEDIENT, StoppingCondition={"MaxRuntimeInSeconds": 1})
     document = customer.end_of("late")
@@ -83,6 +85,7 @@ def test_a_job_of_two_groups(customer: Customer) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_region_has_its_own_jobs(customer: Customer) -> None:
     elsewhere = customer.endpoint.client("sagemaker", region="eu-west-1")
     customer.submit("regional", "print('here')")
@@ -131,6 +134,7 @@ def keeper_of(folder: Path) -> int:
     return min(found)
 
 
+@pytest.mark.long
 def test_hosts_see_what_describe_returns(customer: Customer) -> None:
     told = """
 import os
@@ -142,6 +146,7 @@ print(*(name for name in os.environ if name.startswith("AWS_")))
     assert customer.lines("told") == [f"us-east-1 {arn}", "AWS_REGION"]
 
 
+@pytest.mark.long
 def test_a_description_has_the_values_of_what_its_request_left_out(customer: Customer) -> None:
     document = customer.ensure("defaults")
     assert document["OutputDataConfig"] == {
@@ -172,6 +177,7 @@ def messages(document: dict[str, Any]) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 def test_status_messages_are_those_of_sagemaker(customer: Customer) -> None:
     found = messages(customer.ensure("messages"))
     assert found.pop("Starting").startswith("Starting the training job")

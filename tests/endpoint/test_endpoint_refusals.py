@@ -100,6 +100,7 @@ def unchecked(customer: Customer) -> Any:
     return customer.endpoint.client("sagemaker", config=Config(parameter_validation=False))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_bad_request_is_refused(customer: Customer, unchecked: Any, case: str) -> None:
     changes, message = REFUSED[case]
@@ -128,6 +129,7 @@ def test_what_the_validator_finds_is_refused_in_aws_s_words(unchecked: Any, case
     }
 
 
+@pytest.mark.long
 def test_the_same_request_without_a_fault_is_taken(customer: Customer, unchecked: Any) -> None:
     customer.upload_code("good", "pass")
     groups = ["data", "train"]
@@ -139,6 +141,7 @@ def test_the_same_request_without_a_fault_is_taken(customer: Customer, unchecked
     assert customer.end_of("good")["TrainingJobStatus"] == "Completed"
 
 
+@pytest.mark.long
 def test_of_many_jobs_with_one_name_there_is_one(customer: Customer) -> None:
     customer.upload_code("many", "pass")
 
@@ -155,6 +158,7 @@ def test_of_many_jobs_with_one_name_there_is_one(customer: Customer) -> None:
     assert customer.end_of("many")["TrainingJobStatus"] == "Completed"
 
 
+@pytest.mark.long
 def test_a_name_is_taken_once(customer: Customer) -> None:
     arn = customer.submit("twice", "pass")
     with pytest.raises(ClientError) as caught:
@@ -206,6 +210,7 @@ BAD_TOKENS += [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("token", BAD_TOKENS, ids=range(len(BAD_TOKENS)))
 @pytest.mark.parametrize("operation", ["list_training_jobs", "search", "list_models", "list_tags"])
 def test_a_token_of_no_page(customer: Customer, unchecked: Any, operation: str, token: str) -> None:
@@ -295,6 +300,7 @@ def test_an_error_of_the_endpoint_is_reported_as_aws_does(customer: Customer) ->
     assert not customer.sagemaker.list_training_jobs(NameContains="no-job")["TrainingJobSummaries"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stream", ["a" * 400 + "/algo-1-1", "a\0b/algo-1-1"])
 def test_a_stream_of_no_job(customer: Customer, stream: str) -> None:
     customer.submit(f"has-an-entry-{len(stream)}", "pass")

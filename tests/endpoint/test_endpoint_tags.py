@@ -60,6 +60,7 @@ def test_a_resource_has_fifty_tags_at_most(customer: Customer, arn: str) -> None
     assert tags_of(customer, arn)["7"] == "changed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("operation", ["add", "delete", "create"])
 @pytest.mark.parametrize("key", ["aws:mine", "AWS:mine"])
 def test_keys_of_aws_are_refused(customer: Customer, arn: str, operation: str, key: str) -> None:

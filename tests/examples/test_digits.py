@@ -30,6 +30,7 @@ def test_every_fifth_image_is_held_back(images):
     assert train == set(range(1797)) - test
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_every_digit_is_in_both_splits(images, split):
     assert {folder.name for folder in (images / split).iterdir()} == set("0123456789")

@@ -226,6 +226,7 @@ def test_a_server_that_sends_less_than_announced_is_found_out(example: SimpleNam
         list(example.loader.GrpcLoader("test", 8, servers=[address]))
 
 
+@pytest.mark.long
 def test_batches_too_small_for_equal_steps_are_refused(
     example: SimpleNamespace, servers: list[Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +262,7 @@ def test_an_error_in_the_midst_of_an_epoch_reaches_the_loader(example: SimpleNam
         list(example.loader.GrpcLoader("test", 8, servers=[address]))
 
 
+@pytest.mark.long
 def test_a_killed_worker_process_of_a_server_is_no_hang(
     example: SimpleNamespace, victim: Server
 ) -> None:

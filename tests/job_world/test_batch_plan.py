@@ -52,6 +52,7 @@ def test_every_sample_comes_exactly_once_but_for_counted_pads_and_drops(
     assert not (plans[0].pads and plans[0].drops)
 
 
+@pytest.mark.long
 @given(shapes, st.integers(1, 7), st.data())
 def test_an_epoch_resumes_exactly_after_any_step_with_any_other_world(
     shape: tuple[int, int, int], other_world: int, data: st.DataObject

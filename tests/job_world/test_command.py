@@ -131,6 +131,7 @@ def test_servers_are_ready_before_training_and_end_after_it(make_job: MakeJob, t
     assert hosts.processes() == []
 
 
+@pytest.mark.long
 def test_hosts_may_start_in_any_order(make_job: MakeJob) -> None:
     """A host that joins late hears that the programs are ready."""
     hosts = make_job("import time; time.sleep(1000)", train=2, ready=Ready(seconds=0))
@@ -190,6 +191,7 @@ time.sleep(1000)
     assert set(hosts.wait().values()) == {0}, hosts.output()
 
 
+@pytest.mark.long
 def test_a_program_may_be_ready_after_a_time(make_job: MakeJob) -> None:
     hosts = make_job("import time; time.sleep(1000)", "", ready=Ready(seconds=1))
     hosts.start()
@@ -206,6 +208,7 @@ def test_a_program_that_is_no_python_runs_from_the_code_folder(make_job: MakeJob
     assert "here is code\n" in hosts["algo-1"].output
 
 
+@pytest.mark.long
 def test_a_program_that_ignores_sigterm_is_killed(make_job: MakeJob) -> None:
     program = """
 import signal, subprocess, sys, time
@@ -238,6 +241,7 @@ def shorten_grace(hosts: Hosts) -> None:
 # Programs that leave ---------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ending", "how"),
     [
@@ -317,6 +321,7 @@ def test_the_last_lines_of_the_program_are_in_the_reason(make_job: MakeJob) -> N
     assert "x" * 10000 in hosts["algo-1"].output
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ready", "lack"),
     [
@@ -337,6 +342,7 @@ def test_a_program_that_never_gets_ready_fails_the_job(
     assert "training" not in hosts["algo-2"].output
 
 
+@pytest.mark.long
 def test_a_port_of_another_program_is_no_sign(make_job: MakeJob) -> None:
     """Local hosts share one network stack: somebody else's wildcard server is in it, too."""
     import socket

@@ -96,6 +96,7 @@ def test_the_train_group_alone_is_the_mirrored_cluster(start: Start) -> None:
     assert seen == {"algo-1": {}, "algo-2": {}, "algo-3": rank(0), "algo-4": rank(1)}
 
 
+@pytest.mark.long
 def test_the_train_group_alone_is_the_cluster_of_jax(start: Start) -> None:
     hosts = start(Launch.JAX)
     coordinator = f"{hosts.addresses['algo-3']}:{hosts.port_base + 7}"

@@ -43,6 +43,7 @@ def workers() -> list[dict[str, dict[str, list[float]]]]:
     return [json.loads(process.communicate()[0]) for process in processes]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_is_the_same_in_every_process_and_in_any_order(
     workers: list[dict[str, dict[str, list[float]]]], name: str

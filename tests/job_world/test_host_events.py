@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 
+import pytest
 from hosts import Hosts, running
 
 #: Each of 20 steps emits an event; a bar stays open on stderr all the time.
@@ -36,6 +37,7 @@ def steps(hosts: Hosts) -> list[object]:
     return [fields["step"] for fields in hosts["algo-1"].events("step_done")]
 
 
+@pytest.mark.long
 def test_a_bar_that_leaves_its_line_open_costs_no_event(make_hosts: Callable[..., Hosts]) -> None:
     seen = {}
     for bar in (True, False):

@@ -137,6 +137,7 @@ def train_set():
 """
 
 
+@pytest.mark.long
 def test_an_endless_dataset_has_epochs_of_so_many_steps(make_hosts: MakeHosts) -> None:
     reader = """
 from launcher.data import DataLoader

@@ -72,6 +72,7 @@ def test_several_ranks_on_one_host_under_torchrun(make_hosts: MakeHosts) -> None
     assert hashes(torchrun) == hashes(plain)
 
 
+@pytest.mark.long
 def test_prefetch_is_bounded_in_bytes(make_hosts: MakeHosts) -> None:
     """A rank that does not read holds the service to its budget: 1 MiB of batches of 128 KiB."""
     files = {
@@ -325,6 +326,7 @@ def test_a_note_on_an_exception_does_not_hide_it(make_hosts: MakeHosts) -> None:
     assert "rank 0: ValueError: bad \\udcff name" in (hosts["algo-1"].failure or "")
 
 
+@pytest.mark.long
 def test_a_sample_that_kills_its_worker_fails_the_job_and_is_named(make_hosts: MakeHosts) -> None:
     deadly = PIPELINE.replace(
         "noise =", "index == 50 and __import__('os').abort()\n        noise ="
@@ -365,6 +367,7 @@ class Untellable(Exception):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("raised", "words"),
     [
@@ -385,6 +388,7 @@ def test_an_error_without_a_valid_text_is_described(
     assert words in failure
 
 
+@pytest.mark.long
 def test_a_dataset_that_raises_fails_the_job_with_its_own_traceback(make_hosts: MakeHosts) -> None:
     broken = PIPELINE.replace("noise =", "assert index != 50, 'bad pixel'\n        noise =")
     hosts = make_hosts({**FILES, "pipeline.py": broken}, data=2)
@@ -395,6 +399,7 @@ def test_a_dataset_that_raises_fails_the_job_with_its_own_traceback(make_hosts: 
     assert hosts.processes() == []
 
 
+@pytest.mark.long
 def test_a_dataset_module_that_does_not_import_fails_the_job(make_hosts: MakeHosts) -> None:
     hosts = make_hosts({**FILES, "pipeline.py": "import no_such_module\n"}, data=1)
     assert run(hosts)["algo-2"] == 1
@@ -424,6 +429,7 @@ def test_an_unreachable_data_group_fails_the_job_and_is_never_replaced(
     assert "sha256" not in hosts["algo-3"].output
 
 
+@pytest.mark.long
 def test_a_process_that_lost_its_environment_does_not_load_in_process(
     make_hosts: MakeHosts,
 ) -> None:
@@ -435,6 +441,7 @@ def test_a_process_that_lost_its_environment_does_not_load_in_process(
     )
 
 
+@pytest.mark.long
 def test_ranks_that_read_a_stream_in_two_ways_are_refused(make_hosts: MakeHosts) -> None:
     script = """
 import os, time
@@ -450,6 +457,7 @@ time.sleep(1000)  # and goes on reading, as far as the other can tell
     assert "with different settings, batch_size=" in failures
 
 
+@pytest.mark.long
 def test_ranks_that_do_not_load_the_same_state_are_named(
     make_hosts: MakeHosts, tmp_path: Path
 ) -> None:
@@ -504,6 +512,7 @@ def test_a_ranks_reports_end_with_its_process(make_hosts: MakeHosts) -> None:
     assert "batch_size='4' code=0" in output, output
 
 
+@pytest.mark.long
 def test_a_dataset_that_the_job_does_not_declare_is_not_served(make_hosts: MakeHosts) -> None:
     script = READER.replace("pipeline:train_set", "os:getcwd")
     hosts = make_hosts({**FILES, "train.py": script}, data=1)
@@ -563,6 +572,7 @@ def test_sigterm_reaches_the_script_which_may_read_on_and_save(
 # The user's own names ------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_script_called_launcher_py_does_not_hide_the_package(make_hosts: MakeHosts) -> None:
     hosts = make_hosts(
         {"pipeline.py": PIPELINE, "launcher.py": READER}, data=1, entry_point="launcher.py"

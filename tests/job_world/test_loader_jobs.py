@@ -180,6 +180,7 @@ assert [int(batch[0]) for batch in batches] == [1, 2, 3]  # the fork has ended n
 """
 
 
+@pytest.mark.long
 def test_the_first_batch_of_the_next_epoch_is_there_before_it_is_asked_for(
     make_hosts: MakeHosts, tmp_path: Path
 ) -> None:
@@ -241,6 +242,7 @@ print("forks ended with", [os.waitpid(child, 0)[1] for child in children], flush
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("data", [0, 1])
 def test_a_fork_keeps_the_batch_that_it_was_given(make_hosts: MakeHosts, data: int) -> None:
     files = {"pipeline.py": LARGE, "train.py": FORKING}
@@ -296,6 +298,7 @@ for name, settings in (
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("data", [0, 1])
 def test_a_script_that_changes_its_batches_changes_no_sample(
     make_hosts: MakeHosts, data: int
@@ -334,6 +337,7 @@ print("left:", json.dumps([int(batch[0]) for batch in again]))
 """
 
 
+@pytest.mark.long
 def test_a_slow_sample_holds_up_none_but_its_own_batch(
     make_hosts: MakeHosts, tmp_path: Path
 ) -> None:
@@ -391,6 +395,7 @@ def test_reading_in_any_order_resumes_with_other_ranks_from_all_states(
     assert seen.total() == 103 + 1  # 47 samples were left for two ranks: one pad
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "argument", "words"),
     [

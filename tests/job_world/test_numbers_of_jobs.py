@@ -94,6 +94,7 @@ def test_a_job_counts_what_its_hosts_did(make_hosts: MakeHosts) -> None:
     assert rank["startup"] == pytest.approx(waits["first"], abs=1e-3)
 
 
+@pytest.mark.long
 def test_a_job_without_a_data_group_has_a_verdict_too(make_hosts: MakeHosts) -> None:
     found = verdict(job(make_hosts, steps=60, work=0.03, compute=0.01, data=0))
     assert found["bound"] == "loading"

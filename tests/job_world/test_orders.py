@@ -139,6 +139,7 @@ def test_the_same_world_resumes_exactly(
     check_exactly_once([first, second])
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(streams(), sizes, st.lists(st.tuples(worlds, st.integers(0, 12)), min_size=1), st.data())
 def test_other_worlds_and_batch_sizes_resume_with_the_remaining_samples(

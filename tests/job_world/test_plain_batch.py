@@ -41,6 +41,7 @@ def test_plain_data_is_copied_as_a_job_delivers_it(batch: object) -> None:
     assert Assembly().rebuild(copied, []) is copied.content
 
 
+@pytest.mark.long
 @given(batches | st.dictionaries(keys, plain, max_size=2))
 def test_any_other_batch_is_left_to_the_general_way(batch: object) -> None:
     copied = copy_plain(batch)

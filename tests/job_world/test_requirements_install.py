@@ -121,6 +121,7 @@ def test_an_installation_has_a_time_limit(make, index: Index) -> None:
     assert hosts.processes() == []
 
 
+@pytest.mark.long
 def test_a_host_that_installs_can_be_stopped(make, index: Index) -> None:
     hosts = make(ALONE, {"train.py": "", "requirements.txt": "small-a\n"})
     with index.blocked():

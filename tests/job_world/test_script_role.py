@@ -173,6 +173,7 @@ def test_the_first_failure_fails_the_job(
     assert hosts.processes() == []
 
 
+@pytest.mark.long
 def test_every_hosts_own_exit_is_awaited_and_waiting_hosts_are_named(make_job: MakeJob) -> None:
     hosts = make_job(PATIENT.format(group="data_group", ending="pass"), data=2, leading="dnn_group")
     shorten(hosts, "wait_notice.INTERVAL", 0.3)
@@ -210,6 +211,7 @@ def test_a_helper_group_ends_with_training(make_job: MakeJob) -> None:
     assert hosts.processes() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lifetime", list(Lifetime))
 def test_a_helper_group_may_end_itself_before_training(
     make_job: MakeJob, lifetime: Lifetime

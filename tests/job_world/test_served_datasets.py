@@ -97,6 +97,7 @@ def test_what_the_script_asks_for_is_served_with_the_same_batches(make_hosts: Ma
     assert "array([10" in seen[0][6]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -303,6 +304,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_modules_beside_a_script_in_a_folder_are_served(make_hosts: MakeHosts) -> None:
     files = {"src/pipeline.py": PIPELINE, "src/train.py": BESIDE}
     hosts = run(make_hosts(files, data=1, datasets=(), entry_point="src/train.py"))
@@ -323,6 +325,7 @@ print("read", len(list(DataLoader("pipeline:numbers"))), flush=True)
 """
 
 
+@pytest.mark.long
 def test_listed_modules_are_imported_before_a_rank_asks(
     make_hosts: MakeHosts, tmp_path: Path
 ) -> None:
@@ -337,6 +340,7 @@ def test_listed_modules_are_imported_before_a_rank_asks(
     assert "no such disk" not in hosts.output()
 
 
+@pytest.mark.long
 def test_a_listed_module_that_fails_is_reported_when_it_is_read(make_hosts: MakeHosts) -> None:
     files = {
         "broken.py": "raise OSError('no such disk')\n",

@@ -106,6 +106,7 @@ def test_all_ranks_together_take_each_batch_once(world_lengths: tuple[int, list[
     assert sorted(taken) == [(0, s, i) for s, n in enumerate(lengths) for i in range(n)]
 
 
+@pytest.mark.long
 @given(shards_with_data, st.integers(1, 60))
 def test_an_epoch_has_its_steps_and_repeats_only_when_all_shards_have_ended(
     lengths: list[int], number: int

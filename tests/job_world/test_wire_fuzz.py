@@ -224,6 +224,7 @@ def test_any_json_is_a_batch_or_refused(tree: Any, tensors: bool | None) -> None
         Assembly(tensors=tensors, types=TYPES).rebuild(tree, arrays)
 
 
+@pytest.mark.long
 @given(
     st.lists(
         json_values | st.sampled_from(["<f4", "|b1", "<M8[s]", "<U0"]) | st.integers(-2, 70),

@@ -99,6 +99,7 @@ def test_strangers_and_a_saboteur_change_nothing(make_hosts: MakeHosts) -> None:
     assert hosts.processes() == []
 
 
+@pytest.mark.long
 def test_a_run_whose_batches_come_damaged_again_and_again_fails(make_hosts: MakeHosts) -> None:
     slower = PIPELINE.replace("noise = ", "import time; time.sleep(0.1)\n        noise = ")
     hosts = make_hosts({**FILES, "pipeline.py": slower}, data=1, train=1, checksums=True)

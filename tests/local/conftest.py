@@ -26,7 +26,11 @@ def no_credentials(offline: pytest.MonkeyPatch) -> None:
 
 
 #: Network is the sandbox with a network stack for each host, of which test_local_network has tests.
-ISOLATIONS = ["process", "sandbox", pytest.param("network", marks=pytest.mark.slow)]
+ISOLATIONS = [
+    pytest.param("process", marks=pytest.mark.long),
+    "sandbox",
+    pytest.param("network", marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(params=ISOLATIONS)

@@ -43,6 +43,7 @@ def two_hosts(bench):
     return bench
 
 
+@pytest.mark.long
 def test_a_command_sees_what_its_host_sees(two_hosts, isolation):
     script = 'echo $COLOUR; cat here; cat "${SAGEMAKER_BASE_DIR:-/opt/ml}/model/weights"; exit 7'
     code, output, _ = run(two_hosts, "algo-2", "sh", "-c", script)
@@ -53,6 +54,7 @@ def test_a_command_sees_what_its_host_sees(two_hosts, isolation):
         assert len(listed.split()) < 10, "of the processes of this machine, only the host's"
 
 
+@pytest.mark.long
 def test_the_end_of_a_command_is_told_by_its_code(two_hosts):
     assert run(two_hosts, "algo-1", "true")[0] == 0
     assert run(two_hosts, "algo-1", "sh", "-c", "kill -9 $$")[0] == 128 + 9
@@ -61,11 +63,13 @@ def test_the_end_of_a_command_is_told_by_its_code(two_hosts):
     assert errors == "error: there is no program 'no-such-program' in the host\n"
 
 
+@pytest.mark.long
 def test_python_is_the_python_of_the_job(two_hosts):
     program = "import sys; print(sys.version_info[:2])"
     assert run(two_hosts, "algo-1", "python", "-c", program)[1] == f"{sys.version_info[:2]}\n"
 
 
+@pytest.mark.long
 def test_a_command_ends_with_its_host(two_hosts):
     process = start(
         two_hosts, "algo-1", "sh", "-c", "trap '' TERM; echo runs; sleep 601; sleep 602"
@@ -79,6 +83,7 @@ def test_a_command_ends_with_its_host(two_hosts):
     assert (process.returncode, errors) == (128 + 9, "sh: killed: the host has ended\n")
 
 
+@pytest.mark.long
 def test_a_command_does_not_end_its_job(default_bench):
     default_bench.start(WAITS)
     default_bench.wait_for_line("ready")

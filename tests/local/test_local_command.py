@@ -61,6 +61,7 @@ def printed(job: Job, text: str) -> bool:
     return any(text in line.text for line in job.logs())
 
 
+@pytest.mark.long
 def test_the_example_of_the_docs_runs(start: Start) -> None:
     job = start().wait()
     job.raise_for_status()
@@ -101,6 +102,7 @@ def test_a_killed_command_host_fails_the_job(start: Start, tmp_path: Path) -> No
     assert reason == "host algo-2 (server_group): killed by SIGKILL"
 
 
+@pytest.mark.long
 def test_a_shell_is_a_program_like_any_other(start: Start) -> None:
     command = '["sh", "-c", "echo at $LAUNCHER_HOST_ADDRESS; exec python server.py"]'
     job = start(f"instance_groups.server_group.command={command}").wait()

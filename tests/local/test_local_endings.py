@@ -70,6 +70,7 @@ def test_the_failure_file_of_a_host_that_did_not_fail_is_no_reason(default_bench
     assert description["TrainingJobStatus"] == "Completed"
 
 
+@pytest.mark.long
 def test_the_first_host_that_failed_and_has_a_failure_file_is_the_reason(
     default_bench: Bench,
 ) -> None:
@@ -195,6 +196,7 @@ def test_stopping_asks_the_first_process_of_a_host_as_a_container_is_asked(
     assert impatient.lines()["algo-1"] == ["up", "host asked to end"]
 
 
+@pytest.mark.long
 def test_a_host_that_ignores_sigterm_is_killed_after_the_grace_period(impatient: Bench) -> None:
     impatient.start(DEAF, hosts=2)
     impatient.wait_for_line("up", hosts=2)
@@ -216,6 +218,7 @@ def test_a_job_stopped_at_once(bench: Bench) -> None:
     assert bench.end_of()["TrainingJobStatus"] == "Stopped"
 
 
+@pytest.mark.long
 def test_the_time_is_up(impatient: Bench) -> None:
     description = impatient.run(DEAF, StoppingCondition={"MaxRuntimeInSeconds": 1})
 
@@ -223,6 +226,7 @@ def test_the_time_is_up(impatient: Bench) -> None:
     assert description["SecondaryStatus"] == "MaxRuntimeExceeded"
 
 
+@pytest.mark.long
 def test_a_host_that_ends_leaves_nothing_behind_while_others_run(bench: Bench) -> None:
     bench.start('escape(); print("up"); time.sleep(600 if host == "algo-2" else 0)', hosts=2)
     bench.wait_for_line("up", hosts=2)
@@ -265,6 +269,7 @@ def test_a_platform_process_that_is_killed_with_its_keeper_fails_the_job(bench: 
     assert not scratch.exists()
 
 
+@pytest.mark.long
 def test_a_platform_process_that_is_killed_while_it_packs_leaves_no_half_archive(
     plain_bench: Bench,
 ) -> None:
@@ -330,6 +335,7 @@ def test_a_clock_that_was_set_back_bills_nothing(plain_bench: Bench) -> None:
     assert ended["TrainingTimeInSeconds"] == ended["BillableTimeInSeconds"] == 0
 
 
+@pytest.mark.long
 def test_a_job_whose_lock_is_gone_does_not_hide_the_others(plain_bench: Bench) -> None:
     plain_bench.start(SLEEP, name="bad")
     plain_bench.start(SLEEP)
@@ -343,6 +349,7 @@ def test_a_job_whose_lock_is_gone_does_not_hide_the_others(plain_bench: Bench) -
     assert [job["TrainingJobName"] for job in listed] == ["job"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("who", [0, 1], ids=["platform", "keeper"])
 def test_a_platform_process_that_is_asked_to_end_stops_its_job(bench: Bench, who: int) -> None:
     bench.start(SLEEP, hosts=2)

@@ -29,6 +29,7 @@ def tolerant(tmp_path: Path, isolation: str) -> Bench:
     return bench
 
 
+@pytest.mark.long
 def test_a_tolerated_host_is_noted_and_the_others_go_on(tolerant: Bench) -> None:
     request = tolerant.request(ONE_FAILS, groups=GROUPS)
     go = tolerant.folder / "code" / "job" / "go"
@@ -42,6 +43,7 @@ def test_a_tolerated_host_is_noted_and_the_others_go_on(tolerant: Bench) -> None
     assert tolerant.end_of()["TrainingJobStatus"] == "Completed"
 
 
+@pytest.mark.long
 def test_a_group_that_is_lost_whole_fails_the_job(tolerant: Bench) -> None:
     script = """
     if group == "data":
@@ -57,6 +59,7 @@ def test_a_group_that_is_lost_whole_fails_the_job(tolerant: Bench) -> None:
     )
 
 
+@pytest.mark.long
 def test_the_reason_is_of_the_group_that_was_lost_and_not_of_a_tolerated_host(
     tolerant: Bench,
 ) -> None:

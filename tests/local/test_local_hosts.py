@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from bench import Bench, channel, group
 
 
@@ -61,6 +62,7 @@ def test_resource_config_of_a_homogeneous_job(plain_bench: Bench) -> None:
     }
 
 
+@pytest.mark.long
 def test_twelve_hosts_keep_the_platforms_order_and_are_shown_in_numeric_order(
     plain_bench: Bench,
 ) -> None:

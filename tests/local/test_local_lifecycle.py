@@ -84,6 +84,7 @@ def test_creation_returns_before_the_job_has_ended(bench: Bench) -> None:
     bench.end_of()
 
 
+@pytest.mark.long
 def test_a_job_outlives_the_process_that_created_it(plain_bench: Bench) -> None:
     request = plain_bench.request('time.sleep(0.5); print("still here")')
     program = (

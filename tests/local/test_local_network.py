@@ -37,6 +37,7 @@ def test_the_job_completes(report: dict[str, Any]) -> None:
     assert report["isolation"] == "network"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
@@ -72,20 +73,24 @@ def test_a_host_is_run_by_its_user_and_its_files_are_theirs(report: dict[str, An
     assert set(report["owners"]) == {report["user"]}
 
 
+@pytest.mark.long
 def test_stopping_runs_the_handler_of_the_script(report: dict[str, Any]) -> None:
     assert report["stopped"] == "Stopped"
     assert [said[-1] for said in report["said"].values()] == ["saved", "saved"]
 
 
+@pytest.mark.long
 def test_a_cable_can_be_cut_and_mended(report: dict[str, Any]) -> None:
     assert report["said"]["algo-1"][:-1] == ["cable 1"]
     assert report["said"]["algo-2"][:-1] == ["cable 1", "cable 0", "cable 1"]
 
 
+@pytest.mark.long
 def test_a_platform_process_that_is_killed_leaves_no_process(report: dict[str, Any]) -> None:
     assert report["orphaned"] == "Failed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", ["stopped", "killed"])
 def test_no_namespace_device_or_mount_is_left(network_bench: Bench, ending: str) -> None:
     bench, before = network_bench, (_devices(), _mounts(network_bench.folder))

@@ -55,6 +55,7 @@ def printed(job: Job) -> list[str]:
     return [line.text for line in job.logs() if not line.text.startswith("launcher: ")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("isolation", ["process", None], ids=["process", "default"])
 def test_hosts_run_in_it_with_its_packages(
     environment: Path, tmp_path: Path, isolation: str | None

@@ -120,6 +120,7 @@ def test_the_last_value_of_each_metric(default_bench: Bench) -> None:
     assert all(isinstance(each["Timestamp"], datetime) for each in metrics)
 
 
+@pytest.mark.long
 def test_metrics_are_known_while_the_job_runs(plain_bench: Bench) -> None:
     plain_bench.session.create_training_job(
         **with_metrics(plain_bench, 'print("loss=0.5"); time.sleep(600)')
@@ -211,6 +212,7 @@ def test_a_regex_that_takes_for_ever_is_given_up_and_the_job_goes_on(plain_bench
     assert any("the metric 'acc' is no longer read" in n for n in description["LocalNotes"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "damage", ["", "{}", "not json", '{"TrainingJobStatus": "Completed"}'], ids=repr
 )

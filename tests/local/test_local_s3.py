@@ -76,6 +76,7 @@ def test_all_that_begins_so_and_a_manifest(plain_s3_bench: Bench, cloud: Cloud) 
     assert found["prefix"] == expected("a", "b", "c", "deep/i", "deep/j", "digits2/x")
 
 
+@pytest.mark.long
 def test_a_host_may_change_its_copies(s3_bench: Bench, cloud: Cloud) -> None:
     cloud.put(**{"code/run.sh": "echo it runs"})
     script = """
@@ -105,6 +106,7 @@ def test_results(plain_s3_bench: Bench, cloud: Cloud) -> None:
     assert not list(plain_s3_bench.job_folder().glob("unsent/*/*"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["s3://bucket/results", "file://"])
 def test_a_model_that_is_not_compressed(plain_s3_bench: Bench, cloud: Cloud, where: str) -> None:
     script = """
@@ -211,6 +213,7 @@ def test_results_wait_for_an_s3_that_was_away(plain_s3_bench: Bench, cloud: Clou
     assert in_archive(stored["model.tar.gz"]) == {"weights": "w"}
 
 
+@pytest.mark.long
 def test_results_that_s3_refuses_are_kept_here(plain_s3_bench: Bench, cloud: Cloud) -> None:
     output = {"OutputDataConfig": {"S3OutputPath": "s3://no-such-bucket/x"}}
     description = plain_s3_bench.run('(ml / "model" / "weights").write_text("w")', **output)
@@ -243,6 +246,7 @@ def test_a_job_is_stopped_while_it_downloads(plain_s3_bench: Bench, cloud: Cloud
     assert plain_s3_bench.lines() == {}
 
 
+@pytest.mark.long
 def test_the_keys_are_the_platforms_alone(plain_s3_bench: Bench, cloud: Cloud) -> None:
     script = "print(json.dumps(dict(os.environ)))"
     cloud.put(**DIGITS)

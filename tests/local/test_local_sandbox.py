@@ -19,7 +19,11 @@ from launcher.client.sessions.local import LocalSession
 from launcher.errors import PlatformError
 
 
-@pytest.fixture(scope="module", params=[as_me, as_nobody], ids=["as me", "as nobody"])
+@pytest.fixture(
+    scope="module",
+    params=[as_me, pytest.param(as_nobody, marks=pytest.mark.long)],
+    ids=["as me", "as nobody"],
+)
 def report(request: pytest.FixtureRequest) -> dict[str, Any]:
     """What the scenario found."""
     return report_of("sandbox_scenario.py", request.param)
@@ -31,6 +35,7 @@ def test_the_job_completes(report: dict[str, Any]) -> None:
     assert report["isolation"] == "sandbox"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("question", "answer"),
     [

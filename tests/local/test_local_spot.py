@@ -42,6 +42,7 @@ def states(description: dict[str, object]) -> list[str]:
     return [each["Status"] for each in description["SecondaryStatusTransitions"]]
 
 
+@pytest.mark.long
 def test_checkpoints_are_restored_kept_while_the_job_runs_and_kept_at_its_end(bench: Bench) -> None:
     kept = bench.folder / "kept"
     (kept / "old").mkdir(parents=True)
@@ -176,6 +177,7 @@ def test_the_running_time_counts_all_attempts(impatient: Bench) -> None:
     assert description["TrainingTimeInSeconds"] >= 15
 
 
+@pytest.mark.long
 def test_only_spot_instances_that_run_can_be_interrupted(plain_bench: Bench) -> None:
     plain_bench.run("pass", name="on-demand")
     plain_bench.run("pass", name="over", **SPOT)

@@ -43,6 +43,7 @@ def test_it_gets_the_hyperparameters_and_the_folder_of_the_code(run: Run, first:
     assert any("got 4 3 a b in " in line and line.endswith("of algo-1") for line in lines), lines
 
 
+@pytest.mark.long
 def test_its_exit_code_is_the_reason(run: Run) -> None:
     with pytest.raises(JobFailed, match="exit code 3"):
         run("exit 3\n")

@@ -180,6 +180,7 @@ def test_seconds_are_those_of_each_module() -> None:
         assert each.backward >= backward
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("giant", [0, 3, 6, 7])
 @pytest.mark.parametrize("is_forward", [True, False], ids=["forward", "backward"])
 def test_a_module_that_takes_long_gets_a_stage_of_its_own(giant: int, is_forward: bool) -> None:

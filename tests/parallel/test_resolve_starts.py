@@ -156,6 +156,7 @@ def test_rank_0_finds_the_cuts_once(tmp_path: Path) -> None:
     assert again.notes[1]["modules"][0] == f"{moved}.weight"
 
 
+@pytest.mark.long
 def test_what_was_decided_for_other_numbers_is_decided_anew(
     tmp_path: Path, partition: PartitionFile
 ) -> None:

@@ -365,6 +365,7 @@ def test_training_continues_after_an_evaluation_of_another_size_and_a_reload(
         assert found["places"] == [rank, rank, 0, 1, 2]
 
 
+@pytest.mark.long
 def test_what_all_ranks_see_is_refused_on_all(mixed: dict[int, Any]) -> None:
     first, second = mixed[0]["words"], mixed[1]["words"]
     assert "no stages before the first step, which partitions it" in first["unpartitioned"]
@@ -483,6 +484,7 @@ note(words)
 """
 
 
+@pytest.mark.long
 def test_what_a_step_does_that_would_not_be_exact_is_refused(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _REFUSED_IN_A_STEP, ranks=1)
     (words,) = _ends_well(outcome, 1)
@@ -556,6 +558,7 @@ train_step(torch.ones(4, 6))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_raises_ends_while_others_wait_for_it(tmp_path: Path, rank: int) -> None:
     script = _PREAMBLE + _FAILING_RANK.replace("RANK", str(rank))

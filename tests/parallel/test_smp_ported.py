@@ -328,6 +328,7 @@ note({**words, "dtypes": sorted(dtypes), "scales": scales, "overflows": overflow
 """
 
 
+@pytest.mark.long
 def test_fp16_of_smps_dictionary_scales_losses_and_skips_what_overflows(tmp_path: Path) -> None:
     outcome = run(tmp_path, _IN_FP16, ranks=2)
     assert outcome.code == 0, outcome.output

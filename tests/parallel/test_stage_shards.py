@@ -359,6 +359,7 @@ parallel.leave()
 """
 
 
+@pytest.mark.long
 def test_what_cannot_be_sharded_is_refused(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _REFUSED, ranks=2)
     assert outcome.code == 0, outcome.output

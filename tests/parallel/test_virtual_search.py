@@ -208,6 +208,7 @@ def test_a_giant_is_with_a_small_stage_on_its_rank() -> None:
     assert first + third < second + last
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("effort", [0, 10**8], ids=["led", "tried"])
 def test_a_cap_that_nothing_fits_names_the_fewest_ranks_that_would_do(effort: int) -> None:
     with pytest.raises(

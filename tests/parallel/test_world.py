@@ -92,6 +92,7 @@ started.wait()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("meet", "leave"),
     [

@@ -35,6 +35,7 @@ def test_devices_have_the_catalogues_names(device: str, name: str | None) -> Non
     assert catalogue_name(device) == name
 
 
+@pytest.mark.long
 def test_without_a_gpu_the_memory_of_a_tasks_model_is_measured(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

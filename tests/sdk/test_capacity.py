@@ -151,6 +151,7 @@ def test_after_the_last_choice_it_is_waited_as_the_job_says(tmp_path, scarce):
     assert paused == [0, 0, 7, 0, 0]
 
 
+@pytest.mark.long
 def test_without_a_second_choice_it_is_an_error_of_its_own(tmp_path, scarce):
     scarce.missing = (G5, G6, G4)
     with pytest.raises(CapacityError, match="tried 3 times") as raised:
@@ -158,6 +159,7 @@ def test_without_a_second_choice_it_is_an_error_of_its_own(tmp_path, scarce):
     assert raised.value.exit_code == 5
 
 
+@pytest.mark.long
 def test_a_job_left_at_once_warns_that_no_other_type_is_tried(tmp_path, scarce):
     with pytest.warns(UserWarning, match="have no effect without waiting"):
         job = estimator(tmp_path, scarce).fit(logs=False, wait=False)

@@ -74,7 +74,12 @@ def opened(request, tmp_path_factory):
 
 @pytest.mark.parametrize(
     "opened",
-    [pytest.param(local, marks=pytest.mark.long, id="local"), aws, memory, attic],
+    [
+        pytest.param(local, marks=pytest.mark.long, id="local"),
+        pytest.param(aws, marks=pytest.mark.long, id="aws"),
+        memory,
+        attic,
+    ],
     indirect=True,
     ids=lambda p: p.__name__,
 )

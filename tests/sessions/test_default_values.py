@@ -263,6 +263,7 @@ except SystemExit:
 """
 
 
+@pytest.mark.long
 def test_launcher_check_opens_a_file_of_defaults_once(
     write: Write, tmp_path: Path, offline: pytest.MonkeyPatch
 ) -> None:
