@@ -396,18 +396,17 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
                 if (given := next(batches, None)) is None:
                     break
                 step, (tree, arrays) = given
-                batch = self._assembly.rebuild(tree, arrays)
-                del given, tree, arrays  # only the user holds the memory, until they drop it
+                rebuilt = [self._assembly.rebuild(tree, arrays)]
+                del given, tree, arrays
                 skipped = None
                 if self._spec.on_error == "skip":
-                    batch, skipped = batch
+                    rebuilt[0], skipped = rebuilt[0]
                 recorder.record(step, skipped)
                 if number == 0 and isinstance(recorder.plan, BatchPlan):
                     self._prepare_next(recorder.plan)
                 if end is not None:
                     end.reach(number)
-                yield batch
-                del batch
+                yield rebuilt.pop()  # only the user holds the memory, until they drop it
             recorder.progress.end()
         finally:
             if self._forks == _forks:  # in a fork, the batches belong to the parent

@@ -108,10 +108,11 @@ class LocalSource:
     def batches(self, plan: BatchPlan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
         """Load the batches of a plan, in order."""
         if isinstance(plan, ShardPlan):
-            for shard_batch, (tree, arrays) in shard_passes.read_parts(
+            passes = shard_passes.read_parts(
                 plan, lambda each: LocalShardReader(each, self._given, self._one_thread)
-            ):
-                yield shard_batch, (tree, self._copy_if_shared(plan.spec, arrays))
+            )
+            # Unlike a loop, map keeps no reference to what it has given.
+            yield from map(functools.partial(self._owned, plan.spec), passes)
             return
         if not self._has_checked:  # there is no other host to compare with
             plan.check_sampler()
@@ -160,10 +161,15 @@ class LocalSource:
             self._workers, plan.steps, prepare, plan.spec.name
         )
         with contextlib.closing(batches):
-            for step, (tree, arrays) in enumerate(batches):
-                if self._pinning is not None:
-                    arrays = self._pinning.copies(arrays)
-                yield step, (tree, arrays)
+            for step in range(plan.steps):
+                yield step, self._pinned(*next(batches))  # keep no reference
+
+    def _pinned(self, tree: structure.Tree, arrays: list[Array]) -> Parts:
+        return tree, arrays if self._pinning is None else self._pinning.copies(arrays)
+
+    def _owned(self, spec: StreamSpec, given: tuple[Step, Parts]) -> tuple[Step, Parts]:
+        step, (tree, arrays) = given
+        return step, (tree, self._copy_if_shared(spec, arrays))
 
     def _copy_if_shared(self, spec: StreamSpec, arrays: list[Array]) -> list[Array]:
         """Copy arrays that may be the dataset's own, so that the script may modify them."""

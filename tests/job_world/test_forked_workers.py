@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from waiting import wait_until
 
 from launcher.data import DataLoader
 from launcher.errors import DataError, SampleError
@@ -40,6 +42,16 @@ class Killed(Augmented):
         return super().__getitem__(index)
 
 
+class Stream:
+    """An iterable dataset."""
+
+    def __init__(self, read: Callable[[], Iterator[Any]]) -> None:
+        self._read = read
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._read()
+
+
 class WithProcess(Augmented):
     def __getitem__(self, index: int) -> dict[str, Any]:
         return {"process": os.getpid()}
@@ -62,7 +74,44 @@ def children() -> set[str]:
 def _no_child_remains() -> Iterator[None]:
     before = children()
     yield
-    assert children() <= before
+    wait_until(lambda: not any(map(is_running, children() - before)))
+
+
+def is_running(pid: str) -> bool:
+    """Whether a child is more than its exit code."""
+    return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_the_exit_codes_of_an_epoch_are_taken_at_a_later_one() -> None:
+    loader = DataLoader(Augmented(), batch_size=4, workers=2)
+    before = children()
+    for _ in range(8):
+        list(loader)
+        wait_until(lambda: not any(map(is_running, children() - before)))
+    assert len(children() - before) <= 4
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_a_batch_is_gone_once_the_script_drops_it(workers: int, on_error: str) -> None:
+    loader = DataLoader(
+        Augmented(), batch_size=4, workers=workers, on_error=on_error, tensors=False
+    )
+    for batch in loader:
+        array = weakref.ref(batch["numpy"])
+        del batch
+        assert array() is None
+
+
+def test_a_batch_of_an_iterable_is_gone_once_the_script_drops_it() -> None:
+    def stream() -> Iterator[Any]:
+        for index in range(9):
+            yield np.full(3, index)
+
+    for batch in DataLoader(Stream(stream), batch_size=2, tensors=False):
+        array = weakref.ref(batch)
+        del batch
+        assert array() is None
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 40])

@@ -47,6 +47,8 @@ _PLAIN = "plain"
 _MARSHAL_VERSION = 2
 #: This process's ends of the connections, which its forks must not keep open.
 _connections: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+#: Processes that were told to end, until they are reaped: to wait for two takes 30 ms of an epoch.
+_dismissed: set[int] = set()
 
 Payload = npt.NDArray[np.uint8]
 #: Loads the batch of a step.
@@ -81,13 +83,19 @@ class _ForkedWorker:
         self.asked.popleft()
         return header, payload
 
-    def end(self) -> int:
-        """End the process and return its status, as os.waitpid does."""
+    def dismiss(self) -> None:
+        """End the process without waiting until the kernel has taken down its memory."""
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
         self.connection.close()
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
+        _dismissed.add(self.pid)
+
+    def end(self) -> int:
+        """End the process and return its status, as os.waitpid does."""
+        self.dismiss()
+        _dismissed.discard(self.pid)
         try:
             return os.waitpid(self.pid, 0)[1]
         except ChildProcessError:  # the script has waited for all its children
@@ -105,23 +113,27 @@ def read_with_workers(
     """
     workers: list[_ForkedWorker] = []
     deaths = 0
+
+    def receive(step: int) -> tuple[wire.Header, Payload]:
+        nonlocal deaths
+        number = step % count
+        while (frame := workers[number].receive()) is None:
+            deaths += 1
+            workers[number] = _replace(workers[number], prepare, deaths, stream)
+        if step + _AHEAD * count < steps:
+            workers[number].ask(step + _AHEAD * count)
+        return frame
+
     try:
         for number in range(min(count, steps)):
             workers.append(_fork(prepare))
             for step in range(number, min(steps, number + _AHEAD * count), count):
                 workers[number].ask(step)
         for step in range(steps):
-            number = step % count
-            while (frame := workers[number].receive()) is None:
-                deaths += 1
-                workers[number] = _replace(workers[number], prepare, deaths, stream)
-            if step + _AHEAD * count < steps:
-                workers[number].ask(step + _AHEAD * count)
-            yield _content(*frame)
-            del frame  # only the user holds the memory
+            yield _content(*receive(step))  # keep no reference
     finally:
         for worker in workers:
-            worker.end()
+            worker.dismiss()
 
 
 def _content(header: wire.Header, payload: Payload) -> Parts:
@@ -135,6 +147,15 @@ def _content(header: wire.Header, payload: Payload) -> Parts:
     if remote_traceback is not None:
         error = SampleError(message, index=index, remote_traceback=remote_traceback)
     raise with_original_type(error, type_names)
+
+
+def _reap() -> None:
+    """Take the status of processes that have ended, so that they do not stay in the table."""
+    for pid in tuple(_dismissed):
+        with contextlib.suppress(ChildProcessError):  # the script has waited for all its children
+            if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                continue
+        _dismissed.discard(pid)
 
 
 def _replace(
@@ -159,6 +180,7 @@ def _replace(
 
 
 def _fork(prepare: Callable[[], Load]) -> _ForkedWorker:
+    _reap()
     ours, theirs = socket.socketpair()
     with warnings.catch_warnings():
         # Python 3.12 warns of any fork beside threads; the fork takes none of their locks.
