@@ -13,10 +13,13 @@ ENDED_AFTER = 120.0
 #: A look that is this many seconds late means that this process itself did not run.
 _LATE = 2.0
 
-CAUSE = (
-    f"its connection is open, but it has sent nothing for {ENDED_AFTER:.0f} s: its processes are "
-    "frozen (SIGSTOP), or its machine is"
-)
+
+def cause_of(seconds: float) -> str:
+    """Return the cause of the failure of a host that was silent for so long."""
+    return (
+        f"its connection is open, but it has sent nothing for {seconds:.0f} s: its processes are "
+        "frozen (SIGSTOP), or its machine is"
+    )
 
 
 class HostSilence:
@@ -51,6 +54,10 @@ class HostSilence:
     def is_silent(self, host: str) -> bool:
         """Return True for a host that was named and has sent nothing since."""
         return host in self._named
+
+    def seconds(self, host: str, now: float) -> float:
+        """Return how long ago a host was heard; 0 for one that is not known."""
+        return now - self._heard.get(host, now)
 
     def frozen(self, now: float) -> list[str]:
         """Return the hosts that have been silent for so long that the job ends."""

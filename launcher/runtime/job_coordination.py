@@ -32,6 +32,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
@@ -41,7 +42,7 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import RankActivity
-from launcher.runtime.host_silence import CAUSE, INTERVAL, HostSilence
+from launcher.runtime.host_silence import ENDED_AFTER, INTERVAL, HostSilence, cause_of
 from launcher.runtime.outcome_decider import SETTLE, JobOutcome, OutcomeDecider
 from launcher.shared import Role
 
@@ -53,8 +54,10 @@ class JobCoordination:
         self,
         send: Callable[[dict[str, Any]], None],
         is_end_sent: Callable[[], bool] = lambda: True,
+        silent_leader: Callable[[], Failure | None] = lambda: None,
     ) -> None:
         self._send = send
+        self._silent_leader = silent_leader
         #: On the leader, true once the end was sent to every host; elsewhere always true.
         self.is_end_sent = is_end_sent
         self._ready_hosts: frozenset[str] = frozenset()
@@ -86,10 +89,19 @@ class JobCoordination:
         self._send({"done": True})
 
     def report_failure(self, failure: Failure) -> JobOutcome:
-        """Report a failure; return the job's outcome, which may be another host's failure."""
+        """Report a failure; return the job's outcome, which may be another host's failure.
+
+        A leader that is silent gives no answer: what ended without it, such as a receiver of data,
+        is its failure then. That of a rank is the rank's, unless it reads like the loss of a peer.
+        """
         self._send({"failed": failure.to_message()})
         self._ended.wait(SETTLE + 5.0)
-        return self._outcome or JobOutcome(failure)
+        if self._outcome is not None:
+            return self._outcome
+        is_own = failure.rank is not None and not failure.is_secondary
+        if not is_own and (silent := self._silent_leader()):
+            return JobOutcome(replace(silent, detail=str(failure)))
+        return JobOutcome(failure)
 
     def report_hang(self, failure: Failure) -> None:
         """Report that a rank of this host hangs."""
@@ -155,7 +167,7 @@ class _LeaderConnection:
         self._unsent: list[dict[str, Any]] = []
         self._lock = threading.Lock()
         self._silence = HostSilence()
-        self.coordination = JobCoordination(self._send, is_end_sent)
+        self.coordination = JobCoordination(self._send, is_end_sent, self._silent_leader)
         threading.Thread(target=self._run, name="coordination", daemon=True).start()
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -210,8 +222,8 @@ class _LeaderConnection:
             now = time.monotonic()
             for host, seconds in self._silence.look(now):
                 emit("host_silent", member=host, seconds=round(seconds))
-            if self._silence.frozen(now):
-                self._leader_frozen()
+            if self._silence.frozen(now):  # on any host: no other one might report it
+                self.coordination.set_outcome(JobOutcome(self._failure_of_leader(ENDED_AFTER)))
             self._send({"alive": True})
             time.sleep(INTERVAL / 2)
 
@@ -231,13 +243,21 @@ class _LeaderConnection:
         cause = f"the leader cannot be reached: {why}" if why else "the leader died"
         self._fail(cluster.leader, cluster.train_group.name, cause)
 
-    def _leader_frozen(self) -> None:
-        """End the job here, on any host: no other one might report it."""
+    def _silent_leader(self) -> Failure | None:
+        """Return the failure of the leader if it has sent nothing for seconds."""
+        leader = self._environment.cluster.leader
+        if not self._silence.is_silent(leader):
+            return None
+        return self._failure_of_leader(self._silence.seconds(leader, time.monotonic()))
+
+    def _failure_of_leader(self, seconds: float) -> Failure:
         cluster = self._environment.cluster
-        failure = Failure(
-            host=cluster.leader, group=cluster.train_group.name, cause=CAUSE, witness=cluster.host
+        return Failure(
+            host=cluster.leader,
+            group=cluster.train_group.name,
+            cause=cause_of(seconds),
+            witness=cluster.host,
         )
-        self.coordination.set_outcome(JobOutcome(failure))
 
     def _leader_unreachable(self, error: OSError) -> None:
         """End the job here after the network was lost; on a train host, that is a failure."""

@@ -142,7 +142,7 @@ def _exit_after_failure(host: JobHost, error: HostFailed) -> int:
     """Report the failure; the host that failed first writes the failure file."""
     first = host.coordination.report_failure(error.failure).failure
     emit("host_failed", cause=error.failure.cause, of_rank=error.failure.rank)
-    if first is None or first.host == error.failure.host:
+    if first is None or host.environment.cluster.host in (first.host, first.witness):
         (first or error.failure).write(host.environment.paths)
     host.wait_for_peers(SETTLE)
     host.end_children(FAILURE_GRACE)

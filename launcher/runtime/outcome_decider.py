@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import HangDiagnosis, RankActivity
-from launcher.runtime.host_silence import CAUSE
+from launcher.runtime.host_silence import ENDED_AFTER, cause_of
 
 #: Seconds that a report of a lost peer waits for a report of the cause.
 SETTLE = 3.0
@@ -91,7 +91,8 @@ class OutcomeDecider:
     def record_frozen(self, host: str, group: str, now: float) -> None:
         """Record that a host has been silent for long, which fails the job if it is awaited."""
         if host in self.awaited - self._done:
-            failure = Failure(host=host, group=group, cause=CAUSE, witness=self.leader)
+            cause = cause_of(ENDED_AFTER)
+            failure = Failure(host=host, group=group, cause=cause, witness=self.leader)
             self.record_failure(failure, now)
 
     def record_hang(self, report: Failure, now: float) -> None:

@@ -21,6 +21,7 @@ from waiting import wait_until
 from launcher import DataService, Estimator, InstanceGroup
 from launcher.client.sessions.local import LocalSession
 from launcher.client.sessions.local.isolation import choose_isolation, network_links
+from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.process_tree import HOST_VARIABLE
 from launcher.errors import PlatformError
 
@@ -207,7 +208,8 @@ def _pause_platform(stage: ShapedStage) -> None:
     """Stop the platform while its job runs, and let it go on: nothing is lost."""
     stage.kill("launcher", signal.SIGSTOP)
     stage.signal("act")
-    wait_until(lambda: any("misbehaves" in line.text for line in stage.job.logs()))
+    logs = stage.job_folder / "logs"  # the platform, which is to tell when a line came, is stopped
+    wait_until(lambda: any("misbehaves" in log.read_text() for log in logs.glob("*.log")))
     stage.kill("launcher", signal.SIGCONT)
 
 
@@ -233,7 +235,7 @@ def _networks(stage: ShapedStage) -> Iterator[None]:
 
 
 def _cut_network(stage: ShapedStage) -> None:
-    network_links.cut(stage.job_folder, stage.host)
+    network_links.cut(JobFolder(stage.job_folder), stage.host)
 
 
 KINDS = (

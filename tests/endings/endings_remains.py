@@ -59,13 +59,14 @@ class Traces:
         """The traces of a job one of whose hosts is there; None before that."""
         for pid in processes_of(folder):
             env = variables(pid)
-            if ADDRESSES_VARIABLE in env and (folder / "scratch").is_symlink():
-                base = int(env[PORT_BASE_VARIABLE])
+            shares_network = ADDRESSES_VARIABLE in env
+            if (shares_network or _has_own_network(pid)) and (folder / "scratch").is_symlink():
+                base = int(env[PORT_BASE_VARIABLE]) if shares_network else 0
                 return cls(
                     folder=folder,
                     scratch=(folder / "scratch").readlink(),
-                    addresses=frozenset(json.loads(env[ADDRESSES_VARIABLE]).values()),
-                    ports=range(base, base + _PORTS),
+                    addresses=frozenset(json.loads(env.get(ADDRESSES_VARIABLE, "{}")).values()),
+                    ports=range(base, base + _PORTS if shares_network else 0),
                     shm=shm,
                 )
         return None
@@ -102,6 +103,13 @@ class Traces:
         for name in sorted(segments() - self.shm):
             if not any(_maps(pid, name) for pid in pids()):
                 yield name
+
+
+def _has_own_network(pid: int) -> bool:
+    """Return whether a process has a network that ends with it, and its listeners too."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
+    return False
 
 
 def processes_of(folder: Path) -> list[int]:

@@ -11,7 +11,16 @@ from hosts import Hosts
 from programs import PIPELINE
 from waiting import wait_until
 
-from launcher.runtime.host_silence import ENDED_AFTER, INTERVAL, NAMED_AFTER, HostSilence
+from launcher.runtime import job_coordination
+from launcher.runtime.failure_file import Failure
+from launcher.runtime.host_silence import (
+    ENDED_AFTER,
+    INTERVAL,
+    NAMED_AFTER,
+    HostSilence,
+    cause_of,
+)
+from launcher.runtime.job_coordination import JobCoordination
 from launcher.runtime.outcome_decider import JobOutcome, OutcomeDecider
 
 #: Looks come often, or this process would seem to have been stopped itself.
@@ -31,6 +40,7 @@ def test_a_silent_host_is_named_once_within_ten_seconds() -> None:
     assert looks(silence, NAMED_AFTER, 60.0) == ["algo-1"]
     assert NAMED_AFTER + INTERVAL <= 10.0
     assert silence.is_silent("algo-1")
+    assert silence.seconds("algo-1", 60.0) == 60.0
 
 
 def test_a_host_that_is_heard_again_is_named_again_later() -> None:
@@ -93,6 +103,34 @@ def test_other_hosts_may_be_frozen(decider: OutcomeDecider) -> None:
     assert decider.outcome(1000.0) is None
     decider.record_done("algo-2")
     assert decider.outcome(1000.0) == JobOutcome()
+
+
+RECEIVER = Failure(host="algo-3", group="train", cause="the receiver ended: exit code 1")
+RANK = Failure(host="algo-3", group="train", rank=1, cause="ValueError: no such label")
+PEER = Failure(host="algo-3", group="train", rank=1, cause="RuntimeError: Connection reset by peer")
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_silent", "blamed"),
+    [
+        (RECEIVER, True, "algo-2"),
+        (PEER, True, "algo-2"),
+        (RANK, True, "algo-3"),
+        (RECEIVER, False, "algo-3"),
+    ],
+)
+def test_what_ends_without_a_silent_leader_is_the_leaders_failure(
+    monkeypatch: pytest.MonkeyPatch, failure: Failure, is_silent: bool, blamed: str
+) -> None:
+    monkeypatch.setattr(job_coordination, "SETTLE", -5.0)  # the leader does not answer
+    leaders = Failure(host="algo-2", group="train", cause=cause_of(61.0), witness="algo-3")
+    coordination = JobCoordination(
+        lambda message: None, silent_leader=lambda: leaders if is_silent else None
+    )
+    found = coordination.report_failure(failure).failure
+    assert found is not None
+    assert found.host == blamed
+    assert failure.cause in str(found), "it is in the detail at least"
 
 
 SCRIPT = """
