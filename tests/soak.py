@@ -19,6 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,7 +104,7 @@ class Reading:
     def take(cls, pid: int) -> Reading:
         place = Path(f"/proc/{pid}")
         rollup = (place / "smaps_rollup").read_text()
-        links = [str(entry.readlink()) for entry in (place / "fd").iterdir()]
+        links = list(_links(place / "fd"))
         return cls(
             heap=_kib(rollup, "Pss_Anon") / 1024,
             shared=_kib(rollup, "Pss_Shmem") / 1024,
@@ -111,6 +112,12 @@ class Reading:
             threads=len(list((place / "task").iterdir())),
             memfds=sum("memfd:" in link for link in links),
         )
+
+
+def _links(descriptors: Path) -> Iterator[str]:
+    for entry in descriptors.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            yield str(entry.readlink())
 
 
 def _kib(rollup: str, name: str) -> int:
