@@ -1,4 +1,4 @@
-"""The CPU time and memory of a host's processes, and the use of its GPUs, as events."""
+"""The CPU time and memory of a host's processes, its GPUs and its network, as events."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 from launcher.runtime.event_log import emit
 from launcher.runtime.nvml import GpuUsage, open_nvml
-from launcher.shared import CPUS_VARIABLE, EVENTS_VARIABLE
+from launcher.shared import ADDRESSES_VARIABLE, CPUS_VARIABLE, EVENTS_VARIABLE
 from launcher.shared.process_table import descendants, read_process_file
 from launcher.shared.visible_gpus import VISIBLE_GPUS_VARIABLE, visible_gpus
 
@@ -17,10 +18,13 @@ from launcher.shared.visible_gpus import VISIBLE_GPUS_VARIABLE, visible_gpus
 _PERIOD_SECONDS, _LOG_PERIOD_SECONDS = 5.0, 60.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_INTERFACES = Path("/proc/net/dev")
+#: Interfaces within the host, whose traffic is no other's or passes another one as well.
+_INNER = ("lo:", "docker", "br-", "veth", "virbr")
 
 
 def report_usage() -> None:
-    """Emit the use of this host's CPUs, memory and GPUs from a thread, until it exits."""
+    """Emit the use of this host's CPUs, memory, GPUs and network from a thread, until it exits."""
     threading.Thread(target=_report, name="usage", daemon=True).start()
 
 
@@ -28,6 +32,7 @@ def _report() -> None:
     period = _PERIOD_SECONDS if EVENTS_VARIABLE in os.environ else _LOG_PERIOD_SECONDS
     cpus = int(os.environ.get(CPUS_VARIABLE) or len(os.sched_getaffinity(0)))
     before, since = 0.0, time.monotonic()
+    traffic_before = _traffic()
     nvml = open_nvml()
     visible = visible_gpus(os.environ) if VISIBLE_GPUS_VARIABLE in os.environ else None
     while True:
@@ -35,9 +40,12 @@ def _report() -> None:
         seconds, memory = usage([os.getpid(), *descendants(os.getpid())])
         now = time.monotonic()
         share = max(0.0, seconds - before) / (now - since) / cpus
-        before, since = seconds, now
+        traffic = _traffic()
+        network = network_fields(traffic_before, traffic, now - since)
+        before, since, traffic_before = seconds, now, traffic
         gpus = gpu_fields(nvml.usage(visible) if nvml else None)
-        emit("host_usage", cpu=round(share, 3), cpus=cpus, memory_bytes=memory, **gpus)
+        cpu = round(share, 3)
+        emit("host_usage", cpu=cpu, cpus=cpus, memory_bytes=memory, **gpus, **network)
 
 
 def gpu_fields(gpus: GpuUsage | None) -> dict[str, float]:
@@ -45,6 +53,41 @@ def gpu_fields(gpus: GpuUsage | None) -> dict[str, float]:
     if gpus is None:
         return {}
     return {"gpu": round(gpus.share, 3), "gpu_memory_bytes": gpus.memory_bytes}
+
+
+def network_fields(
+    before: tuple[int, int] | None, after: tuple[int, int] | None, seconds: float
+) -> dict[str, int]:
+    """Return the fields for the bytes a second between two readings; none without these."""
+    if before is None or after is None:
+        return {}
+    received, sent = (max(0, b - a) / seconds for a, b in zip(before, after, strict=True))
+    return {
+        "received_bytes_per_second": round(received),
+        "sent_bytes_per_second": round(sent),
+    }
+
+
+def _traffic() -> tuple[int, int] | None:
+    """Return the bytes that this host has received and sent; None if its network is not its own."""
+    if ADDRESSES_VARIABLE in os.environ:  # a local host: the interfaces are the machine's
+        return None
+    try:
+        return traffic_in(_INTERFACES.read_text())
+    except (OSError, ValueError):  # no Linux, or another format
+        return None
+
+
+def traffic_in(interfaces: str) -> tuple[int, int] | None:
+    """Return the bytes received and sent in a text of /proc/net/dev (proc(5)), None without any.
+
+    Traffic that passes by the kernel, as that of EFA, is not in it.
+    """
+    lines = [line.strip() for line in interfaces.splitlines()[2:]]
+    outer = [line.partition(":")[2].split() for line in lines if not line.startswith(_INNER)]
+    if not outer:
+        return None
+    return sum(int(counts[0]) for counts in outer), sum(int(counts[8]) for counts in outer)
 
 
 def usage(pids: Iterable[int]) -> tuple[float, int]:

@@ -4,6 +4,7 @@ Names are "<part>/<figure>", which TensorBoard and MLflow show by part:
 
     host/cpu  host/gpu                             share in use, 0 to 1, over all CPUs or GPUs
     host/memory_bytes  host/gpu_memory_bytes       in use
+    host/received_bytes_per_second  host/sent_bytes_per_second
     train/loss  train/samples_per_second           of a rank of a task
     train/data_wait_seconds                        per step
     validation/<metric>                            means over all ranks
@@ -25,6 +26,8 @@ _HOST = {
     "host/memory_bytes": "memory_bytes",
     "host/gpu": "gpu",
     "host/gpu_memory_bytes": "gpu_memory_bytes",
+    "host/received_bytes_per_second": "received_bytes_per_second",
+    "host/sent_bytes_per_second": "sent_bytes_per_second",
 }
 _TRAIN = {
     "train/loss": "loss",
