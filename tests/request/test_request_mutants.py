@@ -12,6 +12,7 @@ from launcher.errors import dotted
 
 @pytest.mark.parametrize("case", MUTANTS, ids=lambda case: case.name)
 def test_a_broken_rule_is_reported_at_its_field(case):
+    case.skip_if_newer()
     (found,) = find_violations(case.request)
     assert dotted(found.path) == case.path
     assert found.is_warning is case.is_warning
@@ -20,6 +21,7 @@ def test_a_broken_rule_is_reported_at_its_field(case):
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=lambda case: case.name)
 def test_what_keeps_the_rules_is_accepted(case):
+    case.skip_if_newer()
     assert find_violations(case.request) == ()
 
 
