@@ -1,17 +1,20 @@
 """Kinds of endings beside those of the matrix, and the shapes of jobs that they are drawn for.
 
-The clock is not among them: a test that sets it sets the clock of the whole machine. What a skewed
-clock does is a fault of the matrix of AWS's answers.
+The clock of a job's processes is set by offset_clock.c, which takes it from a file; without a C
+compiler, those endings are skipped.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from endings_remains import processes_of, variables
@@ -20,7 +23,7 @@ from waiting import wait_until
 
 from launcher import DataService, Estimator, InstanceGroup
 from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.isolation import choose_isolation, network_links
+from launcher.client.sessions.local.isolation import Isolation, choose_isolation, network_links
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.process_tree import HOST_VARIABLE
 from launcher.errors import PlatformError
@@ -108,8 +111,12 @@ ACTS = {
     "parent": lambda: os.kill(os.getppid(), signal.SIGKILL) or time.sleep(600),
 }
 print(f"trains: rank {rank}", flush=True)
+began = time.time()
 while not (signals / "act").exists():
     time.sleep(0.02)
+    if abs(time.time() - began) > 3600:
+        print("clock", "+" if time.time() > began else "-", flush=True)
+        began = time.time()
 kind = os.environ["KIND"]
 if kind in ACTS and rank == int(os.environ["WHO"]):
     print("misbehaves", flush=True)
@@ -138,6 +145,13 @@ class ShapedStage(Stage):
 
     shape: Shape
     who: int
+    #: For the job's hosts.
+    variables: Mapping[str, str] = {}
+
+    @property
+    def clock(self) -> Path:
+        """The file with the offset of the job's clock, for endings that set it."""
+        return self.folder / "signals" / "clock"
 
     @property
     def host(self) -> str:
@@ -156,7 +170,7 @@ class ShapedStage(Stage):
             source_dir=str(code),
             instance_groups=groups,
             data_service=data if self.shape.data_hosts else None,
-            environment=dict(fault),
+            environment={**fault, **self.variables},
             max_run=self.max_run,
             output_path=f"file://{self.folder / 'output'}",
             base_job_name="ending",
@@ -219,6 +233,42 @@ def _freeze_host(stage: ShapedStage) -> None:
             os.kill(pid, signal.SIGSTOP)
 
 
+@contextmanager
+def _own_clock(stage: ShapedStage) -> Iterator[None]:
+    """The job's processes have the clock of a file; skips where none of them could."""
+    compiler = shutil.which("cc")
+    if compiler is None or choose_isolation(stage.isolation) is not Isolation.SANDBOX:
+        pytest.skip("there is no C compiler, or hosts do not see what it makes")
+    stage.clock.parent.mkdir()
+    stage.clock.write_text("+0")
+    library = stage.clock.with_name("offset_clock.so")
+    source = Path(__file__).with_name("offset_clock.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    # Hosts have them in their channel; bwrap, which starts them, warns that there is none yet.
+    inside = Path("/opt/ml/input/data/signals")
+    stage.platform_environment = {"LD_PRELOAD": str(library), "OFFSET_CLOCK": str(stage.clock)}
+    stage.variables = {
+        "LD_PRELOAD": str(inside / library.name),
+        "OFFSET_CLOCK": str(inside / stage.clock.name),
+    }
+    yield
+
+
+def _day_ahead(stage: ShapedStage) -> None:
+    _set_clock(stage, "+86400")
+
+
+def _day_back(stage: ShapedStage) -> None:
+    _set_clock(stage, "-86400")
+
+
+def _set_clock(stage: ShapedStage, offset: str) -> None:
+    """Set the clock of a job that runs, let it run with that, and then let a rank fail."""
+    stage.clock.write_text(offset)
+    stage.wait_for_line(f"clock {offset[0]}")
+    stage.signal("act")
+
+
 def _small_disk(stage: ShapedStage) -> AbstractContextManager[object]:
     return small_disk(stage.home, "24m")
 
@@ -265,6 +315,16 @@ KINDS = (
         deed=_freeze_host,
         reason=r"host algo-\d+ \(train_group\): .*(frozen|sent nothing|silent)",
         train_hosts=2,
+    ),
+    *(
+        Kind(
+            name=name,
+            act="thread",
+            deed=deed,
+            reason=_of_rank("ValueError: in a thread"),
+            surroundings=_own_clock,
+        )
+        for name, deed in (("clock ahead", _day_ahead), ("clock back", _day_back))
     ),
     Kind(name="recursion", act="recursion", reason=_of_rank("RecursionError: ")),
     Kind(name="folder gone", act="folder", reason=_of_rank("FileNotFoundError: ")),

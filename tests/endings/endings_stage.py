@@ -46,6 +46,7 @@ class Stage:
     max_run: int = 600
     output: Path | None = None
     isolation: str | None = ISOLATION
+    platform_environment: Mapping[str, str] | None = None
     job: Job = field(init=False)
     traces: Traces = field(init=False)
 
@@ -62,13 +63,17 @@ class Stage:
         if torchrun:
             pytest.importorskip("torch")
         code, signals = self.folder / "code", self.folder / "signals"
-        signals.mkdir()
+        signals.mkdir(exist_ok=True)
         (signals / "channel").touch()
         code.mkdir()
         for name, text in {"faults": FAULTS, "pipeline": PIPELINE, "train": script}.items():
             (code / f"{name}.py").write_text(text)
         session = LocalSession(
-            self.home, self.isolation, stop_grace_seconds=20.0, host_failure=self.host_failure
+            self.home,
+            self.isolation,
+            stop_grace_seconds=20.0,
+            host_failure=self.host_failure,
+            platform_environment=self.platform_environment,
         )
         shm = segments()
         self.job = self._estimator(code, session, torchrun, fault).fit(
