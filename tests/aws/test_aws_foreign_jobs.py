@@ -65,6 +65,7 @@ def test_it_is_shown_followed_and_attached_to(job):
     assert Estimator.attach("rings", job.session).latest_training_job.name == "rings"
 
 
+@pytest.mark.long
 def test_serverless_machines_are_not_free(session, front, prepared):
     send(prepared("rings"), session)
     front.meet("DescribeTrainingJob", *[Alter(DESCRIPTIONS["serverless"])] * 9)

@@ -257,6 +257,7 @@ def test_throttled_questions_are_asked_again(session, front, request_):
     assert session.describe_training_job(TrainingJobName="job-1")["TrainingJobName"] == "job-1"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fault", [Cut(after=False), Hold()], ids=["connections are reset", "no answer comes"]
 )

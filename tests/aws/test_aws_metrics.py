@@ -58,6 +58,7 @@ def test_a_longer_period_has_fewer_values(job, session):
     assert values == [1.5, 0.25]
 
 
+@pytest.mark.long
 def test_throttling_is_waited_for(job, session, front):
     front.meet("GetMetricStatistics", Refuse("ThrottlingException", "Rate exceeded"))
     assert len(read(job, session, source="cloudwatch")) == 3

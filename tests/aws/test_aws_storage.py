@@ -203,6 +203,7 @@ def link(name):
     return member
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("member", "says"),
     [

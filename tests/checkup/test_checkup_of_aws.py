@@ -142,6 +142,7 @@ def changed(**fields):
     return {"Version": "2012-10-17", "Statement": [{**TRUST["Statement"][0], **fields}]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("trust", "level"),
     [
@@ -231,6 +232,7 @@ def test_an_image_that_is_there(repository):
         assert finding.level is Level.OK, finding
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "uri",
     [

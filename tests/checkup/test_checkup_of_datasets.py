@@ -75,6 +75,7 @@ def test_length_structure_and_speed_of_a_map_style_dataset(findings):
     assert same == "12 samples are the same when another process prepares them"
 
 
+@pytest.mark.long
 def test_an_iterable_dataset_without_an_end_is_read_as_far_as_asked(findings):
     endless = """
 class Endless:
@@ -119,6 +120,7 @@ def test_samples_of_plain_data_are_described_and_compared(findings):
     assert same == "12 samples are the same when another process prepares them"
 
 
+@pytest.mark.long
 def test_an_argument_and_a_channel_of_the_script_are_used(findings, tmp_path):
     (tmp_path / "rows").mkdir()
     (tmp_path / "rows" / "size").write_text("77")
@@ -140,6 +142,7 @@ def test_nothing_is_written_to_the_folder_of_the_job(findings, tmp_path):
 # Nondeterminism ---------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "sample",
     ["time.time_ns()", "os.getpid()", "self.read", "random.SystemRandom and os.urandom(8).hex()"],
@@ -155,6 +158,7 @@ def test_a_dataset_that_does_not_repeat_itself_is_a_problem(findings, sample):
     assert "seeded generators" in problem.fix
 
 
+@pytest.mark.long
 def test_an_iterable_dataset_that_ends_elsewhere_is_a_problem(findings):
     code = """
 class Shorter:

@@ -147,6 +147,7 @@ def test_update_asks_ec2_where_there_are_credentials(launcher, aws, price_server
     assert "0.2 $/h" in lines[-1]
 
 
+@pytest.mark.long
 def test_an_update_that_fails_says_so_and_changes_nothing(launcher, offline, price_server):
     launcher("update", "--price-list", price_server.address)
     price_server.put(csv_file(TRAINING)[:-40], "csv")

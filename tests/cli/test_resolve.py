@@ -80,6 +80,7 @@ def test_what_goes_with_the_dry_run_of_a_job_for_aws(terminal, option, others):
     assert "--resolve and --upload go with the --dry-run" in result.stderr
 
 
+@pytest.mark.long
 def test_upload_stores_the_code_of_a_request_that_any_client_can_send(terminal, account, aws):
     aws("s3").create_bucket(
         Bucket="results", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}

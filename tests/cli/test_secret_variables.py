@@ -151,6 +151,7 @@ def test_what_aws_cannot_have_is_refused_with_the_reason(source, fields, message
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.long
 def test_nothing_is_created_for_a_secret_that_aws_cannot_have(source, aws, make_role, monkeypatch):
     monkeypatch.setenv("TOKEN", VALUE)
     made = estimator(source, secrets={"TOKEN": "env"}, sagemaker_session=AwsSession())

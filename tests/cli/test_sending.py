@@ -91,6 +91,7 @@ def test_an_old_price_is_marked_in_the_plan_the_summary_and_the_list(terminal, a
     assert f"January 2020 {old}" in terminal("status", "digits-1").stdout
 
 
+@pytest.mark.long
 def test_detached_it_is_sent_and_left(terminal, aws, job):
     result = terminal("run", job, "--yes", "--detach", "--name", "digits-1")
 

@@ -204,6 +204,7 @@ def test_a_lent_key_needs_its_token(
     assert caught.value.response["Error"]["Code"] == code
 
 
+@pytest.mark.long
 def test_a_presigned_url_has_the_token_of_a_lent_key(
     customer: Customer, lent: dict[str, Any]
 ) -> None:

@@ -182,6 +182,7 @@ def test_a_job_that_is_not_known(customer: Customer, operation: str) -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("operation", "message"),
     [

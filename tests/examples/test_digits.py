@@ -44,6 +44,7 @@ def test_images_are_written_only_once(prepare, tmp_path):
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*")} == before
 
 
+@pytest.mark.long
 def test_images_are_the_same_each_time_and_nothing_else_is_left(prepare, images, tmp_path):
     assert prepare(tmp_path / "data")
     assert contents(tmp_path / "data") == contents(images)

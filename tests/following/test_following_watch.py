@@ -169,6 +169,7 @@ def running_job(tmp_path):
     job.wait()
 
 
+@pytest.mark.long
 def test_a_platform_that_stays_silent_ends_the_wait_and_not_the_job(running_job):
     running_job.session.is_deaf = True
     job = Job("job-1", running_job.session, give_up_seconds=0.5)
@@ -187,6 +188,7 @@ def test_a_wait_with_a_timeout_leaves_the_job(running_job):
     assert running_job.status == "InProgress"
 
 
+@pytest.mark.long
 def test_a_timeout_holds_while_the_service_does_not_respond(running_job):
     running_job.session.is_deaf = True
     with pytest.raises(StillRunning):

@@ -228,6 +228,7 @@ class AskingStream:
         yield worker_info()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dataset", [Asking, AskingStream])
 def test_worker_info_is_there_while_a_dataset_is_read_and_not_after(
     dataset: Callable[[], Any],

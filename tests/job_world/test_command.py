@@ -273,6 +273,7 @@ print("last words", flush=True)
     assert hosts.processes() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("servers", [1, 2])
 def test_a_program_that_has_been_ready_may_leave_with_0(make_job: MakeJob, servers: int) -> None:
     """Such as a server with a shutdown port that the script uses before it ends."""
@@ -483,6 +484,7 @@ def test_a_stopped_job_ends_its_program_after_the_script_has_saved(make_job: Mak
     assert hosts.processes() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lifetime", list(Lifetime), ids=lambda lifetime: lifetime.value)
 def test_a_stop_that_reaches_the_program_first_is_no_failure(
     make_job: MakeJob, lifetime: Lifetime

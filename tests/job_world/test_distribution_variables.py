@@ -77,6 +77,7 @@ def rank(number: int) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 def test_the_train_group_alone_is_the_mirrored_cluster(start: Start) -> None:
     hosts = start(Launch.MULTI_WORKER_MIRRORED)
     # TensorFlow binds every address, so each host of a shared network has ports of its own.

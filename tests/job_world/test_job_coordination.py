@@ -404,6 +404,7 @@ def test_an_unreachable_address_is_reported() -> None:
         jsonl_socket.connect((host, port), "secret", timeout=0.2, peer="the thing")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("logs_waiting", [True, False])
 def test_a_host_that_waits_for_another_logs_it(
     logs_waiting: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

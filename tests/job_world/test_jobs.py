@@ -141,6 +141,7 @@ print("batches", 8 + sum(1 for batch in batches), flush=True)
     assert reports[-1]["batches"] == 200
 
 
+@pytest.mark.long
 def test_the_services_of_a_train_host_never_push_its_script_aside(make_hosts: MakeHosts) -> None:
     waiting = "import time\nprint('here', flush=True)\ntime.sleep(1000)\n"
     hosts = make_hosts({**FILES, "train.py": waiting}, data=1)

@@ -149,6 +149,7 @@ def test_torchrun_starts_ranks_on_its_group_and_plain_python_elsewhere(make_job:
         assert each["is_master"] == (each["SM_CURRENT_HOST"] == "algo-2")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ending", "cause"),
     [
@@ -243,6 +244,7 @@ def script_of(host: Host) -> int:
     return int(str(event["pid"]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("victim", "lifetime"),
     [
@@ -266,6 +268,7 @@ def test_a_killed_script_fails_the_job(make_job: MakeJob, victim: str, lifetime:
     assert hosts.processes() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("victim", ["algo-1", "algo-2"], ids=["data host", "leader"])
 def test_a_killed_host_fails_the_job(make_job: MakeJob, victim: str) -> None:
     hosts = start_all(make_job(RUN_ON))
@@ -276,6 +279,7 @@ def test_a_killed_host_fails_the_job(make_job: MakeJob, victim: str) -> None:
     assert hosts.processes() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lifetime", [Lifetime.TRAIN, pytest.param(Lifetime.OWN, marks=SLOW)])
 @pytest.mark.parametrize(
     ("ending", "says"),
@@ -299,6 +303,7 @@ def test_a_helper_that_is_never_ready_fails_the_job(
     assert hosts["algo-2"].events("script_started") == []  # it waits for its helpers
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lifetime", "codes"), [(Lifetime.OWN, {1}), (Lifetime.TRAIN, {0})], ids=["own", "train"]
 )

@@ -41,6 +41,7 @@ def copy(bench, host, path, target):
     return bench.session.copy_from_host("job", host, path, target)
 
 
+@pytest.mark.long
 def test_files_folders_and_links_are_copied(written, tmp_path):
     target = tmp_path / "target"
     target.mkdir()
@@ -55,6 +56,7 @@ def test_files_folders_and_links_are_copied(written, tmp_path):
     assert (copy(written, "algo-2", "model/absolute", target) / "1.pt").exists()
 
 
+@pytest.mark.long
 def test_what_is_not_there_is_refused_with_what_is(written, tmp_path):
     with pytest.raises(PlatformError, match="has no /opt/ml/model/x; it has /opt/ml/model/"):
         copy(written, "algo-1", "model/x", tmp_path)
@@ -68,6 +70,7 @@ def test_what_is_not_there_is_refused_with_what_is(written, tmp_path):
         copy(written, "algo-1", "model/last", tmp_path / "missing" / "file")
 
 
+@pytest.mark.long
 def test_a_channel_is_where_it_always_was(written, tmp_path, isolation):
     if isolation == "process":
         assert copy(written, "algo-1", "input/data/train/x.csv", tmp_path / "x").read_text() == "1"

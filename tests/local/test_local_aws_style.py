@@ -83,6 +83,7 @@ def _feed_port_taken() -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_feed_port_taken")
 def test_a_port_taken_on_the_machine_is_taken_from_hosts_without_a_network_of_their_own(
     sandbox_bench: Bench,

@@ -47,6 +47,7 @@ def expected(*names: str) -> dict[str, str]:
     return {name: name[-1].upper() for name in names}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("suffix", "files"),
     [
@@ -118,6 +119,7 @@ def test_fast_file_looks_the_same(bench: Bench, data: Path) -> None:
     assert contents(bench) == {"algo-1": {"digits": expected("i", "j")}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("distribution", ["FullyReplicated", "ShardedByS3Key"])
 def test_the_users_data_outlives_the_job(bench: Bench, data: Path, distribution: str) -> None:
     source = channel("digits", f"file://{data}", S3DataDistributionType=distribution)

@@ -90,6 +90,7 @@ def test_the_first_host_that_failed_and_has_a_failure_file_is_the_reason(
     assert description["FailureReason"] == "out of range"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -171,6 +172,7 @@ def test_stop(bench: Bench) -> None:
     assert "ModelArtifacts" in description
 
 
+@pytest.mark.long
 def test_stopping_asks_the_first_process_of_a_host_as_a_container_is_asked(
     impatient: Bench,
 ) -> None:

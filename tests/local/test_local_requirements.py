@@ -438,6 +438,7 @@ def test_a_job_can_be_stopped_while_it_installs(source: Path, index: Index) -> N
             end(job)
 
 
+@pytest.mark.long
 def test_an_installation_has_a_time_limit(source: Path, index: Index) -> None:
     write(source, train_py=TELLS, requirements_txt="small-a\n")
     with index.blocked(), pytest.raises(JobFailed, match=r"within 1 s: set LAUNCHER_INSTALL_TIME"):

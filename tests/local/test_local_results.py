@@ -41,6 +41,7 @@ def test_the_models_of_all_hosts_are_merged(default_bench: Bench) -> None:
     assert description["LocalNotes"] == []
 
 
+@pytest.mark.long
 def test_the_first_host_wins_a_conflict_and_the_job_says_so(default_bench: Bench) -> None:
     description = default_bench.run('(ml / "model" / "weights").write_text(host)', hosts=11)
 

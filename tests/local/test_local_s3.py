@@ -170,6 +170,7 @@ def test_a_checkpoint_is_kept_while_the_job_runs(plain_s3_bench: Bench, cloud: C
     assert plain_s3_bench.end_of()["TrainingJobStatus"] == "Stopped"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bucket", ["bucket", "no-such-bucket"])
 def test_data_that_are_not_there(plain_s3_bench: Bench, cloud: Cloud, bucket: str) -> None:
     description = plain_s3_bench.run("pass", channels=[channel("x", f"s3://{bucket}/nothing/")])

@@ -133,6 +133,7 @@ def test_a_job_that_is_stopped_while_it_is_interrupted(default_bench: Bench) -> 
     assert states(description)[-4:] == ["Interrupted", "Stopping", "Uploading", "Stopped"]
 
 
+@pytest.mark.long
 def test_interrupting_twice_is_interrupting_once_more(default_bench: Bench) -> None:
     script = COUNTS_STARTS.replace("starts == 1", "starts < 3")
     default_bench.start(script, **SPOT, **keeps_checkpoints(default_bench))
@@ -143,6 +144,7 @@ def test_interrupting_twice_is_interrupting_once_more(default_bench: Bench) -> N
     assert states(default_bench.end_of()).count("Interrupted") == 2
 
 
+@pytest.mark.long
 def test_the_time_to_wait_is_up(impatient: Bench) -> None:
     # The wait begins at the job's creation, before the running, and so ends before it.
     condition = {"MaxRuntimeInSeconds": 1, "MaxWaitTimeInSeconds": 1}

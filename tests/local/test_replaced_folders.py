@@ -35,6 +35,7 @@ def everything_stored(bench: Bench) -> str:
     return "\n".join(texts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("removed", "note"),
     [
@@ -139,6 +140,7 @@ def test_links_out_of_a_host_are_not_followed_into_a_plain_model(
     ]
 
 
+@pytest.mark.long
 def test_links_out_of_a_host_are_not_followed_into_checkpoints(bench: Bench, outside: Path) -> None:
     stored = bench.folder / "checkpoints"
     description = bench.run(

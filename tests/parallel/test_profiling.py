@@ -217,6 +217,7 @@ def test_a_model_larger_than_memory_is_estimated() -> None:
     assert [each.parameters for each in found.modules] == [4 * (width + 1) * width] * 8
 
 
+@pytest.mark.long
 def test_afterwards_a_model_is_as_before() -> None:
     model = ARCHITECTURES["resnet, batch norm"].make().eval()
     before = {name: each.clone() for name, each in model.state_dict().items()}

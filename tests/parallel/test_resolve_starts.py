@@ -170,6 +170,7 @@ def test_what_was_decided_for_other_numbers_is_decided_anew(
     assert (found.partitions, len(found.starts)) == (2, 1)
 
 
+@pytest.mark.long
 def test_a_decision_that_cannot_be_kept_ends_all_ranks(tmp_path: Path) -> None:
     part = ParallelPart(partitions=2, microbatches=4, auto_partition=True)
     outcome = started(tmp_path, _NOTING_ERRORS, part, SM_OUTPUT_DATA_DIR=str(tmp_path / "none"))
@@ -178,6 +179,7 @@ def test_a_decision_that_cannot_be_kept_ends_all_ranks(tmp_path: Path) -> None:
     assert "auto_partition cannot write its decision to" in outcome.notes[0]
 
 
+@pytest.mark.long
 def test_what_cannot_be_found_is_refused_on_all_ranks(tmp_path: Path) -> None:
     part = ParallelPart(partitions=2, microbatches=4, auto_partition=True, memory_cap=1000)
     outcome = started(tmp_path, _NOTING_ERRORS, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
@@ -194,6 +196,7 @@ _WEIGHTLESS = _SCRIPT.replace(
 )
 
 
+@pytest.mark.long
 def test_a_model_without_weights_is_checked_and_cut_as_the_file_says(
     tmp_path: Path, partition: PartitionFile
 ) -> None:
@@ -209,6 +212,7 @@ def test_a_model_without_weights_is_checked_and_cut_as_the_file_says(
     assert outcome.notes[0]["loss"] == pytest.approx(expected.item(), rel=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("part", "said"),
     [

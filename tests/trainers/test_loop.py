@@ -130,6 +130,7 @@ def test_a_step_is_logged_with_its_times(
     assert first["data_wait"] > 0
 
 
+@pytest.mark.long
 def test_what_no_stage_has_is_in_the_model_that_is_left(
     make: Callable[..., Any], tmp_path: Path, way: str
 ) -> None:
