@@ -10,8 +10,6 @@ import pytest
 from launcher import Estimator, InstanceGroup
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.isolation import choose_isolation
-from launcher.errors import PlatformError
 from launcher.runtime.host_usage import network_fields, traffic_in
 
 INTERFACES = """\
@@ -75,11 +73,8 @@ def run(folder: Path, isolation: str, script: str) -> Job:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("network_works")
 def test_hosts_with_networks_have_a_series_of_their_traffic(tmp_path: Path) -> None:
-    try:
-        choose_isolation("network")
-    except PlatformError as error:
-        pytest.skip(str(error))
     series = run(tmp_path, "network", SCRIPT).metric_series()
     rates = {
         (each.metric_name.removeprefix("host/"), each.host): statistics.median(each.values)
