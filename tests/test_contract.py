@@ -205,6 +205,32 @@ def test_an_event_line_is_one_line_and_reads_back(fields: dict[str, object]) -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0),
+        ("12", 12),
+        ("-12", -12),
+        ("0.50", 0.5),
+        ("1e3", 1000.0),
+        ("9" * 30, int("9" * 30)),
+        ("true", True),
+        ("[1]", [1]),
+        ("007", "007"),
+        ("0.", "0."),
+        (".5", ".5"),
+        ("1_000", "1_000"),
+        ("1.2.3", "1.2.3"),
+        ("\u0661\u0662", "\u0661\u0662"),  # digits, but not those of JSON
+        ("\u00b2", "\u00b2"),
+    ],
+)
+def test_a_field_of_an_event_is_a_number_only_as_json_has_it(text: str, value: object) -> None:
+    event = parse_event(f"launcher: something x={text}")
+    assert event == ("something", {"x": value})
+    assert event is not None and type(event[1]["x"]) is type(value)
+
+
+@pytest.mark.parametrize(
     "line", ["", "epoch 1 loss 0.3", "launcher:", "launcher: Loud x=1", "x launcher: event a=1"]
 )
 def test_other_lines_are_no_events(line: str) -> None:

@@ -15,15 +15,15 @@ from typing import Any
 TEXT_MARK = "launcher| "
 _KEY = r"[a-z_][a-z0-9_]*"
 _TEXT = r'"(?:[^"\\]|\\.)*"|[^\s"]\S*'
-_EVENT = re.compile(rf"^launcher: (?P<name>[a-z_]+)(?P<fields>(?: {_KEY}=(?:{_TEXT}))*)\s*$")
+_EVENT = re.compile(rf"^launcher: ([a-z_]+)((?: {_KEY}=(?:{_TEXT}))*)\s*$")
 _FIELD = re.compile(rf"({_KEY})=({_TEXT})")
 _BARE = re.compile(r"[A-Za-z_][\w.:/+-]*")
 #: Digits of an integer: 128 bits have 39.
 _LONGEST_INTEGER = 40
 _JSON_WORDS = frozenset({"true", "false", "null", "NaN", "Infinity"})
 _LETTERS = frozenset(string.ascii_letters)
-#: A number as JSON has it.
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?P<fraction>\.[0-9]+)?")
+#: Digits before the point of a number that is read without json.
+_MOST_DIGITS = 18
 
 
 def format_event(name: str, **fields: object) -> str:
@@ -51,7 +51,7 @@ def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
     match = _EVENT.match(line)
     if match is None:
         return None
-    return match["name"], {key: _value(text) for key, text in _FIELD.findall(match["fields"])}
+    return match[1], {key: _value(text) for key, text in _FIELD.findall(match[2])}
 
 
 def _field(value: object) -> str:
@@ -73,9 +73,15 @@ def _value(text: str) -> Any:
     # Most fields are words or numbers, and a report reads millions of them: json takes longer.
     if text[0] in _LETTERS and text not in _JSON_WORDS:
         return text
-    if number := _NUMBER.fullmatch(text):
-        return float(text) if number["fraction"] else int(text)
+    whole, point, fraction = text.partition(".")
+    if _is_integer(whole) and (not point or fraction.isdecimal()) and text.isascii():
+        return float(text) if point else int(text)
     try:
         return json.loads(text, parse_int=_integer)
     except (ValueError, RecursionError):  # RecursionError: thousands of brackets
         return text
+
+
+def _is_integer(text: str) -> bool:
+    """Return whether text is a natural number as JSON has it, if its digits are those of ASCII."""
+    return text.isdecimal() and len(text) <= _MOST_DIGITS and (text[0] != "0" or text == "0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -48,30 +49,15 @@ class JobMetrics:
     @property
     def names(self) -> list[str]:
         """The metrics that have values: the job's own definitions, then Launcher's by name."""
-        found = {record.metric_name for record in self.records}
-        own = sorted(found.difference(self.defined))
-        return [name for name in self.defined if name in found] + own
+        return _in_order({record.metric_name for record in self.records}, self.defined)
 
     @property
     def series(self) -> list[MetricSeries]:
         """The values by metric and host, in the order of `names`."""
-        order = {name: place for place, name in enumerate(self.names)}
-        by_host: dict[tuple[str, str | None, str | None], list[MetricRecord]] = {}
+        found = CollectedSeries()
         for record in self.records:
-            if math.isfinite(record.value):
-                key = (record.metric_name, record.group, record.host)
-                by_host.setdefault(key, []).append(record)
-        found = [
-            MetricSeries(
-                metric_name=name,
-                group=group,
-                host=host,
-                times=tuple(record.time for record in records),
-                values=tuple(record.value for record in records),
-            )
-            for (name, group, host), records in by_host.items()
-        ]
-        return sorted(found, key=lambda each: (order[each.metric_name], _host_order(each.host)))
+            found.add(record.metric_name, record.group, record.host, record.time, record.value)
+        return found.series(self.defined)
 
     def select(self, names: Collection[str]) -> JobMetrics:
         """Return the metrics of some names; raise SpecError for a name that the job does not have.
@@ -96,6 +82,54 @@ class JobMetrics:
         """
         pandas = import_pandas("metric_series().records")
         return pandas.DataFrame(list(map(row_of, self.records)), columns=list(COLUMNS))
+
+
+class CollectedSeries:
+    """Values of metrics, taken one after the other, as series.
+
+    Infinite values and NaN are left out.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str | None, str | None], tuple[array[float], ...]] = {}
+
+    @property
+    def names(self) -> set[str]:
+        """The metrics that have values."""
+        return {name for name, _, _ in self._values}
+
+    def add(
+        self, metric_name: str, group: str | None, host: str | None, time: float, value: float
+    ) -> None:
+        """Take a value, of a time that is not before that of its series' last one."""
+        if not math.isfinite(value):
+            return
+        key = (metric_name, group, host)
+        found = self._values.get(key)
+        if found is None:
+            found = self._values[key] = (array("d"), array("d"))
+        found[0].append(time)
+        found[1].append(value)
+
+    def series(self, defined: Sequence[str] = ()) -> list[MetricSeries]:
+        """Return the series so far, in the order of `JobMetrics.names` and of the hosts."""
+        order = {name: place for place, name in enumerate(_in_order(self.names, defined))}
+        found = [
+            MetricSeries(
+                metric_name=name,
+                group=group,
+                host=host,
+                times=tuple(times),
+                values=tuple(values),
+            )
+            for (name, group, host), (times, values) in self._values.items()
+        ]
+        return sorted(found, key=lambda each: (order[each.metric_name], _host_order(each.host)))
+
+
+def _in_order(found: Collection[str], defined: Sequence[str]) -> list[str]:
+    """Return metrics that have values: those that the job defines, then the others by name."""
+    return [name for name in defined if name in found] + sorted(set(found).difference(defined))
 
 
 #: The columns of a table of values.

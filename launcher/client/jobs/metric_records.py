@@ -89,16 +89,29 @@ class MetricReader:
 
     def read(self, line: LogLine) -> Iterator[MetricRecord]:
         """Yield the values in a line."""
+        for name, value, step in self.values(line):
+            yield MetricRecord(
+                metric_name=name,
+                value=value,
+                time=line.time,
+                host=line.host,
+                group=line.group,
+                step=step,
+            )
+
+    def values(self, line: LogLine) -> Iterator[tuple[str, float, int | None]]:
+        """Yield the metric, value and step of each value in a line."""
         for name, pattern in self._patterns.items():
             for match in pattern.finditer(line.text):
                 value = _number(match)
                 if value is not None:
-                    yield _record(line, name, value)
+                    yield name, value, None
         event = line.event if self._own else None
         if event is not None and self._is_first_rank(*event):
+            step = event_step(*event)
             for name, value in event_figures(*event).items():
                 if name not in self._defined and self._is_wanted(name):
-                    yield _record(line, name, value, event_step(*event))
+                    yield name, value, step
 
     def _is_wanted(self, name: str) -> bool:
         return self._names is None or name in self._names
@@ -110,12 +123,6 @@ class MetricReader:
         if self._rank is None:
             self._rank = fields.get("rank")
         return bool(self._rank == fields.get("rank"))
-
-
-def _record(line: LogLine, name: str, value: float, step: int | None = None) -> MetricRecord:
-    return MetricRecord(
-        metric_name=name, value=value, time=line.time, host=line.host, group=line.group, step=step
-    )
 
 
 def records_from_logs(

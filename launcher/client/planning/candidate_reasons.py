@@ -52,7 +52,7 @@ def _change(change: float, more: str, less: str, same: str) -> str:
 
 def _why_no_data_group(best: Candidate) -> str:
     if best.step.bottleneck is Bottleneck.ACCELERATOR:
-        busy = best.step.limits[Bottleneck.TRAIN_CPU] / best.step.seconds.expected
+        busy = best.step.limits[Bottleneck.TRAIN_CPU] / best.step.expected
         return (
             "do not add a data group: the accelerators are the bottleneck, and the idle vCPUs of "
             f"their hosts prepare the batches in {busy:.0%} of the step"
@@ -116,5 +116,5 @@ def group_text(group: GroupShape) -> str:
 
 
 def _ms(each: Candidate) -> str:
-    milliseconds = each.step.seconds.expected * _SECONDS_TO_MS
+    milliseconds = each.step.expected * _SECONDS_TO_MS
     return f"{milliseconds:,.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"

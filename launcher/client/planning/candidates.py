@@ -72,12 +72,12 @@ class Candidate:
     @property
     def per_sample(self) -> float:
         """Expected dollars per sample, which compares clusters of different global batches."""
-        return self.per_hour / _HOUR * self.step.seconds.expected / self.samples_per_step
+        return self.per_hour / _HOUR * self.step.expected / self.samples_per_step
 
     @property
     def seconds_per_sample(self) -> float:
         """Expected seconds per sample."""
-        return self.step.seconds.expected / self.samples_per_step
+        return self.step.expected / self.samples_per_step
 
     @property
     def steps_per_epoch(self) -> int | None:
@@ -174,13 +174,13 @@ def _two_groups(
     for count in range(1, MOST_DATA_HOSTS + 1):
         data = GroupShape(instance=feeder.instance, count=count)
         found = priced_cluster(workload, region, train, price, data, feeder.price)
-        if found.step.seconds.expected >= shortest:
+        if found.step.expected >= shortest:
             # With too little memory ahead, yet more hosts may change the shares for the better.
             if found.step.bottleneck is Bottleneck.TRAIN_MEMORY:
                 continue
             return
         yield found
-        shortest = found.step.seconds.expected
+        shortest = found.step.expected
         if found.step.bottleneck is Bottleneck.ACCELERATOR:
             return
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from launcher.client.catalogue import InstanceType
@@ -90,19 +90,27 @@ class Interval:
 class StepEstimate:
     """The predicted step of a cluster.
 
-    seconds: of one step. bottleneck, gpu_busy (0 to 1), offloaded: for the expected step; offloaded
-    is the share of batches that the data group prepares. limits: seconds that each resource needs.
-    stall: seconds that it waits for batches that take long, after those of the bottleneck.
-    prefetch: batches that are prepared ahead.
+    expected: seconds of one step. bottleneck, gpu_busy (0 to 1), offloaded: for the expected step;
+    offloaded is the share of batches that the data group prepares. limits: seconds that each
+    resource needs. stall: seconds that it waits for batches that take long, after those of the
+    bottleneck. prefetch: batches that are prepared ahead.
     """
 
-    seconds: Interval
+    expected: float
     bottleneck: Bottleneck
     gpu_busy: float
     offloaded: float
     limits: Mapping[Bottleneck, float]
     stall: float
     prefetch: Prefetch
+    #: Return the seconds with the measures at either end of their ranges.
+    _ends: Callable[[], Sequence[float]] = field(repr=False, compare=False)
+
+    @functools.cached_property
+    def seconds(self) -> Interval:
+        """The seconds of one step; only for the few clusters that are shown is it computed."""
+        ends = (self.expected, *self._ends())
+        return Interval(low=min(ends), expected=self.expected, high=max(ends))
 
 
 class _Workers(NamedTuple):
@@ -156,20 +164,24 @@ def estimate_step(workload: Workload, shape: ClusterShape) -> StepEstimate:
     limits, share = _resources(shape, load)
     prefetch = _prefetch(workload, shape, load, max(limits.values()), share)
     seconds, bottleneck, stall = _step(workload, load, limits, share, prefetch)
-    ends = [seconds]
-    for luck in (1, -1):
-        other = _load(workload, shape, workers, luck)
-        if other != load:
-            ends.append(_step(workload, other, *_resources(shape, other), prefetch)[0])
     return StepEstimate(
-        seconds=Interval(low=min(ends), expected=seconds, high=max(ends)),
+        expected=seconds,
         bottleneck=bottleneck,
         gpu_busy=limits[Bottleneck.ACCELERATOR] / seconds if seconds else 0.0,
         offloaded=share,
         limits=limits,
         stall=stall,
         prefetch=prefetch,
+        _ends=functools.partial(_ends, workload, shape, workers, prefetch),
     )
+
+
+def _ends(
+    workload: Workload, shape: ClusterShape, workers: _Workers, prefetch: Prefetch
+) -> list[float]:
+    """Return the seconds of a step with measures at their best and at their worst."""
+    loads = (_load(workload, shape, workers, luck) for luck in (1, -1))
+    return [_step(workload, load, *_resources(shape, load), prefetch)[0] for load in loads]
 
 
 def _workers(workload: Workload, shape: ClusterShape) -> _Workers:

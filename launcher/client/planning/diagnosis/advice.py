@@ -179,10 +179,10 @@ def _with_feed(
     shortest = float("inf")
     for count in counts:
         found = cluster.with_data(GroupShape(instance=instance, count=count), price)
-        if found.step.seconds.expected >= shortest:
+        if found.step.expected >= shortest:
             return
         yield found
-        shortest = found.step.seconds.expected
+        shortest = found.step.expected
 
 
 def effect_of(cluster: ObservedCluster, changed: Candidate) -> Effect:

@@ -93,7 +93,7 @@ def observe_cluster(evidence: JobEvidence) -> ObservedCluster | None:
     )
     if workload.cpus_per_rank:  # a rank that loads its data itself, which no cluster does better
         return found
-    predicted = found.now.step.seconds.expected
+    predicted = found.now.step.expected
     if abs(predicted / seen - 1) > _TRUSTED:
         return None
     return replace(found, step_seconds=predicted)

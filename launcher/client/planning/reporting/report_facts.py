@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from launcher.client.jobs.event_sentences import sentence
 from launcher.client.jobs.group_hosts import group_of_hosts
 from launcher.client.jobs.job import Job
-from launcher.client.jobs.job_metrics import JobMetrics
+from launcher.client.jobs.job_metrics import CollectedSeries, MetricSeries
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.metric_records import (
     MetricReader,
-    MetricRecord,
     metric_patterns,
     records_from_cloudwatch,
 )
@@ -42,7 +41,7 @@ class LineFacts:
     """Metrics, events, and the first and last line of each host, from the lines of a job."""
 
     reader: MetricReader
-    records: list[MetricRecord] = field(default_factory=list)
+    series: CollectedSeries = field(default_factory=CollectedSeries)
     events: list[ReportEvent] = field(default_factory=list)
     _times: dict[str, list[float]] = field(default_factory=dict)
 
@@ -53,7 +52,8 @@ class LineFacts:
 
     def add(self, line: LogLine) -> None:
         """Take a line."""
-        self.records += self.reader.read(line)
+        for name, value, _ in self.reader.values(line):
+            self.series.add(name, line.group, line.host, line.time, value)
         times = self._times.setdefault(line.host, [line.time, line.time])
         times[1] = line.time
         event = line.event
@@ -72,7 +72,7 @@ class ReportFacts:
     description: TrainingJobDescription
     diagnosis: Diagnosis
     priced: ComparedJob
-    metrics: JobMetrics
+    series: Sequence[MetricSeries]
     events: tuple[ReportEvent, ...]
     hosts: dict[str, ChartBar]
     states: tuple[ChartBar, ...]
@@ -84,17 +84,13 @@ def read_report_facts(job: Job, now: datetime | None = None) -> ReportFacts:
     description = job.description()
     lines = LineFacts(MetricReader(description, own=True))
     evidence = read_evidence(job, lines.add)
-    records = lines.records or records_from_cloudwatch(job)
-    known = {each.metric_name for each in records}
-    records = [*records, *_measured(evidence, group_of_hosts(description), known)]
+    series = _completed(lines.series, job, evidence)
     written = now or datetime.now(timezone.utc)
     return ReportFacts(
         description=description,
         diagnosis=diagnosis_of(evidence),
         priced=compared_job(job, evidence),
-        metrics=JobMetrics(
-            job_name=job.name, records=records, defined=list(metric_patterns(description))
-        ),
+        series=series.series(list(metric_patterns(description))),
         events=tuple(lines.events),
         hosts={
             host: ChartBar(name=group, begin=lines.hosts[host][0], end=lines.hosts[host][1])
@@ -106,22 +102,19 @@ def read_report_facts(job: Job, now: datetime | None = None) -> ReportFacts:
     )
 
 
-def _measured(
-    evidence: JobEvidence, groups: Mapping[str, str], known: Collection[str]
-) -> Iterator[MetricRecord]:
-    """Yield CloudWatch's figures of hosts under the names of those that hosts log themselves."""
+def _completed(series: CollectedSeries, job: Job, evidence: JobEvidence) -> CollectedSeries:
+    """Add CloudWatch's figures of what the hosts have not logged, under the same names."""
+    if not series.names:
+        for each in records_from_cloudwatch(job):
+            series.add(each.metric_name, each.group, each.host, each.time, each.value)
+    groups, known = group_of_hosts(job.description()), set(series.names)
     for host, points in evidence.measured.items():
         for name, figure in (("host/cpu", "cpu"), ("host/gpu", "gpu")):
             for point in points if name not in known else ():
                 value = getattr(point, figure)
                 if value is not None:
-                    yield MetricRecord(
-                        metric_name=name,
-                        value=value,
-                        time=point.time,
-                        host=host,
-                        group=groups.get(host),
-                    )
+                    series.add(name, groups.get(host), host, point.time, value)
+    return series
 
 
 def _states(description: TrainingJobDescription, now: datetime) -> Iterator[ChartBar]:

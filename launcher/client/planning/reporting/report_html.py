@@ -65,9 +65,8 @@ def _sections(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     yield "What limits it", _diagnosis(facts)
     yield "States and hosts", _timeline(facts)
     yield "A step", _step(facts.diagnosis.evidence)
-    series = facts.metrics.series
-    yield "Machines", _charts(series, lambda name: name.startswith("host/"))
-    yield "Training", _charts(series, lambda name: not name.startswith("host/"))
+    yield "Machines", _charts(facts.series, lambda name: name.startswith("host/"))
+    yield "Training", _charts(facts.series, lambda name: not name.startswith("host/"))
     yield "Cost", _cost(facts.priced)
     yield "Events", _events(facts)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from launcher.client.sessions.base import LogEvent, LogStream
 from launcher.client.sessions.local import job_description
@@ -83,7 +84,7 @@ def read_log(
     events = _timed(folder.events(stream), start_of_events, limit, is_over=is_over)
     lines = list(itertools.islice(_merged(printed, events), limit))
     end, end_of_events = (
-        max((line.end for line in lines if line.path == file.path), default=file.start)
+        max((line.end for line in lines if line.path is file.path), default=file.start)
         for file in (printed, events)
     )
     return [LogEvent(line.time, line.text) for line in lines], f"{end}+{end_of_events}"
@@ -101,8 +102,7 @@ def _offsets(position: str | None) -> tuple[int, int]:
     return int(printed or 0), int(events or 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _TimedLine:
+class _TimedLine(NamedTuple):
     """A line of a file, when it was written, and where it ends."""
 
     path: Path
@@ -140,7 +140,8 @@ def _timed(path: Path, start: int, limit: int, *, is_over: bool) -> _TimedLines:
 def _merged(*files: _TimedLines) -> Iterator[_TimedLine]:
     """Yield the lines by time, up to the moment at which the first file is cut."""
     until = min((file.lines[-1].time for file in files if file.is_cut), default=float("inf"))
-    merged = heapq.merge(*(file.lines for file in files), key=lambda line: line.time)
+    lines = itertools.chain.from_iterable(file.lines for file in files)
+    merged = sorted(lines, key=attrgetter("time"))  # fast: each file's lines are in order
     return itertools.takewhile(lambda line: line.time <= until, merged)
 
 
