@@ -69,6 +69,16 @@ def test_what_is_no_answer_of_aws_is_not_taken_for_one(session, front, monkeypat
         session.log_streams("job-1")
 
 
+@pytest.mark.parametrize("arn", ["x", "s3://b", "\x1b[2J", "arn:aws:iam::123456789012:role/R"])
+def test_a_description_with_another_arn_is_not_of_aws(session, front, request_, monkeypatch, arn):
+    session.create_training_job(**request_)
+    monkeypatch.setattr(transient_errors, "READ_POLICY", SHORT)
+    front.meet("DescribeTrainingJob", *[Alter({"TrainingJobArn": arn})] * 50)
+    with pytest.raises(Unreachable, match="DescribeTrainingJob has the ARN '") as caught:
+        session.describe_training_job(TrainingJobName="job-1")
+    assert str(caught.value).isprintable() or "\x1b" not in str(caught.value)
+
+
 def test_a_job_that_is_seen_late_is_ours_all_the_same(session, front, request_):
     front.meet("CreateTrainingJob", Cut(after=True), Refuse("ResourceInUse"))
     front.meet(

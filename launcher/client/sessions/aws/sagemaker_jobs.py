@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -31,8 +32,9 @@ Result = TypeVar("Result")
 _PAGE = 100
 #: Pages without a new job: filters make a few, tokens that repeat or never end make any number.
 _MOST_EMPTY_PAGES = 20
-#: Characters of the name of a job that was not asked for.
+#: Characters of a foreign name that are shown.
 _NAME_SHOWN = 63
+_ARN = re.compile(r"arn:[^:]+:sagemaker:[^:]+:\d{12}:training-job/.")
 #: SageMaker's message, and moto's.
 _NOT_FOUND = ("Requested resource not found", "Could not find training job")
 
@@ -47,6 +49,8 @@ def describe(clients: Clients, name: str) -> TrainingJobDescription:
         if answer["TrainingJobName"] != name:
             other = str(answer["TrainingJobName"])[:_NAME_SHOWN]
             raise foreign_response("DescribeTrainingJob", f"describes the job {other!r}")
+        if _ARN.match(arn := str(answer["TrainingJobArn"])) is None:
+            raise foreign_response("DescribeTrainingJob", f"has the ARN {arn[:_NAME_SHOWN]!r}")
         return cast("TrainingJobDescription", answer)
 
     return _translate_not_found(clients, name, lambda: retry_read(call))
