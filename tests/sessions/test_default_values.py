@@ -130,6 +130,47 @@ def test_a_bad_file_is_reported_with_its_place(
     assert str(place) in str(refused.value)
 
 
+BOMB = "a0: &a0 [x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+)
+MERGES = "a0: &a0 {k: v}\n" + "".join(
+    f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 12)
+)
+
+
+@pytest.mark.parametrize("name", ["own", "user"])
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        pytest.param(BOMB + "role: *a11", "more than 20,000 values", id="aliases of aliases"),
+        pytest.param(MERGES, "more than 20,000 values", id="merges of merges"),
+        pytest.param("role: &r [*r]", "a value contains itself", id="a list in itself"),
+        pytest.param("role: " + "[" * 5_000, "more than 50 levels", id="brackets"),
+        pytest.param("# x\n" * (1 << 20), "more than 512 KiB", id="4 MB"),
+        pytest.param("role: " + "9" * 5_000, "is no tag:yaml.org,2002:int", id="5,000 digits"),
+        pytest.param("role: 2024-99-99", "is no tag:yaml.org,2002:timestamp", id="month 99"),
+        pytest.param("role: !!bool perhaps", "'perhaps' is no tag", id="no truth by its tag"),
+        pytest.param("role: !!timestamp soon", "'soon' is no tag", id="no date by its tag"),
+    ],
+)
+def test_a_hostile_file_is_refused_in_words(
+    write: Write, name: str, content: str, says: str
+) -> None:
+    place = write(name, content)
+    with pytest.raises(SpecError, match=says) as refused:
+        read_defaults()
+    assert str(place) in str(refused.value)
+
+
+def test_values_are_those_of_yaml_11_with_merges(write: Write) -> None:
+    write("own", "tags: &t {a: b}\nenvironment: {<<: *t, c: d}\ndisable_profiler: on\n")
+    assert values() == {
+        "disable_profiler": True,
+        "environment": {"a": "b", "c": "d"},
+        "tags": {"a": "b"},
+    }
+
+
 def test_every_problem_of_all_files_is_reported_at_once(write: Write) -> None:
     write("own", {"rol": "x", "role": 7})
     write("admin", {"SchemaVersion": "9"})

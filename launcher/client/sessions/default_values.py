@@ -156,9 +156,9 @@ def _content(file: DefaultsFile, problems: list[Problem]) -> Mapping[str, Any] |
 @functools.lru_cache(maxsize=8)
 def _loaded(path: Path, _changed: int, _size: int) -> Any:
     """Return the content of a file, read once in each state: a session and its jobs need it."""
-    import yaml
+    from launcher.client.spec.bounded_yaml import BoundedYaml11Loader, read_bounded
 
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    return BoundedYaml11Loader(read_bounded(path)).get_single_data()
 
 
 def _own_values(content: Mapping[str, object]) -> Iterator[tuple[str, tuple[str, Any]]]:

@@ -92,6 +92,36 @@ class BoundedLoader(yaml.SafeLoader):
         return None if pattern.match(node.value) else f"{node.value[:40]!r} is no {node.tag}"
 
 
+class BoundedYaml11Loader(BoundedLoader):
+    """The same for files of programs that read YAML 1.1, as PyYAML does."""
+
+    yaml_implicit_resolvers = yaml.SafeLoader.yaml_implicit_resolvers
+
+    def get_single_node(self) -> yaml.Node | None:
+        """Compose the document, and count the values that its aliases repeat."""
+        node: yaml.Node | None = super().get_single_node()
+        if node is not None:
+            self._count_inside(node, ())
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Construct a node's value; raise ConstructorError for a scalar that is no such value."""
+        try:
+            return super().construct_object(node, deep)
+        except (AttributeError, LookupError, ValueError) as error:  # PyYAML checks no scalar
+            what = f"{str(node.value)[:40]!r} is no {node.tag}"
+            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark) from error
+
+    def _count_inside(self, node: yaml.Node, around: tuple[yaml.Node, ...]) -> None:
+        self.count_value(node.start_mark)
+        if node in around:
+            raise LimitExceeded(problem="a value contains itself", problem_mark=node.start_mark)
+        if isinstance(node, yaml.CollectionNode):
+            for part in node.value:
+                for each in part if isinstance(part, tuple) else (part,):
+                    self._count_inside(each, (*around, node))
+
+
 def read_bounded(path: Path) -> str:
     """Return the text of a file.
 
