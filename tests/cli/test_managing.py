@@ -30,6 +30,22 @@ def ran(terminal):
     return terminal
 
 
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        pytest.param(b"A=\xff", "'utf-8' codec can't decode byte 0xff", id="latin-1"),
+        pytest.param(b"A=1\n" * (1 << 18), "more than 512 KiB", id="1 MB"),
+        pytest.param(None, "more than 512 KiB", id="without an end"),
+    ],
+)
+def test_a_file_of_variables_that_cannot_be_read_is_named(terminal, content, says):
+    job, file = terminal.write(SCRIPT), terminal.folder / "variables"
+    file.symlink_to("/dev/zero") if content is None else file.write_bytes(content)
+    result = terminal("run", job, "--local", "--dry-run", "--env-file", file)
+    assert result.exit_code == 2
+    assert f"{file} cannot be read: {says}" in " ".join(result.stderr.split())
+
+
 def lines(terminal, *options):
     """What is printed behind group and host."""
     printed = terminal("logs", "job-1", *options).stdout.splitlines()

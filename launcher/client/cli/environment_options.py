@@ -10,6 +10,7 @@ import click
 
 from launcher.client.cli.shared_options import Verb
 from launcher.client.spec import JobSpec
+from launcher.client.spec.bounded_yaml import LimitExceeded, read_bounded
 from launcher.shared.secret_sources import FROM_ENVIRONMENT
 
 
@@ -74,7 +75,11 @@ def _read_variables(
 
 def _of_file(file: Path) -> Iterator[tuple[str, str]]:
     """Yield the variables of a file; "#" begins a comment, quotes around a value are dropped."""
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    try:
+        content = read_bounded(file).removeprefix("\ufeff")
+    except (LimitExceeded, OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{file} cannot be read: {error}") from error
+    for number, line in enumerate(content.splitlines(), start=1):
         text = line.strip().removeprefix("export ")
         if text and not text.startswith("#"):
             name, written = _pair(text, f"{file}:{number}")
