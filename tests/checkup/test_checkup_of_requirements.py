@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -39,6 +40,23 @@ def test_a_local_job_installs_what_this_python_has_not(spec: JobSpec) -> None:
 def test_a_host_on_aws_installs_all_that_its_image_has_not(spec: JobSpec) -> None:
     told = [found.what for found in requirement_checks.check(spec, runs_here=False)]
     assert told[1] == "installed on each host of group cpus before the script starts: numpy>=1"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("nowhere; python_version ~= 'x'", "nowhere", id="no comparison"),
+        pytest.param("nowhere; extra == 'a'", "this Python has all", id="an extra"),
+        pytest.param("nowhere" + " " * 200_000 + "x", "nowhere", id="many spaces"),
+        pytest.param("numpy>=1\n" * 300_000, "this Python has all", id="many times the same"),
+    ],
+)
+def test_a_hostile_file_takes_little_time(spec: JobSpec, text: str, says: str) -> None:
+    (Path(str(spec.source_dir)) / "requirements.txt").write_text(text)
+    started = time.process_time()
+    (first, _) = requirement_checks.check(spec, runs_here=True)
+    assert says in first.what
+    assert time.process_time() - started < 5
 
 
 def test_a_job_without_requirements_has_no_such_line(spec: JobSpec) -> None:

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from packaging.markers import Marker
     from packaging.requirements import Requirement
 
 #: Returns the text of a file by its path below the source folder; None if there is no such file.
 ReadText = Callable[[str], "str | None"]
 
 _CONTINUED = re.compile(r"\\\r?\n")
-_COMMENT = re.compile(r"(^|\s+)#.*$")
+_COMMENT = re.compile(r"(^|(?<!\s)\s+)#.*$")  # tried once for each run of spaces
 _OPTION = re.compile(r"(--[a-z-]+|-[a-zA-Z])(?:\s*=\s*|\s*)(.*)")
 _INCLUDES = ("-r", "--requirement", "-c", "--constraint")
 _EDITABLE, _LINKS = ("-e", "--editable"), ("-f", "--find-links")
@@ -69,7 +70,7 @@ class RequirementsFile:
     def requirements(self) -> Iterator[Requirement]:
         """Yield the requirements that name a package and apply to this Python."""
         for found in filter(None, map(_parse, self.lines)):
-            if found.marker is None or found.marker.evaluate():
+            if found.marker is None or _applies(found.marker):
                 yield found
 
     def names(self, package: str) -> bool:
@@ -104,7 +105,10 @@ def read_requirements(path: str, read: ReadText) -> RequirementsFile | None:
     if not texts:
         return None
     return RequirementsFile(
-        path=path, texts=texts, lines=tuple(lines), options=tuple(dict.fromkeys(options))
+        path=path,
+        texts=texts,
+        lines=tuple(dict.fromkeys(lines)),
+        options=tuple(dict.fromkeys(options)),
     )
 
 
@@ -125,6 +129,14 @@ def _parse(requirement: str) -> Requirement | None:
         return Requirement(requirement)
     except InvalidRequirement:
         return None
+
+
+def _applies(marker: Marker) -> bool:
+    """Return whether a marker holds here; True for one without a value, which pip will report."""
+    try:
+        return marker.evaluate()
+    except ValueError:  # a name or a comparison that packaging has not
+        return True
 
 
 def _is_local(requirement: str) -> bool:
