@@ -87,6 +87,21 @@ def test_the_rules_see_only_what_travels(source):
     assert not tree.exists("a")
 
 
+@pytest.mark.parametrize(
+    "line", ["!", "[z-a]", "*a" * 25 + "b", "a" * 5_000], ids=["none", "a range", "stars", "long"]
+)
+def test_a_line_that_is_no_pattern_is_refused_with_its_place(source, line):
+    source.write_all({".launcherignore": f"# {'*' * 20}\nok\n{line}\n", "a" * 60: ""})
+    with pytest.raises(SpecError, match="is no pattern of paths") as caught:
+        packed(source)
+    assert f"{source.root / '.launcherignore'}:3" in str(caught.value)
+
+
+def test_stars_in_a_row_are_one(source):
+    source.write_all({".launcherignore": "*" * 30 + "a", "b" * 60: "", "b" * 60 + "a": ""})
+    assert packed(source) == [".launcherignore", "b" * 60, "train.py"]
+
+
 # Links -----------------------------------------------------------------------------------------
 
 

@@ -7,8 +7,12 @@ earlier one, `!` negates a pattern, and ignored folders are not entered. In one 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+
+from launcher.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -33,12 +37,19 @@ _NEVER_FOLDERS = frozenset(
 )
 _NEVER_SUFFIXES = frozenset({".pyc", ".pyo"})
 _NEVER_FILES = frozenset({".DS_Store", ".git"})
+#: Characters of the longest path, and stars of a pattern: each multiplies the time of a match.
+_LONGEST_PATTERN, _MOST_STARS = 4096, 6
+#: Stars in a row that are one to git, and to pathspec as many.
+_STARS = re.compile(r"(?<!\\)\*{3,}")
 #: A folder with one of these is a Python environment, whatever its name (venv, conda).
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 
 
 class IgnoreRules:
-    """The ignore rules for paths below `root`; query them from the top down."""
+    """The ignore rules for paths below `root`; query them from the top down.
+
+    Raises SpecError for a line that is no pattern.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -84,12 +95,36 @@ class IgnoreRules:
                 line
                 for name in IGNORE_FILES
                 if (folder / name).is_file()
-                for line in (folder / name).read_text("utf-8", "replace").splitlines()
+                for line in _lines(folder / name)
             ]
             from pathspec import GitIgnoreSpec  # only packing needs it
 
             self._specs[folder] = GitIgnoreSpec.from_lines(lines) if lines else None
         return self._specs[folder]
+
+
+def _lines(file: Path) -> Iterator[str]:
+    """Yield the lines of a file; raise SpecError for one that is no pattern."""
+    lines = file.read_text("utf-8", "replace").splitlines()
+    for number, line in enumerate(lines, start=1):
+        pattern = _STARS.sub("*", line)
+        if not _is_pattern(pattern):
+            what = f"{line[:60]!r} is no pattern of paths"
+            fix = f"correct or remove the line; a pattern has {_MOST_STARS} stars at most"
+            raise SpecError([Problem(what=what, where=f"{file}:{number}", fix=fix)])
+        yield pattern
+
+
+def _is_pattern(line: str) -> bool:
+    from pathspec import GitIgnoreSpec
+
+    if line.startswith("#"):
+        return True
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except (ValueError, re.error):
+        return False
+    return len(line) <= _LONGEST_PATTERN and line.count("*") - 2 * line.count("**/") <= _MOST_STARS
 
 
 def _repository(home: Path) -> Path:
