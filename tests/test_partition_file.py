@@ -56,6 +56,9 @@ def _changed(place: tuple[Any, ...], value: Any) -> str:
         (("modules", 0), 7, "must be a mapping, not int"),
         (("fingerprint",), 7, "not subscriptable"),
         (("link", "colour"), "red", "'colour'"),
+        (("step",), 10**40, "step is 1000"),
+        (("modules", 2, "forward"), 10**40, r"modules\[2\].forward is 1000"),
+        (("modules", 2, "parameters"), 10**40, r"modules\[2\].parameters is 1000"),
         (("version",), 2, "it is of version 2, and this Launcher reads version 1"),
     ],
     ids=str,
@@ -78,6 +81,9 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "cuts.json").write_bytes(b"\xff")
     with pytest.raises(ParallelError, match=r"cuts\.json is not a text file: .* byte 0xff"):
         PartitionFile.read(tmp_path / "cuts.json")
+    (tmp_path / "cuts.json").write_text("[" + "1, " * (3 << 20))
+    with pytest.raises(ParallelError, match=r"cuts\.json: more than 8 MiB, which no partition"):
+        PartitionFile.read(tmp_path / "cuts.json")
     (tmp_path / "cuts.json").write_text("[]")
     with pytest.raises(
         ParallelError, match=r"cuts\.json: this is not a file of `launcher partition`"
@@ -98,6 +104,7 @@ def test_starts_are_modules_in_their_order(starts: tuple[str, ...]) -> None:
     ("place", "value", "what"),
     [
         (("partitions",), 0, "partitions is 0, and at least 1 is needed"),
+        (("microbatches",), 10**9, "microbatches is 1000000000, and 10,000 are the most"),
         (("replicas",), 0, "replicas is 0"),
         (("objective",), "sped", "objective is 'sped', and not one of speed, memory"),
         (("precision",), "fp8", "precision is 'fp8'"),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Relative difference of numbers that were worked out in another order.
 _ROUNDING = 1e-6
+#: A step of so many is predicted in a second.
+_MOST_MICROBATCHES = 10_000
 
 
 def contradictions(partition: PartitionFile) -> Iterator[str]:
@@ -30,6 +32,8 @@ def _settings(partition: PartitionFile) -> Iterator[str]:
     for name in ("partitions", "virtual_stages", "microbatches", "replicas", "shard_degree"):
         if getattr(partition, name) < 1:
             yield f"{name} is {getattr(partition, name)}, and at least 1 is needed"
+    if partition.microbatches > _MOST_MICROBATCHES:
+        yield f"microbatches is {partition.microbatches}, and {_MOST_MICROBATCHES:,} are the most"
     if partition.shard_degree > 1 and partition.replicas % partition.shard_degree:
         yield (
             f"shard_degree is {partition.shard_degree}, which does not divide the "

@@ -31,6 +31,8 @@ __all__ = ["VERSION", "Fingerprint", "PartitionChoice", "PartitionFile", "StageP
 
 Read = TypeVar("Read", bound="PartitionFile")
 
+#: Bytes of a file: that of 40,000 modules.
+_LARGEST_FILE = 8 << 20
 #: Version of the file. Readers refuse any other.
 VERSION = 1
 
@@ -155,7 +157,12 @@ class PartitionFile:
     def read(cls: type[Read], path: Path) -> Read:
         """Read a file. Raises ParallelError if it is not a partition file."""
         try:
-            return cls.from_json(path.read_text())
+            with path.open("rb") as file:
+                content = file.read(_LARGEST_FILE + 1)
+            if len(content) > _LARGEST_FILE:
+                what = f"more than {_LARGEST_FILE >> 20} MiB, which no partition file has"
+                raise ParallelError(what)
+            return cls.from_json(content.decode())
         except OSError as error:
             raise ParallelError(f"{path} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import types
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+#: No bytes, seconds, rates or counts reach it; beyond, floats and their sums overflow.
+_LARGEST = 1 << 63
 
 
 def misfits(value: Any, place: str = "") -> Iterator[str]:
@@ -40,5 +42,6 @@ def _fits(declared: Any, value: Any) -> bool:
     if typing.get_origin(declared) in (typing.Union, types.UnionType):
         return any(_fits(each, value) for each in typing.get_args(declared))
     if declared is float:  # seconds, rates and fractions; Python's JSON parser accepts NaN
-        return type(value) in (int, float) and 0 <= value < math.inf
-    return type(value) is declared  # a bool is not accepted as an int
+        return type(value) in (int, float) and 0 <= value < _LARGEST
+    # A bool is not accepted as an int.
+    return type(value) is declared and (declared is not int or abs(value) < _LARGEST)
