@@ -78,6 +78,14 @@ def test_every_field_is_read(read) -> None:
     [
         ("batch_size: 0", "0 is not a whole number above 0", "w.yaml:5 (batch_size)", "write one"),
         ("batch_size: many", '"many" is not a whole number', "w.yaml:5", "write one"),
+        ("batch_size: 1" + "0" * 90, "is out of range", "w.yaml:5 (batch_size)", "write 1e+18 at"),
+        ("bytes_per_batch: 1e308", "1e+308 is out of range", "w.yaml:5", "write 1e+18 at most"),
+        (
+            "gpu_seconds_per_step: {NVIDIA A10G: 0}",
+            "0 is out of range",
+            "w.yaml:5 (gpu_seconds_per_step.NVIDIA A10G)",
+            "write more than 0",
+        ),
         ("bytes_per_batch: -1", "-1 is out of range", "w.yaml:5", "write 0 or more"),
         ("bytes_per_batch: .inf", "inf is not a number", "w.yaml:5", "write a number, 0 or more"),
         ("epochs: true", "true is not a whole number", "w.yaml:5 (epochs)", "write one"),

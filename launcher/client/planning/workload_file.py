@@ -21,6 +21,8 @@ _REQUIRED = ("batch_size", "cpu_seconds_per_sample", "bytes_per_batch", "gpu_sec
 _RECORD = "measured"
 _MEASURE = ("mean", "low", "high", "deviation")
 _EXAMPLES = {"gpu_seconds_per_step": "{NVIDIA A10G: 0.45}"}
+#: Beyond it, products of what a workload has are no floats.
+_LARGEST = 1e18
 _UNREAD: Any = object()
 
 
@@ -102,12 +104,19 @@ class _WorkloadReader:
 
     def _count(self, path: FieldPath, value: object) -> Any:
         if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-            return value
+            if value <= _LARGEST:
+                return value
+            return self._reject(
+                path, f"{shown(value)} is out of range", f"write {_LARGEST:g} at most"
+            )
         return self._reject(path, f"{shown(value)} is not a whole number above 0", "write one")
 
     def _amount(self, path: FieldPath, value: object, *, is_zero_allowed: bool = True) -> Any:
         least = "0 or more" if is_zero_allowed else "more than 0"
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            if value > _LARGEST:
+                fix = f"write {_LARGEST:g} at most"
+                return self._reject(path, f"{shown(value)} is out of range", fix)
             if value > 0 or (is_zero_allowed and value == 0):
                 return float(value)
             return self._reject(path, f"{shown(value)} is out of range", f"write {least}")
@@ -152,7 +161,13 @@ class _WorkloadReader:
                 near = did_you_mean(str(name), known) or _with_maker(str(name), known)
                 fix = f'did you mean "{near}"?' if near else f"one of {', '.join(sorted(known))}"
                 self._reject((*path, str(name)), f"{shown(name)} is no accelerator", fix)
-        return {str(name): self._measure((*path, str(name)), each) for name, each in value.items()}
+        return {str(name): self._step((*path, str(name)), each) for name, each in value.items()}
+
+    def _step(self, path: FieldPath, value: object) -> Any:
+        seconds = self._measure(path, value)
+        if seconds is not _UNREAD and not seconds.mean:
+            return self._reject(path, f"{shown(value)} is out of range", "write more than 0")
+        return seconds
 
     def _speeds(self, path: FieldPath, value: object) -> Any:
         if not isinstance(value, Mapping):
