@@ -79,6 +79,18 @@ def test_a_description_with_another_arn_is_not_of_aws(session, front, request_, 
     assert str(caught.value).isprintable() or "\x1b" not in str(caught.value)
 
 
+@pytest.mark.parametrize("left", [{"Name": "loss"}, {"Regex": "loss=(.*)"}])
+def test_a_metric_without_its_name_or_pattern_is_not_of_aws(
+    session, front, request_, monkeypatch, left
+):
+    session.create_training_job(**request_)
+    monkeypatch.setattr(transient_errors, "READ_POLICY", SHORT)
+    algorithm = {"TrainingInputMode": "File", "MetricDefinitions": [left]}
+    front.meet("DescribeTrainingJob", *[Alter({"AlgorithmSpecification": algorithm})] * 50)
+    with pytest.raises(Unreachable, match=r"has no AlgorithmSpecification.MetricDefinitions\[\]"):
+        session.describe_training_job(TrainingJobName="job-1")
+
+
 def test_a_job_that_is_seen_late_is_ours_all_the_same(session, front, request_):
     front.meet("CreateTrainingJob", Cut(after=True), Refuse("ResourceInUse"))
     front.meet(

@@ -55,7 +55,7 @@ class TimeRange:
 
 def metric_patterns(description: TrainingJobDescription) -> dict[str, str]:
     """Return the regular expression of each metric that the user of a described job defined."""
-    defined = description["AlgorithmSpecification"].get("MetricDefinitions", ())
+    defined = description.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
     return {each["Name"]: each["Regex"] for each in defined if not is_wait_metric(each)}
 
 

@@ -21,6 +21,8 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {
         "CreationTime",
         "SecondaryStatusTransitions[].Status",
         "SecondaryStatusTransitions[].StartTime",
+        "AlgorithmSpecification.MetricDefinitions[].Name",
+        "AlgorithmSpecification.MetricDefinitions[].Regex",
         "InputDataConfig[].ChannelName",
         "InputDataConfig[].DataSource",
         "ResourceConfig.InstanceGroups[].InstanceGroupName",
