@@ -345,6 +345,7 @@ def test_a_second_machine_adds_its_speed(launcher):
     [
         ("measured: {dataset: pipeline:work}", ("--cpu-family", "c5"), "has no cpu_speed"),
         ("cpu_speed: {c5: 1}", ("--cpu-family", "c5"), "of which dataset it is"),
+        ("cpu_speed: {c5: 1}\nmeasured: 5", ("--cpu-family", "c5"), "of which dataset it is"),
         ("cpu_speed: {c5: 1}\nmeasured: {dataset: pipeline:work}", (), "say its family"),
         (
             "cpu_speed: {c5: 1}\nmeasured: {dataset: pipeline:other}",

@@ -12,6 +12,7 @@ import yaml
 from launcher.client.planning.machine_cpu import this_cpu
 from launcher.client.planning.workload import Workload
 from launcher.client.planning.workload_profile import WorkloadProfile, rounded
+from launcher.client.spec.document_builder import read_plain
 from launcher.errors import PlatformError
 
 
@@ -34,8 +35,9 @@ class SpeedCalibration:
         family: of this machine; None to ask EC2's firmware.
         """
         Workload.from_yaml(file)
-        fields = yaml.safe_load(file.read_text(encoding="utf-8"))
-        dataset = (fields.get("measured") or {}).get("dataset")
+        fields = read_plain(file).value
+        measured = fields.get("measured")
+        dataset = measured.get("dataset") if isinstance(measured, Mapping) else None
         here = this_cpu(family).family
         if not dataset:
             raise PlatformError(
