@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -70,3 +71,16 @@ def test_lines_that_cannot_be_read_leave_cloudwatch(job, session, front):
     assert len(read(job, session)) == 3
     with pytest.raises(Refused, match="no logs for you"):
         read(job, session, source="logs")
+
+
+@pytest.mark.long
+def test_a_job_that_names_no_algorithm_has_its_metrics(job, session, front):
+    def without(call, answer):
+        status, headers, content = answer
+        fields = json.loads(content) if call.operation == "DescribeTrainingJob" else {}
+        if fields.pop("AlgorithmSpecification", None):
+            content = json.dumps(fields).encode()
+        return status, headers, content
+
+    front.rewrite = without
+    assert len(read(job, session)) == 3

@@ -195,7 +195,7 @@ def records_from_any(
 
 
 def _defines_wait(now: TrainingJobDescription) -> bool:
-    defined = now["AlgorithmSpecification"].get("MetricDefinitions", ())
+    defined = now.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
     return any(map(is_wait_metric, defined))
 
 
