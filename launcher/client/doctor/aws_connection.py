@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from launcher.client.sessions.aws.error_translation import translate_errors
+from launcher.client.sessions.aws.response_check import check_responses
 
 _SECONDS = 3
 #: For global services, and for GetCallerIdentity where no region is configured.
@@ -38,7 +39,7 @@ class Connection:
         """Return boto3's client of a service, with short timeouts and without retries."""
         from botocore.config import Config
 
-        return self._session.client(
+        client = self._session.client(
             service,
             region_name=region or self.region or _DEFAULT_REGION,
             config=Config(
@@ -47,6 +48,8 @@ class Connection:
                 retries={"total_max_attempts": 1},
             ),
         )
+        check_responses(client)
+        return client
 
     @cached_property
     def _session(self) -> Any:

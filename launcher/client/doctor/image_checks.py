@@ -8,6 +8,7 @@ from typing import Any
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions.aws.error_translation import translate_errors
+from launcher.client.sessions.aws.foreign_response import foreign_response
 from launcher.errors import CloudError, Refused
 
 _ECR = re.compile(
@@ -28,6 +29,8 @@ def check(connection: Connection, uri: str) -> CheckResult:
                 repositoryName=match["repository"],
                 imageIds=[_id(match)],
             )
+        if not response["imageDetails"]:
+            raise foreign_response("DescribeImages", "describes no image")
     except Refused as error:
         return _not_visible(uri, error)
     except CloudError as error:

@@ -14,6 +14,7 @@ from typing import Any
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions.aws.error_translation import translate_errors
+from launcher.client.sessions.aws.foreign_response import foreign_response
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Refused
 
@@ -40,27 +41,30 @@ def check(connection: Connection, spec: JobSpec) -> Iterator[CheckResult]:
         return
     try:
         network = _read(connection, spec)
+        found = [*_vpc_findings(network)]
+        if sum(group.instance_count for group in spec.groups) > 1 and not found:
+            found = [*_traffic_findings(network)]
     except Refused as error:
         yield _refused(error)
         return
     except CloudError as error:
         yield _finding(Level.WARNING, f"cannot be checked from here: {error.headline}")
         return
-    found = [*_vpc_findings(network)]
-    if sum(group.instance_count for group in spec.groups) > 1 and not found:
-        found = [*_traffic_findings(network)]
     yield from found or [_finding(Level.OK, _summary(network))]
 
 
 def _read(connection: Connection, spec: JobSpec) -> _Network:
     with translate_errors():
         ec2 = connection.client("ec2")
-        return _Network(
+        network = _Network(
             subnets=ec2.describe_subnets(SubnetIds=list(spec.subnets))["Subnets"],
             groups=ec2.describe_security_groups(GroupIds=list(spec.security_group_ids))[
                 "SecurityGroups"
             ],
         )
+    if not (network.subnets and network.groups):
+        raise foreign_response("DescribeSubnets", "or DescribeSecurityGroups describes none")
+    return network
 
 
 def _refused(error: Refused) -> CheckResult:
@@ -88,7 +92,7 @@ def _vpc_findings(network: _Network) -> Iterator[CheckResult]:
 
 def _traffic_findings(network: _Network) -> Iterator[CheckResult]:
     own = {group["GroupId"] for group in network.groups}
-    blocks = [ipaddress.IPv4Network(subnet["CidrBlock"]) for subnet in network.subnets]
+    blocks = [_block(subnet.get("CidrBlock")) for subnet in network.subnets]
     for direction, (way, other, rule) in _DIRECTIONS.items():
         permissions = [part for group in network.groups for part in group.get(direction, ())]
         if not any(_covers(part, own, blocks) for part in permissions):
@@ -108,14 +112,23 @@ def _covers(
     if permission["IpProtocol"] not in (_ALL, "tcp"):
         return False
     if permission["IpProtocol"] == "tcp" and (
-        permission["FromPort"] > _FIRST_PORT or permission["ToPort"] < _LAST_PORT
+        permission.get("FromPort", _LAST_PORT) > _FIRST_PORT
+        or permission.get("ToPort", 0) < _LAST_PORT
     ):
         return False
     partners = {pair.get("GroupId") for pair in permission.get("UserIdGroupPairs", ())}
-    ranges = [ipaddress.IPv4Network(part["CidrIp"]) for part in permission.get("IpRanges", ())]
+    ranges = [_block(part.get("CidrIp")) for part in permission.get("IpRanges", ())]
     return bool(partners & set(own)) or all(
         any(block.subnet_of(wide) for wide in ranges) for block in blocks
     )
+
+
+def _block(text: object) -> ipaddress.IPv4Network:
+    """Return a block of addresses; raise Unreachable for what is none."""
+    try:
+        return ipaddress.IPv4Network(str(text))
+    except ValueError as error:
+        raise foreign_response("EC2", f"has the block of addresses {text!r:.40}") from error
 
 
 def _summary(network: _Network) -> str:

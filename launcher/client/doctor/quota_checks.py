@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
@@ -19,6 +20,8 @@ from launcher.errors import CloudError
 _ON_DEMAND, _SPOT = " for training job usage", " for spot training job usage"
 #: The largest page that the API allows.
 _PAGE = 100
+#: Pages that are read; tokens without an end make any number.
+_MOST_PAGES = 200
 
 
 def check(connection: Connection, spec: JobSpec) -> Iterator[CheckResult]:
@@ -45,9 +48,10 @@ def _read(connection: Connection, wanted: set[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     with translate_errors():
         pages = connection.client("service-quotas").get_paginator("list_service_quotas")
-        for page in pages.paginate(ServiceCode="sagemaker", PaginationConfig={"PageSize": _PAGE}):
+        some = pages.paginate(ServiceCode="sagemaker", PaginationConfig={"PageSize": _PAGE})
+        for page in islice(some, _MOST_PAGES):
             for quota in page["Quotas"]:
-                if quota["QuotaName"] in wanted:
+                if quota.get("QuotaName") in wanted and "Value" in quota:
                     found[quota["QuotaName"]] = int(quota["Value"])
             if found.keys() == wanted:
                 break

@@ -52,7 +52,8 @@ def _not_visible(role_name: str, error: Refused) -> CheckResult:
 
 
 def _check_trust(role_name: str, role: Mapping[str, Any]) -> CheckResult:
-    statements = role["AssumeRolePolicyDocument"].get("Statement", [])
+    policy = role.get("AssumeRolePolicyDocument")
+    statements = policy.get("Statement", []) if isinstance(policy, Mapping) else []
     if any(_trusts_sagemaker(statement) for statement in _as_list(statements)):
         return _finding(Level.OK, f"{role_name}, which SageMaker may assume")
     return _finding(
@@ -62,7 +63,9 @@ def _check_trust(role_name: str, role: Mapping[str, Any]) -> CheckResult:
     )
 
 
-def _trusts_sagemaker(statement: Mapping[str, object]) -> bool:
+def _trusts_sagemaker(statement: object) -> bool:
+    if not isinstance(statement, Mapping):
+        return False
     principal = statement.get("Principal", {})
     services = _as_list(principal.get("Service", [])) if isinstance(principal, Mapping) else []
     actions = _as_list(statement.get("Action", []))

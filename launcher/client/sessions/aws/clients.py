@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from launcher.client.sessions.aws.error_translation import no_region, translate_errors
-from launcher.client.sessions.aws.response_check import check_body, check_members
+from launcher.client.sessions.aws.response_check import check_responses
 from launcher.errors import CredentialsExpired
 
 if TYPE_CHECKING:
@@ -93,8 +93,7 @@ class Clients:
             retries={"mode": "standard", "total_max_attempts": _ATTEMPTS.get(service, 1)},
         )
         client = self._boto().client(service, region_name=self.region, config=config)
-        client.meta.events.register("before-parse.*.*", check_body)
-        client.meta.events.register("after-call.*.*", check_members)
+        check_responses(client)
         return client
 
     def _boto(self) -> Any:

@@ -47,6 +47,18 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {
     # identity
     "GetCallerIdentity": ("Arn",),
     "GetRole": ("Role", "Role.Arn"),
+    # what `launcher check` and `launcher catalog update` read
+    "ListServiceQuotas": ("Quotas",),
+    "DescribeImages": ("imageDetails",),
+    "DescribeInstanceTypes": ("InstanceTypes",),
+    "DescribeSubnets": ("Subnets", "Subnets[].SubnetId", "Subnets[].VpcId"),
+    "DescribeSecurityGroups": (
+        "SecurityGroups",
+        "SecurityGroups[].GroupId",
+        "SecurityGroups[].VpcId",
+        "SecurityGroups[].IpPermissions[].IpProtocol",
+        "SecurityGroups[].IpPermissionsEgress[].IpProtocol",
+    ),
     # S3: the tag of an object that was stored or read; a proxy's page has none
     "PutObject": ("ETag",),
     "UploadPart": ("ETag",),

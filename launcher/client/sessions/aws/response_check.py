@@ -22,6 +22,12 @@ _SHOWN = 60
 _PARSER_ERRORS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
+def check_responses(client: Any) -> None:
+    """Let a client of boto raise Unreachable for every response that is not AWS's."""
+    client.meta.events.register("before-parse.*.*", check_body)
+    client.meta.events.register("after-call.*.*", check_members)
+
+
 def check_body(operation_model: Any, response_dict: Mapping[str, Any], **_more: Any) -> None:
     """Handle botocore's before-parse event; raise Unreachable for a body that is not AWS's."""
     if operation_model.has_streaming_output:
