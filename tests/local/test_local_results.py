@@ -215,7 +215,9 @@ def test_a_regex_that_takes_for_ever_is_given_up_and_the_job_goes_on(plain_bench
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "damage", ["", "{}", "not json", '{"TrainingJobStatus": "Completed"}'], ids=repr
+    "damage",
+    ["", "{}", "not json", '{"TrainingJobStatus": "Completed"}', "[" * 100_000],
+    ids=lambda text: text[:40] or "nothing",
 )
 def test_a_damaged_job_does_not_hide_the_others(plain_bench: Bench, damage: str) -> None:
     for name in ("good", "bad"):

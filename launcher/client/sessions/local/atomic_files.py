@@ -28,5 +28,8 @@ def write_json(path: Path, value: object) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return the value of a JSON document that `write_json` wrote."""
-    return json.loads(path.read_text())
+    """Return the value of a JSON document that `write_json` wrote; raise ValueError for another."""
+    try:
+        return json.loads(path.read_text())
+    except RecursionError as error:
+        raise ValueError("brackets too deep for a document of Launcher's") from error
