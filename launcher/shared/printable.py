@@ -12,6 +12,7 @@ _PART = re.compile(
     | (?P<blank> \x1b\[ [0-2]? K | \x1b\(B )  # clears the rest of a line: follows colours of grep
     | (?P<ends> ^\r+ | \r+$ )                 # of a progress bar, or of a line from Windows
     | (?P<control> [\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff] )
+    | (?P<unseen> [\u061c\u180e\u200b\u200e\u200f\u2060-\u2064\U000e0000-\U000e007f] )
     """,
     re.VERBOSE,
 )
@@ -36,8 +37,10 @@ def printable(text: str, *, keep_styles: bool = True) -> str:
 
 
 def _shown(part: re.Match[str], keep_styles: bool) -> str:
-    if part["control"] is not None:
-        code = ord(part["control"])
+    if (character := part["control"] or part["unseen"]) is not None:
+        code = ord(character)
+        if code > 0xFFFF:
+            return f"\\U{code:08x}"
         return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
     if part["style"] is not None and _conceals(part["style"][2:-1]):
         return f"\\x1b{part['style'][1:]}"
