@@ -79,6 +79,22 @@ def test_a_description_with_another_arn_is_not_of_aws(session, front, request_, 
     assert str(caught.value).isprintable() or "\x1b" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"InstanceType": "ml.m5.large", "InstanceCount": 2**31},
+        {"InstanceGroups": [{"InstanceGroupName": "a", "InstanceCount": 2**31}]},
+    ],
+    ids=["one group", "groups"],
+)
+def test_a_job_of_billions_of_hosts_is_not_of_aws(session, front, request_, monkeypatch, resources):
+    session.create_training_job(**request_)
+    monkeypatch.setattr(transient_errors, "READ_POLICY", SHORT)
+    front.meet("DescribeTrainingJob", *[Alter({"ResourceConfig": resources})] * 50)
+    with pytest.raises(Unreachable, match="has 2,147,483,648 instances"):
+        session.describe_training_job(TrainingJobName="job-1")
+
+
 @pytest.mark.parametrize("left", [{"Name": "loss"}, {"Regex": "loss=(.*)"}])
 def test_a_metric_without_its_name_or_pattern_is_not_of_aws(
     session, front, request_, monkeypatch, left

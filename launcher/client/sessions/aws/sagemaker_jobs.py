@@ -34,6 +34,8 @@ _PAGE = 100
 _MOST_EMPTY_PAGES = 20
 #: Characters of a foreign name that are shown.
 _NAME_SHOWN = 63
+#: More than any account has, and few enough to be listed one by one.
+_MOST_HOSTS = 100_000
 _ARN = re.compile(r"arn:[^:]+:sagemaker:[^:]+:\d{12}:training-job/.")
 #: SageMaker's message, and moto's.
 _NOT_FOUND = ("Requested resource not found", "Could not find training job")
@@ -51,9 +53,17 @@ def describe(clients: Clients, name: str) -> TrainingJobDescription:
             raise foreign_response("DescribeTrainingJob", f"describes the job {other!r}")
         if _ARN.match(arn := str(answer["TrainingJobArn"])) is None:
             raise foreign_response("DescribeTrainingJob", f"has the ARN {arn[:_NAME_SHOWN]!r}")
+        if (hosts := sum(_host_counts(answer))) > _MOST_HOSTS:
+            raise foreign_response("DescribeTrainingJob", f"has {hosts:,} instances")
         return cast("TrainingJobDescription", answer)
 
     return _translate_not_found(clients, name, lambda: retry_read(call))
+
+
+def _host_counts(description: Mapping[str, Any]) -> Iterator[int]:
+    resources = description.get("ResourceConfig", {})
+    for each in (resources, *resources.get("InstanceGroups", ())):
+        yield each.get("InstanceCount", 0)
 
 
 def stop(clients: Clients, name: str) -> None:
