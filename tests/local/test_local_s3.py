@@ -59,6 +59,16 @@ def test_channels_of_two_groups(s3_bench: Bench, cloud: Cloud) -> None:
     assert left == [], "an ended job keeps no copy of its data"
 
 
+@pytest.mark.parametrize("content", ['[{"prefix": 5}]', "[" * 100_000], ids=["5", "brackets"])
+def test_a_manifest_that_is_none_fails_the_job_in_words(
+    plain_s3_bench: Bench, cloud: Cloud, content: str
+) -> None:
+    cloud.put(list=content)
+    listed = channel("listed", "s3://bucket/list", S3DataType="ManifestFile")
+    plain_s3_bench.start("print('hello')", InputDataConfig=[listed])
+    assert "s3://bucket/list is not a manifest" in plain_s3_bench.end_of()["FailureReason"]
+
+
 @pytest.mark.long
 def test_all_that_begins_so_and_a_manifest(plain_s3_bench: Bench, cloud: Cloud) -> None:
     manifest = [{"prefix": "s3://bucket/digits/"}, "deep/j", "c"]

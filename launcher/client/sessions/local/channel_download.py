@@ -127,7 +127,7 @@ def _manifest(uri: str, content: bytes) -> tuple[str, list[str]]:
         first, *names = json.loads(content)
         prefix = first["prefix"]
         is_valid = is_s3(prefix) and all(isinstance(name, str) for name in names)
-    except (ValueError, TypeError, KeyError):
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         is_valid = False
     if not is_valid:
         raise DownloadFailed(
