@@ -9,6 +9,8 @@ import pytest
 from front import Refuse
 
 from launcher import Refused, TrainingJobAnalytics
+from launcher.client.jobs.log_line import LogLine
+from launcher.client.jobs.metric_records import MetricReader
 from launcher.client.sessions.aws.cloudwatch_metrics import NAMESPACE
 
 #: An hour some days ago: CloudWatch takes no values older than two weeks.
@@ -71,6 +73,14 @@ def test_lines_that_cannot_be_read_leave_cloudwatch(job, session, front):
     assert len(read(job, session)) == 3
     with pytest.raises(Refused, match="no logs for you"):
         read(job, session, source="logs")
+
+
+@pytest.mark.parametrize("pattern", ["(", r"\d{99999999999}", "(" * 5_000 + ")" * 5_000])
+def test_a_pattern_that_python_has_not_leaves_the_others(pattern):
+    defined = [{"Name": "a", "Regex": pattern}, {"Name": "b", "Regex": "b=(.*)"}]
+    reader = MetricReader({"AlgorithmSpecification": {"MetricDefinitions": defined}}, own=False)
+    line = LogLine(group="train", host="algo-1", text="b=1", time=1.0)
+    assert [record.metric_name for record in reader.read(line)] == ["b"]
 
 
 @pytest.mark.long

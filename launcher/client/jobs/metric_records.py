@@ -59,6 +59,14 @@ def metric_patterns(description: TrainingJobDescription) -> dict[str, str]:
     return {each["Name"]: each["Regex"] for each in defined if not is_wait_metric(each)}
 
 
+def _compiled(pattern: str) -> re.Pattern[str] | None:
+    """Return a pattern; None for one of SageMaker's that is none of Python's."""
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return None
+
+
 class MetricReader:
     """Reads the values of metrics from the lines of a described job, in their order.
 
@@ -78,7 +86,9 @@ class MetricReader:
         self._own = own
         self._defined = frozenset(defined)
         self._patterns = {
-            name: re.compile(pattern) for name, pattern in defined.items() if self._is_wanted(name)
+            name: compiled
+            for name, pattern in defined.items()
+            if self._is_wanted(name) and (compiled := _compiled(pattern))
         }
         self._rank: object = None
 
