@@ -150,3 +150,9 @@ def test_events_without_a_time_have_that_of_the_one_before(session, front, write
     front.meet("GetLogEvents", Answer({"events": events, "nextForwardToken": "f/1"}))
     read, _ = session.read_log(job, "job-1/algo-1-1")
     assert [(event.time, event.text) for event in read] == [(2.0, "a"), (2.0, "b"), (3.0, "")]
+
+
+def test_a_stream_whose_number_is_endless_is_none_of_a_host(session, front):
+    names = [f"job-1/algo-{'9' * 5_000}-1", f"job-1/algo-1-{'9' * 5_000}", "job-1/algo-2-1"]
+    front.meet("DescribeLogStreams", Answer({"logStreams": [{"logStreamName": n} for n in names]}))
+    assert [stream.host for stream in session.log_streams("job-1")] == ["algo-2"]

@@ -26,7 +26,7 @@ _LARGEST_PAGE = 10_000
 _MOST_EMPTY_PAGES = 100
 #: The end of the year 9999, in seconds since the epoch: later times cannot be shown.
 _LAST_TIME = 253_402_300_799.0
-_STREAM = re.compile(r".+/(?P<host>algo-(?P<number>\d+))-(?P<start>\d+)")
+_STREAM = re.compile(r".+/(?P<host>algo-(?P<number>\d{1,18}))-(?P<start>\d{1,18})")
 
 
 def streams(clients: Clients, job_name: str) -> list[LogStream]:
