@@ -73,9 +73,11 @@ def _value(text: str) -> Any:
     # Most fields are words or numbers, and a report reads millions of them: json takes longer.
     if text[0] in _LETTERS and text not in _JSON_WORDS:
         return text
-    whole, point, fraction = text.partition(".")
-    if _is_integer(whole) and (not point or fraction.isdecimal()) and text.isascii():
-        return float(text) if point else int(text)
+    if _is_integer(text):
+        return int(text)
+    whole, _, fraction = text.partition(".")
+    if fraction.isdecimal() and fraction.isascii() and _is_integer(whole):
+        return float(text)
     try:
         return json.loads(text, parse_int=_integer)
     except (ValueError, RecursionError):  # RecursionError: thousands of brackets
@@ -83,5 +85,6 @@ def _value(text: str) -> Any:
 
 
 def _is_integer(text: str) -> bool:
-    """Return whether text is a natural number as JSON has it, if its digits are those of ASCII."""
-    return text.isdecimal() and len(text) <= _MOST_DIGITS and (text[0] != "0" or text == "0")
+    """Return whether text is a natural number as JSON has it, and not a long one."""
+    is_short = text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS
+    return is_short and (text[0] != "0" or text == "0")

@@ -72,7 +72,17 @@ class LineTimes:
         """Return when the log's first `end` bytes had been written, in seconds since the epoch."""
         if self._after < end <= self._until:
             return self._answer
-        index = self._place(end)
+        if self._until < end and self._next < len(self._records):
+            moment, size = self._records[self._next]
+            if end <= size:
+                self._answer, self._after, self._until = moment, self._until, size
+                self._next += 1
+                return moment
+        return self._look_up(end)
+
+    def _look_up(self, end: int) -> float:
+        """Return when `end` bytes had been written, of which the answer before does not tell."""
+        index = bisect.bisect_left(self._records, end, key=lambda record: record[1])
         if index < len(self._records):
             self._after = self._records[index - 1][1] if index else 0
             self._answer, self._until = self._records[index]
@@ -81,13 +91,6 @@ class LineTimes:
         # Printed after the last sample of a platform process that was killed.
         last = self._records[-1][0] if self._records else 0.0
         return max(last, self._log.stat().st_mtime)
-
-    def _place(self, end: int) -> int:
-        """Return the first record of at least `end` bytes; their number if there is none."""
-        has_next = self._until < end and self._next < len(self._records)
-        if has_next and end <= self._records[self._next][1]:
-            return self._next
-        return bisect.bisect_left(self._records, end, key=lambda record: record[1])
 
 
 def _record_of(log: Path) -> Path:
@@ -99,9 +102,10 @@ class _Records(Sequence[tuple[float, int]]):
 
     def __init__(self, content: bytes) -> None:
         self._content = content
+        self._count = len(content) // _RECORD.size
 
     def __len__(self) -> int:
-        return len(self._content) // _RECORD.size
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> tuple[float, int]: ...
@@ -110,8 +114,8 @@ class _Records(Sequence[tuple[float, int]]):
     def __getitem__(self, index: int | slice) -> tuple[float, int] | Sequence[tuple[float, int]]:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
-        position = index + len(self) if index < 0 else index
-        if not 0 <= position < len(self):
+        position = index + self._count if index < 0 else index
+        if not 0 <= position < self._count:
             raise IndexError(index)
         moment, size = _RECORD.unpack_from(self._content, position * _RECORD.size)
         return moment, size
