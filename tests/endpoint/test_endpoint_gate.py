@@ -10,7 +10,7 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.auth import SigV4Auth
+from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
@@ -81,6 +81,24 @@ def test_a_changed_request_is_refused(
 def test_a_changed_body_is_refused(customer: Customer) -> None:
     status, document = answer(customer, signed(customer), b'{"MaxResults": 2}')
     assert (status, document["__type"]) == (403, "InvalidSignatureException")
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST"])
+def test_a_changed_body_for_s3_is_refused(customer: Customer, method: str) -> None:
+    customer.s3.create_bucket(Bucket="changed")
+    customer.s3.put_object(Bucket="changed", Key="kept", Body=b"content")
+    environment = customer.endpoint.environment
+    keys = Credentials(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
+    path = "/changed/kept" if method == "PUT" else "/changed?delete"
+    request = AWSRequest(method, f"{customer.endpoint.url}{path}", data=b"<Delete></Delete>")
+    S3SigV4Auth(keys, "s3", "us-east-1").add_auth(request)
+    connection = http.client.HTTPConnection("127.0.0.1", customer.endpoint.port, timeout=30)
+    with contextlib.closing(connection):
+        changed = b"<Delete><Object><Key>kept</Key></Object></Delete>"
+        connection.request(method, path, changed, dict(request.headers.items()))
+        response = connection.getresponse()
+        assert (response.status, b"XAmzContentSHA256Mismatch" in response.read()) == (400, True)
+    assert customer.s3.get_object(Bucket="changed", Key="kept")["Body"].read() == b"content"
 
 
 @pytest.mark.parametrize(

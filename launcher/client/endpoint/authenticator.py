@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import io
 import math
+import re
 import time
 from calendar import timegm
 from collections.abc import Callable
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 _UNSIGNED = "UNSIGNED-PAYLOAD"
+#: A body's hash; other values say that the body is not signed, or in pieces.
+_SHA256 = re.compile("[0-9a-f]{64}")
 #: How far a request's time may be ahead of ours; AWS allows the same.
 _SKEW_SECONDS = 15 * 60
 #: For a request that is read whole before its signature is verified; AWS's JSON services allow
@@ -89,6 +92,7 @@ class Authenticator:
                 "Check your AWS Secret Access Key and signing method.",
                 403,
             )
+        _check_content(request, credential)
 
     def _check_origin(self, request: Request) -> None:
         if request.headers.get("Host") not in self._hosts:
@@ -135,6 +139,20 @@ def _signed_request(request: Request, credential: Credential) -> SignedRequest:
         header=lambda name: request.headers.get(name, ""),
         payload_hash=_payload_hash(request, credential),
     )
+
+
+def _check_content(request: Request, credential: Credential) -> None:
+    """Refuse a body for S3 that is not the one of the hash that was signed."""
+    stated = request.headers.get("X-Amz-Content-Sha256", "")
+    if credential.scope.service != "s3" or not _SHA256.fullmatch(stated):
+        return
+    body = request.stream.read()
+    request.environ["wsgi.input"] = io.BytesIO(body)
+    if hashlib.sha256(body).hexdigest() != stated:
+        raise ApiError(
+            "XAmzContentSHA256Mismatch",
+            "The provided 'x-amz-content-sha256' header does not match what was computed.",
+        )
 
 
 def _payload_hash(request: Request, credential: Credential) -> str:
