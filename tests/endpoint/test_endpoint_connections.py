@@ -77,6 +77,19 @@ def test_a_head_that_comes_byte_by_byte_is_closed(impatient: BoundedServer) -> N
             assert time.monotonic() - began < 60, "the bytes keep it open"
 
 
+def test_a_body_that_comes_byte_by_byte_after_its_answer_is_not_read(
+    impatient: BoundedServer,
+) -> None:
+    impatient.app = lambda _, start: start("403 Forbidden", [("Content-Length", "0")]) and [b""]
+    with connect(impatient) as connection, contextlib.suppress(ConnectionError):
+        connection.settimeout(0.1)
+        connection.sendall(HEAD + b"Content-Length: 1000000\r\n\r\nX")
+        began = time.monotonic()
+        while not _is_closed(connection):
+            connection.sendall(b"X")
+            assert time.monotonic() - began < 60, "the bytes keep it open"
+
+
 def _is_closed(connection: socket.socket) -> bool:
     """Return whether the other side has closed a connection, after its timeout."""
     with contextlib.suppress(TimeoutError):

@@ -14,7 +14,8 @@ from werkzeug.serving import ThreadedWSGIServer
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-#: For the whole head of a request, and for the silence within its body or its response.
+#: For the whole head of a request, for the silence within its body or its response, and for all
+#: that comes after the response.
 PATIENCE_SECONDS = 15.0
 #: Connections that are answered at once; others wait until one of them ends.
 MOST_CONNECTIONS = 512
@@ -64,6 +65,11 @@ class BoundedHandler(MotoRequestHandler):  # type: ignore[misc]  # moto's types 
         self._stream.end_head()
         return is_request
 
+    def send_response(self, code: int, message: str | None = None) -> None:
+        """Begin the response; what the client sends beyond it is read, but not for long."""
+        self._stream.begin_response()
+        super().send_response(code, message)
+
     def log_request(self, *_: object) -> None:
         """Log nothing."""
 
@@ -76,11 +82,16 @@ class _PatientStream(io.RawIOBase):
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._head_until: float | None = time.monotonic() + PATIENCE_SECONDS
+        self._until: float | None = time.monotonic() + PATIENCE_SECONDS
+        self._is_answering = False
 
     def end_head(self) -> None:
         """From now on, limit each silence, and not the whole."""
-        self._head_until = None
+        self._until = None
+
+    def begin_response(self) -> None:
+        """From now on, limit all reads after the last write: no answer depends on them."""
+        self._is_answering = True
 
     def readable(self) -> bool:
         """Return True."""
@@ -101,12 +112,14 @@ class _PatientStream(io.RawIOBase):
         for start in range(0, len(view), _PIECE):
             self._connection.settimeout(PATIENCE_SECONDS)
             self._connection.sendall(view[start : start + _PIECE])
+        if self._is_answering:
+            self._until = time.monotonic() + PATIENCE_SECONDS
         return len(view)
 
     def _patience(self) -> float:
-        if self._head_until is None:
+        if self._until is None:
             return PATIENCE_SECONDS
-        left = self._head_until - time.monotonic()
+        left = self._until - time.monotonic()
         if left <= 0:
-            raise TimeoutError("the head of the request did not come")
+            raise TimeoutError("the head of the request, or the end of its body, did not come")
         return left
