@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
 import urllib.request
 from typing import Any
 
@@ -211,6 +212,19 @@ def test_a_presigned_url_takes_no_more_than_was_signed(
     more = urllib.request.Request(url, data=b"", method="PUT", headers={header: value})
     assert refused(more) in (400, 403)
     assert customer.s3.get_object(Bucket="presigned", Key="gift")["Body"].read() == b"gift"
+
+
+def test_a_presigned_signature_of_other_letters_is_refused(presigning: Any) -> None:
+    url = presigning.generate_presigned_url(
+        "get_object", Params={"Bucket": "presigned", "Key": "secret"}
+    )
+    assert refused(url.partition("X-Amz-Signature=")[0] + "X-Amz-Signature=%C3%A9") == 403
+
+
+def test_a_target_that_is_no_url_is_refused(customer: Customer) -> None:
+    with socket.create_connection(("127.0.0.1", customer.endpoint.port), timeout=30) as connection:
+        connection.sendall(b"GET http://[::1/ HTTP/1.1\r\n\r\n")
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_presigned_url_is_for_a_week_at_most(presigning: Any) -> None:

@@ -12,6 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from customer import BUCKET, GROUP, ROLE, Customer, channel, request
 from request_mutants import ELEVEN, MUTANTS
+from test_endpoint_gate import answer, signed
 
 from launcher.client.endpoint.next_token import encode_token
 from launcher.client.request.validation import aws_answer, find_violations
@@ -201,6 +202,21 @@ def test_what_an_ended_job_does_not_do(customer: Customer, operation: str, messa
 def test_a_value_of_another_type(unchecked: Any) -> None:
     with pytest.raises(ClientError, match="SerializationException"):
         unchecked.describe_training_job(TrainingJobName=["a"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 100_000,
+        b'{"Resource": "TrainingJob", "SearchExpression": %b{}%b}'
+        % (b'{"SubExpressions": [' * 400, b"]}" * 400),
+    ],
+    ids=["brackets", "expressions"],
+)
+def test_a_body_that_is_nested_too_deeply(customer: Customer, body: bytes) -> None:
+    headers = signed(customer, body, **{"X-Amz-Target": "SageMaker.Search"})
+    status, document = answer(customer, headers, body)
+    assert (status, document["__type"]) == (400, "SerializationException")
 
 
 #: Not Base64, not JSON, not a pair, of another order, with keys of other types, nested too deep.

@@ -121,6 +121,8 @@ class Application:
         except ApiError as error:
             _log_call(f"{operation} {region} {name}: {error.code}: {error.message}")
             raise
+        except RecursionError as error:  # Search: expressions within expressions
+            raise ApiError("SerializationException", "the body is nested too deeply") from error
         return response
 
     def _cloudwatch_logs(self, request: Request, operation: str, region: str) -> Response:
@@ -154,7 +156,7 @@ def _arguments(request: Request) -> dict[str, object]:
     body = request.environ["wsgi.input"].read(request.content_length or 0)
     try:
         arguments = json.loads(body or b"{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ApiError("SerializationException", f"the body is not JSON: {error}") from error
     if not isinstance(arguments, dict):
         raise ApiError("SerializationException", "the body is not a JSON object")

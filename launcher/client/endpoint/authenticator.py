@@ -85,7 +85,7 @@ class Authenticator:
         _check_time(credential)
         _check_headers(request, credential)
         signature = _signed_request(request, credential).signature(secret.text)
-        if not hmac.compare_digest(signature, credential.signature):
+        if not hmac.compare_digest(signature.encode(), credential.signature.encode()):
             raise ApiError(
                 _WRONG_SIGNATURE.get(service, "InvalidSignatureException"),
                 "The request signature we calculated does not match the signature you provided. "

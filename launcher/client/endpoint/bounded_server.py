@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from moto.server import MotoRequestHandler
 from werkzeug.serving import ThreadedWSGIServer
@@ -61,9 +62,15 @@ class BoundedHandler(MotoRequestHandler):  # type: ignore[misc]  # moto's types 
 
     def parse_request(self) -> bool:
         """Read the headers; what follows may take long, but not stay silent."""
-        is_request: bool = super().parse_request()
+        if not super().parse_request():
+            return False
         self._stream.end_head()
-        return is_request
+        try:
+            urlsplit(self.path)  # as werkzeug does, without a word to the client
+        except ValueError:
+            self.send_error(400, "Bad request target")
+            return False
+        return True
 
     def send_response(self, code: int, message: str | None = None) -> None:
         """Begin the response; what the client sends beyond it is read, but not for long."""
