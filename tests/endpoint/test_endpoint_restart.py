@@ -145,6 +145,20 @@ def _contents(s3, bucket):
 
 
 @pytest.mark.long
+def test_objects_whose_keys_are_escaped_in_xml_stay_deleted(root: Path) -> None:
+    keys = ["a\rb", "a&b", "a<b", 'a"b', "<Key>x</Key>", "left"]
+    with serve(root, isolation="process") as endpoint:
+        s3 = endpoint.client("s3")
+        s3.create_bucket(Bucket=BUCKET)
+        for key in keys:
+            s3.put_object(Bucket=BUCKET, Key=key, Body=b"")
+        s3.delete_objects(Bucket=BUCKET, Delete={"Objects": [{"Key": key} for key in keys[:-1]]})
+    with serve(root, isolation="process") as endpoint:
+        found = endpoint.client("s3").list_objects_v2(Bucket=BUCKET)["Contents"]
+        assert [each["Key"] for each in found] == ["left"]
+
+
+@pytest.mark.long
 def test_one_root_has_one_endpoint_and_one_port_too(root: Path, tmp_path: Path) -> None:
     with serve(root) as endpoint:
         same_root = _failure("--root", str(root), "--port", "0")

@@ -9,7 +9,6 @@ complete.
 from __future__ import annotations
 
 import hashlib
-import re
 import secrets
 import shutil
 import threading
@@ -18,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
-from xml.sax.saxutils import unescape
+from xml.etree import ElementTree
 
 from moto.s3.models import FakeKey, s3_backends
 
@@ -34,7 +33,6 @@ _FIELDS = (
     "encryption",
     "kms_key_id",
 )
-_KEY = re.compile(rb"<Key>(.*?)</Key>", re.DOTALL)
 
 
 class Objects:
@@ -173,4 +171,8 @@ class Objects:
 
 def _keys_of(body: bytes) -> list[str]:
     """Return the keys that a DeleteObjects request names."""
-    return [unescape(key.decode()) for key in _KEY.findall(body)]
+    try:
+        document = ElementTree.fromstring(body)
+    except ElementTree.ParseError:
+        return []
+    return [each.text or "" for each in document.iter() if each.tag.rpartition("}")[2] == "Key"]
