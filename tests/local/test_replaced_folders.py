@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,40 @@ def test_a_folder_that_is_replaced_fails_the_job(
         )
     assert SECRET not in everything_stored(plain_bench)
     assert outside.stat().st_mode == mode
+
+
+#: Deeper than Python's recursion, and than a path's length.
+NESTED = """
+os.chdir(ml / {folder!r})
+for _ in range(2500):
+    os.mkdir("d")
+    os.chdir("d")
+"""
+
+
+@pytest.fixture
+def nested_bench(plain_bench: Bench) -> Iterator[Bench]:
+    """A bench that removes such folders, which pytest cannot."""
+    yield plain_bench
+    subprocess.run(["rm", "-rf", str(plain_bench.folder)], check=True)
+
+
+@pytest.mark.long
+def test_folders_without_end_are_the_reason(nested_bench: Bench) -> None:
+    description = nested_bench.run(NESTED.format(folder="model"))
+    assert description["FailureReason"] == (
+        "the results are not kept, since a program has nested folders too deeply in /opt/ml/model "
+        "or /opt/ml/output/data"
+    )
+
+
+@pytest.mark.long
+def test_checkpoints_without_end_are_the_reason(nested_bench: Bench) -> None:
+    description = nested_bench.run(
+        NESTED.format(folder="checkpoints") + "open('weights', 'w').close()",
+        CheckpointConfig={"S3Uri": f"file://{nested_bench.folder / 'stored'}"},
+    )
+    assert "platform process died" not in description.get("FailureReason", "")
 
 
 def test_other_results_of_a_job_that_has_replaced_its_model_are_kept(plain_bench: Bench) -> None:

@@ -183,5 +183,6 @@ def _remove(folder: Path) -> None:
     """Free the name at once, then delete the folder, whatever modes its job has set."""
     trash = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".gone-"))
     folder.rename(trash / folder.name)
-    grant_access(trash)
-    shutil.rmtree(trash, ignore_errors=True)
+    with contextlib.suppress(RecursionError):  # folders within folders without end
+        grant_access(trash)
+        shutil.rmtree(trash, ignore_errors=True)

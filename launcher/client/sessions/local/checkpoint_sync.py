@@ -87,10 +87,13 @@ class CheckpointSync:
         """Copy new and changed files, if unchanged since the last round (or `is_final`)."""
         problem = None
         for folder in self._folders:
-            for path in files_below(folder):
-                # Wait once for an unreachable S3, not once per file.
-                wait_for_s3 = is_final and problem is None
-                problem = self._try_copy(path, folder, is_final, wait_for_s3) or problem
+            try:
+                for path in files_below(folder):
+                    # Wait once for an unreachable S3, not once per file.
+                    wait_for_s3 = is_final and problem is None
+                    problem = self._try_copy(path, folder, is_final, wait_for_s3) or problem
+            except RecursionError:  # noqa: PERF203 (other hosts' checkpoints are copied)
+                problem = f"cannot write checkpoints to {self._store.uri}: folders too deep"
         self.problem = problem
 
     def _try_copy(self, path: Path, folder: Path, is_final: bool, wait_for_s3: bool) -> str | None:

@@ -22,11 +22,17 @@ def remove_job(folder: JobFolder, root: Path) -> int:
     if not is_terminal(reconciled_status(folder)):
         raise PlatformError(f"job {folder.name} has not ended: `launcher stop {folder.name}` first")
     folders = [path for path in (root / "storage" / folder.name, folder.path) if path.is_dir()]
-    freed = sum(size for path in folders for size in _file_sizes(path))
-    for path in folders:  # the job itself last, so that a removal that fails can be repeated
-        with translate_write_errors(path):
-            grant_access(path)
-            shutil.rmtree(path)
+    try:
+        freed = sum(size for path in folders for size in _file_sizes(path))
+        for path in folders:  # the job itself last, so that a removal that fails can be repeated
+            with translate_write_errors(path):
+                grant_access(path)
+                shutil.rmtree(path)
+    except RecursionError as error:
+        raise PlatformError(
+            f"cannot remove {folder.path}: its programs have nested folders too deeply for "
+            f"Python: rm -rf {folder.path}"
+        ) from error
     return freed
 
 

@@ -6,6 +6,8 @@ caller took the job's lock and passes it on as an open descriptor.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -143,8 +145,9 @@ class LocalJob:
         self.folder.interrupt.unlink()
         gone = self.folder.path / "gone"
         self.folder.hosts.rename(gone)
-        grant_access(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        with contextlib.suppress(RecursionError):  # folders within folders without end
+            grant_access(gone)
+            shutil.rmtree(gone, ignore_errors=True)
         self.folder.hosts.mkdir()
         self.record.enter(JobState.STARTING)
         self.record.enter(JobState.DOWNLOADING)
@@ -162,7 +165,7 @@ class LocalJob:
             error_text = f"cannot store the results: {error}"
             self.record.note([error_text])
             return JobState.FAILED, reason or error_text
-        except OSError as error:
+        except (OSError, RecursionError) as error:
             error_text = _write_error(self.request, error)
             self.record.note([error_text])
             return JobState.FAILED, reason or error_text
@@ -191,7 +194,12 @@ class LocalJob:
         self.record.note(notes)
 
 
-def _write_error(request: TrainingJobRequest, error: OSError) -> str:
+def _write_error(request: TrainingJobRequest, error: OSError | RecursionError) -> str:
+    if isinstance(error, RecursionError) or error.errno == errno.ENAMETOOLONG:
+        return (
+            "the results are not kept, since a program has nested folders too deeply in "
+            "/opt/ml/model or /opt/ml/output/data"
+        )
     return (
         f"cannot write the results to {request['OutputDataConfig']['S3OutputPath']}: "
         f"{error.strerror or error}: free space there, or use another output_path"
