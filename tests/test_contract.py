@@ -227,7 +227,8 @@ def test_an_event_line_is_one_line_and_reads_back(fields: dict[str, object]) -> 
 def test_a_field_of_an_event_is_a_number_only_as_json_has_it(text: str, value: object) -> None:
     event = parse_event(f"launcher: something x={text}")
     assert event == ("something", {"x": value})
-    assert event is not None and type(event[1]["x"]) is type(value)
+    assert event is not None
+    assert type(event[1]["x"]) is type(value)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,15 @@ def test_a_description_with_another_arn_is_not_of_aws(session, front, request_, 
     assert str(caught.value).isprintable() or "\x1b" not in str(caught.value)
 
 
+def test_a_description_with_an_unknown_status_is_not_of_aws(session, front, request_, monkeypatch):
+    """A follower would ask for ever whether such a job has ended."""
+    session.create_training_job(**request_)
+    monkeypatch.setattr(transient_errors, "READ_POLICY", SHORT)
+    front.meet("DescribeTrainingJob", *[Alter({"TrainingJobStatus": "Done"})] * 50)
+    with pytest.raises(Unreachable, match="DescribeTrainingJob has the status 'Done'"):
+        session.describe_training_job(TrainingJobName="job-1")
+
+
 @pytest.mark.parametrize(
     "resources",
     [

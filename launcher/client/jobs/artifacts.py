@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.base import PlatformSession
-from launcher.errors import LauncherError, PlatformError, Refused
+from launcher.errors import CloudError, PlatformError, Refused
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
@@ -26,18 +26,18 @@ def download_artifacts(
 ) -> list[Path]:
     """Download the artifacts of a described job into a folder, created if needed; return the files.
 
-    Raises LauncherError for artifacts that are not archives, PlatformError for a folder that cannot
-    be written, and the session's own errors.
+    Raises PlatformError for artifacts that are not archives and a folder that cannot be written,
+    CloudError for a description without their place, and the session's own errors.
     """
     output = description.get("OutputDataConfig", {})
     if "S3OutputPath" not in output:
-        raise LauncherError(
+        raise CloudError(
             f"the description of job {description['TrainingJobName']} has no S3OutputPath, so its "
             "results cannot be located: see `aws sagemaker describe-training-job`"
         )
     if output.get("CompressionType") == "NONE":
         prefix = _prefix(description)
-        raise LauncherError(
+        raise PlatformError(
             f"the results of job {description['TrainingJobName']} are stored uncompressed: "
             f"copy them with `aws s3 cp --recursive {prefix} {folder}`"
         )

@@ -59,6 +59,7 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {
         "SecurityGroups[].IpPermissions[].IpProtocol",
         "SecurityGroups[].IpPermissionsEgress[].IpProtocol",
     ),
+    "ListObjectsV2": ("IsTruncated", "Contents[].Key", "Contents[].Size"),
     # S3: the tag of an object that was stored or read; a proxy's page has none
     "PutObject": ("ETag",),
     "UploadPart": ("ETag",),

@@ -60,11 +60,11 @@ def _check_types(operation_model: Any, body: bytes) -> None:
 
 def _try_to_parse(protocol: str, operation_model: Any, response: Mapping[str, Any]) -> None:
     """Parse a small response once more, to learn of all that its parser raises."""
-    from botocore.parsers import create_parser
+    from botocore.parsers import ResponseParserError, create_parser
 
     try:
         create_parser(protocol).parse(response, operation_model.output_shape)
-    except _PARSER_ERRORS as error:
+    except (*_PARSER_ERRORS, ResponseParserError) as error:
         raise foreign_response(operation_model.name, f"got {_beginning(response)}") from error
 
 

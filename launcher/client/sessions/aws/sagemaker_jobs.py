@@ -32,6 +32,8 @@ Result = TypeVar("Result")
 _PAGE = 100
 #: Pages without a new job: filters make a few, tokens that repeat or never end make any number.
 _MOST_EMPTY_PAGES = 20
+#: Those of the API. A follower would wait for ever for the end of a job with another one.
+_STATUSES = TERMINAL_STATUSES | {"InProgress", "Stopping", "Deleting"}
 #: Characters of a foreign name that are shown.
 _NAME_SHOWN = 63
 #: More than any account has, and few enough to be listed one by one.
@@ -53,6 +55,10 @@ def describe(clients: Clients, name: str) -> TrainingJobDescription:
             raise foreign_response("DescribeTrainingJob", f"describes the job {other!r}")
         if _ARN.match(arn := str(answer["TrainingJobArn"])) is None:
             raise foreign_response("DescribeTrainingJob", f"has the ARN {arn[:_NAME_SHOWN]!r}")
+        if (status := str(answer["TrainingJobStatus"])) not in _STATUSES:
+            raise foreign_response(
+                "DescribeTrainingJob", f"has the status {status[:_NAME_SHOWN]!r}"
+            )
         if (hosts := sum(_host_counts(answer))) > _MOST_HOSTS:
             raise foreign_response("DescribeTrainingJob", f"has {hosts:,} instances")
         return cast("TrainingJobDescription", answer)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -19,9 +19,12 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTT
 from s3transfer.exceptions import RetriesExceededError
 from s3transfer.subscribers import BaseSubscriber
 
+from launcher.client.sessions.aws.foreign_response import foreign_response
+from launcher.client.sessions.aws.response_check import check_responses
 from launcher.client.sessions.local.object_store import S3Failed
 from launcher.client.sessions.retry import RetryPolicy, retry_call
 from launcher.client.sessions.s3_uris import bucket_and_key
+from launcher.errors import Unreachable
 
 _T = TypeVar("_T")
 #: Parts of objects transferred at once.
@@ -38,7 +41,9 @@ _TRANSIENT = {
     "Throttling",
     "ThrottlingException",
 }
-_FAILURES = (BotoCoreError, ClientError, RetriesExceededError)
+#: Pages of a list without a new object, of which S3 itself sends none.
+_MOST_EMPTY_PAGES = 20
+_FAILURES: tuple[Any, ...] = (BotoCoreError, ClientError, RetriesExceededError, Unreachable)
 
 
 class Listener(Protocol):
@@ -70,6 +75,7 @@ class S3Client:
                 connect_timeout=10,
             ),
         )
+        check_responses(self._client)
 
     def list(self, uri: str, retry_seconds: float) -> list[tuple[str, int]]:
         """Return (URI, bytes) of every object whose URI starts with `uri`, in key order."""
@@ -77,11 +83,8 @@ class S3Client:
         pages = self._client.get_paginator("list_objects_v2")
 
         def call() -> list[tuple[str, int]]:
-            return [
-                (f"s3://{bucket}/{found['Key']}", found["Size"])
-                for page in pages.paginate(Bucket=bucket, Prefix=prefix)
-                for found in page.get("Contents", ())
-            ]
+            found = _objects(pages.paginate(Bucket=bucket, Prefix=prefix))
+            return [(f"s3://{bucket}/{each['Key']}", each["Size"]) for each in found]
 
         return self._with_retries(call, retry_seconds)
 
@@ -165,6 +168,21 @@ class S3Client:
             raise _to_s3_failed(error) from error
 
 
+def _objects(pages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a list, which is in the order of their keys; raise Unreachable if not.
+
+    Tokens that never end make pages without an object, or the same ones again.
+    """
+    last, empty = "", 0
+    for page in pages:
+        fresh = [each for each in page.get("Contents", ()) if each["Key"] > last]
+        yield from fresh
+        last = fresh[-1]["Key"] if fresh else last
+        empty = 0 if fresh else empty + 1
+        if empty > _MOST_EMPTY_PAGES:
+            raise foreign_response("ListObjectsV2", f"has {empty} pages without a new object")
+
+
 class _TransferProgress(BaseSubscriber):  # type: ignore[misc]  # boto3 has no types
     """Counts the bytes of a transfer, and reports to the listener twice a second at most."""
 
@@ -216,4 +234,5 @@ def _is_transient(error: Exception) -> bool:
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return status >= 500 or _code(error) in _TRANSIENT
-    return isinstance(error, ConnectionError | HTTPClientError | RetriesExceededError)
+    transient = ConnectionError | HTTPClientError | RetriesExceededError | Unreachable
+    return isinstance(error, transient)
