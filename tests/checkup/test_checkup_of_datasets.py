@@ -387,10 +387,33 @@ def test_datasets_are_found_where_a_script_names_them(source, expected):
     assert [each.reference for each in named_datasets(source)] == expected
 
 
+def test_arguments_of_the_running_script_are_not_taken_for_missing_ones(findings):
+    (warning,) = findings(
+        "def train_set(size): return Rows(size)",
+        script='DataLoader("pipeline:train_set", dataset_args={"size": args.size})',
+    )
+    assert warning.level is Level.WARNING
+    assert "train.py gives it dataset_args that are known only when the script runs" in warning.what
+
+
+def test_arguments_with_defaults_are_read_without_those_of_the_running_script(findings):
+    found = findings(
+        "def train_set(size=20): return Rows(size)",
+        script='DataLoader("pipeline:train_set", dataset_args={"size": args.size})',
+    )
+    assert [each.level for each in found] == [Level.OK] * 4
+
+
 def test_a_jobs_own_list_comes_first():
     source = 'DataLoader("a:b", dataset_args={"n": 1}); DataLoader("a:other")'
     named = [each.reference for each in named_datasets(source, ["a:b", "a:c"])]
     assert named == ["a:b(n=1)", "a:c"]
+
+
+def test_a_class_of_the_script_that_the_job_lists_has_the_arguments_of_its_loader():
+    source = 'class Rows: ...\nDataLoader(Rows, dataset_args={"n": 1})'
+    (named,) = named_datasets(source, ["train:Rows"])
+    assert named.reference == "train:Rows(n=1)"
 
 
 @pytest.mark.parametrize(

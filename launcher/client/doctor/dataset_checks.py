@@ -48,7 +48,24 @@ def check(
     with dataset_copy(spec, files) as copy:
         for dataset in datasets:
             answer = copy.ask(dataset, limits, served)
-            yield from _findings(dataset.reference, answer, copy.elsewhere, tree)
+            if dataset.lacks_arguments and _is_not_built(answer):
+                yield _not_read(dataset.reference, script)
+            else:
+                yield from _findings(dataset.reference, answer, copy.elsewhere, tree)
+
+
+def _is_not_built(answer: Mapping[str, Any]) -> bool:
+    return "could not be built: " in str(answer.get("problem", ""))
+
+
+def _not_read(dataset: str, script: str) -> CheckResult:
+    return _finding(
+        dataset,
+        Level.WARNING,
+        f"not read: {script} gives it dataset_args that are known only when the script runs",
+        fix="to check it, give its arguments defaults, or write dataset_args as literals, "
+        "channel(...) and EPOCH",
+    )
 
 
 def _findings(

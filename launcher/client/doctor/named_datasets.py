@@ -23,10 +23,11 @@ class NamedDataset:
 
     reference: with its arguments where these are literals. loader: the loader's batch_size and
     shards where they are literals, and its collate_fn, sampler and batch_sampler where it names
-    them, as references.
+    them, as references. lacks_arguments: it has arguments that are not literals.
     """
 
     reference: str
+    lacks_arguments: bool = False
     loader: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -36,11 +37,12 @@ def named_datasets(source: str, served: Sequence[str] = ()) -> list[NamedDataset
     served: the datasets that the job lists; others are left out, and those that the script does not
     name follow without arguments.
 
-    >>> named_datasets('loader = DataLoader("pipeline:train_set", 4, dataset_args={"size": 8})')
-    [NamedDataset(reference='pipeline:train_set(size=8)', loader={'batch_size': 4})]
+    >>> source = 'loader = DataLoader("pipeline:train_set", 4, dataset_args={"size": 8})'
+    >>> [(each.reference, each.loader) for each in named_datasets(source)]
+    [('pipeline:train_set(size=8)', {'batch_size': 4})]
     """
     found: list[NamedDataset] = []
-    for dataset in _datasets(source):
+    for dataset in _datasets(source, served):
         if dataset not in found:
             found.append(dataset)
     if not served:
@@ -50,12 +52,13 @@ def named_datasets(source: str, served: Sequence[str] = ()) -> list[NamedDataset
     return listed + [NamedDataset(reference=each) for each in served if each not in named]
 
 
-def _datasets(source: str) -> Iterator[NamedDataset]:
+def _datasets(source: str, served: Sequence[str]) -> Iterator[NamedDataset]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):  # the job says what is wrong
         return
-    imported = {
+    listed = {each.partition(":")[2]: each for each in served}  # such as a class of the script
+    imported = listed | {
         each.asname or each.name: f"{node.module}:{each.name}"
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module and not node.level
@@ -77,9 +80,14 @@ def _datasets_of(call: ast.Call, imported: Mapping[str, str]) -> Iterator[NamedD
         return
     reference = _reference(call.args[0] if call.args else keywords.get("dataset"), imported)
     if reference:
-        reference += _arguments(keywords.get("dataset_args"))
+        given = keywords.get("dataset_args")
+        arguments = _arguments(given)
         keywords |= {"batch_size": call.args[1]} if len(call.args) > 1 else {}
-        yield NamedDataset(reference=reference, loader=dict(_loader(keywords, imported)))
+        yield NamedDataset(
+            reference=reference + arguments,
+            lacks_arguments=given is not None and not arguments,
+            loader=dict(_loader(keywords, imported)),
+        )
 
 
 def _loader(
