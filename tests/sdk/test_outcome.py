@@ -103,6 +103,16 @@ def test_a_data_host_that_prepared_nothing_is_named():
     assert data(served)["batches_by_host"] == {"algo-1": 41, "algo-2": 0}
 
 
+@pytest.mark.parametrize(
+    ("status", "warned"), [("Completed", True), ("Stopped", False), ("InProgress", False)]
+)
+def test_data_hosts_that_no_script_asked_are_a_possible_mistake(status, warned):
+    served = format_event("batches_served", by_host={"algo-1": 0, "algo-2": 0}, received={})
+    found = summarise(description(TrainingJobStatus=status), DOCUMENT, [served])["data"]
+    words = "a had nothing to do: the script did not read with launcher.data.DataLoader"
+    assert found["warnings"] == ([words] if warned else [])
+
+
 def test_in_process_loading_has_a_wait_and_no_data_hosts():
     assert data(epoch(0, 1.0, 4.0)) == {
         "batches_by_host": {},

@@ -45,7 +45,9 @@ def summarise(
         "model_artifacts": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
         "groups": [_group(group, description, document) for group in host_groups(description)],
         "metrics": final_metrics(description),
-        "data": _DataMeasure.of(lines).summary(_data_groups(document)),
+        "data": _DataMeasure.of(lines).summary(
+            _data_groups(document), completed=status == "Completed"
+        ),
     }
 
 
@@ -143,9 +145,13 @@ class _DataMeasure:
             if fields.get("is_waiting") is not None:
                 self.verdict["is_waiting"] = bool(fields["is_waiting"])
 
-    def summary(self, groups: str) -> dict[str, Any] | None:
+    def summary(self, groups: str, *, completed: bool) -> dict[str, Any] | None:
         if not self.epochs and not self.prepared:
             return None
+        unused = completed and bool(self.prepared) and not self.epochs and not self.prepared.total()
+        warning = (
+            f"{groups} had nothing to do: the script did not read with launcher.data.DataLoader"
+        )
         share = self.wait_seconds / self.total_seconds if self.total_seconds else None
         verdict = self._judge(groups)
         if verdict is not None and verdict["bound"] != Bound.TOO_SHORT:
@@ -155,7 +161,7 @@ class _DataMeasure:
             "batches_received": dict(sorted(self.received.items(), key=lambda item: int(item[0]))),
             "wait_share": share and round(share, 4),
             "skipped": self.skipped,
-            "warnings": self.warnings,
+            "warnings": [*self.warnings, warning] if unused else self.warnings,
             "metrics": self.metrics,
             "verdict": verdict,
         }
