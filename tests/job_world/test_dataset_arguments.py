@@ -138,8 +138,11 @@ def test_damaged_arguments_are_refused_and_nothing_is_called(reference: str) -> 
         ([("size", 4)], "dataset_args is a list; write a dict"),
         ({"no name": 1}, "has the key 'no name'; its keys are names of arguments"),
         ({"lambda": 1}, "has the key 'lambda'"),
-        ({"size": np.int64(4)}, r"dataset_args\['size'\] is a int64; JSON values and channel"),
-        ({"size": [1, object()]}, r"dataset_args\['size'\]\[1\] is a object"),
+        (
+            {"size": np.int64(4)},
+            r"dataset_args\['size'\] has the type int64; JSON values and channel",
+        ),
+        ({"size": [1, object()]}, r"dataset_args\['size'\]\[1\] has the type object"),
         ({"at": {1: 2}}, "has the key 1; the keys are str"),
         ({"ratio": float("nan")}, "is nan; JSON has finite numbers only"),
         ({"root": Path("data")}, "is a PosixPath; write a str, 'data'"),
@@ -159,7 +162,7 @@ def test_what_no_data_host_could_use_is_refused(ml: Path, arguments: object, mes
 
 
 def test_all_wrong_arguments_are_named_at_once() -> None:
-    with pytest.raises(DataError, match=r"(?s)\['a'\] is a set.*\['b'\] is inf"):
+    with pytest.raises(DataError, match=r"(?s)\['a'\] has the type set.*\['b'\] is inf"):
         DataLoader("p:f", dataset_args={"a": {1}, "b": float("inf")})
 
 

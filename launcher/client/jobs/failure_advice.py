@@ -28,7 +28,8 @@ _ADVICE = (
     ),
     (
         r"unrecognized arguments|the following arguments are required|invalid choice",
-        "hyperparameters become the script's arguments: compare them with its argparse options",
+        "hyperparameters become the script's arguments: compare them with its argparse options; "
+        "batch_size and batch-size differ",
     ),
     (r"No space left on device", "raise volume_size, or write less to the disk"),
     (

@@ -236,8 +236,8 @@ def _wrong_value(where: str, value: object, paths: MlPaths) -> Iterator[str]:
             yield from _path_of_this_host(where, str(value), paths)
         case _ if type(value) not in (bool, int, float):
             yield (
-                f"{where} is a {type(value).__name__}; JSON values and channel(...) travel to "
-                "data hosts: make the object in the dataset's own code, of such values"
+                f"{where} has the type {type(value).__name__}; JSON values and channel(...) "
+                "travel to data hosts: make the object in the dataset's own code, of such values"
             )
         case float() if not math.isfinite(value):
             yield f"{where} is {value}; JSON has finite numbers only: write None, or a str"

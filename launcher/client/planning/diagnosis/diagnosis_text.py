@@ -73,7 +73,7 @@ def _group_text(group: GroupUse) -> str:
     kind = "trains" if group.trains else "beside the training"
     hosts = f"{group.name} ({kind}): {group.count} x {group.instance_type}"
     if not group.hosts:
-        return f"{hosts}, no figures"
+        return f"{hosts}, no figures of its training"
     cpu = "unknown" if group.cpu is None else f"{group.cpu:.0%}"
     gpu = "" if group.gpu is None else f", accelerators {group.gpu:.0%}"
     span = (
