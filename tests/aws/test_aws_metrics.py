@@ -83,6 +83,15 @@ def test_a_pattern_that_python_has_not_leaves_the_others(pattern):
     assert [record.metric_name for record in reader.read(line)] == ["b"]
 
 
+def test_a_pattern_that_takes_for_ever_leaves_the_others():
+    defined = [{"Name": "a", "Regex": "a=((a+)+)$"}, {"Name": "b", "Regex": "b=(.*?) "}]
+    reader = MetricReader({"AlgorithmSpecification": {"MetricDefinitions": defined}}, own=False)
+    line = LogLine(group="train", host="algo-1", text=f"b=1 a={'a' * 40}!", time=1.0)
+    with pytest.warns(UserWarning, match="the metric 'a' is no longer read"):
+        assert [record.metric_name for record in reader.read(line)] == ["b"]
+    assert [record.metric_name for record in reader.read(line)] == ["b"]
+
+
 @pytest.mark.long
 def test_a_job_that_names_no_algorithm_has_its_metrics(job, session, front):
     def without(call, answer):

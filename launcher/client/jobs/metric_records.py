@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.client.jobs.event_figures import event_figures, event_step
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.sessions.base import HasMetricAverages
+from launcher.client.sessions.match_limit import match_limit, too_slow_text
 from launcher.errors import CloudError
 from launcher.shared.wait_metric import WAIT_METRIC, is_wait_metric
 
@@ -111,17 +113,26 @@ class MetricReader:
 
     def values(self, line: LogLine) -> Iterator[tuple[str, float, int | None]]:
         """Yield the metric, value and step of each value in a line."""
-        for name, pattern in self._patterns.items():
-            for match in pattern.finditer(line.text):
-                value = _number(match)
-                if value is not None:
-                    yield name, value, None
+        for name, pattern in list(self._patterns.items()):
+            for value in self._matches(name, pattern, line.text):
+                yield name, value, None
         event = line.event if self._own else None
         if event is not None and self._is_first_rank(*event):
             step = event_step(*event)
             for name, value in event_figures(*event).items():
                 if name not in self._defined and self._is_wanted(name):
                     yield name, value, step
+
+    def _matches(self, name: str, pattern: re.Pattern[str], text: str) -> list[float]:
+        """Return a metric's values in a line; warn of a pattern that is too slow, and drop it."""
+        try:
+            with match_limit():
+                values = [_number(match) for match in pattern.finditer(text)]
+        except TimeoutError:
+            del self._patterns[name]
+            warnings.warn(too_slow_text(name, text), stacklevel=2)
+            return []
+        return [value for value in values if value is not None]
 
     def _is_wanted(self, name: str) -> bool:
         return self._names is None or name in self._names

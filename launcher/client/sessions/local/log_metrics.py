@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,14 +11,13 @@ from launcher.client.sessions.local.host_logs import log_files, read_lines
 from launcher.client.sessions.local.job_description import RecordedMetric
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.metric_series import append_metrics
+from launcher.client.sessions.match_limit import match_limit, too_slow_text
 from launcher.shared.wait_metric import is_wait_metric
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest
 
 _PERIOD_SECONDS = 1.0
-#: A pattern that takes longer for one line (catastrophic backtracking) is dropped.
-_MATCH_SECONDS = 1.0
 
 
 class MetricScan:
@@ -80,14 +76,11 @@ class MetricScan:
         now = time.time()
         for name, pattern in list(self._patterns.items()):
             try:
-                with _time_limit(_MATCH_SECONDS):
+                with match_limit():
                     values = [_number(match[1]) for match in pattern.finditer(line)]
             except TimeoutError:
                 del self._patterns[name]
-                self.notes.append(
-                    f"the metric {name!r} is no longer read: its Regex takes more than "
-                    f"{_MATCH_SECONDS:.0f} s on a line of {len(line)} characters"
-                )
+                self.notes.append(too_slow_text(name, line))
                 continue
             found += [
                 {"MetricName": name, "Value": value, "Timestamp": now}
@@ -95,25 +88,6 @@ class MetricScan:
                 if value is not None
             ]
         return found
-
-
-@contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the block after some seconds; works in the main thread only.
-
-    Python's regular expressions check for signals while they backtrack.
-    """
-
-    def stop(_number: int, _frame: object) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _number(text: str | None) -> float | None:
