@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from front import Refuse
+from waiting import wait_until
 
 from launcher import Refused, TrainingJobAnalytics
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.metric_records import MetricReader
 from launcher.client.sessions.aws.cloudwatch_metrics import NAMESPACE
+from launcher.client.sessions.match_limit import match_limit
 
 #: An hour some days ago: CloudWatch takes no values older than two weeks.
 START = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0) - timedelta(days=5)
@@ -90,6 +94,19 @@ def test_a_pattern_that_takes_for_ever_leaves_the_others():
     with pytest.warns(UserWarning, match="the metric 'a' is no longer read"):
         assert [record.metric_name for record in reader.read(line)] == ["b"]
     assert [record.metric_name for record in reader.read(line)] == ["b"]
+
+
+def test_a_timer_of_the_program_goes_on_after_a_match():
+    rung = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
+    timer = signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with match_limit():
+            time.sleep(0.3)
+        wait_until(lambda: rung)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *timer)
 
 
 @pytest.mark.long

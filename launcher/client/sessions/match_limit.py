@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 #: A pattern that takes longer for one line (catastrophic backtracking) is dropped.
 MATCH_SECONDS = 1.0
+#: Seconds until a timer of the program that has ended meanwhile.
+_SOON = 1e-3
 
 
 @contextmanager
@@ -16,19 +19,23 @@ def match_limit() -> Iterator[None]:
     """Raise TimeoutError in the block after MATCH_SECONDS.
 
     Python's regular expressions check for signals while they backtrack, and only the main thread
-    handles signals: another has no limit, nor has a program that uses SIGALRM itself.
+    handles signals: another thread has no limit. A handler and a timer that the program has set are
+    there again after the block.
     """
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    signal.signal(signal.SIGALRM, _stop)
-    signal.setitimer(signal.ITIMER_REAL, MATCH_SECONDS)
+    handler = signal.signal(signal.SIGALRM, _stop)
+    began = time.monotonic()
+    seconds, interval = signal.setitimer(signal.ITIMER_REAL, MATCH_SECONDS)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, handler or signal.SIG_DFL)
+        if seconds:
+            left = seconds - (time.monotonic() - began)
+            signal.setitimer(signal.ITIMER_REAL, max(left, _SOON), interval)
 
 
 def too_slow_text(name: str, line: str) -> str:
