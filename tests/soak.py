@@ -36,12 +36,8 @@ from launcher.shared import DataPart, JobDocument, Launch, Role, TrainerPart  # 
 WARM_UP = 0.3
 #: MiB that heap and shared memory may differ between the first and the last quarter after that.
 MOST_GROWTH = 3.0
-#: Threads may differ by so many: those of one more connection.
+#: Descriptors, threads and memfds may differ by so many: those of one more connection or batch.
 MOST_MORE = 12
-#: So may memfds, each with its descriptor. A receiver keeps free slabs by their bytes, so their
-#: number rises, ever more slowly, to the most that were in use at once, which is 138 of this job. A
-#: slab that is lost with each worker that is killed would be 120 between the two quarters.
-MOST_MORE_SLABS = 30
 #: MiB that the endpoint keeps of a job: its objects, its log and its metrics, as AWS does.
 KEPT_PER_JOB = 0.1
 PREFETCH = 32 << 20
@@ -133,9 +129,9 @@ def _kib(rollup: str, name: str) -> int:
 FIGURES = {
     "heap": MOST_GROWTH,
     "shared": MOST_GROWTH,
-    "descriptors": MOST_MORE_SLABS,
+    "descriptors": MOST_MORE,
     "threads": MOST_MORE,
-    "memfds": MOST_MORE_SLABS,
+    "memfds": MOST_MORE,
 }
 
 
