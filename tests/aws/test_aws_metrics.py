@@ -15,7 +15,7 @@ from launcher import Refused, TrainingJobAnalytics
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.metric_records import MetricReader
 from launcher.client.sessions.aws.cloudwatch_metrics import NAMESPACE
-from launcher.client.sessions.match_limit import match_limit
+from launcher.client.sessions.metric_match import match_limit
 
 #: An hour some days ago: CloudWatch takes no values older than two weeks.
 START = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0) - timedelta(days=5)

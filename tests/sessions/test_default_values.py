@@ -107,6 +107,12 @@ def test_a_file_that_is_named_takes_the_place_of_the_usual_one(
         read_defaults()
 
 
+def assert_refused(place: Path, says: str) -> None:
+    with pytest.raises(SpecError, match=says) as refused:
+        read_defaults()
+    assert str(place) in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
@@ -124,10 +130,7 @@ def test_a_file_that_is_named_takes_the_place_of_the_usual_one(
 def test_a_bad_file_is_reported_with_its_place(
     write: Write, name: str, content: Any, says: str
 ) -> None:
-    place = write(name, content)
-    with pytest.raises(SpecError, match=says) as refused:
-        read_defaults()
-    assert str(place) in str(refused.value)
+    assert_refused(write(name, content), says)
 
 
 BOMB = "a0: &a0 [x]\n" + "".join(
@@ -156,10 +159,7 @@ MERGES = "a0: &a0 {k: v}\n" + "".join(
 def test_a_hostile_file_is_refused_in_words(
     write: Write, name: str, content: str, says: str
 ) -> None:
-    place = write(name, content)
-    with pytest.raises(SpecError, match=says) as refused:
-        read_defaults()
-    assert str(place) in str(refused.value)
+    assert_refused(write(name, content), says)
 
 
 def test_values_are_those_of_yaml_11_with_merges(write: Write) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 import threading
 import time
@@ -18,7 +17,7 @@ from launcher.client.endpoint.description_defaults import with_aws_defaults
 from launcher.client.endpoint.job_registry import JobEntry, JobRegistry
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.file_access import grant_access
+from launcher.client.sessions.local.file_access import discard_folder
 from launcher.client.sessions.local.job_description import job_arn
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.job_root import JobRoot
@@ -183,6 +182,4 @@ def _remove(folder: Path) -> None:
     """Free the name at once, then delete the folder, whatever modes its job has set."""
     trash = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".gone-"))
     folder.rename(trash / folder.name)
-    with contextlib.suppress(RecursionError):  # folders within folders without end
-        grant_access(trash)
-        shutil.rmtree(trash, ignore_errors=True)
+    discard_folder(trash)

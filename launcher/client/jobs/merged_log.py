@@ -116,16 +116,14 @@ class MergedLog:
         page = max(1, min(_LARGEST_PAGE, self._buffered_lines // max(1, len(self._streams))))
         heads: list[tuple[float, int, _Stream]] = []
         for stream in self._streams.values():
-            if not stream.events:
-                self._fill(stream, page)
+            self._fill(stream, page)
             if stream.events:
                 heads.append((stream.events[0].time, stream.number, stream))
         heapq.heapify(heads)
         while heads and heads[0][0] <= until() and time.monotonic() < deadline:
             stream = heads[0][2]
             yield stream.pop()
-            if not stream.events:
-                self._fill(stream, page)
+            self._fill(stream, page)
             if stream.events:
                 heapq.heapreplace(heads, (stream.events[0].time, stream.number, stream))
             else:
@@ -139,6 +137,8 @@ class MergedLog:
                 self._streams[stream.name] = _Stream(stream, group, len(self._streams))
 
     def _fill(self, stream: _Stream, page: int) -> None:
+        if stream.events:
+            return
         events, position = self._session.read_log(self._job, stream.name, stream.position, page)
         stream.take(events, position)
         if events:

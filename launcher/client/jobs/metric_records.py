@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.client.jobs.event_figures import event_figures, event_step
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.sessions.base import HasMetricAverages
-from launcher.client.sessions.match_limit import match_limit, too_slow_text
+from launcher.client.sessions.metric_match import metric_values, too_slow_text
 from launcher.errors import CloudError
 from launcher.shared.wait_metric import WAIT_METRIC, is_wait_metric
 
@@ -126,13 +126,11 @@ class MetricReader:
     def _matches(self, name: str, pattern: re.Pattern[str], text: str) -> list[float]:
         """Return a metric's values in a line; warn of a pattern that is too slow, and drop it."""
         try:
-            with match_limit():
-                values = [_number(match) for match in pattern.finditer(text)]
+            return metric_values(pattern, text)
         except TimeoutError:
             del self._patterns[name]
             warnings.warn(too_slow_text(name, text), stacklevel=2)
             return []
-        return [value for value in values if value is not None]
 
     def _is_wanted(self, name: str) -> bool:
         return self._names is None or name in self._names
@@ -161,13 +159,6 @@ def records_from_logs(
     lines = job.logs() if reader.reads_lines else ()
     span = within or TimeRange()
     return [record for line in lines if line.time in span for record in reader.read(line)]
-
-
-def _number(match: re.Match[str]) -> float | None:
-    try:
-        return float(match[1])
-    except (IndexError, TypeError, ValueError):  # no group, an empty one, or no number
-        return None
 
 
 def records_from_cloudwatch(

@@ -106,17 +106,17 @@ class _WorkloadReader:
         if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
             if value <= _LARGEST:
                 return value
-            return self._reject(
-                path, f"{shown(value)} is out of range", f"write {_LARGEST:g} at most"
-            )
+            return self._reject_size(path, value)
         return self._reject(path, f"{shown(value)} is not a whole number above 0", "write one")
+
+    def _reject_size(self, path: FieldPath, value: object) -> Any:
+        return self._reject(path, f"{shown(value)} is out of range", f"write {_LARGEST:g} at most")
 
     def _amount(self, path: FieldPath, value: object, *, is_zero_allowed: bool = True) -> Any:
         least = "0 or more" if is_zero_allowed else "more than 0"
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             if value > _LARGEST:
-                fix = f"write {_LARGEST:g} at most"
-                return self._reject(path, f"{shown(value)} is out of range", fix)
+                return self._reject_size(path, value)
             if value > 0 or (is_zero_allowed and value == 0):
                 return float(value)
             return self._reject(path, f"{shown(value)} is out of range", f"write {least}")

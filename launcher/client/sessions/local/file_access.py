@@ -5,8 +5,10 @@ Programs of a job set modes as they like, and users choose folders that may not 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,6 +65,13 @@ def grant_access(folder: Path) -> None:
             grant_access(Path(entry))
         elif entry.is_file(follow_symlinks=False):
             _permit(Path(entry), stat.S_IRUSR)
+
+
+def discard_folder(folder: Path) -> None:
+    """Remove a folder of a program as far as possible; what cannot be removed stays."""
+    with contextlib.suppress(RecursionError):  # folders within folders without end
+        grant_access(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _permit(path: Path, needed: int) -> None:

@@ -11,7 +11,7 @@ from launcher.client.sessions.local.host_logs import log_files, read_lines
 from launcher.client.sessions.local.job_description import RecordedMetric
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.metric_series import append_metrics
-from launcher.client.sessions.match_limit import match_limit, too_slow_text
+from launcher.client.sessions.metric_match import metric_values, too_slow_text
 from launcher.shared.wait_metric import is_wait_metric
 
 if TYPE_CHECKING:
@@ -76,22 +76,10 @@ class MetricScan:
         now = time.time()
         for name, pattern in list(self._patterns.items()):
             try:
-                with match_limit():
-                    values = [_number(match[1]) for match in pattern.finditer(line)]
+                values = metric_values(pattern, line)
             except TimeoutError:
                 del self._patterns[name]
                 self.notes.append(too_slow_text(name, line))
                 continue
-            found += [
-                {"MetricName": name, "Value": value, "Timestamp": now}
-                for value in values
-                if value is not None
-            ]
+            found += [{"MetricName": name, "Value": value, "Timestamp": now} for value in values]
         return found
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return float(text or "")
-    except ValueError:
-        return None

@@ -6,10 +6,8 @@ caller took the job's lock and passes it on as an open descriptor.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import shutil
 import signal
 import sys
 import time
@@ -22,7 +20,7 @@ from launcher.client.sessions.local.attempt import Attempt
 from launcher.client.sessions.local.channel_download import DownloadFailed, discard_fetched
 from launcher.client.sessions.local.checks import ignored_field_notes
 from launcher.client.sessions.local.failure_reason import failure_reason
-from launcher.client.sessions.local.file_access import grant_access
+from launcher.client.sessions.local.file_access import discard_folder
 from launcher.client.sessions.local.host_network import HostNetwork, reserve_network
 from launcher.client.sessions.local.host_supervision import HostSupervision
 from launcher.client.sessions.local.job_description import JobState
@@ -145,9 +143,7 @@ class LocalJob:
         self.folder.interrupt.unlink()
         gone = self.folder.path / "gone"
         self.folder.hosts.rename(gone)
-        with contextlib.suppress(RecursionError):  # folders within folders without end
-            grant_access(gone)
-            shutil.rmtree(gone, ignore_errors=True)
+        discard_folder(gone)
         self.folder.hosts.mkdir()
         self.record.enter(JobState.STARTING)
         self.record.enter(JobState.DOWNLOADING)

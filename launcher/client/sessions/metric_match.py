@@ -1,7 +1,8 @@
-"""A limit to the time that a regular expression may take for a line."""
+"""The values of a metric in a line of a log, in bounded time."""
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -12,6 +13,16 @@ from contextlib import contextmanager
 MATCH_SECONDS = 1.0
 #: Seconds until a timer of the program that has ended meanwhile.
 _SOON = 1e-3
+
+
+def metric_values(pattern: re.Pattern[str], line: str) -> list[float]:
+    """Return the numbers in the first group of each match of a metric's Regex.
+
+    Raises TimeoutError for a pattern that takes more than MATCH_SECONDS.
+    """
+    with match_limit():
+        found = [_number(match) for match in pattern.finditer(line)]
+    return [value for value in found if value is not None]
 
 
 @contextmanager
@@ -44,6 +55,13 @@ def too_slow_text(name: str, line: str) -> str:
         f"the metric {name!r} is no longer read: its Regex takes more than "
         f"{MATCH_SECONDS:.0f} s on a line of {len(line)} characters"
     )
+
+
+def _number(match: re.Match[str]) -> float | None:
+    try:
+        return float(match[1])
+    except (IndexError, TypeError, ValueError):  # no group, an empty one, or no number
+        return None
 
 
 def _stop(_number: int, _frame: object) -> None:
