@@ -33,7 +33,7 @@ _SKEW_SECONDS = 15 * 60
 #: For a request that is read whole before its signature is verified; AWS's JSON services allow
 #: no request this large.
 _LARGEST_BODY = 16 * 2**20
-#: These are always signed, even when not list_jobs_page among the signed headers.
+#: These are always signed, even when they are not among the signed headers.
 _ALWAYS_COVERED = {"x-amz-date", "x-amz-content-sha256"}
 #: Codes of the services that answer in XML; the others have their own.
 _UNKNOWN_KEY = {
