@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from front import Answer
+from front import Answer, Page
 
-from launcher import LauncherError, Session
+from launcher import CloudError, LauncherError, Session
 
 ACCOUNT = "123456789012"
 
@@ -54,6 +54,17 @@ def test_texts_go_to_s3_and_come_back(session, stored):
     assert uri == "s3://my-bucket/notes/a.txt"
     assert session.read_s3_file("my-bucket", "notes/a.txt") == "grüße"
     assert session.list_s3_files("my-bucket", "notes/") == ["notes/a.txt"]
+
+
+def test_a_list_of_objects_without_an_end_is_given_up(session, stored, front):
+    page = (
+        "<ListBucketResult><Contents><Key>data/a.txt</Key><Size>1</Size></Contents>"
+        "<IsTruncated>true</IsTruncated><NextContinuationToken>{}</NextContinuationToken>"
+        "</ListBucketResult>"
+    )
+    front.meet("GET", *(Page(page.format(number)) for number in range(100)))
+    with pytest.raises(CloudError, match="pages without a new object"):
+        session.list_s3_files("my-bucket", "data/")
 
 
 @pytest.mark.parametrize(

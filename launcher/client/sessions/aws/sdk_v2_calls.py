@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.sessions.aws import caller_identity
 from launcher.client.sessions.aws.aws_session import AwsSession
+from launcher.client.sessions.aws.object_list import listed_objects
 from launcher.errors import LauncherError
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class SdkV2Calls(AwsSession):
 
     def list_s3_files(self, bucket: str, key_prefix: str) -> list[str]:
         """Return the keys below a prefix, in S3's order."""
-        return [str(entry["Key"]) for entry in self._objects(bucket, key_prefix)]
+        with self._clients.client("s3") as s3:
+            return [str(each["Key"]) for each in listed_objects(s3, bucket, key_prefix)]
 
     def read_s3_file(self, bucket: str, key_prefix: str) -> str:
         """Return the text of an object."""
@@ -96,12 +97,6 @@ class SdkV2Calls(AwsSession):
             self.download(f"s3://{bucket}/{key}", file)
             files.append(str(file))
         return files
-
-    def _objects(self, bucket: str, prefix: str) -> Iterator[dict[str, Any]]:
-        with self._clients.client("s3") as s3:
-            pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-            for page in pages:
-                yield from page.get("Contents", ())
 
 
 def _below(key: str, prefix: str) -> Path:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTT
 from s3transfer.exceptions import RetriesExceededError
 from s3transfer.subscribers import BaseSubscriber
 
-from launcher.client.sessions.aws.foreign_response import foreign_response
+from launcher.client.sessions.aws.object_list import listed_objects
 from launcher.client.sessions.aws.response_check import check_responses
 from launcher.client.sessions.local.object_store import S3Failed
 from launcher.client.sessions.retry import RetryPolicy, retry_call
@@ -41,8 +41,6 @@ _TRANSIENT = {
     "Throttling",
     "ThrottlingException",
 }
-#: Pages of a list without a new object, of which S3 itself sends none.
-_MOST_EMPTY_PAGES = 20
 _FAILURES: tuple[Any, ...] = (BotoCoreError, ClientError, RetriesExceededError, Unreachable)
 
 
@@ -80,10 +78,9 @@ class S3Client:
     def list(self, uri: str, retry_seconds: float) -> list[tuple[str, int]]:
         """Return (URI, bytes) of every object whose URI starts with `uri`, in key order."""
         bucket, prefix = bucket_and_key(uri)
-        pages = self._client.get_paginator("list_objects_v2")
 
         def call() -> list[tuple[str, int]]:
-            found = _objects(pages.paginate(Bucket=bucket, Prefix=prefix))
+            found = listed_objects(self._client, bucket, prefix)
             return [(f"s3://{bucket}/{each['Key']}", each["Size"]) for each in found]
 
         return self._with_retries(call, retry_seconds)
@@ -166,21 +163,6 @@ class S3Client:
             )
         except _FAILURES as error:
             raise _to_s3_failed(error) from error
-
-
-def _objects(pages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a list, which is in the order of their keys; raise Unreachable if not.
-
-    Tokens that never end make pages without an object, or the same ones again.
-    """
-    last, empty = "", 0
-    for page in pages:
-        fresh = [each for each in page.get("Contents", ()) if each["Key"] > last]
-        yield from fresh
-        last = fresh[-1]["Key"] if fresh else last
-        empty = 0 if fresh else empty + 1
-        if empty > _MOST_EMPTY_PAGES:
-            raise foreign_response("ListObjectsV2", f"has {empty} pages without a new object")
 
 
 class _TransferProgress(BaseSubscriber):  # type: ignore[misc]  # boto3 has no types
