@@ -20,13 +20,19 @@ from typing import TYPE_CHECKING
 from launcher.client.endpoint.api_error import ApiError
 from launcher.client.endpoint.credential import Credential
 from launcher.client.endpoint.signature import SignedRequest
+from launcher.client.endpoint.signed_chunks import (
+    SIGNED_CHUNKS,
+    SIGNED_TRAILER,
+    ChunkSigner,
+    signed_length,
+)
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Request
 
 LOOPBACK = "127.0.0.1"
 _UNSIGNED = "UNSIGNED-PAYLOAD"
-#: A body's hash; other values say that the body is not signed, or in pieces.
+#: A body's hash; other values say that the body is signed in chunks, or not at all.
 _SHA256 = re.compile("[0-9a-f]{64}")
 #: How far a request's time may be ahead of ours; AWS allows the same.
 _SKEW_SECONDS = 15 * 60
@@ -92,7 +98,8 @@ class Authenticator:
                 "Check your AWS Secret Access Key and signing method.",
                 403,
             )
-        _check_content(request, credential)
+        if service == "s3":
+            _check_content(request, credential, secret.text)
 
     def _check_origin(self, request: Request) -> None:
         if request.headers.get("Host") not in self._hosts:
@@ -141,18 +148,35 @@ def _signed_request(request: Request, credential: Credential) -> SignedRequest:
     )
 
 
-def _check_content(request: Request, credential: Credential) -> None:
-    """Refuse a body for S3 that is not the one of the hash that was signed."""
+def _check_content(request: Request, credential: Credential, secret: str) -> None:
+    """Refuse a body for S3 that is not the one that was signed, by its hash or in chunks."""
     stated = request.headers.get("X-Amz-Content-Sha256", "")
-    if credential.scope.service != "s3" or not _SHA256.fullmatch(stated):
-        return
-    body = request.stream.read()
-    request.environ["wsgi.input"] = io.BytesIO(body)
-    if hashlib.sha256(body).hexdigest() != stated:
-        raise ApiError(
-            "XAmzContentSHA256Mismatch",
-            "The provided 'x-amz-content-sha256' header does not match what was computed.",
+    if _SHA256.fullmatch(stated):
+        if hashlib.sha256(_kept_body(request)).hexdigest() != stated:
+            raise ApiError(
+                "XAmzContentSHA256Mismatch",
+                "The provided 'x-amz-content-sha256' header does not match what was computed.",
+            )
+    elif stated in (SIGNED_CHUNKS, SIGNED_TRAILER):
+        scope = credential.scope
+        signer = ChunkSigner(key=scope.signing_key(secret), time=credential.time, scope=scope)
+        length = signed_length(
+            _kept_body(request),
+            signer,
+            credential.signature,
+            has_trailer=stated == SIGNED_TRAILER,
         )
+        if length is None:
+            raise ApiError("SignatureDoesNotMatch", "A chunk is not what was signed.", 403)
+        if request.headers.get("X-Amz-Decoded-Content-Length") != str(length):
+            raise ApiError("IncompleteBody", f"The chunks have {length} bytes.")
+
+
+def _kept_body(request: Request) -> bytes:
+    """Read the body, and leave it to be read again."""
+    body: bytes = request.stream.read()
+    request.environ["wsgi.input"] = io.BytesIO(body)
+    return body
 
 
 def _payload_hash(request: Request, credential: Credential) -> str:

@@ -35,6 +35,13 @@ class Scope:
     def __str__(self) -> str:
         return f"{self.date}/{self.region}/{self.service}/aws4_request"
 
+    def signing_key(self, secret: str) -> bytes:
+        """Return the key that the owner of the secret signs with."""
+        key = f"AWS4{secret}".encode()
+        for part in str(self).split("/"):
+            key = hmac.digest(key, part.encode(), "sha256")
+        return key
+
 
 @dataclass(frozen=True, kw_only=True)
 class SignedRequest:
@@ -54,11 +61,9 @@ class SignedRequest:
 
     def signature(self, secret: str) -> str:
         """Return the signature that the owner of the secret would send, in hexadecimal digits."""
-        key = f"AWS4{secret}".encode()
-        for part in str(self.scope).split("/"):
-            key = hmac.digest(key, part.encode(), "sha256")
         digest = hashlib.sha256(self._canonical().encode()).hexdigest()
         text = "\n".join([_ALGORITHM, self.time, str(self.scope), digest])
+        key = self.scope.signing_key(secret)
         return hmac.new(key, text.encode(), "sha256").hexdigest()
 
     def _canonical(self) -> str:
