@@ -9,7 +9,9 @@ _LONGEST = 1 << 20
 #: A line that begins like an event of ours: it gets a blank in front, so that it is never one.
 _LIKE_EVENT = re.compile(rb"^(?=launcher[:|])", re.MULTILINE)
 #: A second bar of tqdm: below the first one, and then the cursor moves up again.
-_BAR_BELOW = re.compile(rb"\n+(\r[^\n]*?)(?:\x1b\[A)+")
+_BAR_BELOW = re.compile(rb"\n*(\r[^\n]*?)(?:\x1b\[A)+")
+#: Nothing yet, or the first text, on the line below a bar: the cursor may still move up again.
+_FIRST_BELOW = re.compile(rb"(?:\r[^\r\n]*\r?)?\Z")
 #: What a program prints to return to the line that it has left open.
 _RETURN = re.compile(rb"(?:\x1b\[[0-9;?]*[A-Za-z])*[\r\n]|\x1b\[A")
 
@@ -24,14 +26,28 @@ class LogLines:
     def __init__(self) -> None:
         self._open = b""
         self._bar = b""  # an open line that the program has left to print another
+        self._below = b""  # what follows a bar, which it may end, or have moved the cursor down
 
     @property
     def open_text(self) -> bytes:
         """The text of the line that has not ended yet, as a terminal shows it."""
-        return _shown(self._open or self._bar)
+        return _shown((self._open + self._below).strip(b"\n") or self._bar)
+
+    @property
+    def is_undecided(self) -> bool:
+        """True while only more output can show whether a bar's line has ended."""
+        return bool(self._below)
+
+    def decide(self) -> bytes:
+        """Return the lines that are completed if no more output follows for some time."""
+        return self._add(b"", is_last=True)
 
     def add(self, chunk: bytes) -> bytes:
         """Add output; return the lines that it completes."""
+        return self._add(chunk, is_last=False)
+
+    def _add(self, chunk: bytes, *, is_last: bool) -> bytes:
+        chunk, self._below = self._below + chunk, b""
         if self._is_left_for(chunk):
             self._bar, self._open = self._open, b""
         if b"\r" in chunk:
@@ -39,6 +55,8 @@ class LogLines:
         text = (self._open + chunk).replace(b"\r\n", b"\n")
         if b"\x1b[A" in text:
             text = _BAR_BELOW.sub(rb"\1", text)
+        if not is_last:
+            text, self._below = _split_below(text)
         end = text.rfind(b"\n") + 1
         lines, self._open = text[:end], text[end:]
         if b"\r" in self._open:
@@ -49,14 +67,25 @@ class LogLines:
 
     def close(self) -> bytes:
         """Return the last line, with an end, if the program has left it open."""
+        lines = self.decide() if self.is_undecided else b""
         left = [text for line in (self._bar, self._open) if (text := _shown(line))]
         self._bar = self._open = b""
-        return _kept(b"".join(text + b"\n" for text in left))
+        return lines + _kept(b"".join(text + b"\n" for text in left))
 
     def _is_left_for(self, chunk: bytes) -> bool:
         """Return whether another line follows a bar, which would begin with a carriage return."""
         is_bar = self._open.startswith(b"\r") and not self._open.endswith(b"\r")
         return is_bar and _RETURN.match(chunk) is None
+
+
+def _split_below(text: bytes) -> tuple[bytes, bytes]:
+    """Split off the line end behind a last bar, and the first text on the line below it."""
+    last = text.rfind(b"\n")
+    if last < 0 or _FIRST_BELOW.match(text, last + 1) is None:
+        return text, b""
+    end = len(text[: last + 1].rstrip(b"\n"))
+    is_bar = b"\r" in text[text.rfind(b"\n", 0, end) + 1 : end]
+    return (text[:end], text[end:]) if is_bar else (text, b"")
 
 
 def _kept(lines: bytes) -> bytes:

@@ -28,6 +28,8 @@ _PIPE_BYTES = 256 * 1024
 _PAUSE_SECONDS = 0.01
 #: Seconds between two reports of an open line, to a platform that shows them and to a log.
 _SHOWN_SECONDS, _LOGGED_SECONDS = 0.5, 60.0
+#: Seconds in which the rest of a bar follows, which tqdm writes in parts.
+_UNDECIDED_SECONDS = 0.1
 _REPORTED_LENGTH = 200
 _CLOSED = -1
 
@@ -99,9 +101,13 @@ class Output:
         os.close(self._read_end)
 
     def _read(self) -> bytes:
-        while self._open_line.is_unreported:
-            if select.select([self._read_end], [], [], _SHOWN_SECONDS)[0]:
+        while self._open_line.is_unreported or self._lines.is_undecided:
+            undecided = self._lines.is_undecided
+            wait = _UNDECIDED_SECONDS if undecided else _SHOWN_SECONDS
+            if select.select([self._read_end], [], [], wait)[0]:
                 break
+            if undecided:
+                self._pass_on(self._lines.decide())
             self._open_line.report(self._lines.open_text)
         return os.read(self._read_end, _PIPE_BYTES)
 

@@ -51,6 +51,30 @@ def test_lines_are_kept_as_a_terminal_shows_them_last(
     assert kept(*chunks) == lines
 
 
+#: What tqdm writes for nested bars, one write each.
+NESTED = [
+    *[b"\repochs: 0%", b"\n", b"\rinner: 0%", b"\x1b[A", b"\n", b"\rinner: 50%", b"\x1b[A"],
+    *[b"\n", b"\r          ", b"\x1b[A", b"\r          ", b"\r", b"epoch 0 done", b"\n"],
+    *[b"\repochs: 50%", b"\n", b"\rinner: 0%", b"\x1b[A", b"\n\n", b"\rthird: 9%", b"\x1b[A\x1b[A"],
+    *[b"\n", b"\r          ", b"\r", b"\x1b[A", b"\repochs: 100%", b"\n", b"finished\n"],
+]
+
+
+@pytest.mark.parametrize("split", range(len(NESTED)))
+@pytest.mark.parametrize("whole", [True, False], ids=["in two chunks", "in a chunk for each write"])
+def test_nested_bars_are_kept_once_wherever_their_chunks_end(split: int, whole: bool) -> None:
+    left, right = NESTED[:split], NESTED[split:]
+    chunks = [b"".join(left), b"".join(right)] if whole else [b"".join(left), *right]
+    assert kept(*filter(None, chunks)) == ["epoch 0 done", "epochs: 100%", "finished"]
+
+
+def test_a_bar_that_has_ended_is_kept_while_the_next_one_runs() -> None:
+    lines = LogLines()
+    text = [lines.add(chunk) for chunk in (b"\rfirst: 100%", b"\n", b"\rnext: 1%", b"\rnext: 2%")]
+    assert b"".join(text) == b"first: 100%\n"
+    assert lines.open_text == b"next: 2%"
+
+
 def test_an_open_line_is_known() -> None:
     lines = LogLines()
     lines.add(b"said\n\r 10%|#")
@@ -58,7 +82,9 @@ def test_an_open_line_is_known() -> None:
     assert lines.open_text == b" 20%|##"
     lines.add(b"meanwhile\n")
     assert lines.open_text == b" 20%|##"
-    lines.add(b"\r100%\n")
+    assert lines.add(b"\r100%\n") == b""
+    assert lines.open_text == b"100%"
+    assert lines.decide() == b"100%\n"
     assert lines.open_text == b""
 
 
