@@ -234,13 +234,125 @@ def test_a_failure_is_shown_once_with_its_place_and_what_to_try(case: Planted) -
         assert case.fix in report.fix
 
 
+def report_of(cause: str, *, text: str | None = None, printed: tuple[str, ...] = ()):
+    case = Planted(cause=cause, shown="", text=text, printed=printed)
+    return report_failure(case.reason, case.log, GROUPS, ())
+
+
+def test_the_error_from_which_another_was_raised_is_the_last_line() -> None:
+    first = trace(frame(f"{CODE}/b.py", 1, "parse", "int(text)"), error="ValueError: not a number")
+    again = "The above exception was the direct cause of the following exception:"
+    second = trace(MAIN, error="RuntimeError: no config")
+    report = report_of("RuntimeError: no config", text=f"{first}\n\n{again}\n\n{second}")
+    assert report.lines == (*SHOWN, "caused by ValueError: not a number")
+
+
+def test_an_exception_group_is_shown_with_the_errors_in_it() -> None:
+    errors = [ValueError(f"shard {number}") for number in range(7)]
+    parts = [
+        f"{'  +-' if number == 1 else '    '}+---------------- {number} ----------------\n"
+        f"    | Traceback (most recent call last):\n"
+        f'    |   File "{CODE}/train.py", line 2, in load\n'
+        f"    | ValueError: {error}"
+        for number, error in enumerate(errors, 1)
+    ]
+    text = "\n".join(
+        [
+            "  + Exception Group Traceback (most recent call last):",
+            *(f"  | {line}" for line in [*MAIN.splitlines(), "ExceptionGroup: bad (7 sub)"]),
+            *parts,
+            "    +------------------------------------",
+        ]
+    )
+    report = report_of("ExceptionGroup: bad (7 sub)", text=text)
+    assert report.lines == (
+        *SHOWN,
+        *(f"  ValueError: shard {number}" for number in range(5)),
+        "  and 2 more",
+    )
+
+
+WORKER = trace(
+    frame(f"{TORCH}/utils/data/fetch.py", 54, "fetch", "self.dataset[i]"),
+    frame(f"{CODE}/train.py", 3, "__getitem__", "open(name)"),
+    error="FileNotFoundError: x.png",
+)
+
+
+def test_an_error_of_torchs_data_workers_is_the_cause_with_its_own_frames() -> None:
+    caught = "FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 1."
+    text = f"{trace(MAIN, error=caught)}\nOriginal {WORKER}"
+    report = report_of(caught, text=text)
+    assert report.cause == "FileNotFoundError: x.png (in DataLoader worker process 1)"
+    assert report.lines[-2:] == ('  File "train.py", line 3, in __getitem__', "    open(name)")
+
+
+def test_an_error_of_a_spawned_process_is_the_cause() -> None:
+    caught = "torch.multiprocessing.spawn.ProcessRaisedException: "
+    text = f"{trace(MAIN, error=caught)}\n\n-- Process 1 terminated with the following error:\n"
+    report = report_of(caught, text=f"{text}{WORKER}")
+    assert report.cause == "FileNotFoundError: x.png (in a spawned process)"
+
+
+def test_an_error_of_a_pools_process_is_shown_once_with_the_frames_of_both() -> None:
+    again = "The above exception was the direct cause of the following exception:"
+    remote = f'multiprocessing.pool.RemoteTraceback: \n"""\n{WORKER}\n"""'
+    text = f"{remote}\n\n{again}\n\n{trace(MAIN, error='FileNotFoundError: x.png')}"
+    report = report_of("FileNotFoundError: x.png", text=text)
+    assert report.lines[:2] == SHOWN
+    assert report.lines[-2:] == ('  File "train.py", line 3, in __getitem__', "    open(name)")
+
+
+def test_words_on_exit_are_shown_as_they_were_printed() -> None:
+    report = report_of("the script called sys.exit('wrong:\\n  it\\'s the rate\\n')")
+    assert (report.cause, report.lines) == ("wrong:", ("  it's the rate",))
+    assert report_of("the script called sys.exit('')").cause == "the script called sys.exit('')"
+
+
+def test_clicks_own_words_are_the_cause() -> None:
+    printed = ("Usage: train.py [OPTIONS]", "Error: No such option '--epohcs'.")
+    report = report_of("the script called sys.exit(2)", printed=printed)
+    assert report.cause == "No such option '--epohcs'. (exit code 2)"
+    assert "hyperparameters become" in (report.fix or "")
+
+
+def test_of_a_crash_the_lines_that_faulthandler_printed_are_shown() -> None:
+    printed = (
+        "Fatal Python error: Segmentation fault",
+        "",
+        "Thread 0x01 (most recent call first):",
+        f'  File "{CODE}/other.py", line 1 in waits',
+        "",
+        "Current thread 0x02 (most recent call first):",
+        '  File "/usr/lib/python3.11/ctypes/__init__.py", line 519 in string_at',
+        f'  File "{CODE}/train.py", line 4 in inner',
+        f'  File "{CODE}/train.py", line 6 in <module>',
+        f'  File "{LIBRARY}/runtime/rank.py", line 45 in main',
+        "",
+        "Extension modules: numpy",
+    )
+    report = report_of("killed by SIGSEGV", printed=printed)
+    assert report.lines == (
+        '  File "train.py", line 6, in <module>',
+        '  File "train.py", line 4, in inner',
+    )
+    assert "PYTHONFAULTHANDLER" not in (report.fix or "")
+
+
+def test_files_of_packages_are_shown_from_their_package_on() -> None:
+    package = "/opt/conda/lib/python3.11/site-packages/torch/nn/linear.py"
+    text = trace(MAIN, frame(package, 3, "forward", "linear()"), error="RuntimeError: x")
+    report = report_of("RuntimeError: x", text=text)
+    assert report.lines[2] == '  File "torch/nn/linear.py", line 3, in forward'
+
+
 def test_of_a_deep_traceback_the_users_frames_are_kept() -> None:
     case = CASES["shapes that do not fit"]
     lines = report_failure(case.reason, case.log, GROUPS, ()).traceback
     assert len(lines) == 14
     assert lines[:2] == SHOWN
     assert '  File "model.py", line 3, in forward' in lines
-    assert lines[-2] == f'  File "{TORCH}/mm.py", line 1, in mm'
+    assert lines[-2] == '  File "torch/mm.py", line 1, in mm'
 
 
 def test_the_last_traceback_of_several_is_the_cause() -> None:

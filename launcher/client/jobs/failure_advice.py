@@ -27,8 +27,10 @@ _ADVICE = (
         "channels are read-only: write to SM_MODEL_DIR, SM_OUTPUT_DATA_DIR or a temporary folder",
     ),
     (
-        r"unrecognized arguments|the following arguments are required|invalid choice",
-        "hyperparameters become the script's arguments: compare them with its argparse options; "
+        r"unrecognized arguments|the following arguments are required|invalid choice|"
+        r"^argument .*: (?:invalid \w+ value|expected )|^No such option|^Missing option|"
+        r"^Invalid value for '-",
+        "hyperparameters become the script's arguments: compare them with its options; "
         "batch_size and batch-size differ",
     ),
     (r"No space left on device", "raise volume_size, or write less to the disk"),
@@ -74,11 +76,20 @@ _ADVICE = (
 )
 
 
-def advice(cause: str, channels: Collection[str]) -> str | None:
-    """Return what to try after a failure; None where its cause is the user's own matter."""
+#: What to try after a crash whose Python lines are known.
+_LOCATED = "a native library has crashed: the last of these lines called it"
+
+
+def advice(cause: str, channels: Collection[str], *, is_located: bool = False) -> str | None:
+    """Return what to try after a failure; None where its cause is the user's own matter.
+
+    is_located: the lines of a crash are known.
+    """
     names = ", ".join(f"SM_CHANNEL_{name.upper()}" for name in sorted(channels)) or "none"
     for pattern, text in _ADVICE:
         if match := re.search(pattern, cause):
+            if is_located and "PYTHONFAULTHANDLER" in text:
+                return _LOCATED
             return text.replace("{1}", match[1] if match.groups() else "").replace(
                 "{channels}", names
             )

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from launcher.client.jobs.failure_advice import advice
 from launcher.client.jobs.log_line import LogLine
-from launcher.client.jobs.traceback_text import START, raised_error, short_traceback
+from launcher.client.jobs.traceback_text import START, crash_frames, raised_error, short_traceback
 
 #: Lines of a traceback, and lines that were printed last, to show.
 TRACEBACK_LINES = 14
 LAST_LINES = 10
 #: Lines of a host to keep.
-_KEPT_LINES = 20
+_KEPT_LINES = 60
 #: Words of a reason whose cause only the lines of all hosts show.
 NEEDS_ALL_HOSTS = "the events worker_died in"
 #: A failure as hosts write it; SageMaker puts words in front.
@@ -36,11 +37,14 @@ _DATASET = re.compile(
 #: A cause with the fix in it, which is shown as advice.
 _NONE = re.compile(r"(?P<cause> is None): let the dataset return .*? leaves None out")
 _DEATHS = re.compile(r"^data workers died repeatedly (?P<when>while .*?)(?:; the events .*)?$")
+#: Errors of PyTorch that have another process's error as their text.
+_CAUGHT = re.compile(r"^[\w.]+: Caught \w+ (?P<where>in .+?)\.?$|^[\w.]*ProcessRaisedException\b")
+_CRASH = re.compile(r"^killed by SIG")
 _PROGRAM = re.compile(r"ended before training did: exit code \d+$")
 _EXIT = re.compile(r"^the script called sys\.exit\(([1-9]\d*)\)$")
-_EXIT_WORDS = re.compile(r"^the script called sys\.exit\((?P<quote>['\"])(?P<text>.*)(?P=quote)\)$")
-#: The last words of argparse.
-_USAGE_ERROR = re.compile(r"^[\w. /-]+: error: (?P<text>.+)$")
+_EXIT_WORDS = re.compile(r"^the script called sys\.exit\((?P<literal>(['\"]).+\2)\)$")
+#: The last words of argparse, and of click.
+_USAGE_ERROR = re.compile(r"^(?:[\w. /-]+: error|Error): (?P<text>.+)$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +154,9 @@ def report_failure(
     printed = tuple(evidence.printed.get(host or "", ()))
     raised = evidence.text(host, rank)
     text = raised or (printed if START in printed else reason.splitlines())
-    cause = _own_words(_OWN_ERROR.sub("", cause), printed)
+    cause, *more = _own_words(_OWN_ERROR.sub("", cause), printed).splitlines() or [""]
+    crash = crash_frames(printed) if _CRASH.search(cause) else ()
+    cause = _of_process(cause, text)
     cause, data_host, doing = _of_sample(cause)
     cause, dead_host = _of_worker(cause, evidence.death)
     data_host = dead_host or data_host
@@ -162,9 +168,11 @@ def report_failure(
         rank=None if data_host else rank,
         cause=cause,
         doing=doing,
-        traceback=short_traceback(text, TRACEBACK_LINES) or _details(reason),
+        traceback=short_traceback(text, TRACEBACK_LINES)
+        or (*more, *crash)[-TRACEBACK_LINES:]
+        or _details(reason),
         printed=(*printed, *(raised or ()))[-_KEPT_LINES:],
-        fix=advice(cause, channels),
+        fix=advice(cause, channels, is_located=bool(crash)),
     )
 
 
@@ -190,7 +198,7 @@ def _details(reason: str) -> tuple[str, ...]:
 def _own_words(cause: str, printed: Iterable[str]) -> str:
     """Return the words of a program that has ended itself: its error, argparse's, or its last."""
     if words := _EXIT_WORDS.match(cause):
-        return words["text"]
+        return _text_of(words["literal"])
     if _PROGRAM.search(cause) and (error := raised_error(tuple(printed))):
         return f"{error} ({cause})"
     match = _EXIT.match(cause)
@@ -198,6 +206,14 @@ def _own_words(cause: str, printed: Iterable[str]) -> str:
         return cause
     errors = [found["text"] for line in printed if (found := _USAGE_ERROR.match(line))]
     return f"{errors[-1]} (exit code {match[1]})" if errors else f"exit code {match[1]}"
+
+
+def _text_of(literal: str) -> str:
+    """Return the text that a program gave to sys.exit, as it printed it."""
+    try:
+        return str(ast.literal_eval(literal)).strip() or literal
+    except (ValueError, SyntaxError):  # the reason was cut
+        return literal[1:-1]
 
 
 def _of_sample(cause: str) -> tuple[str, str | None, str | None]:
@@ -210,6 +226,15 @@ def _of_sample(cause: str) -> tuple[str, str | None, str | None]:
     if dataset := _DATASET.match(cause):
         return f"{dataset['type']}: {dataset['text']}", host, dataset["what"]
     return cause, host, None
+
+
+def _of_process(cause: str, text: Sequence[str]) -> str:
+    """Return the error of the process whose error PyTorch has raised again in the script's."""
+    match = _CAUGHT.match(cause)
+    error = raised_error(text) if match else None
+    if match is None or error is None:
+        return cause
+    return f"{error} ({match['where'] or 'in a spawned process'})"
 
 
 def _of_worker(cause: str, death: tuple[str, str] | None) -> tuple[str, str | None]:

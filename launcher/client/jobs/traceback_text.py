@@ -9,10 +9,27 @@ from dataclasses import dataclass
 #: The first line of a traceback.
 START = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?P<rest>.*)$')
+#: The same of an error that torch.utils.data.DataLoader has brought from a worker process.
+_STARTS = (START, f"Original {START}")
+#: What precedes the traceback of an error that was raised `from` the one before it.
+_RAISED_FROM = "The above exception was the direct cause of the following exception:"
+#: The first line of an exception group, the first of its parts, and what begins lines of both.
+_GROUP = "+ Exception Group Traceback (most recent call last):"
+_PARTS = re.compile(r"^ +\+-\+-+ 1 -+$")
+_GROUP_MARGIN = "  | "
+_PART = re.compile(r"^    \| (?P<error>[\w.]+(?:: .*)?)$")
+_MOST_PARTS = 5
 #: The places where hosts have the user's code and Launcher's.
 _CODE = re.compile(r".*/ml/code/")
+#: Where Python has its modules and installed packages.
+_PACKAGES = re.compile(r"^/.*/python\d[\d.]*/(?:(?:site|dist)-packages/)?(?=\w)")
 #: Launcher's own, and what it calls to import the user's module.
 _OWN = re.compile(r"/ml/lib/launcher/|/site-packages/launcher/|/importlib/__init__\.py$|^<frozen ")
+#: What faulthandler prints of a crash: frames from the innermost out, up to an empty line.
+_CRASHED = re.compile(r"^(?:Current thread 0x|Stack \(most recent call first\):)")
+_CRASH_FRAME = re.compile(
+    r'^  File "(?P<file>[^"]*/ml/code/[^"]*)", line (?P<line>\d+) in (?P<function>.*)$'
+)
 _MARKS = re.compile(r"^\s*[\^~]+[\s\^~]*$")
 
 
@@ -30,25 +47,70 @@ def short_traceback(lines: Sequence[str], limit: int) -> tuple[str, ...]:
     """Return the frames of the last traceback in some lines, at most `limit` lines.
 
     If there is not enough space, the innermost frames of the user's code are kept rather than those
-    of libraries. The error itself, which follows the frames, is left out.
+    of libraries. The error itself, which follows the frames, is left out; the error from which it
+    was raised, or the errors of an exception group, are the last lines.
     """
-    starts = [number for number, line in enumerate(lines) if line.strip() == START]
-    frames = list(_frames(lines[starts[-1] + 1 :])) if starts else []
+    own, parts = _group_parts(lines)
+    starts = _starts(own)
+    frames = list(_frames(own[starts[-1] + 1 :])) if starts else []
+    before = _before_raising(own[: starts[-1]]) if starts else []
+    origin = raised_error(before)
+    if origin is not None and origin == raised_error(own):  # brought from another process
+        frames += _frames(before[_starts(before)[-1] + 1 :])
+        origin = None
+    below = parts or ((f"caused by {origin}",) if origin else ())
     kept: set[int] = set()
-    used = 0
+    used = len(below)
     for number in sorted(range(len(frames)), key=lambda n: (not frames[n].is_users, -n)):
         used += len(frames[number].lines)
         if used > limit:
             break
         kept.add(number)
-    return tuple(line for number in sorted(kept) for line in frames[number].lines)
+    return (*(line for number in sorted(kept) for line in frames[number].lines), *below)
+
+
+def _group_parts(lines: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return the lines of an exception group as those of any error, and its parts' errors."""
+    starts = [number for number, line in enumerate(lines) if line.strip() == _GROUP]
+    if not starts:
+        return list(lines), ()
+    group = lines[starts[-1] + 1 :]
+    first = next((n for n, line in enumerate(group) if _PARTS.match(line)), len(group))
+    errors = [found["error"] for line in group[first:] if (found := _PART.match(line))]
+    more = (f"  and {len(errors) - _MOST_PARTS} more",) if len(errors) > _MOST_PARTS else ()
+    own = [START, *(line.removeprefix(_GROUP_MARGIN) for line in group[:first])]
+    return own, (*(f"  {error}" for error in errors[:_MOST_PARTS]), *more)
+
+
+def _starts(lines: Sequence[str]) -> list[int]:
+    return [number for number, line in enumerate(lines) if line.strip() in _STARTS]
+
+
+def _before_raising(before: Sequence[str]) -> list[str]:
+    """Return the lines of the error from which the one below them was raised; else nothing."""
+    texts = [number for number, line in enumerate(before) if line.strip()]
+    is_direct = bool(texts) and before[texts[-1]].strip() == _RAISED_FROM
+    return list(before[: texts[-1]]) if is_direct else []
 
 
 def raised_error(lines: Sequence[str]) -> str | None:
     """Return the error below the frames of the last traceback in some lines, or None."""
-    starts = [number for number, line in enumerate(lines) if line.strip() == START]
+    starts = _starts(lines)
     below = lines[starts[-1] + 1 :] if starts else ()
     return next((line for line in below if line and not line.startswith(" ")), None)
+
+
+def crash_frames(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the user's frames in what faulthandler has printed of a crash, if it has."""
+    start = next((n for n, line in enumerate(lines) if _CRASHED.match(line)), len(lines))
+    frames = []
+    for line in lines[start + 1 :]:
+        if not line.startswith("  "):
+            break
+        if match := _CRASH_FRAME.match(line):
+            file = _CODE.sub("", match["file"])
+            frames.append(f'  File "{file}", line {match["line"]}, in {match["function"]}')
+    return tuple(reversed(frames))
 
 
 def _frames(lines: Sequence[str]) -> Iterator[_TracebackFrame]:
@@ -57,7 +119,8 @@ def _frames(lines: Sequence[str]) -> Iterator[_TracebackFrame]:
     for line in lines:
         match = _FRAME.match(line)
         if match is not None:
-            where = f'  File "{_CODE.sub("", match["file"])}", line {match["line"]}{match["rest"]}'
+            file = _PACKAGES.sub("", _CODE.sub("", match["file"]))
+            where = f'  File "{file}", line {match["line"]}{match["rest"]}'
             frames.append((match["file"], [where]))
         elif not line.startswith(" ") or not frames:
             break  # the error, below the frames
