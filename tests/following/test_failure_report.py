@@ -247,6 +247,20 @@ def test_the_error_from_which_another_was_raised_is_the_last_line() -> None:
     assert report.lines == (*SHOWN, "caused by ValueError: not a number")
 
 
+def test_an_errors_further_lines_and_notes_are_shown() -> None:
+    error = 'RuntimeError: Error(s) in loading state_dict:\n\tMissing key(s): "bias".\n\tnote'
+    report = report_of(
+        "RuntimeError: Error(s) in loading state_dict:", text=trace(MAIN, error=error)
+    )
+    assert report.lines == (*SHOWN, '  Missing key(s): "bias".', "  note")
+    many = "ValueError: many\n" + "\n".join(f"line {number}" for number in range(20_000))
+    report = report_of("ValueError: many", text=trace(MAIN, error=many))
+    assert report.lines[2:] == (
+        *(f"  line {number}" for number in range(5)),
+        "  and 19995 more lines",
+    )
+
+
 def test_an_exception_group_is_shown_with_the_errors_in_it() -> None:
     errors = [ValueError(f"shard {number}") for number in range(7)]
     parts = [
@@ -270,6 +284,30 @@ def test_an_exception_group_is_shown_with_the_errors_in_it() -> None:
         *(f"  ValueError: shard {number}" for number in range(5)),
         "  and 2 more",
     )
+
+
+@pytest.mark.parametrize(
+    ("cause", "fix"),
+    [
+        ("ModuleNotFoundError: No module named 'cv2'", "add opencv-python-headless to"),
+        ("ModuleNotFoundError: No module named 'sklearn'", "add scikit-learn to"),
+        ("ModuleNotFoundError: No module named 'torch.x'", "the package is there, without torch.x"),
+        ("ModuleNotFoundError: No module named 'yaml.x'; 'yaml' is not a package", "rename"),
+        (f"ImportError: cannot import name 'x' from 'model' ({CODE}/model.py)", None),
+        ("ImportError: cannot import name 'x' from 'torch' (/usr/lib/torch.py)", "the version"),
+        ("AttributeError: 'NoneType' object has no attribute 'to'", None),
+        ("TypeError: default_collate: found <class 'NoneType'>", "let __getitem__ return"),
+        ("argument --lr: invalid float value: 'x'", "hyperparameters become"),
+    ],
+)
+def test_what_to_try_fits_the_cause(cause: str, fix: str | None) -> None:
+    report = report_of(cause)
+    assert report.fix is None if fix is None else fix in (report.fix or "")
+
+
+def test_a_host_alone_is_not_sent_to_the_logs_of_others() -> None:
+    reason = "host algo-1 (alone), rank 0: TimeoutError: timed out"
+    assert report_failure(reason, [], {"algo-1": "alone"}, ()).fix is None
 
 
 WORKER = trace(

@@ -5,10 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+#: Advice for failures of samples, and of one of several hosts.
+OF_SAMPLES = "let __getitem__ return a value for each index: a branch of it may lack its return"
+OF_HOSTS = "see the other hosts' logs: one of them may have ended first"
 #: The first pattern that is found in a cause decides. {1} is its first group, {channels} the
 #: channels of the job, as a text.
 _ADVICE = (
-    (r"No module named '([\w.]+)'", "add {1} to requirements.txt, or use an image that has it"),
+    (
+        r"No module named '([\w.]+)'; '\w+' is not a package",
+        "the package of {1} is hidden by a module of the same name: rename the module",
+    ),
+    (
+        r"No module named '(\w+\.[\w.]+)'",
+        "the package is there, without {1}: compare its version; if it is yours, source_dir must "
+        "have the file",
+    ),
+    (
+        r"No module named '(\w+)'",
+        "add {1} to requirements.txt, or use an image that has it; if it is a module of yours, "
+        "source_dir must have it",
+    ),
     (
         r"FileNotFoundError.*/opt/ml/input/data/([\w-]+)",
         "read channels from the folders that SM_CHANNEL_<NAME> names; the job has {channels}",
@@ -57,7 +73,10 @@ _ADVICE = (
         r"(?:SyntaxError|IndentationError|TabError)",
         "correct the line; `launcher check` finds it too",
     ),
-    (r"cannot import name", "compare the version of the package in the image with yours"),
+    (
+        r"cannot import name (?!.*/ml/code/)",
+        "compare the version of the package in the image with yours",
+    ),
     (
         r"[Cc]an't pickle|cannot pickle",
         "move the function or class to the top of a module, so that a process can import it",
@@ -65,32 +84,51 @@ _ADVICE = (
     (r"pip could not install", "try the same `pip install -r` in the job's image"),
     (r"no progress for", "see where each rank waits: its stacks are in the logs (-v)"),
     (r"Address already in use", "let the system choose a port, or use one that is not taken"),
-    (
-        r"NoneType|returned? None|is None|\[.*\bNone\b",
-        "let __getitem__ return a value for each index: a branch of it may lack its return",
-    ),
-    (
-        r"Connection (?:refused|reset|closed)|NCCL|timed out",
-        "see the other hosts' logs: one of them may have ended first",
-    ),
+    (r"NoneType|returned? None|is None|\[.*\bNone\b", OF_SAMPLES),
+    (r"Connection (?:refused|reset|closed)|NCCL|timed out", OF_HOSTS),
 )
+#: Packages whose names are not those of their modules.
+_PACKAGES = {
+    "Crypto": "pycryptodome",
+    "PIL": "pillow",
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "faiss": "faiss-cpu",
+    "git": "GitPython",
+    "grpc": "grpcio",
+    "hydra": "hydra-core",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "umap": "umap-learn",
+    "yaml": "PyYAML",
+}
 
 
 #: What to try after a crash whose Python lines are known.
 _LOCATED = "a native library has crashed: the last of these lines called it"
 
 
-def advice(cause: str, channels: Collection[str], *, is_located: bool = False) -> str | None:
+def advice(
+    cause: str,
+    channels: Collection[str],
+    *,
+    is_located: bool = False,
+    unsuitable: Collection[str] = (),
+) -> str | None:
     """Return what to try after a failure; None where its cause is the user's own matter.
 
-    is_located: the lines of a crash are known.
+    is_located: the lines of a crash are known. unsuitable: advice that is not for this failure.
     """
     names = ", ".join(f"SM_CHANNEL_{name.upper()}" for name in sorted(channels)) or "none"
     for pattern, text in _ADVICE:
-        if match := re.search(pattern, cause):
-            if is_located and "PYTHONFAULTHANDLER" in text:
-                return _LOCATED
-            return text.replace("{1}", match[1] if match.groups() else "").replace(
-                "{channels}", names
-            )
+        match = re.search(pattern, cause)
+        if match is None or text in unsuitable:
+            continue
+        if is_located and "PYTHONFAULTHANDLER" in text:
+            return _LOCATED
+        found = match[1] if match.groups() else ""
+        return text.replace("{1}", _PACKAGES.get(found, found)).replace("{channels}", names)
     return None

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from launcher.client.jobs.failure_advice import advice
+from launcher.client.jobs.failure_advice import OF_HOSTS, OF_SAMPLES, advice
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.traceback_text import START, crash_frames, raised_error, short_traceback
 
@@ -36,6 +36,8 @@ _DATASET = re.compile(
 )
 #: A cause with the fix in it, which is shown as advice.
 _NONE = re.compile(r"(?P<cause> is None): let the dataset return .*? leaves None out")
+#: Words of a failure of a loader's batch.
+_BATCH = re.compile(r"collate|\bsamples? |DataLoader")
 _DEATHS = re.compile(r"^data workers died repeatedly (?P<when>while .*?)(?:; the events .*)?$")
 #: Errors of PyTorch that have another process's error as their text.
 _CAUGHT = re.compile(r"^[\w.]+: Caught \w+ (?P<where>in .+?)\.?$|^[\w.]*ProcessRaisedException\b")
@@ -161,6 +163,8 @@ def report_failure(
     cause, dead_host = _of_worker(cause, evidence.death)
     data_host = dead_host or data_host
     place = data_host or host
+    is_data = data_host is not None or doing is not None or _BATCH.search(cause) is not None
+    unsuitable = [*([] if is_data else [OF_SAMPLES]), *([] if len(groups) > 1 else [OF_HOSTS])]
     return FailureReport(
         host=place,
         log_host=dead_host or host,
@@ -168,11 +172,11 @@ def report_failure(
         rank=None if data_host else rank,
         cause=cause,
         doing=doing,
-        traceback=short_traceback(text, TRACEBACK_LINES)
+        traceback=short_traceback(text, TRACEBACK_LINES, of_rank=bool(raised))
         or (*more, *crash)[-TRACEBACK_LINES:]
         or _details(reason),
         printed=(*printed, *(raised or ()))[-_KEPT_LINES:],
-        fix=advice(cause, channels, is_located=bool(crash)),
+        fix=advice(cause, channels, is_located=bool(crash), unsuitable=unsuitable),
     )
 
 

@@ -18,7 +18,9 @@ _GROUP = "+ Exception Group Traceback (most recent call last):"
 _PARTS = re.compile(r"^ +\+-\+-+ 1 -+$")
 _GROUP_MARGIN = "  | "
 _PART = re.compile(r"^    \| (?P<error>[\w.]+(?:: .*)?)$")
-_MOST_PARTS = 5
+#: Errors of a group, and lines of an error below its first, to show; and their characters.
+_MOST_PARTS = _MOST_LINES = 5
+_LONGEST_LINE = 200
 #: The places where hosts have the user's code and Launcher's.
 _CODE = re.compile(r".*/ml/code/")
 #: Where Python has its modules and installed packages.
@@ -43,12 +45,14 @@ class _TracebackFrame:
         return _CODE.match(self.file) is not None
 
 
-def short_traceback(lines: Sequence[str], limit: int) -> tuple[str, ...]:
+def short_traceback(lines: Sequence[str], limit: int, *, of_rank: bool = True) -> tuple[str, ...]:
     """Return the frames of the last traceback in some lines, at most `limit` lines.
 
     If there is not enough space, the innermost frames of the user's code are kept rather than those
-    of libraries. The error itself, which follows the frames, is left out; the error from which it
-    was raised, or the errors of an exception group, are the last lines.
+    of libraries. The first line of the error, which follows the frames, is left out; more of them,
+    the error from which it was raised, and the errors of an exception group are the last lines.
+
+    of_rank: the lines are those of a rank's error, and end with it.
     """
     own, parts = _group_parts(lines)
     starts = _starts(own)
@@ -58,7 +62,10 @@ def short_traceback(lines: Sequence[str], limit: int) -> tuple[str, ...]:
     if origin is not None and origin == raised_error(own):  # brought from another process
         frames += _frames(before[_starts(before)[-1] + 1 :])
         origin = None
-    below = parts or ((f"caused by {origin}",) if origin else ())
+    below = (
+        *(_more_of_error(own) if of_rank else ()),
+        *(parts or ((f"caused by {origin}",) if origin else ())),
+    )
     kept: set[int] = set()
     used = len(below)
     for number in sorted(range(len(frames)), key=lambda n: (not frames[n].is_users, -n)):
@@ -80,6 +87,17 @@ def _group_parts(lines: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     more = (f"  and {len(errors) - _MOST_PARTS} more",) if len(errors) > _MOST_PARTS else ()
     own = [START, *(line.removeprefix(_GROUP_MARGIN) for line in group[:first])]
     return own, (*(f"  {error}" for error in errors[:_MOST_PARTS]), *more)
+
+
+def _more_of_error(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the lines below the first line of the error, such as its notes."""
+    starts = _starts(lines)
+    below = list(lines[starts[-1] + 1 :]) if starts else []
+    first = next((n for n, line in enumerate(below) if line[:1].strip()), len(below))
+    more = [line.strip()[:_LONGEST_LINE] for line in below[first + 1 :] if line.strip(' "')]
+    rest = len(more) - _MOST_LINES
+    left_out = [f"  and {rest} more lines"] if rest > 0 else []
+    return (*(f"  {line}" for line in more[:_MOST_LINES]), *left_out)
 
 
 def _starts(lines: Sequence[str]) -> list[int]:
