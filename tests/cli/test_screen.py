@@ -1,5 +1,6 @@
 """A summary as a person reads it, while the job runs."""
 
+import click
 import pytest
 
 from launcher.client.cli.screen import wrapped
@@ -111,3 +112,12 @@ def test_long_lines_continue_below_their_value():
         "Try      more",
     ]
     assert ("b" * 40) in wrapped("Model    s3://a/" + "b" * 40, 30)
+
+
+def test_colours_and_wide_characters_count_as_the_columns_that_they_take() -> None:
+    red = click.style("b" * 20, fg="red")
+    assert wrapped(f"Cause    {red} x", 31).splitlines() == [f"Cause    {red} x"]
+    assert wrapped("Cause    日本語日本語 次", 22).splitlines() == [
+        "Cause    日本語日本語",
+        "         次",
+    ]

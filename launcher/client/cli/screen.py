@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
-import textwrap
 from collections.abc import Mapping
 
 import click
@@ -35,19 +35,27 @@ def print_record(record: Mapping[str, object] | None) -> None:
 
 def wrapped(text: str, width: int) -> str:
     """Return a text whose long lines continue below their value, broken at blanks."""
-    lines = (
-        textwrap.wrap(
-            line,
-            width,
-            subsequent_indent=" " * VALUE_COLUMN,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        if len(line) > width
-        else [line]
-        for line in text.split("\n")
-    )
-    return "\n".join(part for parts in lines for part in parts)
+    return "\n".join("\n".join(_lines(line, width)) for line in text.split("\n"))
+
+
+def _lines(line: str, width: int) -> list[str]:
+    lines = [""]
+    for word in re.findall(r" *[^ ]+", line):
+        if lines[-1] and _columns(lines[-1] + word) > width:
+            lines.append(" " * VALUE_COLUMN + word.lstrip(" "))
+        else:
+            lines[-1] += word
+    return lines
+
+
+def _columns(text: str) -> int:
+    """Return how many columns a text takes on a terminal, on which its colours take none."""
+    plain = click.unstyle(text)
+    if plain.isascii():
+        return len(plain)
+    from rich.cells import cell_len  # rich is slow to import
+
+    return cell_len(plain)
 
 
 def _print(styled: str) -> None:
