@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, GeneratorType
 from typing import Any, TypeGuard
 
 from launcher.data.batches.class_names import reference_to
-from launcher.data.instance_code import call_code, constructor_code, describe_instance
+from launcher.data.instance_code import describe_instance
 from launcher.data.order.dataset_arguments import UNKNOWN, with_arguments
 from launcher.data.order.samples import check_dataset, is_iterable
-from launcher.data.order.streams import StreamSpec
-from launcher.data.sources import declared_engine
-from launcher.data.torch_samplers import DrawnOrders, TorchSampler, read_sampler
+from launcher.data.torch_samplers import TorchSampler, read_sampler
 from launcher.errors import DataError
-from launcher.runtime.environment import paths_here
-from launcher.shared.main_guard import has_main_guard
 
 #: Functions that the process that prepares the data calls, and nothing is compared with.
 _CALLABLES = ("collate_fn", "worker_init_fn")
@@ -171,89 +167,3 @@ def _line(code: type | FunctionType) -> str:
     if not isinstance(code, FunctionType):
         return ""
     return f" ({Path(code.__code__.co_filename).name}:{code.__code__.co_firstlineno})"
-
-
-# Objects in a job with data hosts ------------------------------------------------------------
-
-
-def check_sendable(given: GivenDataset, sampler: TorchSampler, spec: StreamSpec) -> None:
-    """Raise DataError for objects of this process where data hosts prepare the data."""
-    drawn = sampler.drawn
-    if not (given.is_instance or drawn) or declared_engine() is None:
-        return
-    problems = [_instance_refusal(given, spec)] if given.is_instance else []
-    if drawn is not None:
-        problems.append(_sampler_refusal(drawn, given))
-    raise DataError("\n".join(problems))
-
-
-def _instance_refusal(given: GivenDataset, spec: StreamSpec) -> str:
-    """Return the error for an instance where data hosts prepare the data: the line to write."""
-    kind, options = type(given.instance), _options(spec, given.name)
-    what = (
-        f"data hosts prepare this job's data, and the {kind.__name__} given exists only in the "
-        "script's process; "
-    )
-    if not _is_of_the_job(kind) or (arguments := constructor_code(given.instance)) is None:
-        return (
-            f"{what}write a function in a module beside the script, pipeline.py: "
-            f"def train_set(): return {call_code(given.instance)}; and here: "
-            f'DataLoader("pipeline:train_set"{options})'
-        )
-    written = ", ".join(f'"{name}": {value}' for name, value in arguments.items())
-    options = f", dataset_args={{{written}}}{options}" if written else options
-    if not _is_importable(kind):
-        return (
-            f"{what}the script has no main guard, so data hosts cannot import it: move "
-            f"{kind.__name__} into a module beside it, pipeline.py, and write "
-            f'DataLoader("pipeline:{kind.__qualname__}"{options})'
-        )
-    return (
-        f"{what}give its class and arguments, with which data hosts make it: "
-        f"DataLoader({kind.__qualname__}{options})"
-    )
-
-
-def _is_of_the_job(kind: type) -> bool:
-    """Return whether a class is in the code that is sent with the job, found by its name."""
-    file = _file_of(kind)
-    return (
-        "<" not in kind.__qualname__ and file is not None and file.is_relative_to(paths_here().code)
-    )
-
-
-def _is_importable(kind: type) -> bool:
-    """Return whether data hosts can import a class of the job without running the script."""
-    file = _file_of(kind)
-    return kind.__module__ != "__main__" or (file is not None and has_main_guard(file.read_text()))
-
-
-def _file_of(kind: type) -> Path | None:
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return None if file is None else Path(file)
-
-
-def _sampler_refusal(drawn: DrawnOrders, given: GivenDataset) -> str:
-    """Return the error for a sampler object where data hosts prepare the data: what to write."""
-    kind = type(given.instance)
-    is_moved = given.is_instance and not (_is_of_the_job(kind) and _is_importable(kind))
-    home = "pipeline" if is_moved else given.reference.partition(":")[0]
-    return (
-        f"data hosts prepare this job's data, and the {type(drawn.sampler).__name__} given as "
-        f"{drawn.what} exists only in the script's process; write a function in the dataset's "
-        f"module, {home.replace('.', '/')}.py: def order(length, epoch, seed): "
-        f'return {call_code(drawn.sampler)}; and here: {drawn.what}="{home}:order"'
-    )
-
-
-def _options(spec: StreamSpec, default_name: str) -> str:
-    """Return the code of the loader's arguments that are not the default ones."""
-    given = {
-        field.name: getattr(spec, field.name)
-        for field in fields(spec)
-        if field.name not in ("name", "dataset") and getattr(spec, field.name) != field.default
-    }
-    given = {name: value for name, value in given.items() if not str(value).endswith(UNKNOWN)}
-    if spec.name != default_name:
-        given["name"] = spec.name
-    return "".join(f", {name}={value!r}" for name, value in given.items())

@@ -1,4 +1,4 @@
-"""The code that makes an instance once more, as far as its attributes show its arguments."""
+"""The arguments with which an instance was made, as far as its attributes show them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,30 @@ from pathlib import PurePath
 from launcher.data.order.dataset_arguments import ChannelPath, channel_of, wrong_values
 
 #: Characters of one argument; longer ones are data rather than settings.
-_VALUE_LIMIT = 100
+VALUE_LIMIT = 100
 _UNKNOWN = "..."
 _SCALARS = (bool, int, float, str, type(None))
 
 
-def constructor_code(instance: object) -> dict[str, str] | None:
-    """Return the code of each argument that is not the default; None if they have no names.
+def shown_arguments(instance: object) -> dict[str, tuple[object, bool]] | None:
+    """Return the value of each argument that is not the default, and whether it has a default.
 
-    An argument that no attribute has, or that is no JSON value, is "...".
+    The value is `inspect.Parameter.empty` if no attribute shows it. None if the arguments have no
+    names.
     """
+    parameters = _parameters(type(instance)) or []
     values = _constructor_values(instance)
-    return None if values is None else {name: _code(value) for name, value in values.items()}
+    if values is None or any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        return None
+    has_default = {each.name: each.default is not each.empty for each in parameters}
+    return {name: (value, has_default[name]) for name, value in values.items()}
+
+
+def channel_path(value: object) -> ChannelPath | None:
+    """Return the path in a channel that a value is; None for other values."""
+    if isinstance(value, ChannelPath):
+        return value
+    return channel_of(str(value)) if isinstance(value, str | PurePath) else None
 
 
 def call_code(instance: object) -> str:
@@ -32,8 +44,12 @@ def call_code(instance: object) -> str:
     >>> call_code(Digits(224, "data"))
     'Digits(size=224, root=...)'
     """
-    arguments = constructor_code(instance)
-    written = _UNKNOWN if arguments is None else _written(arguments)
+    values = _constructor_values(instance)
+    written = (
+        _UNKNOWN
+        if values is None
+        else _written({name: _code(value) for name, value in values.items()})
+    )
     return f"{type(instance).__name__}({written})"
 
 
@@ -56,13 +72,12 @@ def _written(arguments: dict[str, str]) -> str:
 
 def _constructor_values(instance: object) -> dict[str, object] | None:
     """Return the arguments that are not the default, by name, from the attributes of that name."""
-    try:
-        parameters = inspect.signature(type(instance)).parameters
-    except (TypeError, ValueError):  # some classes of C modules have none
+    if (parameters := _parameters(type(instance))) is None:
         return None
     found, attributes = {}, getattr(instance, "__dict__", {})
-    for name, parameter in parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+    for parameter in parameters:
+        name = parameter.name
+        if parameter.kind is parameter.VAR_POSITIONAL:
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
             return None
@@ -71,6 +86,21 @@ def _constructor_values(instance: object) -> dict[str, object] | None:
             continue
         found[name] = value
     return found
+
+
+def _parameters(kind: type) -> list[inspect.Parameter] | None:
+    """Return the parameters of a class; **kwargs stand for the next constructor's above it."""
+    try:
+        own = list(inspect.signature(kind).parameters.values())
+    except (TypeError, ValueError):  # some classes of C modules have none
+        return None
+    named = {each.name: each for each in own if each.kind is not each.VAR_KEYWORD}
+    above = [base for base in kind.__mro__[1:] if "__init__" in vars(base)]
+    if len(named) < len(own) and "__init__" in vars(kind) and above and above[0] is not object:
+        for each in _parameters(above[0]) or ():
+            if each.kind is not each.VAR_POSITIONAL:
+                named.setdefault(each.name, each)
+    return list(named.values())
 
 
 def _is_same(value: object, default: object) -> bool:
@@ -82,15 +112,13 @@ def _is_same(value: object, default: object) -> bool:
 
 
 def _code(value: object) -> str:
+    if (place := channel_path(value)) is not None:
+        return f"launcher.data.{place!r}"
     if isinstance(value, PurePath):
         value = str(value)
-    if isinstance(value, str) and (place := channel_of(value)) is not None:
-        return f"launcher.data.{place!r}"
-    if isinstance(value, ChannelPath):
-        return f"launcher.data.{value!r}"
     if value is inspect.Parameter.empty or wrong_values(value):
         return _UNKNOWN
-    return code if len(code := repr(value)) <= _VALUE_LIMIT else _UNKNOWN
+    return code if len(code := repr(value)) <= VALUE_LIMIT else _UNKNOWN
 
 
 def _described(value: object) -> str:
@@ -100,10 +128,10 @@ def _described(value: object) -> str:
     """
     if not isinstance(value, str | list | tuple):
         return _UNKNOWN if isinstance(value, dict) else _code(value)
-    ends = (value[:_VALUE_LIMIT], value[-_VALUE_LIMIT:])
+    ends = (value[:VALUE_LIMIT], value[-VALUE_LIMIT:])
     if not all(isinstance(each, _SCALARS) for end in ends for each in end):
         return _UNKNOWN
-    if len(value) <= _VALUE_LIMIT:
+    if len(value) <= VALUE_LIMIT:
         return _code(value)
     return f"...{hashlib.blake2b(repr((len(value), ends)).encode(), digest_size=4).hexdigest()}"
 

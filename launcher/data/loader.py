@@ -15,7 +15,7 @@ from weakref import WeakMethod, finalize
 from launcher.data.batches.assembly import Assembly
 from launcher.data.engines.base import BatchSource
 from launcher.data.epoch_recorder import EpochRecorder
-from launcher.data.given_code import check_sendable, read_dataset, read_functions
+from launcher.data.given_code import read_dataset, read_functions
 from launcher.data.gradient_state import EpochEnd, entered
 from launcher.data.loader_attributes import LoaderAttributes
 from launcher.data.loader_state import State, read_state, write_state
@@ -30,6 +30,7 @@ from launcher.data.order.batch_plan import (
 from launcher.data.order.samples import Description, GivenObjects
 from launcher.data.order.shards import ShardPlan, plan_shards
 from launcher.data.order.streams import OnError, OnNondeterminism, Seeding, StreamSpec, Uneven
+from launcher.data.sendable_objects import check_sendable
 from launcher.data.sources import open_source
 from launcher.data.torch_arguments import TorchArguments
 from launcher.errors import DataError

@@ -277,28 +277,6 @@ def declare_data_hosts(ml: Path) -> None:
     (ml / "input/data/code/launcher.json").write_text(document.to_json())
 
 
-def test_with_data_hosts_an_instance_is_answered_with_the_line_to_write(
-    pipeline: ModuleType, ml: Path
-) -> None:
-    declare_data_hosts(ml)
-    given = pipeline.Digits(str(ml / "input/data/digits/train"), 9)
-    with pytest.raises(DataError) as caught:
-        DataLoader(given, 64, shuffle=True)
-    assert str(caught.value).endswith(
-        "DataLoader(Digits, dataset_args={"
-        "\"root\": launcher.data.channel('digits', 'train'), \"size\": 9}, "
-        "batch_size=64, shuffle=True)"
-    )
-
-
-def test_with_data_hosts_a_librarys_instance_needs_a_function(
-    pipeline: ModuleType, ml: Path
-) -> None:
-    declare_data_hosts(ml)
-    with pytest.raises(DataError, match=r"def train_set\(\): return list\(\.\.\.\); and here: "):
-        DataLoader([1, 2, 3], 2)
-
-
 # Empty ---------------------------------------------------------------------------------------
 
 
