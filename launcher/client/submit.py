@@ -73,7 +73,8 @@ class JobDraft(PlacedJob):
 
     def upload(self) -> None:
         """Store what the request refers to; afterwards any client may send it. See `upload`."""
-        upload(self.submission, self.session)
+        with self.naming_fields():
+            upload(self.submission, self.session)
 
     def create(self) -> Job:
         """Create the job, whose objects are stored, and record how it was made. See `create`."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from launcher import LauncherError, PyTorch, TrainingInput
+from launcher import LauncherError, PyTorch, RequestRefused, TrainingInput
 from launcher.client.cli import main
 from launcher.client.sessions.local import LocalSession
 from launcher.client.sessions.memory_session import MemorySession
@@ -76,6 +76,35 @@ def test_a_job_is_refused_in_the_same_words(
     assert words in by_fit[0]
     assert by_run == by_fit
     assert not (tmp_path / "home" / "jobs").exists()
+
+
+def test_a_sessions_refusal_names_the_fields_as_they_were_written(
+    offline: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    nowhere, beneath = "file:///no/such", f"file://{tmp_path}/file"
+    doors = Doors(
+        tmp_path,
+        inputs={"train": nowhere, "code_of_mine": "s3://bucket/x"},
+        model_uri=f"{nowhere}/model",
+        output_path=f"{beneath}/results",
+        checkpoint_s3_uri=f"{beneath}/checkpoints",
+    )
+    by_fit, _ = doors.fit()
+    assert re.findall(r"where: (.*)", by_fit) == [
+        "output_path",
+        "checkpoint_s3_uri",
+        "inputs.train",
+        "model_uri",
+        "inputs.code_of_mine",
+    ]
+    assert doors.run()[0] == by_fit
+    lines = (tmp_path / "job.yaml").read_text().splitlines()
+    with pytest.raises(RequestRefused) as refused:
+        draft_job(JobSpec.from_yaml(tmp_path / "job.yaml"), LocalSession(), "never-run").send()
+    for problem in refused.value.problems:
+        number = int(re.search(r"job.yaml:(\d+) ", problem.where)[1])  # type: ignore[index]
+        assert lines[number - 1].strip().startswith(f"{problem.path[-1]}:")
 
 
 def test_a_dry_run_is_the_request_that_is_sent(tmp_path: Path) -> None:

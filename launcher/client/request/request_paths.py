@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from launcher.client.spec import JobSpec
+from launcher.errors import FieldPath
 
 _IMAGE_CONFIG = "AlgorithmSpecification.TrainingImageConfig"
 
@@ -119,6 +120,26 @@ def read_path(description: Any, path: str) -> Any:
     for name in path.split("."):
         description = (description or {}).get(name)
     return description
+
+
+def field_of(spec: JobSpec, request: Mapping[str, Any], path: FieldPath) -> FieldPath | None:
+    """Return the field of a job that a part of its request comes from, None where it has none.
+
+    path: of the part, as ("InputDataConfig", 0). A channel is the input of its name, or the model.
+    """
+    if path[:1] == ("InputDataConfig",) and len(path) > 1:
+        name = request["InputDataConfig"][path[1]]["ChannelName"]
+        if name in spec.inputs:
+            return ("inputs", name)
+        is_model = spec.model_uri is not None and name == spec.model_channel_name
+        return ("model_uri",) if is_model else None
+    if path == ("HyperParameters", "sagemaker_submit_directory"):
+        return ("source_dir",)
+    parts = [str(part) for part in path]
+    for name, place in REQUEST_PATHS.items():
+        if parts[: len(names := place.split("."))] == names:
+            return (name, *path[len(names) :])
+    return None
 
 
 def _copy(value: object, default: object) -> Any:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from launcher.client.request.builder import JobLocation
 from launcher.client.request.prepared import Submission, prepare
+from launcher.client.request.request_paths import field_of
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.completed_spec import completed
 from launcher.client.sessions.job_location import place, place_offline
 from launcher.client.spec import JobSpec
+from launcher.errors import Problem, RequestRefused
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest
@@ -46,7 +51,22 @@ class PlacedJob:
 
     def check(self) -> None:
         """Raise the session's own error for a request that it cannot run; nothing is stored."""
-        self.session.check_training_job(self.request, self.submission.objects.keys())
+        with self.naming_fields():
+            self.session.check_training_job(self.request, self.submission.objects.keys())
+
+    @contextlib.contextmanager
+    def naming_fields(self) -> Iterator[None]:
+        """Name the job's fields, as they were written, where a session refuses its request."""
+        try:
+            yield
+        except RequestRefused as error:
+            raise RequestRefused(map(self._of_the_job, error.problems)) from None
+
+    def _of_the_job(self, problem: Problem) -> Problem:
+        field = problem.path and field_of(self.spec, self.request, problem.path)
+        if not field or not getattr(self.spec, str(field[0])):
+            return problem  # nobody wrote it
+        return dataclasses.replace(problem, path=field, where=self.spec.where(field))
 
 
 def place_job(

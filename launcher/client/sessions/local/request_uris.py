@@ -18,19 +18,33 @@ from launcher.client.sessions.s3_uris import is_s3
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.s3_process import S3Process
+    from launcher.errors import FieldPath
     from launcher.shared.training_job_types import TrainingJobRequest
 
+OUTPUT = ("OutputDataConfig", "S3OutputPath")
+CHECKPOINTS = ("CheckpointConfig", "S3Uri")
 
-def uris_of(request: TrainingJobRequest) -> Iterator[tuple[str, str]]:
+
+def uris_of(request: TrainingJobRequest) -> Iterator[tuple[FieldPath, str]]:
     """Yield (field, URI) for every URI of a request."""
-    for channel in request.get("InputDataConfig", ()):
+    for index, channel in enumerate(request.get("InputDataConfig", ())):
         source = channel["DataSource"].get("S3DataSource") or {}
-        yield f"InputDataConfig {channel['ChannelName']!r}", source.get("S3Uri", "")
-    yield "OutputDataConfig S3OutputPath", request["OutputDataConfig"].get("S3OutputPath", "")
+        yield ("InputDataConfig", index), source.get("S3Uri", "")
+    yield OUTPUT, request["OutputDataConfig"].get("S3OutputPath", "")
     if checkpoints := request.get("CheckpointConfig"):
-        yield "CheckpointConfig S3Uri", checkpoints.get("S3Uri", "")
+        yield CHECKPOINTS, checkpoints.get("S3Uri", "")
     if is_script_mode(request):
-        yield "HyperParameters 'sagemaker_submit_directory'", source_of(request) or ""
+        yield ("HyperParameters", "sagemaker_submit_directory"), source_of(request) or ""
+
+
+def place_of(request: TrainingJobRequest, path: FieldPath) -> str:
+    """Return the text of a field's place in a request; a channel has its name."""
+    match path:
+        case ("InputDataConfig", int(index), *_):
+            return f"InputDataConfig {request['InputDataConfig'][index]['ChannelName']!r}"
+        case ("HyperParameters", key):
+            return f"HyperParameters {key!r}"
+    return " ".join(map(str, path))
 
 
 def needs_s3(request: TrainingJobRequest) -> bool:

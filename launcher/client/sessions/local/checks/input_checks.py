@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.input_channels import has_objects
+from launcher.client.sessions.local.request_uris import place_of
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import PlatformError, Problem
 
@@ -29,14 +31,17 @@ def check_inputs(request: TrainingJobRequest, uploads: Collection[str]) -> Itera
         if times > 1:
             yield Problem(
                 what=f"{times} channels are named {name!r}",
-                where="InputDataConfig",
+                path=("InputDataConfig",),
                 fix="give each its own name",
             )
     yield from _check_completeness(channels)
-    for channel in channels:
-        yield from _check_channel(channel, request)
+    for index, channel in enumerate(channels):
+        path = ("InputDataConfig", index)
+        where = place_of(request, path)
+        found = [*_check_channel(channel, request, where)]
         if source := _source(channel):
-            yield from _check_files(source.get("S3Uri", ""), uploads, _where(channel))
+            found += _check_files(source.get("S3Uri", ""), uploads, where)
+        yield from (replace(problem, path=path) for problem in found)
 
 
 def _check_completeness(channels: Sequence[ChannelFields]) -> Iterator[Problem]:
@@ -51,13 +56,15 @@ def _check_completeness(channels: Sequence[ChannelFields]) -> Iterator[Problem]:
         yield Problem(
             what=f"Some channels have assigned instance groups: {routed} "
             f"while others not: {others}",
-            where="InputDataConfig",
+            path=("InputDataConfig",),
             fix="give InstanceGroupNames to every channel, or to none",
         )
 
 
-def _check_channel(channel: ChannelFields, request: TrainingJobRequest) -> Iterator[Problem]:
-    name, source, where = channel["ChannelName"], _source(channel), _where(channel)
+def _check_channel(
+    channel: ChannelFields, request: TrainingJobRequest, where: str
+) -> Iterator[Problem]:
+    name, source = channel["ChannelName"], _source(channel)
     if not _CHANNEL_NAME.fullmatch(name) or name in (".", ".."):
         yield Problem(
             what=f"{name!r} is not a channel name",
@@ -124,10 +131,6 @@ def _check_files(uri: str, uploads: Collection[str], where: str) -> Iterator[Pro
             where=where,
             fix="give a file, a folder that is not empty, or a prefix of files",
         )
-
-
-def _where(channel: ChannelFields) -> str:
-    return f"InputDataConfig {channel['ChannelName']!r}"
 
 
 def _source(channel: ChannelFields) -> S3SourceFields:

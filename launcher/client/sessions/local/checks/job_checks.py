@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.local.file_access import write_obstacle
 from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.opt_ml import checkpoint_config
+from launcher.client.sessions.local.request_uris import CHECKPOINTS, OUTPUT
 from launcher.client.sessions.local.toolkit_mode import check_script_mode, is_script_mode
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import PlatformError, Problem
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 
 if TYPE_CHECKING:
+    from launcher.errors import FieldPath
     from launcher.shared.training_job_types import (
         CheckpointFields,
         LimitFields,
@@ -50,7 +52,7 @@ def check_job(request: TrainingJobRequest) -> Iterator[Problem]:
     for metric in request["AlgorithmSpecification"].get("MetricDefinitions", ()):
         yield from _check_metric(metric)
     output = request["OutputDataConfig"].get("S3OutputPath", "")
-    yield from _check_output_uri(output, "OutputDataConfig S3OutputPath")
+    yield from _check_output_uri(output, OUTPUT)
     yield from _check_time(request["StoppingCondition"])
     yield from _check_checkpoints(checkpoint_config(request))
     yield from _check_strings("HyperParameters", request.get("HyperParameters", {}))
@@ -125,17 +127,18 @@ def _check_metric(metric: MetricFields) -> Iterator[Problem]:
         )
 
 
-def _check_output_uri(uri: str, where: str) -> Iterator[Problem]:
+def _check_output_uri(uri: str, path: FieldPath) -> Iterator[Problem]:
     """Check a location that the job writes to: in S3, or a local folder that may not exist yet."""
+    where = " ".join(map(str, path))
     if is_s3(uri):
         return
     try:
         folder = path_of(uri)
     except PlatformError as error:
-        yield Problem(what=str(error), where=where, fix="give a file:// or s3:// URI")
+        yield Problem(what=str(error), path=path, where=where, fix="give a file:// or s3:// URI")
         return
     if obstacle := write_obstacle(folder):
-        yield Problem(what=obstacle, where=where, fix="give another place")
+        yield Problem(what=obstacle, path=path, where=where, fix="give another place")
 
 
 def _check_time(condition: LimitFields) -> Iterator[Problem]:
@@ -151,12 +154,13 @@ def _check_time(condition: LimitFields) -> Iterator[Problem]:
 def _check_checkpoints(config: CheckpointFields | None) -> Iterator[Problem]:
     if config is None:
         return
-    yield from _check_output_uri(config.get("S3Uri", ""), "CheckpointConfig S3Uri")
+    yield from _check_output_uri(config.get("S3Uri", ""), CHECKPOINTS)
     folder = PurePosixPath(config["LocalPath"])
     is_below = folder.is_relative_to(DEFAULT_ML_ROOT) and folder != PurePosixPath(DEFAULT_ML_ROOT)
     if not is_below or ".." in folder.parts:
         yield Problem(
             what=f"{folder} is not a folder below {DEFAULT_ML_ROOT}",
+            path=("CheckpointConfig", "LocalPath"),
             where="CheckpointConfig LocalPath",
             fix=f"use {MlPaths().checkpoints}: a local host has no other folders of its own",
         )
