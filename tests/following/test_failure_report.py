@@ -310,6 +310,12 @@ def test_a_host_alone_is_not_sent_to_the_logs_of_others() -> None:
     assert report_failure(reason, [], {"algo-1": "alone"}, ()).fix is None
 
 
+def test_a_program_that_is_not_there_is_no_file_of_the_source() -> None:
+    error = "FileNotFoundError: [Errno 2] No such file or directory: 'ffmpeg'"
+    start = frame("/usr/lib/python3.11/subprocess.py", 1950, "_execute_child", "raise x")
+    assert report_of(error, text=trace(MAIN, start, error=error)).fix is None
+
+
 WORKER = trace(
     frame(f"{TORCH}/utils/data/fetch.py", 54, "fetch", "self.dataset[i]"),
     frame(f"{CODE}/train.py", 3, "__getitem__", "open(name)"),

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-#: Advice for failures of samples, and of one of several hosts.
+#: Advice for failures of files that are no programs, of samples, and of one of several hosts.
+OF_FILES = (
+    "the job has the files of source_dir, without what .gitignore and .launcherignore match; "
+    "data comes through channels (SM_CHANNEL_<NAME>)"
+)
 OF_SAMPLES = "let __getitem__ return a value for each index: a branch of it may lack its return"
 OF_HOSTS = "see the other hosts' logs: one of them may have ended first"
 #: The first pattern that is found in a cause decides. {1} is its first group, {channels} the
@@ -33,11 +37,7 @@ _ADVICE = (
         r"KeyError: 'SM_CHANNEL_(\w+)'",
         "add the channel to the inputs of the job, which has {channels}",
     ),
-    (
-        r"FileNotFoundError",
-        "the job has the files of source_dir, without what .gitignore and .launcherignore match; "
-        "data comes through channels (SM_CHANNEL_<NAME>)",
-    ),
+    (r"FileNotFoundError", OF_FILES),
     (
         r"Read-only file system|PermissionError.*/opt/ml/input",
         "channels are read-only: write to SM_MODEL_DIR, SM_OUTPUT_DATA_DIR or a temporary folder",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from launcher.client.jobs.failure_advice import OF_HOSTS, OF_SAMPLES, advice
+from launcher.client.jobs.failure_advice import OF_FILES, OF_HOSTS, OF_SAMPLES, advice
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.traceback_text import START, crash_frames, raised_error, short_traceback
 
@@ -41,6 +41,8 @@ _BATCH = re.compile(r"collate|\bsamples? |DataLoader")
 _DEATHS = re.compile(r"^data workers died repeatedly (?P<when>while .*?)(?:; the events .*)?$")
 #: Errors of PyTorch that have another process's error as their text.
 _CAUGHT = re.compile(r"^[\w.]+: Caught \w+ (?P<where>in .+?)\.?$|^[\w.]*ProcessRaisedException\b")
+#: The frame in which subprocess has not found a program.
+_STARTS_PROGRAM = ", in _execute_child"
 _CRASH = re.compile(r"^killed by SIG")
 _PROGRAM = re.compile(r"ended before training did: exit code \d+$")
 _EXIT = re.compile(r"^the script called sys\.exit\(([1-9]\d*)\)$")
@@ -163,8 +165,8 @@ def report_failure(
     cause, dead_host = _of_worker(cause, evidence.death)
     data_host = dead_host or data_host
     place = data_host or host
-    is_data = data_host is not None or doing is not None or _BATCH.search(cause) is not None
-    unsuitable = [*([] if is_data else [OF_SAMPLES]), *([] if len(groups) > 1 else [OF_HOSTS])]
+    is_of_data = data_host is not None or doing is not None or _BATCH.search(cause) is not None
+    unsuitable = tuple(_unsuitable(text, is_of_data=is_of_data, is_alone=len(groups) == 1))
     return FailureReport(
         host=place,
         log_host=dead_host or host,
@@ -178,6 +180,16 @@ def report_failure(
         printed=(*printed, *(raised or ()))[-_KEPT_LINES:],
         fix=advice(cause, channels, is_located=bool(crash), unsuitable=unsuitable),
     )
+
+
+def _unsuitable(text: Iterable[str], *, is_of_data: bool, is_alone: bool) -> Iterator[str]:
+    """Yield the advice that is not for a failure, by the lines of its traceback and its place."""
+    if not is_of_data:
+        yield OF_SAMPLES
+    if is_alone:
+        yield OF_HOSTS
+    if any(_STARTS_PROGRAM in line for line in text):
+        yield OF_FILES
 
 
 def _origin(
