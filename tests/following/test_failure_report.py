@@ -353,6 +353,19 @@ def test_words_on_exit_are_shown_as_they_were_printed() -> None:
     assert report_of("the script called sys.exit('')").cause == "the script called sys.exit('')"
 
 
+def test_a_traceback_that_a_script_prints_before_it_exits_has_the_cause() -> None:
+    printed = tuple(trace(MAIN, error="ValueError: no data").splitlines())
+    report = report_of("the script called sys.exit(1)", printed=printed)
+    assert (report.cause, report.lines) == ("ValueError: no data (exit code 1)", SHOWN)
+
+
+def test_a_traceback_that_a_script_printed_long_before_is_not_its_failure() -> None:
+    printed = (*trace(MAIN, error="ValueError: handled").splitlines(), *["goes on"] * 9)
+    report = report_of("the script called sys.exit(4)", printed=printed)
+    assert report.cause == "exit code 4"
+    assert report.traceback == ()
+
+
 def test_clicks_own_words_are_the_cause() -> None:
     printed = ("Usage: train.py [OPTIONS]", "Error: No such option '--epohcs'.")
     report = report_of("the script called sys.exit(2)", printed=printed)

@@ -11,7 +11,12 @@ from typing import Any
 
 from launcher.client.jobs.failure_advice import OF_FILES, OF_HOSTS, OF_SAMPLES, advice
 from launcher.client.jobs.log_line import LogLine
-from launcher.client.jobs.traceback_text import START, crash_frames, raised_error, short_traceback
+from launcher.client.jobs.traceback_text import (
+    crash_frames,
+    error_line,
+    raised_error,
+    short_traceback,
+)
 
 #: Lines of a traceback, and lines that were printed last, to show.
 TRACEBACK_LINES = 14
@@ -41,6 +46,8 @@ _BATCH = re.compile(r"collate|\bsamples? |DataLoader")
 _DEATHS = re.compile(r"^data workers died repeatedly (?P<when>while .*?)(?:; the events .*)?$")
 #: Errors of PyTorch that have another process's error as their text.
 _CAUGHT = re.compile(r"^[\w.]+: Caught \w+ (?P<where>in .+?)\.?$|^[\w.]*ProcessRaisedException\b")
+#: Lines to look for an error in, which may have more than one: a traceback before is another's.
+_AFTER_ERROR = 5
 #: The frame in which subprocess has not found a program.
 _STARTS_PROGRAM = ", in _execute_child"
 _CRASH = re.compile(r"^killed by SIG")
@@ -157,7 +164,7 @@ def report_failure(
     host, rank, cause = _origin(reason, evidence, groups)
     printed = tuple(evidence.printed.get(host or "", ()))
     raised = evidence.text(host, rank)
-    text = raised or (printed if START in printed else reason.splitlines())
+    text = raised or _last_traceback(printed) or reason.splitlines()
     cause, *more = _own_words(_OWN_ERROR.sub("", cause), printed).splitlines() or [""]
     crash = crash_frames(printed) if _CRASH.search(cause) else ()
     cause = _of_process(cause, text)
@@ -221,7 +228,16 @@ def _own_words(cause: str, printed: Iterable[str]) -> str:
     if match is None:
         return cause
     errors = [found["text"] for line in printed if (found := _USAGE_ERROR.match(line))]
+    if error := raised_error(_last_traceback(tuple(printed))):
+        errors.append(error)
     return f"{errors[-1]} (exit code {match[1]})" if errors else f"exit code {match[1]}"
+
+
+def _last_traceback(printed: Sequence[str]) -> Sequence[str]:
+    """Return what a program has printed if a traceback was about the last of it, else nothing."""
+    error = error_line(printed)
+    is_last = error is not None and len(printed) - error <= _AFTER_ERROR
+    return printed if is_last else ()
 
 
 def _text_of(literal: str) -> str:

@@ -113,9 +113,15 @@ def _before_raising(before: Sequence[str]) -> list[str]:
 
 def raised_error(lines: Sequence[str]) -> str | None:
     """Return the error below the frames of the last traceback in some lines, or None."""
+    number = error_line(lines)
+    return None if number is None else lines[number]
+
+
+def error_line(lines: Sequence[str]) -> int | None:
+    """Return the number of the line that has the error of the last traceback, or None."""
     starts = _starts(lines)
-    below = lines[starts[-1] + 1 :] if starts else ()
-    return next((line for line in below if line and not line.startswith(" ")), None)
+    below = range(starts[-1] + 1, len(lines)) if starts else ()
+    return next((number for number in below if lines[number][:1].strip()), None)
 
 
 def crash_frames(lines: Sequence[str]) -> tuple[str, ...]:
