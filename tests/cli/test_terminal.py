@@ -1,9 +1,17 @@
 """What a person sees on a terminal while a job runs: a real pseudo-terminal, at two widths."""
 
+import io
+import signal
 import sys
+from contextlib import ExitStack
+from datetime import datetime, timezone
+from types import SimpleNamespace
 
 import pytest
 from captured_screen import EmulatedScreen, capture
+
+from launcher.client.cli.ctrl_c import detach_on_ctrl_c
+from launcher.client.cli.live_view import JobView
 
 LAUNCHER = [sys.executable, "-m", "launcher"]
 #: A bar that stays open while lines are printed, and text that would control the terminal.
@@ -83,3 +91,37 @@ def test_the_screen_that_these_tests_read_is_one():
     screen.feed("one\r\ntwo\r\n\x1b[1A\x1b[2Kthree\r\n0123456789ab\r\n\x1b[31mé音\x1b[0m\x1b[5n")
     assert screen.lines() == ["one", "three", "0123456789", "ab", "é音"]
     assert screen.unknown == ["5n"]
+
+
+class PressedWhileDrawn(io.StringIO):
+    """A terminal on which Ctrl-C is pressed once, while the state of a job is written."""
+
+    pressed = False
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        if "Training" in text and not self.pressed:
+            self.pressed = True
+            signal.raise_signal(signal.SIGINT)
+        return super().write(text)
+
+
+def test_ctrl_c_while_the_state_is_drawn_eats_nothing_of_the_message(monkeypatch):
+    terminal = PressedWhileDrawn()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    started = datetime.now(timezone.utc)
+    description = {"SecondaryStatus": "Training", "CreationTime": started, "ResourceConfig": {}}
+    job = SimpleNamespace(name="job-1", cost=lambda _: None)
+    with ExitStack() as views, detach_on_ctrl_c(job, views.close):
+        view = views.enter_context(JobView(job, description))
+        view.show_description(description)
+    screen = EmulatedScreen(columns=80)
+    screen.feed(terminal.getvalue().replace("\n", "\r\n"))
+    lines = screen.lines()
+    assert terminal.pressed
+    assert lines[0] == "Detached; job job-1 continues."
+    assert lines[-1].startswith("  Ctrl-C again within 3 s")
+    assert len(lines) == 5

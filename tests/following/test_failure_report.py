@@ -292,7 +292,10 @@ def test_an_exception_group_is_shown_with_the_errors_in_it() -> None:
         ("ModuleNotFoundError: No module named 'cv2'", "add opencv-python-headless to"),
         ("ModuleNotFoundError: No module named 'sklearn'", "add scikit-learn to"),
         ("ModuleNotFoundError: No module named 'torch.x'", "the package is there, without torch.x"),
-        ("ModuleNotFoundError: No module named 'yaml.x'; 'yaml' is not a package", "rename"),
+        (
+            "ModuleNotFoundError: No module named 'yaml.x'; 'yaml' is not a package",
+            "yaml is a module",
+        ),
         (f"ImportError: cannot import name 'x' from 'model' ({CODE}/model.py)", None),
         ("ImportError: cannot import name 'x' from 'torch' (/usr/lib/torch.py)", "the version"),
         ("AttributeError: 'NoneType' object has no attribute 'to'", None),

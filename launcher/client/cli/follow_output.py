@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c, print_detached
-from launcher.client.cli.deferred_signals import defer_ctrl_c
 from launcher.client.cli.live_view import JobView
 from launcher.client.cli.verb_output import print_message, print_warnings
 from launcher.client.jobs.job import Job
@@ -48,19 +47,12 @@ def watch(job: Job) -> bool:
 
     Nothing of what its programs print is shown.
     """
-
-    def draw(now: TrainingJobDescription) -> None:
-        with defer_ctrl_c() as is_pressed:  # what is half drawn could not be removed
-            view.show_description(now)
-        if is_pressed():
-            raise KeyboardInterrupt
-
     try:
         with (
             with_resume_hint(job.name),
             JobView(job, job.description(print_notice), is_quiet=True) as view,
         ):
-            job.wait(view.show_line, view.show_state, view.show_notice, polls=draw)
+            job.wait(view.show_line, view.show_state, view.show_notice, polls=view.show_description)
     except KeyboardInterrupt:
         print_detached(job.name)
         return False

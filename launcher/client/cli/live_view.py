@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import click
 
+from launcher.client.cli.deferred_signals import defer_ctrl_c
 from launcher.client.cli.line_printer import LinePrinter
 from launcher.client.cli.status_area import StatusArea
 from launcher.client.cli.verb_output import wants_colours
@@ -117,7 +121,8 @@ class JobView:
             from rich.text import Text
 
             lines = self._area.lines(now, live.console.width)
-            live.update(Text("\n".join(lines), no_wrap=True), refresh=True)
+            with _ctrl_c_after():
+                live.update(Text("\n".join(lines), no_wrap=True), refresh=True)
         elif time.monotonic() - self._spoke > _SENTENCE_SECONDS:
             self._write(f"({self._area.sentence(now)})")
 
@@ -148,7 +153,17 @@ class JobView:
         if live is not None and lines:
             self._waiting = []
             text = "\n".join(lines)
-            live.console.out(text if wants_colours() else click.unstyle(text), highlight=False)
+            with _ctrl_c_after():
+                live.console.out(text if wants_colours() else click.unstyle(text), highlight=False)
+
+
+@contextmanager
+def _ctrl_c_after() -> Iterator[None]:
+    """Handle a Ctrl-C after the block: what is half drawn is drawn over what a handler prints."""
+    with defer_ctrl_c() as is_pressed:
+        yield
+    if is_pressed():
+        signal.raise_signal(signal.SIGINT)
 
 
 def is_terminal(given: bool | None = None) -> bool:

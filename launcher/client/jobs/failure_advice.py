@@ -16,8 +16,8 @@ OF_HOSTS = "see the other hosts' logs: one of them may have ended first"
 #: channels of the job, as a text.
 _ADVICE = (
     (
-        r"No module named '([\w.]+)'; '\w+' is not a package",
-        "the package of {1} is hidden by a module of the same name: rename the module",
+        r"No module named '[\w.]+'; '([\w.]+)' is not a package",
+        "{1} is a module, not a package: if it is a file of yours, rename it",
     ),
     (
         r"No module named '(\w+\.[\w.]+)'",
@@ -130,5 +130,6 @@ def advice(
         if is_located and "PYTHONFAULTHANDLER" in text:
             return _LOCATED
         found = match[1] if match.groups() else ""
-        return text.replace("{1}", _PACKAGES.get(found, found)).replace("{channels}", names)
+        name = _PACKAGES.get(found, found) if "requirements.txt" in text else found
+        return text.replace("{1}", name).replace("{channels}", names)
     return None
