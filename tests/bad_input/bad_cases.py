@@ -19,6 +19,7 @@ FILES = {
         "not_a_job": "A job file is a mapping of fields",
         "unknown_key": "A field has a known name",
         "unknown_key_of_a_group": "So has a field of a group",
+        "words_of_other_tools": "Words of other tools get the name and the form of ours",
         "key_written_twice": "A field is written once",
         "wrong_types": "A value has its field's type",
         "no_entry_point": "There is a training script",

@@ -25,6 +25,11 @@ class Folder:
     def exists(self, path: str) -> bool:
         return self.only in (None, path) and (self.root / path).is_file()
 
+    @property
+    def paths(self) -> list[str]:
+        found = (str(path.relative_to(self.root)) for path in self.root.rglob("*"))
+        return [path for path in found if self.exists(path)]
+
     def read_text(self, path: str) -> str:
         return (self.root / path).read_text()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,6 +42,10 @@ class Files:
 
     def exists(self, path: str) -> bool:
         return path in self.texts
+
+    @property
+    def paths(self) -> Iterable[str]:
+        return self.texts
 
     def read_text(self, path: str) -> str:
         return self.texts[path]
@@ -118,6 +122,10 @@ class UnreadableFiles:
     problem = Problem(what="the link x leaves the source folder", where="x", fix="copy it")
 
     def exists(self, path: str) -> bool:
+        raise SpecError([self.problem])
+
+    @property
+    def paths(self) -> Iterable[str]:
         raise SpecError([self.problem])
 
     def read_text(self, path: str) -> str:

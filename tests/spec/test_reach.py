@@ -8,8 +8,10 @@ from launcher.client.spec import DataService, InstanceGroup, JobSpec, TrainingIn
 class Files:
     """What travels with the job: a script and a dataset module."""
 
+    paths = ("train.py", "pipeline.py")
+
     def exists(self, path: str) -> bool:
-        return path in ("train.py", "pipeline.py")
+        return path in self.paths
 
     def read_text(self, path: str) -> str:
         return "def train_set(): ...\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -42,6 +42,11 @@ class SourceTree:
     def exists(self, path: str) -> bool:
         """Return whether a file, given relative to the tree, is sent with the job."""
         return os.path.normpath(path) in self._by_path
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """The paths of the files that are sent."""
+        return self._by_path
 
     def read_text(self, path: str) -> str:
         """Return the text of a file that exists; undecodable bytes are replaced."""

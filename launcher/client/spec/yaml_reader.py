@@ -16,6 +16,12 @@ from typing import TYPE_CHECKING, Any
 from launcher.client.spec.data_service import DataService
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.registry import DEFAULT, distribution_words
+from launcher.client.spec.field_hints import (
+    as_hyperparameter,
+    duration_in_seconds,
+    meant_field,
+    named_groups_as_list,
+)
 from launcher.client.spec.groups import CapacityRetry, InstanceGroup
 from launcher.client.spec.metric_definition import MetricDefinition
 from launcher.client.spec.sdk_v2_distribution import fix_of_distribution, kind_of
@@ -45,6 +51,8 @@ _NOUNS: dict[Any, str] = {
 }
 #: AWS's own keys of a metric definition, and our fields.
 METRIC_KEYS = {"Name": "name", "Regex": "regex"}
+#: Fields that are a number of seconds.
+_DURATIONS = ("max_run", "max_wait", "keep_alive_period_in_seconds", "wait_seconds", "seconds")
 #: Placeholder of a value that could not be read; YamlReading holds the reason.
 _UNREAD: Any = object()
 
@@ -108,7 +116,8 @@ def _meant(choices: tuple[object, ...], value: object) -> Any:
 def _read_list(declared: object, value: object, path: FieldPath, reading: YamlReading) -> Any:
     if not isinstance(value, list):
         words = value.split() if declared is str and isinstance(value, str) else [value]
-        fix = f"write [{', '.join(shown(word) for word in words)}]"
+        listed = f"write [{', '.join(shown(word) for word in words)}]"
+        fix = (declared is InstanceGroup and named_groups_as_list(value)) or listed
         return reading.reject(path, f"{shown(value)} is not a list", fix)
     items = [_read(declared, item, (*path, index), reading) for index, item in enumerate(value)]
     return tuple(item for item in items if item is not _UNREAD)
@@ -168,7 +177,9 @@ def _reject_unknown_keys(
             if fix := fix_of_distribution(declared, key):
                 reading.reject((*path, key), what, fix)
                 continue
-            near = did_you_mean(key, (name for name in known if name not in value))
+            unused = [name for name in known if name not in value]
+            meant = meant_field(key) if "hyperparameters" in known else None
+            near = meant if meant in unused else did_you_mean(key, unused)
             fix = _fix_of_unknown(declared, key, near or did_you_mean(key, known), value)
             reading.reject((*path, key), what, fix)
             reading.broken.update({(*path, near)} if near else ())
@@ -180,7 +191,11 @@ def _fix_of_unknown(
     parameters = value.get("hyperparameters")
     if isinstance(parameters, Mapping) and key in parameters:
         return f'did you mean "hyperparameters.{key}"?'
-    return f'did you mean "{near}"?' if near else _known_fields(declared)
+    if near:
+        return f'did you mean "{near}"?'
+    known = _known_fields(declared)
+    own = as_hyperparameter(key, value[key]) if "hyperparameters" in known else None
+    return own or known
 
 
 def _read_choice(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> Any:
@@ -195,6 +210,8 @@ def _read_scalar(declared: Any, value: Any, path: FieldPath, reading: YamlReadin
     if isinstance(value, declared) and (declared is bool or not isinstance(value, bool)):
         return value
     fix = f"write {_noun(declared)}"
+    if path[-1] in _DURATIONS:
+        fix = duration_in_seconds(value) or fix
     if declared is str and isinstance(value, bool | int | float):
         if path in reading.typed:
             return reading.typed[path]

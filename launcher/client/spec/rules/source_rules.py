@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
-from launcher.client.spec.suggestions import choice_fix
+from launcher.client.spec.suggestions import choice_fix, did_you_mean
 from launcher.errors import FieldPath, Problem
 from launcher.shared.partitions import PartitionFile
 
@@ -28,6 +28,10 @@ class SourceFiles(Protocol):
 
     def exists(self, path: str) -> bool:
         """Return whether a file has that path."""
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """The paths of all files."""
 
     def read_text(self, path: str) -> str:
         """Return the text of a file; only called for a path that exists."""
@@ -149,7 +153,7 @@ def _script_problems(spec: JobSpec, files: SourceFiles) -> Iterator[Problem]:
         yield Problem(
             path=_ENTRY_POINT,
             what=f'there is no file "{spec.entry_point}" in {place}, or it is ignored',
-            fix="check the name, .gitignore and .launcherignore",
+            fix=_fix_of_name(spec.script, files.paths),
         )
         return
     parsed = _parse(files.read_text(spec.script)) if spec.script.endswith(".py") else None
@@ -160,6 +164,12 @@ def _script_problems(spec: JobSpec, files: SourceFiles) -> Iterator[Problem]:
             fix="correct it, unless the job's image has a newer Python than this machine",
             is_warning=True,
         )
+
+
+def _fix_of_name(script: str, sent: Iterable[str]) -> str:
+    suffix = PurePosixPath(script).suffix
+    near = did_you_mean(script, (path for path in sent if path.endswith(suffix)))
+    return f'did you mean "{near}"?' if near else "check the name, .gitignore and .launcherignore"
 
 
 def _function_problems(

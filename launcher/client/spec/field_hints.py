@@ -1,0 +1,59 @@
+"""Fixes for what job files of other tools make people write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from launcher.client.spec.suggestions import shown
+
+#: Words for a field of a job that are too far from its name to be similar.
+_OTHER_WORDS = {
+    "args": "hyperparameters",
+    "arguments": "hyperparameters",
+    "channels": "inputs",
+    "code": "source_dir",
+    "count": "instance_count",
+    "data": "inputs",
+    "env": "environment",
+    "environ": "environment",
+    "env_vars": "environment",
+    "groups": "instance_groups",
+    "image": "image_uri",
+    "nodes": "instance_count",
+    "params": "hyperparameters",
+    "script": "entry_point",
+    "spot": "use_spot_instances",
+    "timeout": "max_run",
+    "type": "instance_type",
+}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_AGE = re.compile(rf"(\d{{1,9}}) ?([{''.join(_SECONDS)}])")
+
+
+def meant_field(word: str) -> str | None:
+    """Return the field of a job that another word stands for; None if none is known."""
+    return _OTHER_WORDS.get(word)
+
+
+def as_hyperparameter(name: str, value: object) -> str | None:
+    """Suggest where an argument of the script belongs; None if the value cannot be one."""
+    if value is None or isinstance(value, Mapping | list):
+        return None
+    return f'if it is for the script, write "hyperparameters: {{{name}: {value}}}"'
+
+
+def named_groups_as_list(value: object) -> str | None:
+    """Suggest the list for groups that are written as a mapping by name; None for other values."""
+    if not isinstance(value, Mapping) or not all(isinstance(v, Mapping) for v in value.values()):
+        return None
+    names = ", ".join(f"{{instance_group_name: {name}, ...}}" for name in value)
+    return f"write a list, each with its name: [{names}]"
+
+
+def duration_in_seconds(value: object) -> str | None:
+    """Suggest the seconds of a duration such as 10m; None for other values."""
+    match = _AGE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return None
+    return f"write seconds: {shown(int(match[1]) * _SECONDS[match[2]])}"
