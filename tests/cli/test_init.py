@@ -31,12 +31,27 @@ def test_what_to_type_next_can_be_typed(terminal):
 
 
 def test_init_overwrites_nothing(terminal):
-    (terminal.folder / "train.py").write_text("mine")
+    (terminal.folder / "job.yaml").write_text("mine")
     result = terminal("init", terminal.folder)
     assert result.exit_code == 2
-    assert "train.py" in result.stderr
-    assert [path.name for path in terminal.folder.iterdir()] == ["train.py"]
+    assert "job.yaml" in result.stderr
+    assert [path.name for path in terminal.folder.iterdir()] == ["job.yaml"]
+    assert (terminal.folder / "job.yaml").read_text() == "mine"
+
+
+def test_init_beside_a_script_describes_the_job_that_runs_it(terminal):
+    (terminal.folder / "train.py").write_text("mine")
+    (terminal.folder / ".launcherignore").write_text("data/\n")
+    result = terminal("init", terminal.folder, "-o", "json")
+    assert json.loads(result.stdout)["files"] == ["job.yaml", ".job.schema.json"]
     assert (terminal.folder / "train.py").read_text() == "mine"
+    assert (terminal.folder / ".launcherignore").read_text() == "data/\n"
+    job = terminal.folder / "job.yaml"
+    assert job.read_text().startswith("# yaml-language-server: $schema=.job.schema.json\n")
+    assert "entry_point: train.py\n" in job.read_text()
+    assert terminal("init", terminal.folder).exit_code == 2
+    (terminal.folder / "train.py").write_text("print('mine')")
+    assert terminal("run", job, "--dry-run").exit_code == 0
 
 
 @pytest.mark.long

@@ -13,18 +13,20 @@ from launcher.client.cli.json_output import print_json
 from launcher.client.cli.schema import schema_text
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
+from launcher.client.spec.assumed_job import assume_job
 from launcher.errors import PlatformError
 
+_JOB = "job.yaml"
+_SCRIPT = "train.py"
 #: The files to write, and the packaged text of each.
 _STARTER = {
-    "job.yaml": "job.yaml.txt",
+    _JOB: "job.yaml.txt",
     "pipeline.py": "pipeline.py.txt",
-    "train.py": "train.py.txt",
+    _SCRIPT: "train.py.txt",
     ".launcherignore": "launcherignore.txt",
 }
 #: The schema that job.yaml names for editors.
 _SCHEMA = ".job.schema.json"
-_FILES = (*_STARTER, _SCHEMA)
 
 
 @click.command()
@@ -35,32 +37,55 @@ def init(folder: Path, output: str) -> int:
 
     Its files go into FOLDER (default: the current one): job.yaml, pipeline.py and train.py. It
     trains a small network on synthetic data: one host trains, another prepares the batches. Editors
-    complete job.yaml by .job.schema.json, which `launcher schema` prints.
+    complete job.yaml by .job.schema.json, which `launcher schema` prints. In a FOLDER that has a
+    train.py, job.yaml runs that one, and no other script is written.
     """
-    existing = [name for name in _FILES if (folder / name).exists()]
+    script = folder / _SCRIPT
+    texts = _job_of(script) if script.is_file() else _starter()
+    existing = [name for name in texts if (folder / name).exists()]
     if existing:
         raise PlatformError(
             f"{folder.absolute()} already contains {', '.join(existing)}; nothing was written. "
             "Use another folder: launcher init FOLDER"
         )
     try:
-        _write(folder)
+        _write(folder, texts)
     except OSError as error:
         raise PlatformError(f"cannot write to {folder}: {error.strerror}") from error
     _print_next_steps(folder)
     if output == "json":
-        print_json({"folder": str(folder.absolute()), "files": list(_FILES)})
+        print_json({"folder": str(folder.absolute()), "files": list(texts)})
     else:
-        echo("\n".join(str(folder / name) for name in _FILES))
+        echo("\n".join(str(folder / name) for name in texts))
     return 0
 
 
-def _write(folder: Path) -> None:
+def _starter() -> dict[str, str]:
+    """Return the texts of the example's files, by name."""
+    packaged = files("launcher.client.cli") / "starter"
+    texts = {name: (packaged / text).read_text("utf-8") for name, text in _STARTER.items()}
+    return {**texts, _SCHEMA: schema_text()}
+
+
+def _job_of(script: Path) -> dict[str, str]:
+    """Return the texts of what a folder with a script lacks: its job file, and what goes with it.
+
+    Its .launcherignore and its schema are left as they are, if it has them.
+    """
+    job = assume_job(
+        script, instance_type=None, data_type=None, has_data_group=False, home=script.parent
+    )
+    starter = _starter()
+    others = (".launcherignore", _SCHEMA)
+    missing = {name: starter[name] for name in others if not (script.parent / name).exists()}
+    return {_JOB: starter[_JOB].splitlines(keepends=True)[0] + job.to_yaml(), **missing}
+
+
+def _write(folder: Path, texts: dict[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in _STARTER.items():
-        content = (files("launcher.client.cli") / "starter" / text).read_text(encoding="utf-8")
-        (folder / name).write_text(content, encoding="utf-8")
-    (folder / _SCHEMA).write_text(schema_text(), encoding="utf-8")
+    for name, text in texts.items():
+        with (folder / name).open("x", encoding="utf-8") as written:
+            written.write(text)
 
 
 def _print_next_steps(folder: Path) -> None:
@@ -68,6 +93,6 @@ def _print_next_steps(folder: Path) -> None:
         print_message(
             "train.py needs PyTorch and numpy, which the extra 'torch' of hetero-launcher installs"
         )
-    job = shlex.quote(str(folder / "job.yaml"))
+    job = shlex.quote(str(folder / _JOB))
     print_message(f"Run it on this machine:\n  launcher run {job} --local")
     print_message(f"Check first that it can run here:\n  launcher check {job}")
