@@ -170,6 +170,8 @@ class JobStopped(LauncherError):
 class StillRunning(LauncherError):
     """A job had not ended when a wait for it was over; it is still running."""
 
+    exit_code = 124  # that of timeout(1)
+
 
 class NotSent(LauncherError):
     """The user declined, or pressed Ctrl-C, before the job was submitted."""

@@ -94,6 +94,17 @@ def test_the_table_of_jobs(ran):
         {"name": "job-1", "status": "Completed"},
         {"name": "job-2", "status": "Failed"},
     ]
+    sizes = {
+        each["name"]: each["bytes"]
+        for each in json.loads(ran("list", "-l", "-o", "json").stdout)["jobs"]
+    }
+    long = ran("list", "-l").stdout.splitlines()
+    assert long[0].split()[4] == "SIZE"
+    assert f"{sizes['job-1'] / 1e6:.1f} MB" in long[2]
+    freed = json.loads(ran("rm", "job-1", "absent", "job-1", "-o", "json").stdout)
+    assert freed["jobs"] == [{"name": "job-1", "bytes": sizes["job-1"]}]
+    assert freed["error"]["type"] == "JobNotFound"
+    assert freed["exit_code"] == 2
     assert ran("logs", "-f", "job-2").exit_code == 1
     assert ran("logs", "job-2").exit_code == 0
 
@@ -106,8 +117,14 @@ def test_all_jobs_are_stopped(terminal):
     for name in ("job-1", "job-2"):
         job = terminal.write(FOR_EVER)
         assert terminal("run", job, "--local", "--detach", "--name", name).exit_code == 0
+    late = terminal("wait", "job-1", "job-2", "--timeout", "0")
+    assert late.exit_code == 124
+    assert late.stdout == "job-1  InProgress\njob-2  InProgress\n"
+    assert "job job-2 is still running" in late.stderr
     stopped = json.loads(terminal("stop", "--all", "-o", "json").stdout)["jobs"]
     assert {each["name"] for each in stopped} == {"job-1", "job-2"}
+    again = json.loads(terminal("stop", "job-2", "job-1", "-o", "json").stdout)["jobs"]
+    assert [each["name"] for each in again] == ["job-2", "job-1"]
     assert terminal("wait", "job-1", "job-2").exit_code == 3
 
 
@@ -152,6 +169,28 @@ def test_a_job_that_runs_is_not_removed(terminal):
     terminal("wait", "job-1")
     assert terminal("prune", "--older-than", "0s").stdout.startswith("job-1  ")
     assert "No jobs" in terminal("list").stderr
+
+
+@pytest.mark.long
+def test_a_job_that_two_processes_remove_is_removed_once(ran):
+    removers = [ran.start("rm", "job-1", "-o", "json") for _ in range(4)]
+    answers = [json.loads(each.communicate(timeout=300)[0]) for each in removers]
+    (freed,) = [each["jobs"][0] for each in answers if each["jobs"]]
+    assert freed["bytes"] > 1000
+    errors = [each["error"]["type"] for each in answers if not each["jobs"]]
+    assert errors == ["JobNotFound"] * 3
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code"),
+    [pytest.param("| true", 141, id="a reader that left"), pytest.param(">&-", 0, id="closed")],
+)
+def test_a_verb_whose_output_nobody_reads(redirection, code):
+    command = f'"$0" -m launcher completion bash {redirection}; exit ${{PIPESTATUS[0]}}'
+    result = subprocess.run(
+        ["bash", "-c", command, sys.executable], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (code, "")
 
 
 def test_a_list_of_local_jobs_needs_no_request_and_no_aws(tmp_path):

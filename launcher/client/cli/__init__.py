@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import launcher
-from launcher.client.cli.verb_group import Verbs
+from launcher.client.cli.verb_group import Verbs, open_stdout
 
 
 @click.group(
@@ -16,5 +16,6 @@ def main() -> None:
     """Run training jobs on clusters of CPU and GPU hosts; the same job runs on this machine.
 
     Exit codes: 0 completed, 1 failed, 2 usage or specification, 3 stopped, 4 credentials or cloud,
-    5 no capacity.
+    5 no capacity, 124 a wait timed out.
     """
+    open_stdout()

@@ -13,40 +13,65 @@ from launcher.client.jobs.failure_report import report_failure
 from launcher.client.jobs.group_hosts import group_of_hosts, host_groups
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.summary import final_metrics
-from launcher.client.sessions.base import PlatformSession
-from launcher.errors import LauncherError
+from launcher.client.sessions.base import KeepsJobFiles, PlatformSession
+from launcher.errors import JobNotFound, LauncherError
 from launcher.shared.printable import printable
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription, TrainingJobSummary
 
 _HEADER = ("NAME", "STATUS", "CREATED", "DURATION")
-_LONG_HEADER = (*_HEADER, "COST", "GROUPS", "LAST METRIC OR REASON")
+_DETAILS = ("COST", "GROUPS", "LAST METRIC OR REASON")
 #: Characters of the last column.
 _NOTE_LENGTH = 60
 
 
-def table(jobs: Sequence[TrainingJobSummary], session: PlatformSession | None) -> list[str]:
+def table(
+    jobs: Sequence[TrainingJobSummary],
+    session: PlatformSession | None,
+    disk: KeepsJobFiles | None = None,
+) -> list[str]:
     """Return the lines of the table.
 
     session: describes each job, for its groups, cost, metrics and reason; None leaves them out.
+    disk: measures each job's files; None leaves their size out.
     """
-    rows: list[tuple[str, ...]] = [_HEADER if session is None else _LONG_HEADER]
+    size = () if disk is None else ("SIZE",)
+    rows = [(*_HEADER, *size, *(() if session is None else _DETAILS))]
+    old = False
     for job in jobs:
-        details = () if session is None else tuple(_details(job["TrainingJobName"], session))
-        rows.append((*_row(job), *details))
-    has_old = session is not None and any(row[4].endswith(OLD_MARK) for row in rows[1:])
-    return [*aligned(rows), *([f"{OLD_MARK} {OLD_PRICE}"] if has_old else [])]
+        name = job["TrainingJobName"]
+        details = () if session is None else tuple(_details(name, session))
+        old = old or any(cell.endswith(OLD_MARK) for cell in details[:1])
+        size = () if disk is None else (_size(name, disk),)
+        rows.append((*_row(job), *size, *details))
+    return [*aligned(rows, ("SIZE",)), *([f"{OLD_MARK} {OLD_PRICE}"] if old else [])]
 
 
-def plain(job: TrainingJobSummary) -> dict[str, Any]:
-    """Return a job as `-o json` prints it."""
-    return {
+def plain(job: TrainingJobSummary, disk: KeepsJobFiles | None = None) -> dict[str, Any]:
+    """Return a job as `-o json` prints it. disk: as for `table`."""
+    described = {
         "name": job["TrainingJobName"],
         "status": job["TrainingJobStatus"],
         "creation_time": job["CreationTime"],
         "end_time": job.get("TrainingEndTime"),
     }
+    if disk is not None:
+        described["bytes"] = _stored_bytes(job["TrainingJobName"], disk)
+    return described
+
+
+def _size(name: str, disk: KeepsJobFiles) -> str:
+    size = _stored_bytes(name, disk)
+    return "?" if size is None else f"{size / 1e6:.1f} MB"
+
+
+def _stored_bytes(name: str, disk: KeepsJobFiles) -> int | None:
+    """Return the size of a job's files; None if it was removed meanwhile."""
+    try:
+        return disk.stored_bytes(name)
+    except JobNotFound:
+        return None
 
 
 def _row(job: TrainingJobSummary) -> tuple[str, ...]:

@@ -49,8 +49,8 @@ class LinePrinter:
             self._write(f"{when}{prefix} {text}")
 
     def shows(self, line: LogLine) -> bool:
-        """Return whether a line is printed."""
-        return self._text(line) is not None
+        """Return whether a line is printed, without the work of printing it."""
+        return self._verbose or line.event is None or sentence(*line.event) is not None
 
     def _text(self, line: LogLine) -> str | None:
         event = line.event

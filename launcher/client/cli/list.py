@@ -12,6 +12,7 @@ from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
+from launcher.client.sessions.base import KeepsJobFiles
 from launcher.client.sessions.registry import open_session
 
 _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
@@ -19,7 +20,9 @@ _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 
 @click.command("list")
 @click.option("--name-contains", help="Only jobs whose name contains this.")
-@click.option("--status", type=click.Choice(_STATUSES), help="Only jobs in this state.")
+@click.option(
+    "--status", type=click.Choice(_STATUSES, case_sensitive=False), help="Only jobs in this state."
+)
 @age_option("Only jobs created within this time, for example 90m, 12h or 2d.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most this many jobs, newest first.")
 @click.option(
@@ -27,7 +30,8 @@ _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
     "--long",
     "is_long",
     is_flag=True,
-    help="Show groups, cost, metrics and reasons of jobs on AWS too; it takes a call for each job.",
+    help="Show the size of local jobs; of jobs on AWS what takes a call for each: groups, cost, "
+    "metrics and reasons.",
 )
 @session_option
 @with_output_option
@@ -49,8 +53,9 @@ def list_jobs(
     jobs = asked.list_training_jobs(
         NameContains=name_contains, StatusEquals=status, CreationTimeAfter=since, limit=limit
     )["TrainingJobSummaries"]
+    disk = asked if is_long and isinstance(asked, KeepsJobFiles) else None
     if output == "json":
-        print_json({"jobs": [plain(job) for job in jobs]})
+        print_json({"jobs": [plain(job, disk) for job in jobs]})
     elif not jobs:
         is_filtered = name_contains or status or since or session
         print_message(
@@ -58,5 +63,5 @@ def list_jobs(
         )
     else:
         is_detailed = is_long or not asked.platform.bills
-        echo("\n".join(table(jobs, asked if is_detailed else None)))
+        echo("\n".join(table(jobs, asked if is_detailed else None, disk)))
     return 0

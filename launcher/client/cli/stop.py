@@ -1,4 +1,4 @@
-"""`launcher stop`: stop a job, or all jobs."""
+"""`launcher stop`: stop jobs, or all jobs."""
 
 from __future__ import annotations
 
@@ -15,29 +15,26 @@ from launcher.client.sessions.resolve import session_of
 
 
 @click.command()
-@click.argument("name", required=False, shell_complete=completion_values.jobs)
+@click.argument("names", nargs=-1, shell_complete=completion_values.jobs)
 @click.option("--all", "is_all", is_flag=True, help="Stop all jobs of this machine that run.")
 @session_option
 @with_output_option
-def stop(name: str | None, is_all: bool, session: str | None, output: str) -> int:
-    """Stop job NAME, or all jobs.
+def stop(names: tuple[str, ...], is_all: bool, session: str | None, output: str) -> int:
+    """Stop jobs NAMES, or all jobs.
 
     Their hosts get 120 seconds to save their work. --all leaves the jobs of other sessions alone,
     unless --session or --cloud names one.
     """
-    if is_all == (name is not None):
+    if is_all == bool(names):
         raise click.UsageError("give the NAME of a job, or --all")
-    jobs = _running_jobs(session or "local") if name is None else [_job(name, session)]
+    named = [Job(name, session_of(name, session)) for name in dict.fromkeys(names)]
+    jobs = named or _running_jobs(session or "local")
     stopped = [{"name": job.name, "status": _stop(job)} for job in jobs]
     if not stopped:
         print_message("No job runs.")
     if output == "json":
-        print_json({"jobs": stopped} if is_all else stopped[0])
+        print_json(stopped[0] if len(named) == 1 else {"jobs": stopped})
     return 0
-
-
-def _job(name: str, session: str | None) -> Job:
-    return Job(name, session_of(name, session))
 
 
 def _running_jobs(session: str) -> list[Job]:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -36,6 +41,14 @@ class Verbs(click.Group):
             ctx.fail(f"No such command {name!r}.{hint}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; end as by SIGPIPE if its reader, such as `head`, has gone."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _discard_stdout()  # what is left of it would be an error at the interpreter's end
+            ctx.exit(128 + signal.SIGPIPE)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return matching verbs with their summaries, without importing them."""
         if incomplete.startswith("-"):
@@ -45,3 +58,14 @@ class Verbs(click.Group):
             for name, verb in VERBS.items()
             if name.startswith(incomplete)
         ]
+
+
+def open_stdout() -> None:
+    """Open a stdout that discards everything if the shell has closed it (`>&-`)."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (open to the end)
+
+
+def _discard_stdout() -> None:
+    with Path(os.devnull).open("wb") as nothing:
+        os.dup2(nothing.fileno(), sys.stdout.fileno())

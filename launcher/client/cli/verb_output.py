@@ -49,7 +49,7 @@ def with_exit_code(verb: Callable[..., int]) -> Callable[..., None]:
             code = error.exit_code
             print_error(error)
             if arguments.get("output") == "json":
-                print_json({"error": _described(error), "exit_code": code})
+                print_json(described_error(error))
         context.exit(code)
 
     return command
@@ -87,11 +87,12 @@ def print_error(error: LauncherError) -> None:
     print_message(text if text.startswith("error: ") else f"error: {text}")
 
 
-def _described(error: LauncherError) -> dict[str, object]:
+def described_error(error: LauncherError) -> dict[str, object]:
+    """Return an error as `-o json` prints it."""
     described: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
     if isinstance(error, SpecError):
         described["problems"] = [
             {"what": problem.what, "where": problem.where, "fix": problem.fix}
             for problem in error.problems
         ]
-    return described
+    return {"error": described, "exit_code": error.exit_code}

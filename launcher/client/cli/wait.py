@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
 from launcher.client.cli import completion_values
@@ -9,11 +11,12 @@ from launcher.client.cli.follow_output import print_notice
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.terminal_output import echo
-from launcher.client.cli.verb_output import with_output_option
+from launcher.client.cli.verb_output import described_error, print_error, with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.retrying_session import with_resume_hint
 from launcher.client.jobs.summary import EXIT_CODES
 from launcher.client.sessions.resolve import session_of
+from launcher.errors import StillRunning
 
 
 @click.command()
@@ -24,16 +27,26 @@ from launcher.client.sessions.resolve import session_of
 def wait(names: tuple[str, ...], timeout: float | None, session: str | None, output: str) -> int:
     """Wait until jobs NAMES have ended.
 
-    Prints the status of each. The exit code is that of the first of them that did not complete.
+    Prints the status of each. The exit code is that of the first of them that did not complete;
+    124 if none failed or was stopped, and some still ran at the timeout.
     """
-    jobs = [Job(name, session_of(name, session)) for name in names]
+    jobs = [Job(name, session_of(name, session)) for name in dict.fromkeys(names)]
+    until = None if timeout is None else time.monotonic() + timeout
     statuses = {}
+    late: list[StillRunning] = []
     for job in jobs:
-        with with_resume_hint(job.name):
-            now = job.wait(notices=print_notice, timeout=timeout).description(print_notice)
-        statuses[job.name] = now["TrainingJobStatus"]
+        left = None if until is None else max(0.0, until - time.monotonic())
+        try:
+            with with_resume_hint(job.name):
+                job.wait(notices=print_notice, timeout=left)
+        except StillRunning as error:
+            late.append(error)
+            print_error(error)
+        statuses[job.name] = job.description(print_notice)["TrainingJobStatus"]
         if output == "text":
             echo(f"{job.name}  {statuses[job.name]}")
     if output == "json":
-        print_json({"jobs": [{"name": name, "status": each} for name, each in statuses.items()]})
-    return next((code for each in statuses.values() if (code := EXIT_CODES.get(each))), 0)
+        described = [{"name": name, "status": each} for name, each in statuses.items()]
+        print_json({"jobs": described, **(described_error(late[0]) if late else {})})
+    codes = [code for each in statuses.values() if (code := EXIT_CODES.get(each))]
+    return next(iter(codes), late[0].exit_code if late else 0)

@@ -253,6 +253,14 @@ class KeepsRecords(Protocol):
         """Return the session with the options that a job was sent with."""
 
 
+@runtime_checkable
+class KeepsJobFiles(Protocol):
+    """A session whose jobs take space of this machine."""
+
+    def stored_bytes(self, job_name: str) -> int:
+        """Return the bytes that a job's files take."""
+
+
 def is_session(given: object) -> TypeGuard[PlatformSession]:
     """Return whether an object is a session of ours, not one of another SDK."""
     return isinstance(getattr(given, "platform", None), Platform)

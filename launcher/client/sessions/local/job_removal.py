@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +13,7 @@ from launcher.client.sessions.local.file_access import grant_access, translate_w
 from launcher.client.sessions.local.job_description import is_terminal
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.orphan_cleanup import reconciled_status
-from launcher.errors import PlatformError
+from launcher.errors import JobNotFound, PlatformError
 
 
 def remove_job(folder: JobFolder, root: Path) -> int:
@@ -19,26 +22,66 @@ def remove_job(folder: JobFolder, root: Path) -> int:
     Checkpoints and results that it wrote elsewhere stay. Raises PlatformError for a job that has
     not ended.
     """
-    if not is_terminal(reconciled_status(folder)):
-        raise PlatformError(f"job {folder.name} has not ended: `launcher stop {folder.name}` first")
-    folders = [path for path in (root / "storage" / folder.name, folder.path) if path.is_dir()]
     try:
-        freed = sum(size for path in folders for size in _file_sizes(path))
-        for path in folders:  # the job itself last, so that a removal that fails can be repeated
-            with translate_write_errors(path):
-                grant_access(path)
-                shutil.rmtree(path)
+        with _alone(folder):
+            return _remove(folder, root)
     except RecursionError as error:
         raise PlatformError(
             f"cannot remove {folder.path}: its programs have nested folders too deeply for "
             f"Python: rm -rf {folder.path}"
         ) from error
+
+
+@contextlib.contextmanager
+def _alone(folder: JobFolder) -> Iterator[None]:
+    """Let no other process remove the job in the block; raise JobNotFound if one has done so."""
+    handle = None
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            handle = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if not folder.path.is_dir():
+            raise JobNotFound(f"job {folder.name} has been removed by another process")
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _remove(folder: JobFolder, root: Path) -> int:
+    if not is_terminal(reconciled_status(folder)):
+        raise PlatformError(f"job {folder.name} has not ended: `launcher stop {folder.name}` first")
+    freed = stored_bytes(folder, root)
+    # The job itself last, so that a removal that fails can be repeated.
+    for path in _folders(folder, root):
+        with translate_write_errors(path):
+            grant_access(path)
+            shutil.rmtree(path)
     return freed
 
 
+def stored_bytes(folder: JobFolder, root: Path) -> int:
+    """Return the size of what `remove_job` removes."""
+    return sum(size for path in _folders(folder, root) for size in _file_sizes(path))
+
+
+def _folders(folder: JobFolder, root: Path) -> list[Path]:
+    """Return the folders of a job's code and results, and of the job itself, which is the last."""
+    return [path for path in (root / "storage" / folder.name, folder.path) if path.is_dir()]
+
+
 def _file_sizes(folder: Path) -> Iterator[int]:
-    """Yield the size of each file; of one with several names, its share."""
-    for path in folder.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            status = path.stat()
-            yield status.st_size // status.st_nlink
+    """Yield the size of each file; of one with several names, its share.
+
+    What a running job removes meanwhile is left out.
+    """
+    waiting = [str(folder)]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    with contextlib.suppress(OSError):
+                        status = entry.stat(follow_symlinks=False)
+                        yield status.st_size // status.st_nlink

@@ -22,7 +22,7 @@ from launcher.client.sessions.local.host_python import host_python
 from launcher.client.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
-from launcher.client.sessions.local.job_removal import remove_job
+from launcher.client.sessions.local.job_removal import remove_job, stored_bytes
 from launcher.client.sessions.local.job_root import JobRoot
 from launcher.client.sessions.local.orphan_cleanup import current_boot, reconciled_status
 from launcher.client.sessions.local.platform_start import start_platform
@@ -206,6 +206,10 @@ class LocalSession:
         Raises PlatformError for a job that has not ended.
         """
         return remove_job(self._jobs.find(TrainingJobName), self.root)
+
+    def stored_bytes(self, job_name: str) -> int:
+        """Return the size of a job's files, which `remove_training_job` would free."""
+        return stored_bytes(self._jobs.find(job_name), self.root)
 
     def record_file(self, job_name: str) -> Path:
         """Return the file of a job's record; raise JobNotFound for an unknown name."""
