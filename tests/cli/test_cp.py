@@ -8,6 +8,7 @@ SCRIPT = """\
 from pathlib import Path
 import os
 (Path(os.environ["SM_MODEL_DIR"]) / "weights").write_text("w")
+(Path(os.environ["SM_MODEL_DIR"]) / "gone").symlink_to("nowhere")
 """
 
 
@@ -35,6 +36,7 @@ def test_cp_says_where_the_copy_is(ran):
         (["job-1", "."], "'job-1' is not NAME:PATH: write for example my-job:model"),
         (["job-1/algo-1:model", ".", "--host", "algo-2"], "names host algo-1, and --host algo-2"),
         (["job-1:model/x", "."], "host algo-1 of job job-1 has no /opt/ml/model/x"),
+        (["job-1:model/gone", "."], "no /opt/ml/model/gone: it is a link to nowhere, which is not"),
         (["job-1/algo-2:model", "."], "job job-1 has no host 'algo-2': use one of algo-1"),
         (["job-9:model", "."], "there is no local job 'job-9'"),
     ],

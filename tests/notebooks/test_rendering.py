@@ -9,6 +9,7 @@ from nbclient import NotebookClient
 from launcher import (
     InstanceGroup,
     Job,
+    JobFailed,
     JobSpec,
     MemoryRun,
     MemorySession,
@@ -16,6 +17,7 @@ from launcher import (
     PyTorch,
 )
 
+LINES_KEPT = "text-align:left;white-space:pre-wrap"
 EVIL = "<script>alert(1)</script>"
 LINES = ("loss=0.5", "loss=0.25", "launcher: host_usage cpu=0.5 cpus=2 memory_bytes=1000")
 
@@ -33,7 +35,7 @@ class Page(HTMLParser):
         assert self.elements <= {"table", "tr", "th", "td", "b", "div", "pre", "svg", "polyline"}
         assert not {"href", "src"} & {name for name, _ in self.attributes}
         styles = {value for name, value in self.attributes if name == "style"}
-        assert styles <= {"text-align:left", "font-family: monospace"}
+        assert styles <= {"text-align:left", LINES_KEPT, "font-family: monospace"}
 
     def handle_starttag(self, tag, attrs):
         self._open.append(tag)
@@ -101,6 +103,16 @@ def test_a_spec_has_its_fields_and_no_value_of_a_variable():
     assert "b" * 199 + "…" in page.texts
     assert EVIL in page.texts
     assert "max_run" not in text  # at its default
+
+
+def test_the_cause_of_a_failure_keeps_its_lines(estimate):
+    estimator = estimate(MemorySession(lambda _: MemoryRun(failure="no luck\n  in line 3")))
+    with pytest.raises(JobFailed):
+        estimator.fit(logs=False, job_name="job-1")
+    page = shown(estimator.latest_training_job)
+    cause = next(text for text in page.texts if "no luck" in text)
+    assert "no luck\n  in line 3" in cause
+    assert ("style", LINES_KEPT) in page.attributes
 
 
 def test_an_estimator_has_its_spec_and_its_latest_job(estimate):

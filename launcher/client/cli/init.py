@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
+from launcher.client.cli.first_job import JOB_FILE, first_job
 from launcher.client.cli.json_output import print_json
-from launcher.client.cli.schema import schema_text
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
-from launcher.client.spec.assumed_job import assume_job
 from launcher.errors import PlatformError
-
-_JOB = "job.yaml"
-_SCRIPT = "train.py"
-#: The files to write, and the packaged text of each.
-_STARTER = {
-    _JOB: "job.yaml.txt",
-    "pipeline.py": "pipeline.py.txt",
-    _SCRIPT: "train.py.txt",
-    ".launcherignore": "launcherignore.txt",
-}
-#: The schema that job.yaml names for editors.
-_SCHEMA = ".job.schema.json"
 
 
 @click.command()
@@ -40,8 +26,7 @@ def init(folder: Path, output: str) -> int:
     complete job.yaml by .job.schema.json, which `launcher schema` prints. In a FOLDER that has a
     train.py, job.yaml runs that one, and no other script is written.
     """
-    script = folder / _SCRIPT
-    texts = _job_of(script) if script.is_file() else _starter()
+    texts = first_job(folder)
     existing = [name for name in texts if (folder / name).exists()]
     if existing:
         raise PlatformError(
@@ -60,27 +45,6 @@ def init(folder: Path, output: str) -> int:
     return 0
 
 
-def _starter() -> dict[str, str]:
-    """Return the texts of the example's files, by name."""
-    packaged = files("launcher.client.cli") / "starter"
-    texts = {name: (packaged / text).read_text("utf-8") for name, text in _STARTER.items()}
-    return {**texts, _SCHEMA: schema_text()}
-
-
-def _job_of(script: Path) -> dict[str, str]:
-    """Return the texts of what a folder with a script lacks: its job file, and what goes with it.
-
-    Its .launcherignore and its schema are left as they are, if it has them.
-    """
-    job = assume_job(
-        script, instance_type=None, data_type=None, has_data_group=False, home=script.parent
-    )
-    starter = _starter()
-    others = (".launcherignore", _SCHEMA)
-    missing = {name: starter[name] for name in others if not (script.parent / name).exists()}
-    return {_JOB: starter[_JOB].splitlines(keepends=True)[0] + job.to_yaml(), **missing}
-
-
 def _write(folder: Path, texts: dict[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
@@ -93,6 +57,6 @@ def _print_next_steps(folder: Path) -> None:
         print_message(
             "train.py needs PyTorch and numpy, which the extra 'torch' of hetero-launcher installs"
         )
-    job = shlex.quote(str(folder / _JOB))
+    job = shlex.quote(str(folder / JOB_FILE))
     print_message(f"Run it on this machine:\n  launcher run {job} --local")
     print_message(f"Check first that it can run here:\n  launcher check {job}")

@@ -68,7 +68,7 @@ VERBS = {
     "wait": Verb(home="wait:wait", line="Wait until jobs NAMES have ended."),
     "download": Verb(home="download:download", line="Download the model and output of job NAME."),
     "cp": Verb(home="cp:cp", line="Copy PATH of a local job's host to TARGET."),
-    "stop": Verb(home="stop:stop", line="Stop job NAME, or all jobs."),
+    "stop": Verb(home="stop:stop", line="Stop jobs NAMES, or all jobs."),
     "rm": Verb(home="rm:rm", line="Remove jobs NAMES of this machine, with their results."),
     "prune": Verb(home="rm:prune", line="Remove old jobs of this machine, with their results."),
     "interrupt": Verb(home="interrupt:interrupt", line="Reclaim the spot instances of job NAME."),

@@ -25,8 +25,7 @@ def escaped(text: str) -> str:
 
 def html_pairs(pairs: Iterable[tuple[str, str]]) -> str:
     """Return a table of a name and its value in each row, on the left."""
-    style = 'style="text-align:left"'
+    left, lines = 'style="text-align:left"', 'style="text-align:left;white-space:pre-wrap"'
     return html_table(
-        f"<th {style}>{escaped(name)}</th><td {style}>{escaped(value)}</td>"
-        for name, value in pairs
+        f"<th {left}>{escaped(name)}</th><td {lines}>{escaped(value)}</td>" for name, value in pairs
     )

@@ -95,6 +95,9 @@ def _is_mount(inside: PurePosixPath, path: Path) -> bool:
 
 def _why_absent(folder: JobFolder, host: str, inside: PurePosixPath) -> str:
     what = f"host {host} of job {folder.name} has no {inside}"
+    link = tree_of(folder, host).ml.root / inside.relative_to(_ROOT)
+    if link.is_symlink():
+        return f"{what}: it is a link to {link.readlink()}, which is not in the host"
     for channel in folder.request().get("InputDataConfig", []):
         source = channel["DataSource"].get("S3DataSource")
         if source and inside.is_relative_to(_CHANNELS / channel["ChannelName"]):
