@@ -7,11 +7,14 @@ from contextlib import ExitStack
 from datetime import datetime, timezone
 from types import SimpleNamespace
 
+import click
 import pytest
 from captured_screen import EmulatedScreen, capture
 
 from launcher.client.cli.ctrl_c import detach_on_ctrl_c
 from launcher.client.cli.live_view import JobView
+from launcher.client.cli.terminal_output import echo
+from launcher.client.cli.verb_output import with_exit_code
 
 LAUNCHER = [sys.executable, "-m", "launcher"]
 #: A bar that stays open while lines are printed, and text that would control the terminal.
@@ -91,6 +94,27 @@ def test_the_screen_that_these_tests_read_is_one():
     screen.feed("one\r\ntwo\r\n\x1b[1A\x1b[2Kthree\r\n0123456789ab\r\n\x1b[31mé音\x1b[0m\x1b[5n")
     assert screen.lines() == ["one", "three", "0123456789", "ab", "é音"]
     assert screen.unknown == ["5n"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "has_colours"),
+    [({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({"NO_COLOR": "1"}, False)],
+    ids=str,
+)
+def test_colours_are_for_terminals_that_have_them(monkeypatch, variables, has_colours):
+    for name, value in {"TERM": "xterm", "NO_COLOR": "", **variables}.items():
+        monkeypatch.setenv(name, value)
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout", terminal)
+
+    @with_exit_code
+    def verb():
+        echo(click.style("Failed", fg="red"))
+        return 0
+
+    click.Command("verb", callback=verb).main([], standalone_mode=False)
+    assert ("\x1b[" in terminal.getvalue()) is has_colours
 
 
 class PressedWhileDrawn(io.StringIO):

@@ -71,8 +71,8 @@ def print_message(text: str) -> None:
 
 
 def wants_colours() -> bool:
-    """Return whether the user has not asked for text without colours (https://no-color.org)."""
-    return not os.environ.get("NO_COLOR")
+    """Return False for a terminal without colours, and for NO_COLOR (https://no-color.org)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
