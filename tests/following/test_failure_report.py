@@ -313,6 +313,27 @@ def test_a_host_alone_is_not_sent_to_the_logs_of_others() -> None:
     assert report_failure(reason, [], {"algo-1": "alone"}, ()).fix is None
 
 
+@pytest.mark.parametrize(
+    ("quoted", "error", "fix"),
+    [
+        ("KeyError('SM_CHANNEL_VALID')", "KeyError: 'SM_CHANNEL_VALID'", "add the channel"),
+        (
+            "FileNotFoundError(2, 'No such file or directory')",
+            "FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/input/data/x/a.csv'",
+            "read channels from",
+        ),
+    ],
+)
+def test_an_error_of_a_dataset_is_shown_as_python_does(quoted: str, error: str, fix: str) -> None:
+    cause = f"the dataset pipeline:train_set could not be imported: {quoted} (on data host algo-1)"
+    report = report_of(cause, text=trace(MAIN, error=error))
+    assert (report.headline, report.doing) == (
+        f"algo-1 (data_group): {error}",
+        "the dataset pipeline:train_set",
+    )
+    assert fix in (report.fix or "")
+
+
 def test_a_program_that_is_not_there_is_no_file_of_the_source() -> None:
     error = "FileNotFoundError: [Errno 2] No such file or directory: 'ffmpeg'"
     start = frame("/usr/lib/python3.11/subprocess.py", 1950, "_execute_child", "raise x")

@@ -37,7 +37,7 @@ _SAMPLE = re.compile(
 )
 _DATASET = re.compile(
     r"^(?P<what>the dataset \S+) could not be (?:imported|built): "
-    r"(?P<type>\w+)\((?P<quote>['\"])(?P<text>.*)(?P=quote)\)$"
+    r"(?P<type>\w+)\((?:(?P<quote>['\"])(?P<text>.*)(?P=quote)\)$)?"
 )
 #: A cause with the fix in it, which is shown as advice.
 _NONE = re.compile(r"(?P<cause> is None): let the dataset return .*? leaves None out")
@@ -168,7 +168,7 @@ def report_failure(
     cause, *more = _own_words(_OWN_ERROR.sub("", cause), printed).splitlines() or [""]
     crash = crash_frames(printed) if _CRASH.search(cause) else ()
     cause = _of_process(cause, text)
-    cause, data_host, doing = _of_sample(cause)
+    cause, data_host, doing = _of_sample(cause, raised_error(text))
     cause, dead_host = _of_worker(cause, evidence.death)
     data_host = dead_host or data_host
     place = data_host or host
@@ -248,16 +248,26 @@ def _text_of(literal: str) -> str:
         return literal[1:-1]
 
 
-def _of_sample(cause: str) -> tuple[str, str | None, str | None]:
-    """Return the cause in the user's words, the data host, and what it was preparing."""
+def _of_sample(cause: str, raised: str | None) -> tuple[str, str | None, str | None]:
+    """Return the cause in the user's words, the data host, and what it was preparing.
+
+    raised: the error below the traceback, if there is one.
+    """
     match = _DATA_HOST.search(cause)
     host = match[1] if match else None
     cause = _NONE.sub(r"\g<cause>", _DATA_HOST.sub("", cause))
     if sample := _SAMPLE.match(cause):
         return f"{sample['type']}: {sample['text']}", host, f"{sample['what']} of {sample['who']}"
     if dataset := _DATASET.match(cause):
-        return f"{dataset['type']}: {dataset['text']}", host, dataset["what"]
+        words = None if dataset["text"] is None else f"{dataset['type']}: {dataset['text']}"
+        is_same = raised is not None and _type_of(raised) == dataset["type"]
+        return (raised if raised and is_same else words or cause), host, dataset["what"]
     return cause, host, None
+
+
+def _type_of(error: str) -> str:
+    """Return the type of "package.Error: text"."""
+    return error.partition(":")[0].rpartition(".")[2]
 
 
 def _of_process(cause: str, text: Sequence[str]) -> str:
