@@ -105,12 +105,12 @@ class EpochRecorder:
             self._clock.waited(self.waits_since, time.perf_counter())
         self._counters.end(self._clock)
         fields: dict[str, Any] = {}
+        if plan.spec.batch_sampler is None:  # it makes batches of any size
+            fields["batch_size"] = plan.spec.batch_size or 1
         if skipped.count:
-            fields = {
-                "skipped": skipped.count,
-                "first_skipped": skipped.indices,
-                "first_traceback": skipped.remote_traceback,
-            }
+            fields["skipped"] = skipped.count
+            fields["first_skipped"] = skipped.indices
+            fields["first_traceback"] = skipped.remote_traceback
         emit(
             "data_epoch",
             stream=plan.spec.name,

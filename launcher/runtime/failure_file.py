@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ from launcher.shared import FAILURE_REASON_LIMIT, MlPaths
 
 #: Enough for a reason of 1,024 characters of 4 bytes, rounded up to file system blocks.
 _RESERVED_BYTES = 8192
+#: The first line of a traceback's frame; where hosts have the user's code; marks below code.
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line \d+')
+_CODE = "/ml/code/"
+_MARKS = re.compile(r"^\s*[\^~][\s\^~]*$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +56,7 @@ class Failure:
         remaining = FAILURE_REASON_LIMIT - len(head) - 1
         if not self.detail or remaining < 40:
             return head[:FAILURE_REASON_LIMIT]
-        return f"{head}\n{_tail(self.detail, remaining)}"
+        return f"{head}\n{_tail(_without_libraries(self.detail), remaining)}"
 
     def to_message(self) -> dict[str, Any]:
         """Return the fields as a JSON message."""
@@ -68,6 +73,27 @@ class Failure:
         On a full disk it uses the reserved space. The log has the reason in any case.
         """
         write_reason(paths, str(self))
+
+
+def _without_libraries(text: str) -> str:
+    """Return a traceback without the frames of libraries, but for the one that raised the error.
+
+    Text without a frame of the user's code is returned as it is.
+    """
+    if not any(_CODE in found["file"] for found in map(_FRAME.match, text.splitlines()) if found):
+        return text
+    kept: list[str] = []
+    library: list[str] = []  # the latest frame of a library
+    in_library = False
+    for line in text.splitlines():
+        if frame := _FRAME.match(line):
+            library, in_library = [], _CODE not in frame["file"]
+        elif not line.startswith("    "):  # the error, or the next traceback
+            kept += library
+            library, in_library = [], False
+        if not _MARKS.match(line):
+            (library if in_library else kept).append(line)
+    return "\n".join([*kept, *library])
 
 
 def _tail(text: str, limit: int) -> str:

@@ -45,6 +45,21 @@ def test_a_peer_loss_gives_way_to_a_cause_that_is_reported_later(decider: Outcom
     assert decider.outcome(SETTLE / 2) == JobOutcome(CAUSE)
 
 
+def test_a_reason_has_the_users_frames_rather_than_those_of_libraries() -> None:
+    inside = [
+        line
+        for number in range(30)
+        for line in (f'  File "/lib/torch/module.py", line {number}, in call', "    x()", "    ^^^")
+    ]
+    users = ['  File "/opt/ml/code/train.py", line 9, in <module>', "    main()"]
+    hook = ['  File "/opt/ml/code/model.py", line 4, in forward', "    x @ y"]
+    raising = ['  File "/lib/torch/mm.py", line 5, in mm', "    raise"]
+    start, error = "Traceback (most recent call last):", "RuntimeError: x"
+    detail = "\n".join([start, *users, *inside, *hook, *inside, *raising, error])
+    failure = Failure(host="algo-1", group="train", rank=0, cause=error, detail=detail)
+    assert str(failure).splitlines()[1:] == [start, *users, *hook, *raising, error]
+
+
 @pytest.mark.parametrize(
     ("cause", "is_secondary"),
     [

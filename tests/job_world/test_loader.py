@@ -193,6 +193,7 @@ def test_each_epoch_leaves_a_line_with_its_wait(
     ((name, fields),) = [event for event in events if event]
     assert name == "data_epoch"
     assert (fields["steps"], fields["samples"], fields["epoch"]) == (13, 103, 0)
+    assert fields["batch_size"] == 8  # 103 samples in 13 batches: the last is short
     assert 0 < fields["wait_seconds"] <= fields["total_seconds"]
 
 

@@ -81,6 +81,13 @@ def test_the_figures_are_those_of_the_workers(job):
     assert found["measured"]["verdict"] == "not input-bound (1.0% waiting for data)"
 
 
+def test_a_short_last_batch_does_not_change_the_batch_size(job):
+    short = TRAIN.replace("samples=1590", "samples=1510 batch_size=32")  # its mean is 30.2
+    found = fields_of(job("-o", "json", lines=[short, metrics(**{"algo-1": FIGURES})]))
+
+    assert found["batch_size"] == 32
+
+
 def test_hosts_that_differ_widen_the_range(job):
     slow = {**FIGURES, "cpu": 3.2}
     found = fields_of(

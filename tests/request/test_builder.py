@@ -122,6 +122,11 @@ def test_a_job_without_channels_has_the_code_channel():
     assert routing() == {"code": None}
 
 
+def test_a_warm_pool_of_no_seconds_is_not_asked_for_beside_groups():
+    spec = JobSpec(entry_point="t.py", instance_groups=TWO, keep_alive_period_in_seconds=0)
+    assert "KeepAlivePeriodInSeconds" not in build_request(spec, placement())["ResourceConfig"]
+
+
 # The token -------------------------------------------------------------------------------------
 
 

@@ -445,8 +445,8 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "keep_alive_period_in_seconds is 21601",
     ),
     "keep-alive of groups": (
-        groups("a"),
-        {**groups("a"), "keep_alive_period_in_seconds": 600},
+        {**groups("a"), "keep_alive_period_in_seconds": 0},
+        {**groups("a"), "keep_alive_period_in_seconds": 1},
         "keep_alive_period_in_seconds is given beside instance_groups",
     ),
     "volume key": (

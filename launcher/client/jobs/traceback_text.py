@@ -48,8 +48,9 @@ class _TracebackFrame:
 def short_traceback(lines: Sequence[str], limit: int, *, of_rank: bool = True) -> tuple[str, ...]:
     """Return the frames of the last traceback in some lines, at most `limit` lines.
 
-    If there is not enough space, the innermost frames of the user's code are kept rather than those
-    of libraries. The first line of the error, which follows the frames, is left out; more of them,
+    Of libraries, only the frame that raised the error is shown; where no frame is the user's, the
+    innermost frames are. If there is not enough space, the user's innermost frames are kept.
+    The first line of the error, which follows the frames, is left out; more of them,
     the error from which it was raised, and the errors of an exception group are the last lines.
 
     of_rank: the lines are those of a rank's error, and end with it.
@@ -66,9 +67,12 @@ def short_traceback(lines: Sequence[str], limit: int, *, of_rank: bool = True) -
         *(_more_of_error(own) if of_rank else ()),
         *(parts or ((f"caused by {origin}",) if origin else ())),
     )
+    users = [number for number, frame in enumerate(frames) if frame.is_users]
+    raising = [len(frames) - 1] if users and not frames[-1].is_users else []
+    innermost_first = reversed(users or range(len(frames)))
     kept: set[int] = set()
     used = len(below)
-    for number in sorted(range(len(frames)), key=lambda n: (not frames[n].is_users, -n)):
+    for number in (*innermost_first, *raising):
         used += len(frames[number].lines)
         if used > limit:
             break

@@ -26,8 +26,9 @@ _WITHOUT_FIGURES = "measure its dataset instead: launcher profile job.yaml"
 class StreamCounts:
     """Samples and steps of one stream, over all ranks and epochs.
 
-    largest: samples of the largest batch. first: samples of epoch 0 that the ranks received, of
-    which surplus were repeated, less those that no rank got.
+    largest: samples of the largest batch; the mean of jobs whose events have no batch_size. first:
+    samples of epoch 0 that the ranks received, of which surplus were repeated, less those that no
+    rank got.
     """
 
     samples: int = 0
@@ -79,7 +80,8 @@ class JobFigures:
             counts.samples += samples
             counts.steps += steps
             if steps:
-                counts.largest = max(counts.largest, math.ceil(samples / steps))
+                size = int(fields.get("batch_size", math.ceil(samples / steps)))
+                counts.largest = max(counts.largest, size)
             if int(fields["epoch"]) == 0:
                 counts.first += samples
                 counts.surplus = int(fields["pads"]) - int(fields["drops"])  # of all ranks

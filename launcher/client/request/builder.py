@@ -177,7 +177,8 @@ def _machines(spec: JobSpec) -> dict[str, Any]:
         }
         for group in spec.groups
     ]
-    return {"instance_groups": groups, "instance_type": None, "instance_count": None}
+    only_of_one_type = ("instance_type", "instance_count", "keep_alive_period_in_seconds")
+    return {"instance_groups": groups, **dict.fromkeys(only_of_one_type)}
 
 
 def _environment(spec: JobSpec, placement: JobLocation) -> dict[str, str]:

@@ -75,6 +75,8 @@ def _warm_pool_problems(spec: JobSpec) -> Iterator[Problem]:
     if seconds is None:
         return
     yield from range_problems(_KEEP_ALIVE, seconds, 0, _KEEP_ALIVE_LIMIT, "seconds (6 hours)")
+    if seconds == 0:  # none are kept
+        return
     if spec.instance_groups:
         what = "keep_alive_period_in_seconds is given beside instance_groups"
         fix = "remove it: SageMaker keeps hosts only of a job with instance_type"
