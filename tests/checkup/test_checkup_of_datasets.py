@@ -243,6 +243,49 @@ def test_a_job_that_names_no_dataset_is_told_where_to(findings):
     assert "data_service" in found.fix
 
 
+CLASS_OF_THE_SCRIPT = """
+from launcher.data import DataLoader
+from pipeline import Rows
+class Own(Rows): ...
+class Trainer:
+    def fit(self):
+        return DataLoader(Own, 4, dataset_args={"size": 30})
+"""
+
+
+def test_a_class_of_a_guarded_script_is_read_though_the_job_lists_none(findings):
+    guard = 'if __name__ == "__main__":\n    1 / 0\n'
+    found = findings("", listed=(), script=CLASS_OF_THE_SCRIPT + guard)
+    assert {(each.subject, each.level) for each in found} == {("train:Own(size=30)", Level.OK)}
+
+
+def test_a_class_of_a_script_without_a_guard_is_named_as_not_read(findings):
+    (found,) = findings("", listed=(), script=CLASS_OF_THE_SCRIPT + "1 / 0\n")
+    assert (found.subject, found.level) == ("train:Own(size=30)", Level.WARNING)
+    assert "not read: train.py has no main guard" in found.what
+
+
+def test_what_the_jobs_list_leaves_out_is_named_as_not_read(findings):
+    found = findings("train_set = Rows", script=CLASS_OF_THE_SCRIPT)
+    (warning,) = [each for each in found if each.level is not Level.OK]
+    assert (warning.subject, warning.level) == ("train:Own", Level.WARNING)
+    assert "data_service.datasets lists others only" in warning.what
+    assert warning.fix == 'add "train:Own" to data_service.datasets'
+
+
+@pytest.mark.parametrize(
+    ("loader", "lines"),
+    [
+        ("from launcher.data import DataLoader", ["train.py:3"]),
+        ("from torch.utils.data import DataLoader", []),
+    ],
+)
+def test_a_loader_of_an_object_is_named_as_not_read(findings, loader, lines):
+    script = f"{loader}\nrows = list(range(9))\nDataLoader(rows)\n"
+    found = findings("train_set = Rows", script=script)
+    assert [each.subject for each in found if each.level is Level.WARNING] == lines
+
+
 # What the loader adds ---------------------------------------------------------------------
 
 SORTED = """

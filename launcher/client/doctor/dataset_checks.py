@@ -7,12 +7,17 @@ from typing import Any
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.doctor.dataset_process import ReadLimits, at_home, dataset_copy
-from launcher.client.doctor.named_datasets import named_datasets
+from launcher.client.doctor.named_datasets import (
+    NamedDataset,
+    named_datasets,
+    unnamed_datasets,
+)
 from launcher.client.request.source_tree import SourceTree
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.completed_spec import with_source
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, PlatformError, SpecError
+from launcher.shared.main_guard import has_main_guard
 
 _HOW_TO_REPEAT = (
     "let samples follow from their index and seeded generators alone, not from the clock, the "
@@ -36,7 +41,9 @@ def check(
     served = list(spec.data_service.datasets) if spec.data_service else []
     script = spec.entry_point or (spec.task or "").partition(":")[0].replace(".", "/") + ".py"
     source = tree.read_text(script) if tree.exists(script) else ""
-    datasets = named_datasets(source, served)
+    module = script.removesuffix(".py").replace("/", ".")
+    datasets = named_datasets(source, served, module)
+    yield from _left_out(source, served, script, module)
     if not datasets:
         yield _finding(
             "datasets",
@@ -47,11 +54,49 @@ def check(
         return
     with dataset_copy(spec, files) as copy:
         for dataset in datasets:
+            if _needs_the_script(dataset, served, module) and not has_main_guard(source):
+                yield _unguarded(dataset.reference, script)
+                continue
             answer = copy.ask(dataset, limits, served)
             if dataset.lacks_arguments and _is_not_built(answer):
                 yield _not_read(dataset.reference, script)
             else:
                 yield from _findings(dataset.reference, answer, copy.elsewhere, tree)
+
+
+def _left_out(
+    source: str, served: Sequence[str], script: str, module: str
+) -> Iterator[CheckResult]:
+    """Yield a warning for each dataset of the script that is not read."""
+    others = [each for each in named_datasets(source, (), module) if each.name not in served]
+    for name in dict.fromkeys(each.name for each in others if served):
+        yield _finding(
+            name,
+            Level.WARNING,
+            f"not read: {script} names it, but data_service.datasets lists others only, so data "
+            "hosts refuse it",
+            fix=f'add "{name}" to data_service.datasets',
+        )
+    for line in unnamed_datasets(source, module):
+        yield _finding(
+            f"{script}:{line}",
+            Level.WARNING,
+            "not read: the dataset of this DataLoader is known only when the script runs",
+            fix='name it: DataLoader("module:function"), or a function or class of the script',
+        )
+
+
+def _needs_the_script(dataset: NamedDataset, served: Sequence[str], module: str) -> bool:
+    return dataset.name.startswith(f"{module}:") and dataset.name not in served
+
+
+def _unguarded(dataset: str, script: str) -> CheckResult:
+    return _finding(
+        dataset,
+        Level.WARNING,
+        f"not read: {script} has no main guard, so importing it would run the training",
+        fix='put what it runs below if __name__ == "__main__":, as data hosts need it too',
+    )
 
 
 def _is_not_built(answer: Mapping[str, Any]) -> bool:

@@ -30,43 +30,94 @@ class NamedDataset:
     lacks_arguments: bool = False
     loader: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        """The reference without its arguments."""
+        return self.reference.partition("(")[0]
 
-def named_datasets(source: str, served: Sequence[str] = ()) -> list[NamedDataset]:
+
+def named_datasets(
+    source: str, served: Sequence[str] = (), script: str | None = None
+) -> list[NamedDataset]:
     """Return the datasets of a script, each once for every way in which it is read.
 
     served: the datasets that the job lists; others are left out, and those that the script does not
-    name follow without arguments.
+    name follow without arguments. script: the module of the script, whose own classes and functions
+    are then datasets too.
 
     >>> source = 'loader = DataLoader("pipeline:train_set", 4, dataset_args={"size": 8})'
     >>> [(each.reference, each.loader) for each in named_datasets(source)]
     [('pipeline:train_set(size=8)', {'batch_size': 4})]
     """
     found: list[NamedDataset] = []
-    for dataset in _datasets(source, served):
+    for dataset in _datasets(source, served, script):
         if dataset not in found:
             found.append(dataset)
     if not served:
         return found
-    listed = [each for each in found if each.reference.partition("(")[0] in served]
-    named = {each.reference.partition("(")[0] for each in listed}
+    listed = [each for each in found if each.name in served]
+    named = {each.name for each in listed}
     return listed + [NamedDataset(reference=each) for each in served if each not in named]
 
 
-def _datasets(source: str, served: Sequence[str]) -> Iterator[NamedDataset]:
+def unnamed_datasets(source: str, script: str) -> list[int]:
+    """Return the lines of Launcher's loaders whose dataset only the running script knows."""
+    tree = _tree(source)
+    names = _names(tree, (), script)
+    return [
+        call.lineno
+        for call in _calls(tree)
+        if _is_loader(call)
+        and not ast.unparse(call.func).startswith("torch.")
+        and not names.get(_LOADER, "").startswith("torch.")
+        and not _reference(_dataset_argument(call), names)
+    ]
+
+
+def _tree(source: str) -> ast.Module:
     try:
-        tree = ast.parse(source)
+        return ast.parse(source)
     except (SyntaxError, ValueError):  # the job says what is wrong
-        return
+        return ast.Module(body=[], type_ignores=[])
+
+
+def _calls(tree: ast.Module) -> Iterator[ast.Call]:
+    yield from (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _names(tree: ast.Module, served: Sequence[str], script: str | None) -> dict[str, str]:
+    """Return the references of names in a script: its own, those listed, and those it imports."""
+    own = {
+        node.name: f"{script}:{node.name}"
+        for node in tree.body
+        if script is not None and isinstance(node, ast.ClassDef | ast.FunctionDef)
+    }
     listed = {each.partition(":")[2]: each for each in served}  # such as a class of the script
-    imported = listed | {
+    imported = {
         each.asname or each.name: f"{node.module}:{each.name}"
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module and not node.level
         for each in node.names
     }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            yield from _datasets_of(node, imported)
+    return own | listed | imported
+
+
+def _datasets(source: str, served: Sequence[str], script: str | None) -> Iterator[NamedDataset]:
+    tree = _tree(source)
+    names = _names(tree, served, script)
+    for call in _calls(tree):
+        yield from _datasets_of(call, names)
+
+
+def _is_loader(call: ast.Call) -> bool:
+    function = call.func
+    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return called == _LOADER
+
+
+def _dataset_argument(call: ast.Call) -> ast.expr | None:
+    named = (each.value for each in call.keywords if each.arg == "dataset")
+    return call.args[0] if call.args else next(named, None)
 
 
 def _datasets_of(call: ast.Call, imported: Mapping[str, str]) -> Iterator[NamedDataset]:
@@ -74,12 +125,9 @@ def _datasets_of(call: ast.Call, imported: Mapping[str, str]) -> Iterator[NamedD
     for name in _TASK_KEYWORDS:
         if reference := _reference(keywords.get(name), {}):
             yield NamedDataset(reference=reference)
-    function = call.func
-    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    if called != _LOADER:
+    if not _is_loader(call):
         return
-    reference = _reference(call.args[0] if call.args else keywords.get("dataset"), imported)
-    if reference:
+    if reference := _reference(_dataset_argument(call), imported):
         given = keywords.get("dataset_args")
         arguments = _arguments(given)
         keywords |= {"batch_size": call.args[1]} if len(call.args) > 1 else {}
