@@ -130,8 +130,10 @@ class JobNotFound(LauncherError):
 class JobFailed(LauncherError):
     """The job ended as Failed.
 
-    reason: its FailureReason; host: where the failure began, None if unknown; last_lines: what the
-        host that ended the job, log_host, printed last; report: the cause as a person reads it.
+    reason: its FailureReason.
+    host: where the failure began, None if unknown.
+    last_lines: what the host that ended the job, log_host, printed last.
+    report: the cause as a person reads it.
     """
 
     exit_code = 1

@@ -18,8 +18,14 @@ ROOT = Path(__file__).parents[2]
 _LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 _FENCES = re.compile(r"(^ *```.*?^ *```)", re.M | re.S)
 _LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "bash", ".json": "json", ".ipynb": "json"}
-#: What the search shows first: guides, and last the long tables and files of the repository.
-_BOOSTS = {"guides": 4, "first-job.md": 4, "troubleshooting.md": 2, "bad-input.md": 0.3}
+#: What the search shows first: guides and error messages, and last the reference and long tables.
+_BOOSTS = {
+    "guides": 4,
+    "first-job.md": 4,
+    "troubleshooting.md": 5,
+    "reference": 0.5,
+    "bad-input.md": 0.3,
+}
 _UNLISTED = {"__pycache__", "data"}
 
 

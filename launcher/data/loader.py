@@ -105,8 +105,9 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
     workers: processes to fork beside the script, for map-style datasets where no data group
         prepares the batches; the batches are the same.
     timeout: seconds to wait for a batch of the data group; 0 (default): as long as it exists.
-    generator: its seed is the seed. worker_init_fn: called with the shard's number before a dataset
-        is read, as in torch's workers; a map-style dataset is shard 0 of 1.
+    generator: its seed is the seed.
+    worker_init_fn: called with the shard's number before a dataset is read, as in torch's workers;
+        a map-style dataset is shard 0 of 1.
     num_workers, prefetch_factor, persistent_workers, pin_memory_device: as in torch, but hints: the
         job's `data_service` sets the workers and what they prepare ahead.
 

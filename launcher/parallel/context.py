@@ -29,10 +29,11 @@ _TIMEOUT = timedelta(minutes=30)
 class ParallelContext:
     """The parallel context of this process.
 
-    mesh: ("dp", "pp"), with a process group for each. job: the job's settings for parallel
-    training. store: a key-value store of all ranks. shard_mesh: the ranks of this rank's stage, as
-    FSDP2 takes them: ("replicate", "shard"), or ("shard",) if each shard exists once. None without
-    shards.
+    mesh: ("dp", "pp"), with a process group for each.
+    job: the job's settings for parallel training.
+    store: a key-value store of all ranks.
+    shard_mesh: the ranks of this rank's stage, as FSDP2 takes them: ("replicate", "shard"), or
+        ("shard",) if each shard exists once. None without shards.
     """
 
     degrees: ParallelDims

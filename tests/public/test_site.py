@@ -48,11 +48,37 @@ def test_every_page_is_in_the_navigation():
     assert sorted(named) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
 
-@pytest.mark.long
-@pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="make docs installs it")
-def test_the_site_builds_without_a_warning_and_can_be_searched(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the built site."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    assert '"guides/costs.html' in (tmp_path / "search" / "search_index.json").read_text()
-    assert (tmp_path / "repository" / "examples" / "gpt" / "task.py.html").exists()
+    return folder
+
+
+@pytest.mark.long
+@pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="make docs installs it")
+def test_the_site_builds_without_a_warning_and_can_be_searched(site):
+    assert '"guides/costs.html' in (site / "search" / "search_index.json").read_text()
+    assert (site / "repository" / "examples" / "gpt" / "task.py.html").exists()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="make docs installs it")
+@pytest.mark.parametrize("page", ["launcher", "data", "parallel", "trainers"])
+def test_the_reference_shows_arguments_as_a_list_and_examples_as_code(site, page):
+    shown = (site / "reference" / f"{page}.html").read_text()
+    # A docstring read as Markdown has examples as quotations, and arguments as titles or one text.
+    assert "<blockquote>" not in shown
+    assert "<details" not in shown
+    assert not re.findall(r"<p>[a-z]\w*: ", shown)
+    assert re.findall(r"<li>\s*(?:<p>)?<code>\w+</code>", shown)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="make docs installs it")
+def test_every_public_name_is_explained_in_the_reference(site):
+    shown = (site / "reference" / "data.html").read_text()
+    assert "The number of the epoch as an argument" in shown

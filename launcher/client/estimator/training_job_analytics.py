@@ -29,9 +29,11 @@ class TrainingJobAnalytics:
     They come from the hosts' logs: each printed value, on every session. Where the logs have none
     (they are gone, or not readable), CloudWatch's averages by `period` seconds are read.
 
-    training_job_name: a name, or a job of Launcher or the sagemaker package. metric_names: default,
-    all that the job defines. sagemaker_session: as of an Estimator. start_time, end_time: default,
-    the job's. source: "logs" or "cloudwatch" reads that one only.
+    training_job_name: a name, or a job of Launcher or the sagemaker package.
+    metric_names: default, all that the job defines.
+    sagemaker_session: as of an Estimator.
+    start_time, end_time: default, the job's.
+    source: "logs" or "cloudwatch" reads that one only.
 
     Raises JobNotFound.
     """

@@ -164,9 +164,12 @@ class Job:
     ) -> Job:
         """Wait until the job has ended, whatever its outcome.
 
-        logs: called with each line as it appears; states: with each change of state; notices: with
-        a sentence for every idle minute, and when the platform does not respond; timeout: maximum
-        seconds to wait; polls: called with the job's description after each poll of the platform;
+        logs: called with each line as it appears.
+        states: called with each change of state.
+        notices: called with a sentence for every idle minute, and when the platform does not
+            respond.
+        timeout: maximum seconds to wait.
+        polls: called with the job's description after each poll of the platform.
         metrics: called with each value of the job's metrics, as `metric_series` has them.
 
         As in SDK v2, `logs="All"` or True prints lines, states and notices, `"None"` or False only

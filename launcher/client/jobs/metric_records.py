@@ -31,8 +31,10 @@ PERIOD_SECONDS = 60
 class MetricRecord:
     """One value of one metric.
 
-    time: seconds since the epoch. host: which printed the value; None for an average over the
-    hosts, from CloudWatch. group: the host's. step: the training step, where it is known.
+    time: seconds since the epoch.
+    host: which printed the value; None for an average over the hosts, from CloudWatch.
+    group: the host's.
+    step: the training step, where it is known.
     """
 
     metric_name: str

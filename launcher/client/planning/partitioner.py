@@ -42,8 +42,9 @@ def partition(
 
     task: "module:name" in source_dir, a Task or a function that makes one from the hyperparameters.
     partitions, microbatches, virtual_stages, schedule, precision, recomputed: as for
-        ModelParallel(...). replicas: number of data-parallel replicas that share the task's batch.
-        shard_degree: how many of them share the parameters and optimizer state of a stage.
+        ModelParallel(...).
+    replicas: number of data-parallel replicas that share the task's batch.
+    shard_degree: how many of them share the parameters and optimizer state of a stage.
     optimize: "speed" for the shortest step, or "memory" for the least memory of the largest rank.
     memory_cap: the limit of a rank, in bytes or as a text like "40GiB".
     profile: "measured" runs the model here; "estimated" does not even create its weights.

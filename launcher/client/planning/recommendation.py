@@ -50,12 +50,15 @@ class Recommendation:
     """The clusters that were compared for a workload, the best first.
 
     best: of those within AS_GOOD of the least the one with the fewest hosts; None if none keeps to
-    the limits. shown: `best`, then the least of each pair of types, within the limits. pareto: from
-    the cheapest to the fastest, those that no other cluster is both cheaper and faster than, per
-    sample and within the limits. compared: the number of clusters, with all counts of hosts.
+        the limits.
+    shown: `best`, then the least of each pair of types, within the limits.
+    pareto: from the cheapest to the fastest, those that no other cluster is both cheaper and faster
+        than, per sample and within the limits.
+    compared: the number of clusters, with all counts of hosts.
     nearest: the least without limits.
     without_price, without_time, without_memory: types that could not be compared: no price, no time
-    on their accelerator in the workload, or too little memory for the model, however it is spread.
+        on their accelerator in the workload, or too little memory for the model, however it is
+        spread.
     """
 
     workload: Workload
@@ -125,7 +128,8 @@ def recommend(
     """Compare all clusters of one and of two groups for a workload.
 
     gpu_types: types of train hosts; by default all whose accelerator the workload has a time for.
-    train_hosts: the numbers of train hosts that are tried. epochs: replaces that of the workload.
+    train_hosts: the numbers of train hosts that are tried.
+    epochs: replaces that of the workload.
     order: what the best cluster has least of, dollars or seconds per sample.
 
     Raises SpecError for bad files of prices.

@@ -68,8 +68,11 @@ class Epoch:
         return "EPOCH"
 
 
-#: The number of the epoch as an argument: dataset_args={"epoch": EPOCH}.
 EPOCH = Epoch()
+"""The number of the epoch as an argument: `dataset_args={"epoch": EPOCH}`.
+
+The dataset is then made anew for each epoch.
+"""
 
 
 def channel(name: str, path: str = "") -> ChannelPath:
