@@ -136,6 +136,9 @@ CASES = {
     ),
     "an exit code": ended("the script called sys.exit(3)", printed=("no data",)),
     "words on exit": ended("the script called sys.exit('no data')", lines=()),
+    "words on exit, which Python prints": ended(
+        "the script called sys.exit('no data')", printed=("epoch=0", "no data"), lines=("epoch=0",)
+    ),
     "out of memory": ended("killed by SIGKILL (the kernel does this when memory runs out)"),
     "a crash": ended("killed by SIGSEGV", fix="PYTHONFAULTHANDLER"),
     "out of memory of a GPU": raised(

@@ -88,7 +88,9 @@ class FailureReport:
     def lines(self) -> tuple[str, ...]:
         """The lines below the headline: of the traceback, else those that were printed last."""
         doing = (f"while preparing {self.doing}",) if self.doing else ()
-        return doing + (self.traceback or self.printed[-LAST_LINES:])
+        is_repeated = self.printed[-1:] == (self.cause,)
+        printed = self.printed[:-1] if is_repeated else self.printed
+        return doing + (self.traceback or printed[-LAST_LINES:])
 
     @property
     def text(self) -> str:
