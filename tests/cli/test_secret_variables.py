@@ -59,6 +59,13 @@ def test_a_rerun_needs_the_value_again(terminal, monkeypatch):
     assert result.exit_code == 2
     assert "the secret TOKEN is not in your environment" in result.stderr
 
+    monkeypatch.setenv("TOKEN", VALUE)
+    for number, source in enumerate(("env", ARN), start=2):
+        words = ("--name", f"job-{number}", "--set", f"secrets.TOKEN={source}")
+        assert f"the token is *** of {len(VALUE)}" in terminal("rerun", "job-1", *words).stderr
+    none = terminal("rerun", "job-1", "--name", "job-4", "--set", "secrets={}")
+    assert none.exit_code == 1  # its script needs the variable
+
 
 @pytest.mark.parametrize(
     ("words", "value", "message"),

@@ -264,6 +264,17 @@ def test_an_errors_further_lines_and_notes_are_shown() -> None:
     )
 
 
+def test_code_to_write_is_shown_whole_as_it_is_indented() -> None:
+    cause = "launcher.errors.DataError: write in pipeline.py:"
+    lines = [
+        *(f"    from torchvision import x{number}" for number in range(6)),
+        "    def train_set():",
+    ]
+    lines += [f"        return Images({'x' * 300})", "and in the script:", "    DataLoader()"]
+    report = report_of(cause, text=trace(MAIN, error="\n".join([cause, *lines])))
+    assert report.lines == (*SHOWN, *(f"  {line}" for line in lines))
+
+
 def test_an_exception_group_is_shown_with_the_errors_in_it() -> None:
     errors = [ValueError(f"shard {number}") for number in range(7)]
     parts = [

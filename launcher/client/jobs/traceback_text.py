@@ -32,6 +32,10 @@ _CRASHED = re.compile(r"^(?:Current thread 0x|Stack \(most recent call first\):)
 _CRASH_FRAME = re.compile(
     r'^  File "(?P<file>[^"]*/ml/code/[^"]*)", line (?P<line>\d+) in (?P<function>.*)$'
 )
+#: The first line of an error of Launcher, whose further lines may be code to write.
+_OWN_ERROR = re.compile(r"launcher\.errors\.\w+: ")
+#: Lines of such an error to show, with its indentation; and their characters.
+_MOST_OWN_LINES, _LONGEST_OWN_LINE = 12, 1000
 _MARKS = re.compile(r"^\s*[\^~]+[\s\^~]*$")
 
 
@@ -98,6 +102,11 @@ def _more_of_error(lines: Sequence[str]) -> tuple[str, ...]:
     starts = _starts(lines)
     below = list(lines[starts[-1] + 1 :]) if starts else []
     first = next((n for n, line in enumerate(below) if line[:1].strip()), len(below))
+    if first < len(below) and _OWN_ERROR.match(below[first]):
+        own = [
+            f"  {line.rstrip()[:_LONGEST_OWN_LINE]}" for line in below[first + 1 :] if line.strip()
+        ]
+        return tuple(own[:_MOST_OWN_LINES])
     more = [line.strip()[:_LONGEST_LINE] for line in below[first + 1 :] if line.strip(' "')]
     rest = len(more) - _MOST_LINES
     left_out = [f"  and {rest} more lines"] if rest > 0 else []
