@@ -66,7 +66,7 @@ class DatasetCode:
             raise Hidden(function)
         self._import(function.partition(".")[0], module, function)
 
-    def lines(self, function: str, expression: str) -> str:
+    def lines(self, function: str, expression: str, *arguments: str) -> str:
         """Return the lines to write into the module."""
         modules: dict[str, list[str]] = {}
         for name, module in sorted(self.imports.items()):
@@ -76,7 +76,7 @@ class DatasetCode:
             f"from {module} import {', '.join(names)}\n" if module else f"import {names[0]}\n"
             for module, names in sorted(modules.items())
         ]
-        body = f"def {function}({', '.join(self.paths)}):\n    return {expression}\n"
+        body = f"def {function}({', '.join((*arguments, *self.paths))}):\n    return {expression}\n"
         return f"{''.join(imports)}\n{body}" if imports else body
 
     def _sequence(self, value: list[object] | tuple[object, ...], name: str) -> str:

@@ -35,24 +35,6 @@ def channel_path(value: object) -> ChannelPath | None:
     return channel_of(str(value)) if isinstance(value, str | PurePath) else None
 
 
-def call_code(instance: object) -> str:
-    """Return the code of the call that makes an instance.
-
-    >>> class Digits:
-    ...     def __init__(self, size, root):
-    ...         self.size, self._root = size, object()
-    >>> call_code(Digits(224, "data"))
-    'Digits(size=224, root=...)'
-    """
-    values = _constructor_values(instance)
-    written = (
-        _UNKNOWN
-        if values is None
-        else _written({name: _code(value) for name, value in values.items()})
-    )
-    return f"{type(instance).__name__}({written})"
-
-
 def describe_instance(instance: object) -> str:
     """Return text that differs where instances of one class differ in arguments or length.
 

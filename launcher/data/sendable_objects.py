@@ -14,7 +14,7 @@ from textwrap import indent
 
 from launcher.data.dataset_code import DatasetCode, Hidden, file_of, is_importable
 from launcher.data.given_code import GivenDataset
-from launcher.data.instance_code import VALUE_LIMIT, call_code, channel_path, shown_arguments
+from launcher.data.instance_code import VALUE_LIMIT, channel_path, shown_arguments
 from launcher.data.order.dataset_arguments import UNKNOWN, ChannelPath, wrong_values
 from launcher.data.order.streams import StreamSpec
 from launcher.data.sources import declared_engine
@@ -163,11 +163,19 @@ def _sampler_refusal(drawn: DrawnOrders, given: GivenDataset) -> str:
     kind = type(given.instance)
     is_moved = given.is_instance and not (is_of_the_job(kind) and is_importable(kind))
     home = "pipeline" if is_moved else given.reference.partition(":")[0]
+    code, file = DatasetCode(home=home), f"{home.replace('.', '/')}.py"
+    try:
+        order = code.lines("order", code.of(drawn.sampler), "length", "epoch", "seed")
+        written = f"write in the dataset's module, {file}:\n{indent(order, '    ')}and"
+    except Hidden:
+        written = (
+            f"write in the dataset's module, {file}, a function order(length, epoch, seed) that "
+            "makes it as the script does and returns it; and"
+        )
     return (
         f"data hosts prepare this job's data, and the {type(drawn.sampler).__name__} given as "
-        f"{drawn.what} exists only in the script's process; write a function in the dataset's "
-        f"module, {home.replace('.', '/')}.py: def order(length, epoch, seed): "
-        f'return {call_code(drawn.sampler)}; and here: {drawn.what}="{home}:order"'
+        f"{drawn.what} exists only in the script's process; {written} in the loader:\n"
+        f'    {drawn.what}="{home}:order"'
     )
 
 

@@ -443,9 +443,8 @@ def test_with_data_hosts_a_sampler_object_is_answered_with_the_function_to_write
         DataLoader(pipeline.Digits, 2, sampler=sampler)
     name = pipeline.__name__
     assert str(caught.value).endswith(
-        f"write a function in the dataset's module, {name}.py: def order(length, epoch, seed): "
-        "return WeightedRandomSampler(weights=..., num_samples=100); "
-        f'and here: sampler="{name}:order"'
+        f"write in the dataset's module, {name}.py, a function order(length, epoch, seed) that "
+        f'makes it as the script does and returns it; and in the loader:\n    sampler="{name}:order"'
     )
 
 
