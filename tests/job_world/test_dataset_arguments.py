@@ -444,7 +444,8 @@ def test_with_data_hosts_a_sampler_object_is_answered_with_the_function_to_write
     name = pipeline.__name__
     assert str(caught.value).endswith(
         f"write in the dataset's module, {name}.py, a function order(length, epoch, seed) that "
-        f'makes it as the script does and returns it; and in the loader:\n    sampler="{name}:order"'
+        "makes it as the script does and returns it; and in the loader:\n"
+        f'    sampler="{name}:order"'
     )
 
 
