@@ -32,6 +32,13 @@ def trace(*frames: str, error: str) -> str:
 
 
 MAIN = frame(f"{CODE}/train.py", 9, "<module>", "main()")
+OWN_FRAME = frame(
+    f"{LIBRARY}/data/order/user_code.py", 51, "resolve", "found = getattr(home, name)"
+)
+NO_DATASET = (
+    "the dataset pipeline:trian_set could not be imported: AttributeError(\"module 'pipeline' has "
+    'no attribute \'trian_set\'"); did you mean "pipeline:train_set"?'
+)
 SHOWN = ('  File "train.py", line 9, in <module>', "    main()")
 
 
@@ -133,6 +140,15 @@ CASES = {
     "unknown arguments": ended(
         "the script called sys.exit(2)",
         printed=("usage: train.py [-h]", "train.py: error: unrecognized arguments: --lr 0.1"),
+    ),
+    "a dataset whose name is wrong": Planted(
+        cause=NO_DATASET,
+        shown="AttributeError: module 'pipeline' has no attribute 'trian_set'; "
+        'did you mean "pipeline:train_set"?',
+        doing="the dataset pipeline:trian_set",
+        text=f"{trace(MAIN, OWN_FRAME, error=f'launcher.errors.DataError: {NO_DATASET}')}\n"
+        + trace(OWN_FRAME, error="AttributeError: module 'pipeline' has no attribute 'trian_set'"),
+        lines=SHOWN,
     ),
     "an exit code": ended("the script called sys.exit(3)", printed=("no data",)),
     "words on exit": ended("the script called sys.exit('no data')", lines=()),

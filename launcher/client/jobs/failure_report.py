@@ -12,6 +12,7 @@ from typing import Any
 from launcher.client.jobs.failure_advice import OF_FILES, OF_HOSTS, OF_SAMPLES, advice
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.traceback_text import (
+    START,
     crash_frames,
     error_line,
     raised_error,
@@ -37,7 +38,7 @@ _SAMPLE = re.compile(
 )
 _DATASET = re.compile(
     r"^(?P<what>the dataset \S+) could not be (?:imported|built): "
-    r"(?P<type>\w+)\((?:(?P<quote>['\"])(?P<text>.*)(?P=quote)\)$)?"
+    r"(?P<type>\w+)\((?:(?P<quote>['\"])(?P<text>.*)(?P=quote)\)(?P<hint>; .*)?$)?"
 )
 #: A cause with the fix in it, which is shown as advice.
 _NONE = re.compile(r"(?P<cause> is None): let the dataset return .*? leaves None out")
@@ -183,12 +184,25 @@ def report_failure(
         rank=None if data_host else rank,
         cause=cause,
         doing=doing,
-        traceback=short_traceback(text, TRACEBACK_LINES, of_rank=bool(raised))
+        traceback=_shown_traceback(text, cause, of_rank=bool(raised))
         or (*more, *crash)[-TRACEBACK_LINES:]
         or _details(reason),
         printed=(*printed, *(raised or ()))[-_KEPT_LINES:],
         fix=advice(cause, channels, is_located=bool(crash), unsuitable=unsuitable),
     )
+
+
+def _shown_traceback(text: Sequence[str], cause: str, *, of_rank: bool) -> tuple[str, ...]:
+    """Return the lines of the last traceback that has a frame beside Launcher's.
+
+    An error of Launcher's may quote a traceback of its own below the one that has raised it.
+    cause: is not repeated as the error from which another was raised.
+    """
+    starts = [number for number, line in enumerate(text) if line.strip() == START]
+    ends = [len(text), *reversed(starts)]
+    shown = (short_traceback(text[:end], TRACEBACK_LINES, of_rank=of_rank) for end in ends)
+    lines = next(filter(None, shown), ())
+    return tuple(line for line in lines if not f"caused by {cause}".startswith(line))
 
 
 def _unsuitable(text: Iterable[str], *, is_of_data: bool, is_alone: bool) -> Iterator[str]:
@@ -263,7 +277,8 @@ def _of_sample(cause: str, raised: str | None) -> tuple[str, str | None, str | N
     if dataset := _DATASET.match(cause):
         words = None if dataset["text"] is None else f"{dataset['type']}: {dataset['text']}"
         is_same = raised is not None and _type_of(raised) == dataset["type"]
-        return (raised if raised and is_same else words or cause), host, dataset["what"]
+        error = raised if raised and is_same else words or cause
+        return error + (dataset["hint"] or ""), host, dataset["what"]
     return cause, host, None
 
 
