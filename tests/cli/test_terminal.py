@@ -117,6 +117,30 @@ def test_colours_are_for_terminals_that_have_them(monkeypatch, variables, has_co
     assert ("\x1b[" in terminal.getvalue()) is has_colours
 
 
+class PressedOnce(list):
+    """Lines that wait to be written; Ctrl-C is pressed before the first one is taken."""
+
+    def append(self, line):
+        if not self:
+            signal.raise_signal(signal.SIGINT)
+        super().append(line)
+
+
+def test_ctrl_c_while_a_line_is_taken_loses_no_line(monkeypatch):
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    description = {"CreationTime": datetime.now(timezone.utc), "ResourceConfig": {}}
+    job = SimpleNamespace(name="job-1", cost=lambda _: None)
+    with ExitStack() as views, detach_on_ctrl_c(job, views.close):
+        view = views.enter_context(JobView(job, description))
+        view._waiting = PressedOnce()
+        view.show_notice("the line")
+        view.close()
+    assert terminal.getvalue().count("(the line)") == 1
+
+
 class PressedWhileDrawn(io.StringIO):
     """A terminal on which Ctrl-C is pressed once, while the state of a job is written."""
 

@@ -149,12 +149,14 @@ class JobView:
     def _flush(self) -> None:
         """Write the waiting lines above the state, which rich draws again below them."""
         self._flushed = time.monotonic()
-        live, lines = self._live, self._waiting
-        if live is not None and lines:
-            self._waiting = []
+        with _ctrl_c_after():
+            live, lines = self._live, self._waiting.copy()
+            self._waiting.clear()  # the list stays: a line may be on its way into it
             text = "\n".join(lines)
-            with _ctrl_c_after():
+            if lines and live is not None:
                 live.console.out(text if wants_colours() else click.unstyle(text), highlight=False)
+            elif lines:  # a Ctrl-C has closed the view while the last of them was taken
+                click.echo(text, err=True)
 
 
 @contextmanager
