@@ -22,7 +22,7 @@ _LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "bash", ".json": "json", 
 _BOOSTS = {
     "guides": 4,
     "first-job.md": 4,
-    "troubleshooting.md": 5,
+    "troubleshooting.md": 7,
     "reference": 0.5,
     "bad-input.md": 0.3,
 }
