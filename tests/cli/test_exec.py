@@ -3,8 +3,10 @@
 import os
 import pty
 import select
+import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from waiting import wait_until
@@ -28,6 +30,17 @@ def test_exec_has_the_output_and_the_code_of_its_command(running):
     output, errors = process.communicate(timeout=540)
     assert (process.returncode, errors) == (3, "oops\n")
     assert "train.py" in output.split()
+
+
+@pytest.mark.long
+def test_a_command_that_is_killed_has_the_code_of_a_shell(running):
+    process = running.start("exec", "job-1", "--", "sh", "-c", "echo in; sleep 600")
+    running.wait_for(process.stdout, "in")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    os.kill(int(children), signal.SIGKILL)
+    assert process.wait(timeout=540) == 137
+    process.stdout.close()
+    process.stderr.close()
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import wait_until
 
 SCRIPT = """\
 import os, sys, time
@@ -169,6 +170,13 @@ def test_a_job_that_runs_is_not_removed(terminal):
     terminal("wait", "job-1")
     assert terminal("prune", "--older-than", "0s").stdout.startswith("job-1  ")
     assert "No jobs" in terminal("list").stderr
+
+
+def test_a_job_without_its_description_is_removed(ran):
+    folder = ran.home / "jobs" / "job-1"
+    (folder / "status.json").unlink()  # as after a removal that was killed
+    wait_until(lambda: ran("rm", "job-1").exit_code == 0)  # the platform process may still end
+    assert not folder.exists()
 
 
 @pytest.mark.long

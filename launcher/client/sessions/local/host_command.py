@@ -26,6 +26,8 @@ _ENTRY = "launcher.client.sessions.local.isolation.host_entry"
 def run_in_host(folder: JobFolder, host: str, command: Sequence[str]) -> int:
     """Run a command in a host, with this process's input and output; return its exit code.
 
+    It is 128 plus the signal's number, as in a shell, if a signal ended the command.
+
     Raises PlatformError for a host that does not run.
     """
     tree = tree_of(folder, host)
@@ -35,12 +37,13 @@ def run_in_host(folder: JobFolder, host: str, command: Sequence[str]) -> int:
     else:
         where = MlPaths(DEFAULT_ML_ROOT).code
     with _leave_interrupts_to_command():
-        return subprocess.run(
+        code = subprocess.run(
             module_command(_ENTRY, str(pid), str(where), *command),
             cwd="/",
             env=module_environment(),
             check=False,
         ).returncode
+    return code if code >= 0 else 128 - code
 
 
 def host_names(folder: JobFolder) -> list[str]:

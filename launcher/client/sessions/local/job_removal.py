@@ -49,15 +49,29 @@ def _alone(folder: JobFolder) -> Iterator[None]:
 
 
 def _remove(folder: JobFolder, root: Path) -> int:
-    if not is_terminal(reconciled_status(folder)):
+    if not _has_ended(folder):
         raise PlatformError(f"job {folder.name} has not ended: `launcher stop {folder.name}` first")
     freed = stored_bytes(folder, root)
-    # The job itself last, so that a removal that fails can be repeated.
-    for path in _folders(folder, root):
+    # The job's own files last, so that a removal that fails or is killed can be repeated.
+    inside = [path for path in folder.path.iterdir() if path.is_dir() and not path.is_symlink()]
+    for path in (*_folders(folder, root)[:-1], *inside, folder.path):
         with translate_write_errors(path):
             grant_access(path)
             shutil.rmtree(path)
     return freed
+
+
+def _has_ended(folder: JobFolder) -> bool:
+    """Return whether a job has ended; one whose description is lost, whether no process has it."""
+    try:
+        return is_terminal(reconciled_status(folder))
+    except PlatformError:
+        if not folder.lock.exists():
+            return True
+        lock = folder.take_lock()
+        if lock is not None:
+            os.close(lock)
+        return lock is not None
 
 
 def stored_bytes(folder: JobFolder, root: Path) -> int:
