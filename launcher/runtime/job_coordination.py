@@ -186,6 +186,9 @@ class _LeaderConnection:
         except (AuthenticationError, DataServiceUnavailable, WireError) as error:
             self._leader_lost(str(error))
             return
+        except ConnectionResetError:  # it died with lines of ours unread
+            self._leader_lost()
+            return
         except OSError as error:
             self._leader_unreachable(error)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from hosts import Hosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
+from launcher.runtime import host_silence
 from launcher.shared import Launch
 
 MakeHosts = Callable[..., Hosts]
@@ -521,13 +523,18 @@ def test_a_dataset_that_the_job_does_not_declare_is_not_served(make_hosts: MakeH
     assert "'os:getcwd' is not served by this job" in (hosts["algo-2"].failure or "")
 
 
-def test_a_dead_leader_ends_the_other_hosts(make_hosts: MakeHosts) -> None:
+@pytest.mark.parametrize("unread", [False, True], ids=["", "unread lines"])
+def test_a_dead_leader_ends_the_other_hosts(make_hosts: MakeHosts, unread: bool) -> None:
+    """A process that dies with unread lines resets its connections instead of closing them."""
     script = "import time\nprint('training', flush=True)\ntime.sleep(1000)\n"
     hosts = make_hosts({**FILES, "train.py": script}, data=1, train=2)
     hosts.start()
     leader = hosts["algo-2"]
     wait_until(lambda: len(leader.events("host_joined")) == 3 and "training" in leader.output)
     assert leader.process is not None
+    if unread:
+        leader.process.send_signal(signal.SIGSTOP)
+        time.sleep(2 * host_silence.INTERVAL)  # each host sends a line in less
     leader.process.kill()
     assert hosts["algo-3"].wait() == 1
     assert hosts["algo-1"].wait() == 0
