@@ -28,6 +28,8 @@ _OTHER_WORDS = {
     "type": "instance_type",
 }
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+#: Groups to write out in a suggestion.
+_MOST_NAMED = 5
 _AGE = re.compile(rf"(\d{{1,9}}) ?([{''.join(_SECONDS)}])")
 
 
@@ -40,15 +42,16 @@ def as_hyperparameter(name: str, value: object) -> str | None:
     """Suggest where an argument of the script belongs; None if the value cannot be one."""
     if value is None or isinstance(value, Mapping | list):
         return None
-    return f'if it is for the script, write "hyperparameters: {{{name}: {value}}}"'
+    return f'if it is for the script, write "hyperparameters: {{{name}: {shown(value)}}}"'
 
 
 def named_groups_as_list(value: object) -> str | None:
     """Suggest the list for groups that are written as a mapping by name; None for other values."""
     if not isinstance(value, Mapping) or not all(isinstance(v, Mapping) for v in value.values()):
         return None
-    names = ", ".join(f"{{instance_group_name: {name}, ...}}" for name in value)
-    return f"write a list, each with its name: [{names}]"
+    groups = [f"{{instance_group_name: {name}, ...}}" for name in list(value)[:_MOST_NAMED]]
+    more = ["..."] if len(value) > _MOST_NAMED else []
+    return f"write a list, each with its name: [{', '.join([*groups, *more])}]"
 
 
 def duration_in_seconds(value: object) -> str | None:

@@ -171,7 +171,8 @@ def _reject_unknown_keys(
     declared: Any, value: Mapping[Any, Any], path: FieldPath, reading: YamlReading
 ) -> None:
     known = [part.name for part in written_fields(declared)]
-    for key in map(str, value):
+    for written, argument in value.items():
+        key = str(written)
         if key not in known:
             what = f'"{key}" is not a field of {_noun(declared)}'
             if fix := fix_of_distribution(declared, key):
@@ -180,13 +181,14 @@ def _reject_unknown_keys(
             unused = [name for name in known if name not in value]
             meant = meant_field(key) if "hyperparameters" in known else None
             near = meant if meant in unused else did_you_mean(key, unused)
-            fix = _fix_of_unknown(declared, key, near or did_you_mean(key, known), value)
+            similar = near or did_you_mean(key, known)
+            fix = _fix_of_unknown(declared, key, argument, similar, value)
             reading.reject((*path, key), what, fix)
             reading.broken.update({(*path, near)} if near else ())
 
 
 def _fix_of_unknown(
-    declared: object, key: str, near: str | None, value: Mapping[object, object]
+    declared: object, key: str, argument: object, near: str | None, value: Mapping[object, object]
 ) -> str:
     parameters = value.get("hyperparameters")
     if isinstance(parameters, Mapping) and key in parameters:
@@ -194,7 +196,7 @@ def _fix_of_unknown(
     if near:
         return f'did you mean "{near}"?'
     known = _known_fields(declared)
-    own = as_hyperparameter(key, value[key]) if "hyperparameters" in known else None
+    own = as_hyperparameter(key, argument) if "hyperparameters" in known else None
     return own or known
 
 
