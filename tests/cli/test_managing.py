@@ -124,9 +124,18 @@ def test_all_jobs_are_stopped(terminal):
     assert "job job-2 is still running" in late.stderr
     stopped = json.loads(terminal("stop", "--all", "-o", "json").stdout)["jobs"]
     assert {each["name"] for each in stopped} == {"job-1", "job-2"}
-    again = json.loads(terminal("stop", "job-2", "job-1", "-o", "json").stdout)["jobs"]
-    assert [each["name"] for each in again] == ["job-2", "job-1"]
+    again = terminal("stop", "job-2", "absent", "job-1", "-o", "json")
+    assert again.exit_code == 2
+    described = json.loads(again.stdout)
+    assert [each["name"] for each in described["jobs"]] == ["job-2", "job-1"]
+    assert (described["error"]["type"], described["exit_code"]) == ("JobNotFound", 2)
     assert terminal("wait", "job-1", "job-2").exit_code == 3
+    job = terminal.write(FOR_EVER)
+    assert terminal("run", job, "--local", "--detach", "--name", "job-3").exit_code == 0
+    late = terminal("wait", "job-3", "job-1", "--timeout", "0", "-o", "json")
+    assert late.exit_code == 3
+    assert "exit_code" not in json.loads(late.stdout)
+    terminal("stop", "job-3")
 
 
 @pytest.mark.long

@@ -114,6 +114,11 @@ def test_long_lines_continue_below_their_value():
     assert ("b" * 40) in wrapped("Model    s3://a/" + "b" * 40, 30)
 
 
+@pytest.mark.timeout(60)
+def test_blanks_without_an_end_are_wrapped_in_time() -> None:
+    assert wrapped("Cause    a" + " " * 1_000_000, 30) == "Cause    a"
+
+
 def test_colours_and_wide_characters_count_as_the_columns_that_they_take() -> None:
     red = click.style("b" * 20, fg="red")
     assert wrapped(f"Cause    {red} x", 31).splitlines() == [f"Cause    {red} x"]

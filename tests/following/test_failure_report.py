@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from launcher.client.jobs.failure_advice import advice
 from launcher.client.jobs.failure_report import (
     NEEDS_ALL_HOSTS,
     host_of_reason,
@@ -425,6 +426,33 @@ def test_clicks_own_words_are_the_cause() -> None:
     report = report_of("the script called sys.exit(2)", printed=printed)
     assert report.cause == "No such option '--epohcs'. (exit code 2)"
     assert "hyperparameters become" in (report.fix or "")
+
+
+def test_a_line_that_begins_like_clicks_long_before_the_exit_is_not_the_cause() -> None:
+    printed = ("Error: no cache found, downloading", *(f"epoch {number}" for number in range(30)))
+    assert report_of("the script called sys.exit(2)", printed=printed).cause == "exit code 2"
+    printed = ("Error: no cache found, downloading",)
+    assert report_of("the script called sys.exit(3)", printed=printed).cause == "exit code 3"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  " + "^" * 1_000_000,
+        '  File "' + f"{CODE}/" * 30_000,
+        f'  File "{CODE}/' + "a" * 1_000_000,
+        " " * 1_000_000,
+        "[" * 1_000_000,
+    ],
+    ids=["marks", "folders", "a file", "blanks", "brackets"],
+)
+def test_lines_of_any_length_are_read_in_time_that_grows_with_it(line: str) -> None:
+    printed = ("Current thread 0x02 (most recent call first):", *[line] * 20)
+    report_of("killed by SIGSEGV", printed=printed)
+    text = trace(MAIN, *[line] * 20, error=f"ValueError: {line}")
+    report_of("ValueError: wrong", text=text)
+    advice(line[:8192], (), unsuitable=())
 
 
 def test_of_a_crash_the_lines_that_faulthandler_printed_are_shown() -> None:

@@ -89,10 +89,12 @@ class JobView:
 
         Lines that follow are printed as on any stream.
         """
-        self._flush()
-        live, self._live = self._live, None
-        if live is not None:
-            live.stop()
+        try:
+            self._flush()
+        finally:  # Ctrl-C may come meanwhile
+            live, self._live = self._live, None
+            if live is not None:
+                live.stop()
 
     def show_line(self, line: LogLine) -> None:
         """Take a line of a host."""

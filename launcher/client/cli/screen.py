@@ -40,7 +40,7 @@ def wrapped(text: str, width: int) -> str:
 
 def _lines(line: str, width: int) -> list[str]:
     lines = [""]
-    for word in re.findall(r" *[^ ]+", line):
+    for word in re.findall(r" *[^ ]+", line.rstrip(" ")):
         if lines[-1] and _columns(lines[-1] + word) > width:
             lines.append(" " * VALUE_COLUMN + word.lstrip(" "))
         else:

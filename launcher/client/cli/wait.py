@@ -36,17 +36,18 @@ def wait(names: tuple[str, ...], timeout: float | None, session: str | None, out
     late: list[StillRunning] = []
     for job in jobs:
         left = None if until is None else max(0.0, until - time.monotonic())
-        try:
-            with with_resume_hint(job.name):
+        with with_resume_hint(job.name):
+            try:
                 job.wait(notices=print_notice, timeout=left)
-        except StillRunning as error:
-            late.append(error)
-            print_error(error)
-        statuses[job.name] = job.description(print_notice)["TrainingJobStatus"]
+            except StillRunning as error:
+                late.append(error)
+                print_error(error)
+            statuses[job.name] = job.description(print_notice)["TrainingJobStatus"]
         if output == "text":
             echo(f"{job.name}  {statuses[job.name]}")
+    codes = [code for each in statuses.values() if (code := EXIT_CODES.get(each))]
+    error = late[0] if late and not codes else None
     if output == "json":
         described = [{"name": name, "status": each} for name, each in statuses.items()]
-        print_json({"jobs": described, **(described_error(late[0]) if late else {})})
-    codes = [code for each in statuses.values() if (code := EXIT_CODES.get(each))]
-    return next(iter(codes), late[0].exit_code if late else 0)
+        print_json({"jobs": described, **(described_error(error) if error else {})})
+    return next(iter(codes), error.exit_code if error else 0)

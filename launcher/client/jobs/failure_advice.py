@@ -84,7 +84,7 @@ _ADVICE = (
     (r"pip could not install", "try the same `pip install -r` in the job's image"),
     (r"no progress for", "see where each rank waits: its stacks are in the logs (-v)"),
     (r"Address already in use", "let the system choose a port, or use one that is not taken"),
-    (r"NoneType|returned? None|is None|\[.*\bNone\b", OF_SAMPLES),
+    (r"NoneType|returned? None|is None|^[^\[]*\[.*\bNone\b", OF_SAMPLES),
     (r"Connection (?:refused|reset|closed)|NCCL|timed out", OF_HOSTS),
 )
 #: Packages whose names are not those of their modules.

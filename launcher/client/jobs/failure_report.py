@@ -22,8 +22,8 @@ from launcher.client.jobs.traceback_text import (
 #: Lines of a traceback, and lines that were printed last, to show.
 TRACEBACK_LINES = 14
 LAST_LINES = 10
-#: Lines of a host to keep.
-_KEPT_LINES = 60
+#: Lines of a host to keep, and characters of a line.
+_KEPT_LINES, _KEPT_CHARACTERS = 60, 2000
 #: Words of a reason whose cause only the lines of all hosts show.
 NEEDS_ALL_HOSTS = "the events worker_died in"
 #: A failure as hosts write it; SageMaker puts words in front.
@@ -55,8 +55,10 @@ _CRASH = re.compile(r"^killed by SIG")
 _PROGRAM = re.compile(r"ended before training did: exit code \d+$")
 _EXIT = re.compile(r"^the script called sys\.exit\(([1-9]\d*)\)$")
 _EXIT_WORDS = re.compile(r"^the script called sys\.exit\((?P<literal>(['\"]).+\2)\)$")
-#: The last words of argparse, and of click.
-_USAGE_ERROR = re.compile(r"^(?:[\w. /-]+: error|Error): (?P<text>.+)$")
+#: The last words of argparse; and those of click, which other lines may begin with.
+_USAGE_ERROR = re.compile(r"^[\w. /-]+: error: (?P<text>.+)$")
+_CLICK_ERROR = re.compile(r"^Error: (?P<text>.+)$")
+_CLICK_CODES = ("1", "2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,10 +145,11 @@ class _Evidence:
             elif name == "worker_died":
                 self.death = (line.host, str(fields.get("how", "an unknown end")))
             return
+        text = line.readable[:_KEPT_CHARACTERS]
         if line.belongs_to_event and self._current is not None:
-            self._current.append(line.readable)
+            self._current.append(text)
         else:
-            self.printed.setdefault(line.host, deque(maxlen=_KEPT_LINES)).append(line.readable)
+            self.printed.setdefault(line.host, deque(maxlen=_KEPT_LINES)).append(text)
 
 
 def host_of_reason(reason: str, hosts: Iterable[str]) -> str | None:
@@ -244,6 +247,9 @@ def _own_words(cause: str, printed: Iterable[str]) -> str:
     if match is None:
         return cause
     errors = [found["text"] for line in printed if (found := _USAGE_ERROR.match(line))]
+    if match[1] in _CLICK_CODES:
+        last = tuple(printed)[-_AFTER_ERROR:]
+        errors += [found["text"] for line in last if (found := _CLICK_ERROR.match(line))]
     if error := raised_error(_last_traceback(tuple(printed))):
         errors.append(error)
     return f"{errors[-1]} (exit code {match[1]})" if errors else f"exit code {match[1]}"
@@ -260,7 +266,7 @@ def _text_of(literal: str) -> str:
     """Return the text that a program gave to sys.exit, as it printed it."""
     try:
         return str(ast.literal_eval(literal)).strip() or literal
-    except (ValueError, SyntaxError):  # the reason was cut
+    except (ValueError, SyntaxError, RecursionError, MemoryError):  # cut, or no text
         return literal[1:-1]
 
 

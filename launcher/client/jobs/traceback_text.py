@@ -22,21 +22,20 @@ _PART = re.compile(r"^    \| (?P<error>[\w.]+(?:: .*)?)$")
 _MOST_PARTS = _MOST_LINES = 5
 _LONGEST_LINE = 200
 #: The places where hosts have the user's code and Launcher's.
-_CODE = re.compile(r".*/ml/code/")
+_CODE = re.compile(r"^.*/ml/code/")
 #: Where Python has its modules and installed packages.
 _PACKAGES = re.compile(r"^/.*/python\d[\d.]*/(?:(?:site|dist)-packages/)?(?=\w)")
 #: Launcher's own, and what it calls to import the user's module.
 _OWN = re.compile(r"/ml/lib/launcher/|/site-packages/launcher/|/importlib/__init__\.py$|^<frozen ")
 #: What faulthandler prints of a crash: frames from the innermost out, up to an empty line.
 _CRASHED = re.compile(r"^(?:Current thread 0x|Stack \(most recent call first\):)")
-_CRASH_FRAME = re.compile(
-    r'^  File "(?P<file>[^"]*/ml/code/[^"]*)", line (?P<line>\d+) in (?P<function>.*)$'
-)
+_CRASH_FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
 #: The first line of an error of Launcher, whose further lines may be code to write.
 _OWN_ERROR = re.compile(r"launcher\.errors\.\w+: ")
 #: Lines of such an error to show, with its indentation; and their characters.
 _MOST_OWN_LINES, _LONGEST_OWN_LINE = 12, 1000
-_MARKS = re.compile(r"^\s*[\^~]+[\s\^~]*$")
+#: What Python draws below a line of code.
+_MARKS = " \t^~"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +143,8 @@ def crash_frames(lines: Sequence[str]) -> tuple[str, ...]:
     for line in lines[start + 1 :]:
         if not line.startswith("  "):
             break
-        if match := _CRASH_FRAME.match(line):
+        match = _CRASH_FRAME.match(line)
+        if match is not None and _CODE.match(match["file"]):
             file = _CODE.sub("", match["file"])
             frames.append(f'  File "{file}", line {match["line"]}, in {match["function"]}')
     return tuple(reversed(frames))
@@ -161,7 +161,7 @@ def _frames(lines: Sequence[str]) -> Iterator[_TracebackFrame]:
             frames.append((match["file"], [where]))
         elif not line.startswith(" ") or not frames:
             break  # the error, below the frames
-        elif not _MARKS.match(line):
+        elif line.strip(_MARKS):
             frames[-1][1].append(f"    {line.strip()}")
     for file, block in frames:
         if not _OWN.search(file):

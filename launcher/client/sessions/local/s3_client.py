@@ -76,7 +76,7 @@ class S3Client:
         check_responses(self._client)
 
     def list(self, uri: str, retry_seconds: float) -> list[tuple[str, int]]:
-        """Return (URI, bytes) of every object whose URI starts with `uri`, in key order."""
+        """Return (URI, bytes) of every object whose URI starts with `uri`, in S3's order."""
         bucket, prefix = bucket_and_key(uri)
 
         def call() -> list[tuple[str, int]]:
