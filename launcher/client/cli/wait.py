@@ -46,8 +46,8 @@ def wait(names: tuple[str, ...], timeout: float | None, session: str | None, out
         if output == "text":
             echo(f"{job.name}  {statuses[job.name]}")
     codes = [code for each in statuses.values() if (code := EXIT_CODES.get(each))]
-    error = late[0] if late and not codes else None
+    reported = late[0] if late and not codes else None
     if output == "json":
         described = [{"name": name, "status": each} for name, each in statuses.items()]
-        print_json({"jobs": described, **(described_error(error) if error else {})})
-    return next(iter(codes), error.exit_code if error else 0)
+        print_json({"jobs": described, **(described_error(reported) if reported else {})})
+    return next(iter(codes), reported.exit_code if reported else 0)
