@@ -7,7 +7,7 @@ LauncherError                     exit code
 ├── JobNotFound                   2   there is no job of that name
 ├── JobFailed                     1   the job ended as Failed
 ├── JobStopped                    3   the job ended as Stopped
-├── StillRunning                  1   the job had not ended when a wait for it was over
+├── StillRunning                  124 the job had not ended when a wait for it was over
 ├── NotSent                       3   the user declined before the job was submitted
 ├── CloudError                    4   credentials, permissions, or an answer of AWS
 │   ├── Refused                       AWS answered with an error; keeps its code and request id

@@ -53,6 +53,8 @@ class DatasetCode:
         if isinstance(value, type | FunctionType):
             return self._named(value, name)
         if isinstance(value, enum.Enum):
+            if value.name not in type(value).__members__:  # a combination of flags
+                raise Hidden(name)
             return f"{self._named(type(value), name)}.{value.name}"
         if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
             self._import("torch", "", name)

@@ -77,7 +77,8 @@ def _function(given: GivenDataset, spec: StreamSpec) -> str:
     kind = type(given.instance)
     is_in_module = is_of_the_job(kind) and kind.__module__ != "__main__"
     code = DatasetCode(home=kind.__module__ if is_in_module else "pipeline")
-    file, function = f"{code.home.replace('.', '/')}.py", _new_name(code.home)
+    file = f"{code.home.replace('.', '/')}.py"
+    function = _new_name("train_set", code.home)
     try:
         expression = code.of(given.instance)
         for reference in _functions(spec).values():
@@ -150,12 +151,12 @@ def _unnamed(spec: StreamSpec, home: str) -> str:
     )
 
 
-def _new_name(home: str) -> str:
-    """Return a function's name that the module does not have yet."""
+def _new_name(name: str, home: str) -> str:
+    """Return the name, with a number if the module has a function of that name already."""
     file = paths_here().code / f"{home.replace('.', '/')}.py"
     text = file.read_text() if file.is_file() else ""
-    names = ("train_set" if number == 1 else f"train_set_{number}" for number in count(1))
-    return next(name for name in names if f"def {name}(" not in text)
+    names = (name if number == 1 else f"{name}_{number}" for number in count(1))
+    return next(each for each in names if f"def {each}(" not in text)
 
 
 def _sampler_refusal(drawn: DrawnOrders, given: GivenDataset) -> str:
@@ -164,18 +165,19 @@ def _sampler_refusal(drawn: DrawnOrders, given: GivenDataset) -> str:
     is_moved = given.is_instance and not (is_of_the_job(kind) and is_importable(kind))
     home = "pipeline" if is_moved else given.reference.partition(":")[0]
     code, file = DatasetCode(home=home), f"{home.replace('.', '/')}.py"
+    function = _new_name("order", home)
     try:
-        order = code.lines("order", code.of(drawn.sampler), "length", "epoch", "seed")
+        order = code.lines(function, code.of(drawn.sampler), "length", "epoch", "seed")
         written = f"write in the dataset's module, {file}:\n{indent(order, '    ')}and"
     except Hidden:
         written = (
-            f"write in the dataset's module, {file}, a function order(length, epoch, seed) that "
-            "makes it as the script does and returns it; and"
+            f"write in the dataset's module, {file}, a function {function}(length, epoch, seed) "
+            "that makes it as the script does and returns it; and"
         )
     return (
         f"data hosts prepare this job's data, and the {type(drawn.sampler).__name__} given as "
         f"{drawn.what} exists only in the script's process; {written} in the loader:\n"
-        f'    {drawn.what}="{home}:order"'
+        f'    {drawn.what}="{home}:{function}"'
     )
 
 

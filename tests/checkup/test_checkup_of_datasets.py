@@ -4,12 +4,13 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from small_task import write_task
 
 from launcher.client.cli import main
 from launcher.client.doctor.check_result import Level
 from launcher.client.doctor.dataset_checks import check
 from launcher.client.doctor.dataset_process import ReadLimits
-from launcher.client.doctor.named_datasets import named_datasets
+from launcher.client.doctor.named_datasets import named_datasets, unnamed_datasets
 from launcher.client.sessions.local import LocalSession
 from launcher.client.spec import JobSpec
 
@@ -265,6 +266,17 @@ def test_a_class_of_a_script_without_a_guard_is_named_as_not_read(findings):
     assert "not read: train.py has no main guard" in found.what
 
 
+def test_a_tasks_dataset_is_read_since_its_module_is_imported_by_design(tmp_path):
+    pytest.importorskip("torch")
+    write_task(tmp_path)
+    job = JOB.replace("entry_point: train.py", "task: task:make")
+    (tmp_path / "job.yaml").write_text(job)
+    spec = JobSpec.from_yaml(tmp_path / "job.yaml")
+    session = LocalSession(root=tmp_path / "jobs")
+    found = list(check(spec, ReadLimits(samples=8, seconds=20.0), session))
+    assert {(each.subject, each.level) for each in found} == {("task:train_set", Level.OK)}
+
+
 def test_what_the_jobs_list_leaves_out_is_named_as_not_read(findings):
     found = findings("train_set = Rows", script=CLASS_OF_THE_SCRIPT)
     (warning,) = [each for each in found if each.level is not Level.OK]
@@ -273,17 +285,29 @@ def test_what_the_jobs_list_leaves_out_is_named_as_not_read(findings):
     assert warning.fix == 'add "train:Own" to data_service.datasets'
 
 
+def test_a_loader_of_an_object_is_named_as_not_read(findings):
+    script = "from launcher.data import DataLoader\nrows = list(range(9))\nDataLoader(rows)\n"
+    found = findings("train_set = Rows", script=script)
+    assert [each.subject for each in found if each.level is Level.WARNING] == ["train.py:3"]
+
+
 @pytest.mark.parametrize(
     ("loader", "lines"),
     [
-        ("from launcher.data import DataLoader", ["train.py:3"]),
-        ("from torch.utils.data import DataLoader", []),
+        ("from launcher.data import DataLoader\nDataLoader(rows)", [2]),
+        ("from launcher import data\ndata.DataLoader(rows)", [2]),
+        ("import launcher.data\nlauncher.data.DataLoader(rows)", [2]),
+        ("import launcher.data as ours\nours.DataLoader(rows)", [2]),
+        ("from torch.utils.data import DataLoader\nDataLoader(rows)", []),
+        ("import torch\ntorch.utils.data.DataLoader(rows)", []),
+        ("from torch.utils import data\ndata.DataLoader(rows)", []),
+        ("import torch.utils.data as tud\ntud.DataLoader(rows)", []),
+        ("from torch_geometric.loader import DataLoader\nDataLoader(rows)", []),
+        ("from .launcher import DataLoader\nDataLoader(rows)", []),
     ],
 )
-def test_a_loader_of_an_object_is_named_as_not_read(findings, loader, lines):
-    script = f"{loader}\nrows = list(range(9))\nDataLoader(rows)\n"
-    found = findings("train_set = Rows", script=script)
-    assert [each.subject for each in found if each.level is Level.WARNING] == lines
+def test_only_launchers_loaders_are_named_as_not_read(loader, lines):
+    assert unnamed_datasets(loader, "train") == lines
 
 
 # What the loader adds ---------------------------------------------------------------------

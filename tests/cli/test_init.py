@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 
 import pytest
 
@@ -52,6 +53,15 @@ def test_init_beside_a_script_describes_the_job_that_runs_it(terminal):
     assert terminal("init", terminal.folder).exit_code == 2
     (terminal.folder / "train.py").write_text("print('mine')")
     assert terminal("run", job, "--dry-run").exit_code == 0
+
+
+@pytest.mark.parametrize("script", [None, "import sklearn\n"], ids=["example", "own script"])
+def test_only_the_script_that_init_writes_is_said_to_need_torch(terminal, monkeypatch, script):
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    if script is not None:
+        (terminal.folder / "train.py").write_text(script)
+    result = terminal("init", terminal.folder)
+    assert ("train.py needs PyTorch" in result.stderr) == (script is None)
 
 
 @pytest.mark.long

@@ -26,6 +26,10 @@ class Mode(enum.Enum):
     NEAREST = 1
     AREA = 2
 
+class Flip(enum.Flag):
+    ACROSS = enum.auto()
+    DOWN = enum.auto()
+
 class Compose:
     def __init__(self, transforms):
         self.transforms = transforms
@@ -183,7 +187,9 @@ def test_the_advice_works_as_printed(
     assert followed == [repr(batch) for batch in alone]
 
 
-@pytest.mark.parametrize("kind", ["a lambda", "positional arguments", "a class of a function"])
+@pytest.mark.parametrize(
+    "kind", ["a lambda", "positional arguments", "a class of a function", "flags"]
+)
 def test_what_no_attribute_shows_is_moved_and_never_typed(code: Path, kind: str) -> None:
     lib: Any = importlib.import_module("lib_of_images")
 
@@ -194,6 +200,7 @@ def test_what_no_attribute_shows_is_moved_and_never_typed(code: Path, kind: str)
         "a lambda": lambda: lib.Images(transform=lib.Compose([lib.Lambda(lambda value: value)])),
         "positional arguments": lambda: lib.Joined([1], [2]),
         "a class of a function": Local,
+        "flags": lambda: lib.Images(transform=lib.Scale([1], lib.Flip.ACROSS | lib.Flip.DOWN)),
     }[kind]()
     assert advice(dataset).endswith(
         "; move the lines that make it, with all that they use, into a function train_set() that "
@@ -211,6 +218,16 @@ def test_an_argument_that_may_have_been_given_is_named(code: Path) -> None:
 def test_a_second_dataset_gets_a_function_of_its_own(code: Path) -> None:
     (code / "pipeline.py").write_text("def train_set():\n    return [1]\n")
     assert 'DataLoader("pipeline:train_set_2", batch_size=2)' in advice([1, 2, 3])
+
+
+@pytest.mark.parametrize("dataset", ["digits:Digits", [1, 2, 3]], ids=["named", "object"])
+def test_a_sampler_gets_a_function_of_its_own(code: Path, dataset: Any) -> None:
+    module = "digits" if isinstance(dataset, str) else "pipeline"
+    with (code / f"{module}.py").open("a") as file:
+        file.write("\ndef order(length, epoch, seed):\n    return range(length)\n")
+    text = advice(dataset, sampler=[2, 0])
+    assert "    def order_2(length, epoch, seed):\n        return [2, 0]\n" in text
+    assert text.endswith(f'sampler="{module}:order_2"')
 
 
 def test_a_function_without_a_name_is_asked_for(code: Path) -> None:

@@ -9,12 +9,12 @@ from launcher.client.cli.schema import schema_text
 from launcher.client.spec.assumed_job import assume_job
 
 JOB_FILE = "job.yaml"
-_SCRIPT = "train.py"
+SCRIPT = "train.py"
 #: The files to write, and the packaged text of each.
 _STARTER = {
     JOB_FILE: "job.yaml.txt",
     "pipeline.py": "pipeline.py.txt",
-    _SCRIPT: "train.py.txt",
+    SCRIPT: "train.py.txt",
     ".launcherignore": "launcherignore.txt",
 }
 #: The schema that job.yaml names for editors.
@@ -23,7 +23,7 @@ _SCHEMA = ".job.schema.json"
 
 def first_job(folder: Path) -> dict[str, str]:
     """Return the texts to write into a folder: an example, or what its own script lacks."""
-    script = folder / _SCRIPT
+    script = folder / SCRIPT
     return _job_of(script) if script.is_file() else _example()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from launcher.client.cli.first_job import JOB_FILE, first_job
+from launcher.client.cli.first_job import JOB_FILE, SCRIPT, first_job
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
@@ -37,7 +37,7 @@ def init(folder: Path, output: str) -> int:
         _write(folder, texts)
     except OSError as error:
         raise PlatformError(f"cannot write to {folder}: {error.strerror}") from error
-    _print_next_steps(folder)
+    _print_next_steps(folder, is_example=SCRIPT in texts)
     if output == "json":
         print_json({"folder": str(folder.absolute()), "files": list(texts)})
     else:
@@ -52,8 +52,8 @@ def _write(folder: Path, texts: dict[str, str]) -> None:
             written.write(text)
 
 
-def _print_next_steps(folder: Path) -> None:
-    if find_spec("torch") is None:
+def _print_next_steps(folder: Path, *, is_example: bool) -> None:
+    if is_example and find_spec("torch") is None:
         print_message(
             "train.py needs PyTorch and numpy, which the extra 'torch' of hetero-launcher installs"
         )

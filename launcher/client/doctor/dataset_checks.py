@@ -43,6 +43,7 @@ def check(
     source = tree.read_text(script) if tree.exists(script) else ""
     module = script.removesuffix(".py").replace("/", ".")
     datasets = named_datasets(source, served, module)
+    trains = bool(spec.entry_point) and not has_main_guard(source)  # a task's module never does
     yield from _left_out(source, served, script, module)
     if not datasets:
         yield _finding(
@@ -54,7 +55,7 @@ def check(
         return
     with dataset_copy(spec, files) as copy:
         for dataset in datasets:
-            if _needs_the_script(dataset, served, module) and not has_main_guard(source):
+            if trains and _needs_the_script(dataset, served, module):
                 yield _unguarded(dataset.reference, script)
                 continue
             answer = copy.ask(dataset, limits, served)

@@ -63,13 +63,12 @@ def named_datasets(
 def unnamed_datasets(source: str, script: str) -> list[int]:
     """Return the lines of Launcher's loaders whose dataset only the running script knows."""
     tree = _tree(source)
-    names = _names(tree, (), script)
+    names, packages = _names(tree, (), script), dict(_packages(tree))
     return [
         call.lineno
         for call in _calls(tree)
         if _is_loader(call)
-        and not ast.unparse(call.func).startswith("torch.")
-        and not names.get(_LOADER, "").startswith("torch.")
+        and packages.get(ast.unparse(call.func).partition(".")[0]) == "launcher"
         and not _reference(_dataset_argument(call), names)
     ]
 
@@ -100,6 +99,19 @@ def _names(tree: ast.Module, served: Sequence[str], script: str | None) -> dict[
         for each in node.names
     }
     return own | listed | imported
+
+
+def _packages(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield (name, package) of each name that a script imports; relative imports have none."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                for each in names:
+                    package = each.name.partition(".")[0]
+                    yield each.asname or package, package
+            case ast.ImportFrom(module=str(module), names=names):
+                package = "" if node.level else module.partition(".")[0]
+                yield from ((each.asname or each.name, package) for each in names)
 
 
 def _datasets(source: str, served: Sequence[str], script: str | None) -> Iterator[NamedDataset]:
