@@ -35,13 +35,12 @@ def stop(names: tuple[str, ...], is_all: bool, session: str | None, output: str)
     """
     if is_all == bool(names):
         raise click.UsageError("give the NAME of a job, or --all")
-    wanted = list(dict.fromkeys(names))
-    if len(wanted) == 1:
-        stopped = _stop(Job(wanted[0], session_of(wanted[0], session)))
+    if len(names) == 1:
+        stopped = _stop(Job(names[0], session_of(names[0], session)))
         if output == "json":
             print_json(stopped)
         return 0
-    wanted = wanted or _running_jobs(session or "local")
+    wanted = dict.fromkeys(names or _running_jobs(session or "local"))
     if not wanted:
         print_message("No job runs.")
     return _stop_each(wanted, session, output)
