@@ -6,10 +6,12 @@ import re
 
 #: A line ends here at the latest, in bytes.
 _LONGEST = 1 << 20
+#: What follows a bar is held back up to here, in bytes: far more than a terminal's line.
+_LONGEST_BELOW = 4096
 #: A line that begins like an event of ours: it gets a blank in front, so that it is never one.
 _LIKE_EVENT = re.compile(rb"^(?=launcher[:|])", re.MULTILINE)
-#: A second bar of tqdm: below the first one, and then the cursor moves up again.
-_BAR_BELOW = re.compile(rb"\n*(\r[^\n]*?)(?:\x1b\[A)+")
+#: What tqdm writes after a second bar, below the first one.
+_CURSOR_UP = b"\x1b[A"
 #: Nothing yet, or the first text, on the line below a bar: the cursor may still move up again.
 _FIRST_BELOW = re.compile(rb"(?:\r[^\r\n]*\r?)?\Z")
 #: What a program prints to return to the line that it has left open.
@@ -53,8 +55,8 @@ class LogLines:
         if b"\r" in chunk:
             self._bar = b""
         text = (self._open + chunk).replace(b"\r\n", b"\n")
-        if b"\x1b[A" in text:
-            text = _BAR_BELOW.sub(rb"\1", text)
+        if _CURSOR_UP in text:
+            text = _joined(text)
         if not is_last:
             text, self._below = _split_below(text)
         end = text.rfind(b"\n") + 1
@@ -78,12 +80,30 @@ class LogLines:
         return is_bar and _RETURN.match(chunk) is None
 
 
+def _joined(text: bytes) -> bytes:
+    """Return the text with each bar that the cursor moves up from on the line of the bar above."""
+    *pieces, rest = text.split(_CURSOR_UP)
+    parts: list[bytes] = []
+    is_up = False
+    for piece in pieces:
+        start = piece.rfind(b"\n") + 1
+        if piece.startswith(b"\r", start):
+            parts += [piece[:start].rstrip(b"\n"), piece[start:]]
+            is_up = True
+        else:
+            is_up = piece.find(b"\r", start) >= 0 or (is_up and not piece)
+            parts += [piece] if is_up else [piece, _CURSOR_UP]
+    return b"".join([*parts, rest])
+
+
 def _split_below(text: bytes) -> tuple[bytes, bytes]:
     """Split off the line end behind a last bar, and the first text on the line below it."""
     last = text.rfind(b"\n")
     if last < 0 or _FIRST_BELOW.match(text, last + 1) is None:
         return text, b""
     end = len(text[: last + 1].rstrip(b"\n"))
+    if len(text) - end > _LONGEST_BELOW:
+        return text, b""
     is_bar = b"\r" in text[text.rfind(b"\n", 0, end) + 1 : end]
     return (text[:end], text[end:]) if is_bar else (text, b"")
 

@@ -100,3 +100,34 @@ def test_cutting_takes_time_in_proportion_to_the_text() -> None:
     assert kept(states + b"\n") == ["19999%"]
     plain = b"a line of a program\n" * 50_000
     assert kept(plain + b"\rbar\n") == ["a line of a program"] * 50_000 + ["bar"]
+
+
+@pytest.mark.parametrize(
+    ("start", "chunk"),
+    [
+        pytest.param(b"\rbar\n\r", b"x" * 65536, id="text without end"),
+        pytest.param(b"\rbar", b"\n" * 65536, id="blank lines"),
+    ],
+)
+def test_what_follows_a_bar_is_held_back_up_to_a_limit(start: bytes, chunk: bytes) -> None:
+    lines = LogLines()
+    lines.add(start)
+    text = b"".join(lines.add(chunk) for _ in range(40))
+    assert not lines.is_undecided
+    assert text.startswith(b"bar\n")
+    assert text.count(chunk) >= 32
+    assert (text + lines.close()).count(chunk[:1]) >= 40 * len(chunk)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        pytest.param(b"\x1b[A" + b"\r" * 2_000_000 + b"end\n", ["end"], id="carriage returns"),
+        pytest.param(b"\x1b[A" + b"\r 9%" * 500_000 + b"\n", [" 9%"], id="states of a bar"),
+        pytest.param(b"\n" * 500_000 + b"\x1b[A", [""] * 500_000 + ["\x1b[A"], id="blank lines"),
+    ],
+)
+def test_text_with_moves_of_the_cursor_is_cut_in_one_pass(text: bytes, lines: list[str]) -> None:
+    """A search from each carriage return or line end would take minutes."""
+    assert kept(text) == lines
