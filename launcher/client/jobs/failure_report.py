@@ -22,8 +22,9 @@ from launcher.client.jobs.traceback_text import (
 #: Lines of a traceback, and lines that were printed last, to show.
 TRACEBACK_LINES = 14
 LAST_LINES = 10
-#: Lines of a host to keep, and characters of a line.
+#: Lines of a host to look for the cause in, and characters of a line; and lines to report.
 _KEPT_LINES, _KEPT_CHARACTERS = 60, 2000
+_REPORTED_LINES = 20
 #: Words of a reason whose cause only the lines of all hosts show.
 NEEDS_ALL_HOSTS = "the events worker_died in"
 #: A failure as hosts write it; SageMaker puts words in front.
@@ -190,7 +191,7 @@ def report_failure(
         traceback=_shown_traceback(text, cause, of_rank=bool(raised))
         or (*more, *crash)[-TRACEBACK_LINES:]
         or _details(reason),
-        printed=(*printed, *(raised or ()))[-_KEPT_LINES:],
+        printed=(*printed, *(raised or ()))[-_REPORTED_LINES:],
         fix=advice(cause, channels, is_located=bool(crash), unsuitable=unsuitable),
     )
 
