@@ -108,8 +108,8 @@ def test_what_the_script_asks_for_is_served_with_the_same_batches(make_hosts: Ma
         ),
         pytest.param(
             "DataLoader(Own(3))",
-            "move Own into a module beside it, pipeline.py, and write "
-            'DataLoader("pipeline:Own", dataset_args={"size": 3}',
+            "move Own into a module beside it, pipeline.py, and write:\n"
+            '    DataLoader("pipeline:Own", dataset_args={"size": 3})',
             id="an instance",
         ),
         pytest.param(
