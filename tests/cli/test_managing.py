@@ -170,6 +170,28 @@ def test_jobs_that_have_ended_are_removed_with_their_results(ran):
     assert ran("rm", "job-1").exit_code == 2
 
 
+@pytest.mark.long
+def test_jobs_with_the_same_code_share_its_file_until_the_last_is_removed(ran):
+    def code(name):
+        return (ran.home / "storage" / name / "code" / "bundle.tar.gz").stat()
+
+    def size(name):
+        jobs = json.loads(ran("list", "-l", "-o", "json").stdout)["jobs"]
+        return next(each["bytes"] for each in jobs if each["name"] == name)
+
+    alone = size("job-1")
+    assert ran("run", ran.folder, "--local", "--name", "job-2").exit_code == 0
+    assert code("job-1").st_ino == code("job-2").st_ino
+    assert alone - size("job-1") == code("job-1").st_size - code("job-1").st_size // 2
+    ran("rm", "job-1")
+    assert ran("rerun", "job-2", "--name", "job-3").exit_code == 0
+    assert code("job-3").st_ino == code("job-2").st_ino
+    bundles = ran.home / "bundles"
+    assert len(list(bundles.iterdir())) == 1
+    ran("rm", "job-2", "job-3")
+    assert not list(bundles.iterdir())
+
+
 def test_a_job_that_runs_is_not_removed(terminal):
     terminal("run", terminal.write(FOR_EVER), "--local", "--detach", "--name", "job-1")
     refused = terminal("rm", "job-1")

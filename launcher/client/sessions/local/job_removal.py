@@ -6,13 +6,14 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 from launcher.client.sessions.local.file_access import grant_access, translate_write_errors
 from launcher.client.sessions.local.job_description import is_terminal
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.orphan_cleanup import reconciled_status
+from launcher.client.sessions.local.shared_bundles import SharedBundles
 from launcher.errors import JobNotFound, PlatformError
 
 
@@ -58,6 +59,7 @@ def _remove(folder: JobFolder, root: Path) -> int:
         with translate_write_errors(path):
             grant_access(path)
             shutil.rmtree(path)
+    SharedBundles(root / "bundles").remove_unused()
     return freed
 
 
@@ -76,7 +78,8 @@ def _has_ended(folder: JobFolder) -> bool:
 
 def stored_bytes(folder: JobFolder, root: Path) -> int:
     """Return the size of what `remove_job` removes."""
-    return sum(size for path in _folders(folder, root) for size in _file_sizes(path))
+    kept = SharedBundles(root / "bundles").inodes()
+    return sum(size for path in _folders(folder, root) for size in _file_sizes(path, kept))
 
 
 def _folders(folder: JobFolder, root: Path) -> list[Path]:
@@ -84,10 +87,11 @@ def _folders(folder: JobFolder, root: Path) -> list[Path]:
     return [path for path in (root / "storage" / folder.name, folder.path) if path.is_dir()]
 
 
-def _file_sizes(folder: Path) -> Iterator[int]:
+def _file_sizes(folder: Path, kept: Set[int]) -> Iterator[int]:
     """Yield the size of each file; of one with several names, its share.
 
     What a running job removes meanwhile is left out.
+    kept: inodes of files with one more name, which counts for no job.
     """
     waiting = [str(folder)]
     while waiting:
@@ -98,4 +102,5 @@ def _file_sizes(folder: Path) -> Iterator[int]:
                 elif entry.is_file(follow_symlinks=False):
                     with contextlib.suppress(OSError):
                         status = entry.stat(follow_symlinks=False)
-                        yield status.st_size // status.st_nlink
+                        names = status.st_nlink - (status.st_ino in kept)
+                        yield status.st_size // max(names, 1)

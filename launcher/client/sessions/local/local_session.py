@@ -16,6 +16,7 @@ from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progres
 from launcher.client.sessions.local import file_uris, host_logs, job_description
 from launcher.client.sessions.local.checks import check_isolation, check_request
 from launcher.client.sessions.local.file_access import translate_write_errors
+from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.host_command import run_in_host
 from launcher.client.sessions.local.host_files import copy_from_host
 from launcher.client.sessions.local.host_python import host_python
@@ -26,6 +27,7 @@ from launcher.client.sessions.local.job_removal import remove_job, stored_bytes
 from launcher.client.sessions.local.job_root import JobRoot
 from launcher.client.sessions.local.orphan_cleanup import current_boot, reconciled_status
 from launcher.client.sessions.local.platform_start import start_platform
+from launcher.client.sessions.local.shared_bundles import SharedBundles
 from launcher.client.sessions.local.this_machine import THIS_MACHINE
 from launcher.client.sessions.newest_jobs import newest_jobs
 from launcher.errors import PlatformError
@@ -273,8 +275,14 @@ class LocalSession:
         shared: str | None = None,
         kms_key: str | None = None,
     ) -> None:
-        """Store one object at a file:// URI; `shared` and `kms_key` have no effect."""
-        file_uris.upload(content, uri)
+        """Store one object at a file:// URI; `kms_key` has no effect.
+
+        shared: its last part names the content; jobs with the same content share one file.
+        """
+        if shared is None:
+            file_uris.upload(content, uri)
+        else:
+            SharedBundles(self.root / "bundles").store(content, uri, path_of(shared).name)
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
         """Copy one object into a file; raise PlatformError when there is no such object."""

@@ -1,0 +1,72 @@
+"""Bundles of jobs with the same code: one file, with a hard link in each job's code.
+
+bundles/<SHA-256>.tar.gz           by which the next job finds the content, below the root of jobs
+storage/<job>/code/bundle.tar.gz   the job's own; elsewhere if the job has a code location
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.client.sessions.local.atomic_files import write_atomically
+from launcher.client.sessions.local.file_access import translate_write_errors
+from launcher.client.sessions.local.file_uris import path_of
+
+
+@dataclass(frozen=True)
+class SharedBundles:
+    """The folder of the bundles that are kept for as long as a job has them."""
+
+    folder: Path
+
+    def store(self, content: bytes, uri: str, name: str) -> None:
+        """Store content at `uri`, as a link to the bundle of that name if it has this content.
+
+        Where links are impossible, each job has a file of its own. Raises PlatformError when the
+        content cannot be written.
+        """
+        path, kept = path_of(uri), self.folder / name
+        with translate_write_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(OSError):
+                if kept.stat().st_size == len(content) and kept.read_bytes() == content:
+                    _link(kept, path)
+                    return
+            write_atomically(path, content)
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.chmod(0o400)  # who writes through one job's link would change all jobs' code
+            _link(path, kept)
+
+    def remove_unused(self) -> None:
+        """Remove the bundles that no job has any more."""
+        for kept in self._all():
+            with contextlib.suppress(OSError):
+                # A job that links it at this moment has its content; the next one stores it anew.
+                if kept.stat().st_nlink == 1:
+                    kept.unlink()
+
+    def inodes(self) -> frozenset[int]:
+        """Return the inodes of the bundles."""
+        found = set()
+        for kept in self._all():
+            with contextlib.suppress(OSError):
+                found.add(kept.stat().st_ino)
+        return frozenset(found)
+
+    def _all(self) -> list[Path]:
+        return list(self.folder.glob("*"))
+
+
+def _link(existing: Path, path: Path) -> None:
+    """Make a path a hard link to an existing file, atomically. Raises OSError."""
+    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        os.link(existing, draft)
+        draft.replace(path)  # which leaves the draft if the path is the same file already
+    finally:
+        draft.unlink(missing_ok=True)
