@@ -90,6 +90,18 @@ def test_use_that_the_planner_does_not_explain_has_no_prediction() -> None:
     assert first.effect is None
 
 
+def test_data_hosts_that_wait_themselves_get_workers_instead_of_cpus() -> None:
+    """A script that only reads has no verdict, and its data hosts may sleep."""
+    first, *others = advised(
+        group("ml.g5.2xlarge", 0.1, 0.0),
+        group("ml.c5.xlarge", 0.02, count=2, vcpus=4),
+        data=DataWait(share=0.97, steps=200, seconds=60.0),
+    )
+
+    assert first.what.startswith("raise data_service.workers_per_host: ")
+    assert not any("vCPU" in each.what or "on CPUs" in each.what for each in others)
+
+
 def test_surplus_data_hosts_are_given_back() -> None:
     first, *_ = advised(
         group("ml.g5.2xlarge", 0.5, 0.97),

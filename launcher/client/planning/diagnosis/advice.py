@@ -19,8 +19,14 @@ from launcher.client.planning.candidates import (
     can_prepare,
     priced_cluster,
 )
-from launcher.client.planning.diagnosis.findings import Finding, StepLimit, known_wait
-from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
+from launcher.client.planning.diagnosis.findings import (
+    IDLE_CPU,
+    Finding,
+    StepLimit,
+    has_use,
+    known_wait,
+)
+from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence, mean_of
 from launcher.client.planning.diagnosis.observed_cluster import ObservedCluster, observe_cluster
 from launcher.client.planning.step_model import GroupShape, Interval, family
 from launcher.shared.data_verdict import NEGLIGIBLE, Bound
@@ -80,11 +86,14 @@ def larger_types(instance: InstanceType) -> list[InstanceType]:
     return sorted(found, key=lambda each: each.vcpu or 0)
 
 
-def _input(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
+def _input(finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
     data, cluster = known_wait(evidence), observe_cluster(evidence)
     loads_itself = data is not None and data.bound is Bound.LOADING
     if data is not None and data.text and not loads_itself:
         yield Advice(what=data.text)
+    if _is_idle(evidence.feeds) and (data is None or data.bound is None):
+        yield from _storage(finding, evidence)
+        return
     if evidence.feeds and (data is None or data.bound in (None, Bound.WORKERS)):
         yield _more_data_hosts(evidence.feeds, cluster)
     elif evidence.feeds and data is not None and data.bound is Bound.UNKNOWN:
@@ -94,6 +103,12 @@ def _input(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
             yield from _larger_type(evidence.train, cluster)
         yield _data_group(evidence, cluster)
     yield Advice(what=_CHEAPER)
+
+
+def _is_idle(groups: tuple[GroupUse, ...]) -> bool:
+    """Return whether groups are known to have CPU time left."""
+    cpu = mean_of(groups, lambda group: group.cpu)
+    return has_use(groups) and cpu is not None and cpu < IDLE_CPU
 
 
 def _larger_type(train: tuple[GroupUse, ...], cluster: ObservedCluster | None) -> Iterator[Advice]:
