@@ -95,10 +95,14 @@ def test_the_table_of_jobs(ran):
         {"name": "job-1", "status": "Completed"},
         {"name": "job-2", "status": "Failed"},
     ]
-    sizes = {
-        each["name"]: each["bytes"]
-        for each in json.loads(ran("list", "-l", "-o", "json").stdout)["jobs"]
-    }
+    failed, completed = json.loads(ran("list", "-l", "-o", "json").stdout)["jobs"]
+    sizes = {each["name"]: each["bytes"] for each in (failed, completed)}
+    assert "ValueError: no such luck" in failed["failure_reason"]
+    assert completed["metrics"] == {"loss": 0.25}
+    assert completed["groups"] == [
+        {"name": "homogeneousCluster", "instance_type": "local", "hosts": ["algo-1"]}
+    ]
+    assert completed["cost"] is completed["failure_reason"] is None
     long = ran("list", "-l").stdout.splitlines()
     assert long[0].split()[4] == "SIZE"
     assert f"{sizes['job-1'] / 1e6:.1f} MB" in long[2]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.catalogue.cost import OLD_MARK, OLD_PRICE, dollars_text
 from launcher.client.jobs.aligned_columns import aligned
+from launcher.client.jobs.bill import Bill
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.failure_report import report_failure
 from launcher.client.jobs.group_hosts import group_of_hosts, host_groups
@@ -48,16 +50,32 @@ def table(
     return [*aligned(rows, ("SIZE",)), *([f"{OLD_MARK} {OLD_PRICE}"] if old else [])]
 
 
-def plain(job: TrainingJobSummary, disk: KeepsJobFiles | None = None) -> dict[str, Any]:
-    """Return a job as `-o json` prints it. disk: as for `table`."""
-    described = {
-        "name": job["TrainingJobName"],
+def plain(
+    job: TrainingJobSummary,
+    session: PlatformSession | None,
+    disk: KeepsJobFiles | None = None,
+) -> dict[str, Any]:
+    """Return a job as `-o json` prints it; what cannot be read is None.
+
+    session, disk: as for `table`.
+    """
+    name = job["TrainingJobName"]
+    described: dict[str, Any] = {
+        "name": name,
         "status": job["TrainingJobStatus"],
         "creation_time": job["CreationTime"],
         "end_time": job.get("TrainingEndTime"),
     }
+    if session is not None:
+        now, bill = _read(name, session) or (None, None)
+        described |= {
+            "groups": now and [asdict(group) for group in host_groups(now)],
+            "metrics": now and final_metrics(now),
+            "failure_reason": now and now.get("FailureReason"),
+            "cost": bill and bill.summary(),
+        }
     if disk is not None:
-        described["bytes"] = _stored_bytes(job["TrainingJobName"], disk)
+        described["bytes"] = _stored_bytes(name, disk)
     return described
 
 
@@ -85,14 +103,22 @@ def _row(job: TrainingJobSummary) -> tuple[str, ...]:
     )
 
 
-def _details(name: str, session: PlatformSession) -> Iterator[str]:
+def _read(name: str, session: PlatformSession) -> tuple[TrainingJobDescription, Bill | None] | None:
+    """Return a job's description and cost; None if these cannot be read."""
     job = Job(name, session)
     try:
         now = job.description()
-        bill = job.cost(now)
-    except LauncherError:  # one job that cannot be read must not hide the others
+        return now, job.cost(now)
+    except LauncherError:  # one job must not hide the others
+        return None
+
+
+def _details(name: str, session: PlatformSession) -> Iterator[str]:
+    read = _read(name, session)
+    if read is None:
         yield from ("?", "?", "")
         return
+    now, bill = read
     old = OLD_MARK if bill and bill.estimate.is_old else ""
     yield f"{dollars_text(bill.dollars)}{old}" if bill and bill.dollars is not None else "-"
     groups = (f"{len(group.hosts)} x {group.instance_type}" for group in host_groups(now))

@@ -54,14 +54,14 @@ def list_jobs(
         NameContains=name_contains, StatusEquals=status, CreationTimeAfter=since, limit=limit
     )["TrainingJobSummaries"]
     disk = asked if is_long and isinstance(asked, KeepsJobFiles) else None
+    detailed = asked if is_long or not asked.platform.bills else None
     if output == "json":
-        print_json({"jobs": [plain(job, disk) for job in jobs]})
+        print_json({"jobs": [plain(job, detailed, disk) for job in jobs]})
     elif not jobs:
         is_filtered = name_contains or status or since or session
         print_message(
             "No such jobs." if is_filtered else "No jobs. Create one with `launcher init`."
         )
     else:
-        is_detailed = is_long or not asked.platform.bills
-        echo("\n".join(table(jobs, asked if is_detailed else None, disk)))
+        echo("\n".join(table(jobs, detailed, disk)))
     return 0
