@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -10,12 +9,11 @@ import click
 
 from launcher.client.cli import completion_values
 from launcher.client.cli.age_option import age_option
-from launcher.client.cli.json_output import print_json
 from launcher.client.cli.terminal_output import echo
-from launcher.client.cli.verb_output import described_error, print_error, with_output_option
+from launcher.client.cli.verb_output import act_on_each, with_output_option
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.registry import open_local_session
-from launcher.errors import JobNotFound, LauncherError
+from launcher.errors import JobNotFound
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local import LocalSession
@@ -30,7 +28,8 @@ def rm(names: tuple[str, ...], output: str) -> int:
     They must have ended. Results and checkpoints that they wrote elsewhere stay. If one cannot be
     removed, the others are removed all the same.
     """
-    return _remove(names, open_local_session(), output)
+    session = open_local_session()
+    return act_on_each(names, lambda name: _remove(name, session, output), output)
 
 
 @click.command()
@@ -48,30 +47,21 @@ def prune(older_than: datetime, output: str) -> int:
     session = open_local_session()
     jobs = session.list_training_jobs(CreationTimeBefore=older_than)["TrainingJobSummaries"]
     ended = [job for job in jobs if job["TrainingJobStatus"] in TERMINAL_STATUSES]
-    return _remove([job["TrainingJobName"] for job in ended], session, output, gone_is_fine=True)
+    names = [job["TrainingJobName"] for job in ended]
+    return act_on_each(names, lambda name: _remove_if_there(name, session, output), output)
 
 
-def _remove(
-    names: Iterable[str], session: LocalSession, output: str, *, gone_is_fine: bool = False
-) -> int:
-    """Remove jobs, each of which is shown at once; return the exit code.
+def _remove_if_there(name: str, session: LocalSession, output: str) -> dict[str, object] | None:
+    """Remove a job; return None if another process has removed it meanwhile."""
+    try:
+        return _remove(name, session, output)
+    except JobNotFound:
+        return None
 
-    gone_is_fine: a job that another process has removed meanwhile is no error.
-    """
-    removed: list[dict[str, object]] = []
-    errors: list[LauncherError] = []
-    for name in dict.fromkeys(names):
-        try:
-            size = session.remove_training_job(TrainingJobName=name)
-        except LauncherError as error:
-            if gone_is_fine and isinstance(error, JobNotFound):
-                continue
-            errors.append(error)
-            print_error(error)
-            continue
-        removed.append({"name": name, "bytes": size})
-        if output == "text":
-            echo(f"{name}  {size / 1e6:.1f} MB")
-    if output == "json":
-        print_json({"jobs": removed, **(described_error(errors[0]) if errors else {})})
-    return errors[0].exit_code if errors else 0
+
+def _remove(name: str, session: LocalSession, output: str) -> dict[str, object]:
+    """Remove a job and show it at once; return its name and size."""
+    size = session.remove_training_job(TrainingJobName=name)
+    if output == "text":
+        echo(f"{name}  {size / 1e6:.1f} MB")
+    return {"name": name, "bytes": size}

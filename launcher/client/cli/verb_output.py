@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -63,6 +63,30 @@ def _translate_disk_errors() -> Iterator[None]:
         if problem := disk_problem(error):
             raise PlatformError(problem) from error
         raise
+
+
+def act_on_each(
+    names: Iterable[str], act: Callable[[str], Mapping[str, object] | None], output: str
+) -> int:
+    """Act on each job, on the others all the same if one fails; return the first error's exit code.
+
+    Errors are printed at once. act: returns the job as `-o json` prints it, or None to leave it
+    out.
+    """
+    jobs: list[Mapping[str, object]] = []
+    errors: list[LauncherError] = []
+    for name in dict.fromkeys(names):
+        try:
+            done = act(name)
+        except LauncherError as error:
+            errors.append(error)
+            print_error(error)
+            continue
+        if done is not None:
+            jobs.append(done)
+    if output == "json":
+        print_json({"jobs": jobs, **(described_error(errors[0]) if errors else {})})
+    return errors[0].exit_code if errors else 0
 
 
 def print_message(text: str) -> None:
