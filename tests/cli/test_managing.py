@@ -47,6 +47,20 @@ def test_a_file_of_variables_that_cannot_be_read_is_named(terminal, content, say
     assert f"{file} cannot be read: {says}" in " ".join(result.stderr.split())
 
 
+@pytest.mark.parametrize(
+    ("age", "says"),
+    [
+        pytest.param("soon", "is not an age", id="a word"),
+        pytest.param("999999999d", "is too long ago", id="before the calendar"),
+        pytest.param("9" * 5000 + "s", "is not an age", id="more digits than int reads"),
+    ],
+)
+def test_an_age_that_cannot_be_read_is_refused(terminal, age, says):
+    result = terminal("list", "--since", age)
+    assert result.exit_code == 2
+    assert f"{says}: write 90m, 12h or 2d" in result.stderr
+
+
 def lines(terminal, *options):
     """What is printed behind group and host."""
     printed = terminal("logs", "job-1", *options).stdout.splitlines()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 import click
 
 from launcher.client.cli.shared_options import Verb
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGE = re.compile(rf"(\d+)([{''.join(_UNITS)}])")
+from launcher.shared.time_notation import seconds_of
 
 
 def _parse_age(
@@ -20,11 +17,11 @@ def _parse_age(
     """Convert an age, such as 90m, to the time that long ago; a callback of --since."""
     if text is None:
         return None
-    match = _AGE.fullmatch(text)
-    if match is None:
+    seconds = seconds_of(text)
+    if seconds is None:
         raise click.BadParameter(f"{text!r} is not an age: write 90m, 12h or 2d")
     try:
-        return datetime.now(timezone.utc) - timedelta(**{_UNITS[match[2]]: int(match[1])})
+        return datetime.now(timezone.utc) - timedelta(seconds=seconds)
     except OverflowError:
         raise click.BadParameter(f"{text!r} is too long ago: write 90m, 12h or 2d") from None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from launcher.client.spec.suggestions import shown
+from launcher.shared.time_notation import seconds_of
 
 #: Words for a field of a job that are too far from its name to be similar.
 _OTHER_WORDS = {
@@ -27,10 +27,8 @@ _OTHER_WORDS = {
     "timeout": "max_run",
     "type": "instance_type",
 }
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 #: Groups to write out in a suggestion.
 _MOST_NAMED = 5
-_AGE = re.compile(rf"(\d{{1,9}}) ?([{''.join(_SECONDS)}])")
 
 
 def meant_field(word: str) -> str | None:
@@ -56,7 +54,5 @@ def named_groups_as_list(value: object) -> str | None:
 
 def duration_in_seconds(value: object) -> str | None:
     """Suggest the seconds of a duration such as 10m; None for other values."""
-    match = _AGE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        return None
-    return f"write seconds: {shown(int(match[1]) * _SECONDS[match[2]])}"
+    seconds = seconds_of("".join(value.split())) if isinstance(value, str) else None
+    return None if seconds is None else f"write seconds: {shown(seconds)}"
