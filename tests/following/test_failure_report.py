@@ -548,6 +548,10 @@ def test_of_a_sample_the_log_of_its_reader_has_more() -> None:
     case = CASES["a file of a sample"]
     report = report_failure(case.reason, case.log, GROUPS, ())
     assert (report.host, report.log_host) == ("algo-1", "algo-2")
+    failed = report.failed_host
+    assert failed is not None
+    assert (failed["host"], failed["group"]) == ("algo-2", "train_group")
+    assert '  File "/opt/ml/code/pipeline.py", line 6, in __getitem__' in failed["last_lines"]
 
 
 def test_workers_that_die_are_those_of_their_host_with_what_has_ended_them() -> None:
@@ -558,9 +562,18 @@ def test_workers_that_die_are_those_of_their_host_with_what_has_ended_them() -> 
     )
     assert NEEDS_ALL_HOSTS in reason
     death = format_event("worker_died", host="algo-1", worker=0, how="killed by SIGSEGV")
-    log = [LogLine(group="data_group", host="algo-1", text=death, time=0.0)]
+    log = [
+        LogLine(group="data_group", host="algo-1", text="decoding", time=0.0),
+        LogLine(group="data_group", host="algo-1", text=death, time=0.0),
+        LogLine(group="train_group", host="algo-2", text="waiting", time=0.0),
+    ]
     report = report_failure(reason, log, GROUPS, ())
-    assert (report.host, report.log_host) == ("algo-1", "algo-1")
+    assert report.host == "algo-1"
+    assert report.failed_host == {
+        "group": "data_group",
+        "host": "algo-1",
+        "last_lines": ["decoding"],
+    }
     assert report.cause == (
         "killed by SIGSEGV, repeatedly: data workers died while they prepared a batch of p:s, at "
         "or soon after samples 0, 1"

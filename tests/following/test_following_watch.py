@@ -8,7 +8,7 @@ import pytest
 from printed import Printed, PrintedLog
 
 from launcher import Estimator, Job, LocalSession
-from launcher.client.jobs.follow import JobFollower, StateChange
+from launcher.client.jobs.job_follower import JobFollower, StateChange
 from launcher.client.jobs.merged_log import MergedLog
 from launcher.client.jobs.retrying_session import RetryingSession
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER

@@ -206,19 +206,19 @@ def test_who_brings_a_later_one_answers_for_those_before(host: Host) -> None:
         assert slab is not None
         assert host.store.store(header, slab)
         if step == 8:
-            before = host.store.held("run")
+            before = host.store.arrivals_if_held("run")
     host.store.deliver_if_last("run", before)
     assert host.hears_nothing()
-    host.store.deliver_if_last("run", host.store.held("run"))
+    host.store.deliver_if_last("run", host.store.arrivals_if_held("run"))
     assert host.shown(2) == [[8, 9]]
-    assert host.store.held("run") == 0
+    assert host.store.arrivals_if_held("run") == 0
 
 
 def test_what_is_held_back_for_a_rank_that_dies_is_free_again(host: Host) -> None:
     host.worker.sendall(host.frames(2)[:-1])
     assert host.hears_nothing()
     assert host.store.forget(host.rank) == ["run"]
-    assert host.store.held("run") == 0
+    assert host.store.arrivals_if_held("run") == 0
     host.store.deliver_held()
     assert host.hears_nothing()
     host.end()

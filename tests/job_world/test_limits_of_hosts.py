@@ -9,32 +9,32 @@ from pathlib import Path
 
 import pytest
 
-from launcher.data.receiver import buffer_limits
+from launcher.data.receiver import host_limits
 from launcher.errors import DataError
 
 CHECK = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[1])))
-from launcher.data.receiver import buffer_limits
-buffer_limits.check_descriptors()
+from launcher.data.receiver import host_limits
+host_limits.check_descriptors()
 """
 
 
 def test_the_memory_of_a_container_is_its_limit(tmp_path: Path) -> None:
-    whole = buffer_limits.memory_bytes(())
+    whole = host_limits.memory_bytes(())
     limited, unlimited = tmp_path / "memory.max", tmp_path / "unlimited"
     limited.write_text("1048576\n")
     unlimited.write_text("max\n")
-    assert buffer_limits.memory_bytes((unlimited, tmp_path / "absent")) == whole
-    assert buffer_limits.memory_bytes((unlimited, limited)) == 1048576
+    assert host_limits.memory_bytes((unlimited, tmp_path / "absent")) == whole
+    assert host_limits.memory_bytes((unlimited, limited)) == 1048576
 
 
 def test_a_prefetch_that_cannot_be_held_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DataError, match=r"lower data_service\.prefetch_bytes"):
-        buffer_limits.check_memory(1 << 30, 1 << 30)
-    buffer_limits.check_memory(600 << 20, 1 << 30)
+        host_limits.check_memory(1 << 30, 1 << 30)
+    host_limits.check_memory(600 << 20, 1 << 30)
     assert "memory_low" in capsys.readouterr().err
-    buffer_limits.check_memory(500 << 20, 1 << 30)
+    host_limits.check_memory(500 << 20, 1 << 30)
     assert capsys.readouterr().err == ""
 
 

@@ -264,9 +264,9 @@ def test_a_batch_that_this_host_could_never_hold_is_refused(
     start = start_of(payload=size, content=10, total=total)
     header = wire.read_start(start)
     assert header.total_bytes == 1 << 40
-    assert not receiving.store.could_hold(header)
-    assert receiving.store.could_hold(replace(header, run="of no rank"))  # it is passed over
-    assert receiving.store.could_hold(frame(0).header)
+    assert not receiving.store.admit(header)
+    assert receiving.store.admit(replace(header, run="of no rank"))  # it is passed over
+    assert receiving.store.admit(frame(0).header)
     with jsonl_socket.connect(receiving.address, TOKEN, timeout=5, peer="test") as connection:
         connection.sendall(start)
         assert connection.recv(1) == b""

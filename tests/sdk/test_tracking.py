@@ -150,7 +150,7 @@ def test_a_tracker_that_blocks_delays_nobody_for_long():
         (Tracking(mlflow="http://server"), "MLflow is not installed for", "pip install mlflow, or"),
         (Tracking(callback="absent_module:log"), "ModuleNotFoundError", "name a function"),
         (Tracking(callback="FOLDER/absent.py:log"), "FileNotFoundError", "name a function"),
-        (Tracking(callback="FOLDER/tracker.py:number"), "is no function", "name a function"),
+        (Tracking(callback="FOLDER/tracker.py:number"), "is not a function", "name a function"),
         (Tracking(callback="FOLDER/tracker.py:lg"), "AttributeError", "name a function"),
         (Tracking(), "tracking names no tracker", "write tensorboard: FOLDER"),
     ],
@@ -259,7 +259,7 @@ def test_a_folder_that_mlflow_refuses_is_an_error_first(estimate, folder, monkey
 @pytest.mark.library("trackers")
 def test_a_folder_that_cannot_be_written_is_an_error_first(estimate, folder):
     tracking = Tracking(tensorboard=str(folder / "train.py" / "runs"))
-    with pytest.raises(SpecError, match=r"train\.py is no folder"):
+    with pytest.raises(SpecError, match=r"train\.py is not a folder"):
         estimate(tracking).fit()
 
 

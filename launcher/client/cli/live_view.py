@@ -17,9 +17,9 @@ from launcher.client.cli.deferred_signals import defer_ctrl_c
 from launcher.client.cli.line_printer import LinePrinter
 from launcher.client.cli.status_area import StatusArea
 from launcher.client.cli.verb_output import wants_colours
-from launcher.client.jobs.follow import StateChange
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job import Job
+from launcher.client.jobs.job_follower import StateChange
 from launcher.client.jobs.job_progress import JobProgress
 from launcher.client.jobs.log_line import LogLine
 from launcher.shared.printable import printable

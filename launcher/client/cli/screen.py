@@ -12,7 +12,7 @@ import click
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import wants_colours
-from launcher.client.jobs.record_text import record_text
+from launcher.client.jobs.job_record_text import job_record_text
 from launcher.client.jobs.summary_text import VALUE_COLUMN, summary_text
 from launcher.shared.printable import printable
 
@@ -30,7 +30,7 @@ def print_summary(summary: Mapping[str, object], output: str, *, is_followed: bo
 
 def print_record(record: Mapping[str, object] | None) -> None:
     """Print how a job was made, below its summary."""
-    _print(record_text(record))
+    _print(job_record_text(record))
 
 
 def wrapped(text: str, width: int) -> str:

@@ -18,7 +18,7 @@ from launcher.client.estimator.session_argument import (
     own_session,
 )
 from launcher.client.jobs.job import Job
-from launcher.client.jobs.job_printing import follow, print_notice, prints_logs
+from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
 from launcher.client.jobs.retrying_session import with_resume_hint
 from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan, plan_job
@@ -79,7 +79,7 @@ class Estimator(LatestJob, JobArguments):
             job = _send(tried, session, its_name, max_cost, stacklevel=stacklevel)
             self._remember(job)
             if wait:
-                follow(job, logs=shown)
+                follow_and_print(job, logs=shown)
             return job
 
         if not wait:

@@ -74,7 +74,7 @@ class Bill:
 def bill(description: TrainingJobDescription) -> Bill | None:
     """Return the cost of a described job.
 
-    The job is one of a platform that bills. None for a serverless job, whose machines AWS does not
+    Call it only for a platform that bills. None for a serverless job, whose machines AWS does not
     disclose.
     Source of the seconds: the DescribeTrainingJob page of the SageMaker API reference.
     """
@@ -96,6 +96,6 @@ def bill(description: TrainingJobDescription) -> Bill | None:
 
 
 def _day(description: TrainingJobDescription) -> date:
-    """Return the day on which a job was created, whose prices it costs."""
+    """Return the day on which a job was created, whose prices apply."""
     created = description.get("CreationTime")
     return created.date() if created else datetime.now(timezone.utc).date()

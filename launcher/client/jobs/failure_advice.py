@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-#: Advice for failures of files that are no programs, of samples, and of one of several hosts.
+#: Advice about missing files, about samples, and about the other hosts of a job.
 OF_FILES = (
     "the job has the files of source_dir, without what .gitignore and .launcherignore match; "
     "data comes through channels (SM_CHANNEL_<NAME>)"
@@ -118,7 +118,7 @@ def advice(
     is_located: bool = False,
     unsuitable: Collection[str] = (),
 ) -> str | None:
-    """Return what to try after a failure; None where its cause is the user's own matter.
+    """Return what to try after a failure; None if there is nothing to advise.
 
     is_located: the lines of a crash are known. unsuitable: advice that is not for this failure.
     """

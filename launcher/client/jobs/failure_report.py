@@ -66,15 +66,16 @@ _CLICK_CODES = ("1", "2")
 class FailureReport:
     """A failure for a person.
 
-    host, group, log_host, rank, doing, fix: None if not known. log_host: the host whose failure
-    ended the job, whose log has the traceback of a data host; or that of workers that died. doing:
-    what failed there, such as "sample 7 of pipeline:train_set". traceback: its lines that matter,
-    or what the reason says below its first line. printed: the last lines of log_host. fix: what to
-    try.
+    host, group, log_host, log_group, rank, doing, fix: None if not known. log_host: the host whose
+    log has more: the one that ended the job, or that of data workers that died. It is not the host
+    of the cause where a rank has the traceback of a data host. doing: what failed there, such as
+    "sample 7 of pipeline:train_set". traceback: its lines that matter, or what the reason says
+    below its first line. printed: the last lines of log_host. fix: what to try.
     """
 
     host: str | None
     log_host: str | None
+    log_group: str | None
     group: str | None
     rank: int | None
     cause: str
@@ -103,8 +104,17 @@ class FailureReport:
         return "\n".join([self.headline, *(f"  {line}" for line in self.lines), *fix])
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the fields, without the lines of the host, as `-o json` prints them."""
-        return {key: value for key, value in asdict(self).items() if key != "printed"}
+        """Return the failure as `-o json` prints it; `failed_host` is apart."""
+        apart = ("printed", "log_group")
+        return {key: value for key, value in asdict(self).items() if key not in apart}
+
+    @property
+    def failed_host(self) -> dict[str, Any] | None:
+        """The log_host and its last lines, as `-o json` prints them."""
+        if self.log_host is None:
+            return None
+        lines = list(self.printed)
+        return {"group": self.log_group, "host": self.log_host, "last_lines": lines}
 
 
 @dataclass
@@ -178,12 +188,14 @@ def report_failure(
     cause, data_host, doing = _of_sample(cause, raised_error(text))
     cause, dead_host = _of_worker(cause, evidence.death)
     data_host = dead_host or data_host
-    place = data_host or host
+    place, log_host = data_host or host, dead_host or host
+    last_lines = evidence.printed.get(dead_host, ()) if dead_host else (*printed, *(raised or ()))
     is_of_data = data_host is not None or doing is not None or _BATCH.search(cause) is not None
     unsuitable = tuple(_unsuitable(text, is_of_data=is_of_data, is_alone=len(groups) == 1))
     return FailureReport(
         host=place,
-        log_host=dead_host or host,
+        log_host=log_host,
+        log_group=groups.get(log_host, "?") if log_host else None,
         group=groups.get(place, "?") if place else None,
         rank=None if data_host else rank,
         cause=cause,
@@ -191,7 +203,7 @@ def report_failure(
         traceback=_shown_traceback(text, cause, of_rank=bool(raised))
         or (*more, *crash)[-TRACEBACK_LINES:]
         or _details(reason),
-        printed=(*printed, *(raised or ()))[-_REPORTED_LINES:],
+        printed=tuple(last_lines)[-_REPORTED_LINES:],
         fix=advice(cause, channels, is_located=bool(crash), unsuitable=unsuitable),
     )
 

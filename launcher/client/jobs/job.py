@@ -16,8 +16,8 @@ from launcher.client.jobs.failure_report import (
     host_of_reason,
     report_failure,
 )
-from launcher.client.jobs.follow import Deadline, JobFollower, Poll, StateChange
 from launcher.client.jobs.group_hosts import group_of_hosts, select_hosts, training_hosts
+from launcher.client.jobs.job_follower import Deadline, JobFollower, Poll, StateChange
 from launcher.client.jobs.job_metrics import JobMetrics, read_metrics_of
 from launcher.client.jobs.job_printing import (
     print_line,
@@ -327,7 +327,7 @@ class Job:
     def _end(self) -> TrainingJobDescription:
         """Wait silently for the job's end; return its final description."""
         source = self._patient(_discard, time.sleep)
-        return self._follower(source, time.sleep, read_logs=False, notices=_discard).end()
+        return self._follower(source, time.sleep, read_logs=False, notices=_discard).wait_for_end()
 
     def _raise_for_status(self, now: TrainingJobDescription) -> None:
         if now["TrainingJobStatus"] == "Failed":
@@ -375,13 +375,12 @@ class Job:
 
 
 def _plain_failure(failure: FailureReport | None) -> dict[str, Any]:
-    """Return the failure as plain values; `failed_host` has the lines of the host that ended it."""
+    """Return the failure as plain values; `failed_host` has the lines of its log_host."""
     if failure is None:
         return {"failure": None, "failed_host": None}
-    lines = {"group": failure.group, "host": failure.host, "last_lines": list(failure.printed)}
     return {
         "failure": {**failure.to_plain(), "lines": list(failure.lines)},
-        "failed_host": lines if failure.host else None,
+        "failed_host": failure.failed_host,
     }
 
 

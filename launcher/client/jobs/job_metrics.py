@@ -162,7 +162,7 @@ def import_pandas(instead: str) -> Any:
     except ImportError as error:
         raise LauncherError(
             f"a DataFrame needs pandas: pip install pandas, or use {instead}"
-        ) from (error)
+        ) from error
     return pandas
 
 

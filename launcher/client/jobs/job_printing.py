@@ -1,4 +1,4 @@
-"""The output of a notebook that follows a job: lines, states and notices, on stdout."""
+"""Print a job's lines, states and notices while it is followed; notebooks show its state."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from launcher.errors import LauncherError
 from launcher.shared.printable import printable
 
 if TYPE_CHECKING:
-    from launcher.client.jobs.follow import StateChange
     from launcher.client.jobs.job import Job
+    from launcher.client.jobs.job_follower import StateChange
     from launcher.client.jobs.log_line import LogLine
 
 #: SDK v2's values of `logs`, and whether they print. It prints its rules' states in any case.
@@ -32,7 +32,7 @@ def prints_logs(logs: bool | str | None) -> bool:
     return _PRINTS[logs]
 
 
-def follow(job: Job, *, logs: bool) -> None:
+def follow_and_print(job: Job, *, logs: bool) -> None:
     """Wait until a job has ended; Ctrl-C detaches and prints how to reattach.
 
     logs: whether to print log lines and states; notices about stalls are always printed. In a

@@ -89,7 +89,7 @@ class LiveCell:
 
     def _html(self, now: TrainingJobDescription) -> str:
         texts = [self._state.head(now), *self._state.groups()]
-        # HTML makes one blank of the two between its facts
+        # HTML shows the two spaces between facts as one.
         words = zip_longest(["State"], (text.replace("  ", ", ") for text in texts), fillvalue="")
         return html_pairs([("Job", self._job.name), *words]) + self._line()
 

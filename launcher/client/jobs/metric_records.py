@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs.event_figures import event_figures, event_step
+from launcher.client.jobs.event_metrics import event_metrics, event_step
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.sessions.base import HasMetricAverages
 from launcher.client.sessions.metric_match import metric_values, too_slow_text
@@ -64,7 +64,7 @@ def metric_patterns(description: TrainingJobDescription) -> dict[str, str]:
 
 
 def _compiled(pattern: str) -> re.Pattern[str] | None:
-    """Return a pattern; None for one of SageMaker's that is none of Python's."""
+    """Return the compiled pattern; None if Python's `re` does not accept it."""
     try:
         return re.compile(pattern)
     except (re.error, OverflowError, RecursionError):
@@ -121,7 +121,7 @@ class MetricReader:
         event = line.event if self._own else None
         if event is not None and self._is_first_rank(*event):
             step = event_step(*event)
-            for name, value in event_figures(*event).items():
+            for name, value in event_metrics(*event).items():
                 if name not in self._defined and self._is_wanted(name):
                     yield name, value, step
 

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two writes, each of all values that came since the last.
 _PERIOD_SECONDS = 1.0
-#: Seconds until the end of the trackers is no longer waited for: of a job that has ended, and
-#: where the user has left.
-_LAST_SECONDS, _LEFT_SECONDS = 60.0, 5.0
+#: Seconds to wait for the trackers to close: after the job has ended, and after an interrupt.
+_LAST_SECONDS, _INTERRUPTED_SECONDS = 60.0, 5.0
 
 _Notify = Callable[[str], None]
 
@@ -57,12 +56,12 @@ def tracked(
         return
     from launcher.client.jobs.trackers.registry import openers  # the spec is slow to import
 
-    has_hosts = len(group_of_hosts(job.description(notify))) > 1
-    opened = MetricTracking(openers(tracking, job.name, has_hosts=has_hosts), notify)
+    has_many_hosts = len(group_of_hosts(job.description(notify))) > 1
+    opened = MetricTracking(openers(tracking, job.name, has_many_hosts=has_many_hosts), notify)
     try:
         yield opened
     except BaseException:
-        opened.close(_LEFT_SECONDS)
+        opened.close(_INTERRUPTED_SECONDS)
         raise
     opened.close(_LAST_SECONDS)
 

@@ -13,7 +13,7 @@ def sparkline(times: Sequence[float], values: Sequence[float]) -> str:
     """Return SVG of a line through finite values, by time; empty for fewer than two."""
     if len(values) < 2:
         return ""
-    chosen = thinned(len(values), values)
+    chosen = thinned(values)
     low, high = min(values), max(values)
     points = " ".join(
         f"{_place(times[index], times[0], times[-1], _WIDTH):.1f},"
@@ -33,8 +33,9 @@ def _place(value: float, low: float, high: float, size: int) -> float:
     return _MARGIN + share * (size - 2 * _MARGIN)
 
 
-def thinned(count: int, values: Sequence[float]) -> list[int]:
+def thinned(values: Sequence[float]) -> list[int]:
     """Return the indices of the first, the last, and the extreme values of each part."""
+    count = len(values)
     if count <= _POINTS:
         return list(range(count))
     found = {0, count - 1}

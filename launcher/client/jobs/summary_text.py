@@ -37,10 +37,11 @@ def summary_text(
 
 def _lines(summary: Mapping[str, Any], is_followed: bool, style: Style) -> Iterator[str]:
     status, secondary = summary["status"], summary["secondary_status"]
-    yield f"\nJob      {summary['name']}"
+    yield "\n" + summary_row("Job", summary["name"])
     styled = style(status, fg=_COLOURS.get(status), bold=True)
     reason = f" ({secondary})" if secondary != status else ""
-    yield f"Status   {styled}{reason}{_interruptions(summary['interruptions'])}"
+    interruptions = _interruptions(summary["interruptions"])
+    yield summary_row("Status", f"{styled}{reason}{interruptions}")
     for group in summary["groups"]:
         yield summary_row("Group", _group(group))
     yield from _cost_lines(summary)
@@ -49,9 +50,9 @@ def _lines(summary: Mapping[str, Any], is_followed: bool, style: Style) -> Itera
         return
     yield from _data_lines(summary["data"])
     for name, value in summary["metrics"].items():
-        yield f"Metric   {name} = {value:.6g}"
+        yield summary_row("Metric", f"{name} = {value:.6g}")
     if summary["model_artifacts"]:
-        yield f"Model    {summary['model_artifacts']}"
+        yield summary_row("Model", summary["model_artifacts"])
     yield from _next_lines(summary)
 
 

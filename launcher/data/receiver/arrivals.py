@@ -1,4 +1,4 @@
-"""Receive frames from workers into slabs: whole ones, and parts sent on several connections."""
+"""Receive batches from workers into slabs, each in one frame or in parts over connections."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _HeldBatches:
         Returns at once if nothing is held back or the next frame is already here.
         """
         self._counts.pop(run, None)
-        if count := self._buffer.held(run):
+        if count := self._buffer.arrivals_if_held(run):
             self._counts[run] = count
         if self._counts and not self._next_frame.poll(_PATIENCE):
             for each in self._counts.items():
@@ -78,7 +78,7 @@ class Arrivals:
         try:
             while wire.receive_exactly(connection, place):
                 latest = wire.read_start(start)
-                if not self._buffer.could_hold(latest):
+                if not self._buffer.admit(latest):
                     break
                 receive = self._receive_part if latest.part else self._receive_whole
                 if not receive(connection, start, latest):

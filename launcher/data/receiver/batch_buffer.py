@@ -12,7 +12,7 @@ from launcher.data.control import messages as m
 from launcher.data.memory.slabs import RETURNED, TAKEN, Slab, SlabPool
 from launcher.data.metrics.counters import ReceiverCounters
 from launcher.data.order.steps import StepSet
-from launcher.data.receiver.buffer_limits import memory_bytes
+from launcher.data.receiver.host_limits import memory_bytes
 from launcher.data.receiver.local_peers import LocalPeer, coalesced_batches
 from launcher.data.receiver.progress_reporter import ProgressReporter
 from launcher.runtime.event_log import emit
@@ -166,13 +166,13 @@ class BatchBuffer:
         number, size, content = slab.number, header.total_bytes, header.content_bytes
         return m.Batch(header.run, header.step, number, size, new, content), slab
 
-    def held(self, run_id: str) -> int:
+    def arrivals_if_held(self, run_id: str) -> int:
         """Return how many batches have arrived for an epoch read's rank; 0 if none is held."""
         run = self._runs.get(run_id)
         return run.rank.arrived if run is not None and run.rank in self._held else 0
 
     def deliver_if_last(self, run_id: str, arrived: int) -> None:
-        """Deliver what is held back, unless more than `arrived` batches have arrived by now."""
+        """Deliver what is held back if no batch has arrived since the count `arrived` was taken."""
         with self._lock:
             run = self._runs.get(run_id)
             if run is not None and run.rank.arrived == arrived:
@@ -184,8 +184,8 @@ class BatchBuffer:
             for rank in list(self._held):
                 self._deliver(rank)
 
-    def could_hold(self, header: wire.Header) -> bool:
-        """Return True if this host has memory for a batch, else refuse the batch."""
+    def admit(self, header: wire.Header) -> bool:
+        """Refuse a wanted batch that exceeds this host's memory; return False then."""
         size = header.total_bytes
         if size <= self._memory or not self.wants(header):
             return True

@@ -18,7 +18,7 @@ from types import FrameType
 from launcher.data.control import messages as m
 from launcher.data.control.connection import Control
 from launcher.data.metrics.counters import report_regularly
-from launcher.data.receiver import buffer_limits
+from launcher.data.receiver import host_limits
 from launcher.data.receiver.arrivals import Arrivals
 from launcher.data.receiver.batch_buffer import BatchBuffer
 from launcher.data.receiver.local_peers import LocalPeer, user_of
@@ -189,8 +189,8 @@ def main() -> int:
     environment = Environment.read(paths_here())
     use_batch_scheduling()
     try:
-        buffer_limits.check_descriptors()
-        buffer_limits.check_memory(_prefetch_bytes(environment), buffer_limits.memory_bytes())
+        host_limits.check_descriptors()
+        host_limits.check_memory(_prefetch_bytes(environment), host_limits.memory_bytes())
         receiver = Receiver(environment, os.environ[RECEIVER_VARIABLE])
     except (DataError, OSError) as error:
         emit("receiver_failed", why=str(error))

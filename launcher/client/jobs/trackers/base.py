@@ -9,7 +9,7 @@ from launcher.client.jobs.metric_records import MetricRecord
 
 
 class Tracker(Protocol):
-    """Writes the metrics of one job; any method may raise anything, which harms no job."""
+    """Writes the metrics of one job; any method may raise; the job is not affected."""
 
     def log(self, records: Sequence[MetricRecord]) -> None:
         """Write values, by time; each has a step."""

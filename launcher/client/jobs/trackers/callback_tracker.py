@@ -34,13 +34,13 @@ def load_callback(name: str) -> Callback:
     """Return the function "module:function" or "file.py:function"; a file is loaded once.
 
     Raises whatever the import does, AttributeError if it has no such name, and TypeError if that is
-    no function.
+    not a function.
     """
     home, _, function = name.rpartition(":")
     module = _load_file(Path(home)) if home.endswith(".py") else importlib.import_module(home)
     found = getattr(module, function)
     if not callable(found):
-        raise TypeError(f"{function} of {home} is no function")
+        raise TypeError(f"{function} of {home} is not a function")
     callback: Callback = found
     return callback
 

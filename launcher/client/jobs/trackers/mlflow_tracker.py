@@ -19,18 +19,18 @@ _STATUS = {"Completed": "FINISHED", "Failed": "FAILED", "Stopped": "KILLED"}
 
 
 class MlflowTracker:
-    """Writes a run of the job's name, whose metrics have the host's name behind them.
+    """Writes a run of the job's name, with the host's name at the end of each metric's.
 
-    uri: MLflow's tracking URI, or a folder. has_hosts: false for a job with one host, whose metrics
-    keep their names.
+    uri: MLflow's tracking URI, or a folder. has_many_hosts: false for a job with one host, whose
+    metrics keep their names.
     """
 
-    def __init__(self, uri: str, experiment: str, job_name: str, *, has_hosts: bool) -> None:
+    def __init__(self, uri: str, experiment: str, job_name: str, *, has_many_hosts: bool) -> None:
         from mlflow.entities import Metric  # the user's library, imported when it is used
         from mlflow.tracking import MlflowClient
 
         self._metric = Metric
-        self._has_hosts = has_hosts
+        self._has_many_hosts = has_many_hosts
         self._client = MlflowClient(tracking_uri=_uri(uri))
         found = self._client.get_experiment_by_name(experiment)
         number = found.experiment_id if found else self._client.create_experiment(experiment)
@@ -51,13 +51,13 @@ class MlflowTracker:
             self._client.set_terminated(self._run, status=_STATUS[status])
 
     def _name(self, record: MetricRecord) -> str:
-        if not self._has_hosts or record.host is None:
+        if not self._has_many_hosts or record.host is None:
             return record.metric_name
         return f"{record.metric_name}/{record.host}"
 
 
 def refusal_of_folder(uri: str) -> str | None:
-    """Return why MLflow does not write to a folder, as newer ones do not; None if it does.
+    """Return why MLflow refuses to write to a folder, as newer versions do; None if it does not.
 
     None, too, for servers and databases, which are not asked.
     """

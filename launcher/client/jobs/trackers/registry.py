@@ -23,11 +23,11 @@ from launcher.errors import FieldPath, Problem, SpecError
 
 
 def openers(
-    tracking: Tracking, job_name: str, *, has_hosts: bool
+    tracking: Tracking, job_name: str, *, has_many_hosts: bool
 ) -> Mapping[str, Callable[[], Tracker]]:
     """Return what opens each tracker, by its name; opening may raise anything.
 
-    has_hosts: the job has several.
+    has_many_hosts: the job has more than one host.
     """
     found: dict[str, Callable[[], Tracker]] = {}
     if tracking.tensorboard:
@@ -35,7 +35,7 @@ def openers(
     if tracking.mlflow:
         experiment = tracking.mlflow_experiment or DEFAULT_EXPERIMENT
         found["mlflow"] = partial(
-            MlflowTracker, tracking.mlflow, experiment, job_name, has_hosts=has_hosts
+            MlflowTracker, tracking.mlflow, experiment, job_name, has_many_hosts=has_many_hosts
         )
     if callback := tracking.callback:
         found["callback"] = lambda: CallbackTracker(load_callback(callback), job_name)
@@ -72,7 +72,7 @@ def _library_problems(package: str, name: str) -> Iterator[Problem]:
 def _folder_problems(path: FieldPath, folder: Path) -> Iterator[Problem]:
     existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
-        reason = "may not be written" if existing.is_dir() else "is no folder"
+        reason = "may not be written" if existing.is_dir() else "is not a folder"
         what = f"{folder} cannot be written: {existing} {reason}"
         yield Problem(path=path, what=what, fix="write the path of a folder of yours")
 

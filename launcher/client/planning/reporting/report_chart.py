@@ -67,7 +67,7 @@ def _path(
 ) -> str:
     points = " ".join(
         f"{_x(line.times[index], times):.1f},{_y(line.values[index], values):.1f}"
-        for index in thinned(len(line.values), line.values)
+        for index in thinned(line.values)
     )
     name = f"<title>{escaped(line.name)}</title>"
     colour = f"l{number % COLOURS}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Seconds without a line or a state change after which a notice reports that the job still runs.
 IDLE_SECONDS = 60.0
-#: Longest wait for late lines after the end; it ends earlier once none arrived for the delay.
+#: Longest wait for late lines after the job's end; it stops once none has arrived for the delay.
 _LONGEST_DRAIN_SECONDS = 120.0
 #: The largest expected difference between the clocks of the platform and this machine.
 _CLOCK_SKEW_SECONDS = 300.0
@@ -47,7 +47,7 @@ class Poll:
 
 
 class Deadline:
-    """A deadline for polling a job, `timeout` seconds after its creation (None: none)."""
+    """A deadline for polling a job, `timeout` seconds after this object was made (None: none)."""
 
     def __init__(self, job: str, timeout: float | None) -> None:
         self._job = job
@@ -121,7 +121,7 @@ class JobFollower:
         """The job's TrainingJobStatus at the last poll."""
         return self._latest.get("TrainingJobStatus")
 
-    def end(self) -> TrainingJobDescription:
+    def wait_for_end(self) -> TrainingJobDescription:
         """Follow the job and discard its events; return its final description."""
         for _ in self.events():
             pass
@@ -146,7 +146,7 @@ class JobFollower:
         delay = self._source.log_delay_seconds
         started = quiet_since = time.monotonic()
         if not was_running and _seconds_since_end(now) > delay + _CLOCK_SKEW_SECONDS:
-            quiet_since -= delay
+            quiet_since -= delay  # ended long ago: no line can still be late
         while time.monotonic() - quiet_since < delay and not _drain_timed_out(started):
             for line in self._log.ready():
                 quiet_since = time.monotonic()

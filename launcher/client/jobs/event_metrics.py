@@ -1,4 +1,4 @@
-"""Launcher's own figures as metrics: the numbers in the events of a job's hosts. Pure.
+"""The metrics in Launcher's own events: the use of hosts, training and data. Pure.
 
 Names are "<part>/<figure>", which TensorBoard and MLflow show by part:
 
@@ -37,7 +37,7 @@ _TRAIN = {
 _VALIDATION = "validation_"
 
 
-def event_figures(name: str, fields: _Fields) -> dict[str, float]:
+def event_metrics(name: str, fields: _Fields) -> dict[str, float]:
     """Return the figures in an event, by metric; none for an event without figures."""
     read = _READERS.get(name)
     try:

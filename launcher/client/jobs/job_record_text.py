@@ -1,4 +1,4 @@
-"""The record of a job as text for a person."""
+"""How a job was sent (its JobRecord), as text for a person."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from launcher.client.jobs.summary_text import summary_row
 
 
-def record_text(record: Mapping[str, Any] | None) -> str:
+def job_record_text(record: Mapping[str, Any] | None) -> str:
     """Return how a job was made: command, commit, hyperparameters, and installed packages."""
     if record is None:
         return "\nNo record of this job: another client, machine or older Launcher sent it"
