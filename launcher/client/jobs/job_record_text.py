@@ -1,4 +1,4 @@
-"""How a job was sent (its JobRecord), as text for a person."""
+"""The record of how a job was sent (its JobRecord), as text for a person."""
 
 from __future__ import annotations
 
