@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,13 +13,10 @@ from launcher.runtime.event_log import emit
 from launcher.runtime.peer_loss import reads_like_peer_loss
 from launcher.runtime.secret_mask import own_mask
 from launcher.shared import FAILURE_REASON_LIMIT, MlPaths
+from launcher.shared.traceback_frames import FRAME, is_marks, is_users
 
 #: Enough for a reason of 1,024 characters of 4 bytes, rounded up to file system blocks.
 _RESERVED_BYTES = 8192
-#: The first line of a traceback's frame; where hosts have the user's code; marks below code.
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line \d+')
-_CODE = "/ml/code/"
-_MARKS = re.compile(r"^\s*[\^~][\s\^~]*$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,18 +76,18 @@ def _without_libraries(text: str) -> str:
 
     Text without a frame of the user's code is returned as it is.
     """
-    if not any(_CODE in found["file"] for found in map(_FRAME.match, text.splitlines()) if found):
+    if not any(is_users(found["file"]) for found in map(FRAME.match, text.splitlines()) if found):
         return text
     kept: list[str] = []
     library: list[str] = []  # the latest frame of a library
     in_library = False
     for line in text.splitlines():
-        if frame := _FRAME.match(line):
-            library, in_library = [], _CODE not in frame["file"]
+        if frame := FRAME.match(line):
+            library, in_library = [], not is_users(frame["file"])
         elif not line.startswith("    "):  # the error, or the next traceback
             kept += library
             library, in_library = [], False
-        if not _MARKS.match(line):
+        if not is_marks(line):
             (library if in_library else kept).append(line)
     return "\n".join([*kept, *library])
 

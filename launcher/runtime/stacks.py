@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.runtime.wait_marks import wait_for_first_contact
+from launcher.shared.traceback_frames import DUMPED_FRAME
 
 #: A signal without another use: scripts often use SIGUSR1 and SIGUSR2, and the C library takes the
 #: first real-time signals.
 DUMP_SIGNAL = signal.SIGRTMIN + 9
 #: The main thread of every rank starts with this frame; a dump that contains it is complete.
 _ENTRY = ("launcher/runtime/rank.py", "run")
-_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
 #: Files in which a process only waits for others.
 _WAITING_FILES = re.compile(r"/torch/(distributed|autograd|cuda|futures)/")
 #: The file whose functions mark waits of a data engine, and how many frames deep a wait can be.
@@ -176,7 +176,7 @@ def _read(path: Path, deadline: float) -> str:
 
 
 def _frames(text: str) -> Iterator[StackFrame]:
-    for match in map(_FRAME.match, text.splitlines()):
+    for match in map(DUMPED_FRAME.match, text.splitlines()):
         if match:
             yield StackFrame(match["file"], int(match["line"]), match["function"])
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from launcher.shared.traceback_frames import DUMPED_FRAME, FRAME, in_source, is_marks, is_users
+
 #: The first line of a traceback.
 START = "Traceback (most recent call last):"
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?P<rest>.*)$')
 #: The same of an error that torch.utils.data.DataLoader has brought from a worker process.
 _STARTS = (START, f"Original {START}")
 #: What precedes the traceback of an error that was raised `from` the one before it.
@@ -21,21 +22,16 @@ _PART = re.compile(r"^    \| (?P<error>[\w.]+(?:: .*)?)$")
 #: Errors of a group, and lines of an error below its first, to show; and their characters.
 _MOST_PARTS = _MOST_LINES = 5
 _LONGEST_LINE = 200
-#: The places where hosts have the user's code and Launcher's.
-_CODE = re.compile(r"^.*/ml/code/")
 #: Where Python has its modules and installed packages.
 _PACKAGES = re.compile(r"^/.*/python\d[\d.]*/(?:(?:site|dist)-packages/)?(?=\w)")
 #: Launcher's own, and what it calls to import the user's module.
 _OWN = re.compile(r"/ml/lib/launcher/|/site-packages/launcher/|/importlib/__init__\.py$|^<frozen ")
 #: What faulthandler prints of a crash: frames from the innermost out, up to an empty line.
 _CRASHED = re.compile(r"^(?:Current thread 0x|Stack \(most recent call first\):)")
-_CRASH_FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
 #: The first line of an error of Launcher, whose further lines may be code to write.
 _OWN_ERROR = re.compile(r"launcher\.errors\.\w+: ")
 #: Lines of such an error to show, with its indentation; and their characters.
 _MOST_OWN_LINES, _LONGEST_OWN_LINE = 12, 1000
-#: What Python draws below a line of code.
-_MARKS = " \t^~"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +41,7 @@ class _TracebackFrame:
 
     @property
     def is_users(self) -> bool:
-        return _CODE.match(self.file) is not None
+        return is_users(self.file)
 
 
 def short_traceback(lines: Sequence[str], limit: int, *, of_rank: bool = True) -> tuple[str, ...]:
@@ -143,9 +139,9 @@ def crash_frames(lines: Sequence[str]) -> tuple[str, ...]:
     for line in lines[start + 1 :]:
         if not line.startswith("  "):
             break
-        match = _CRASH_FRAME.match(line)
-        if match is not None and _CODE.match(match["file"]):
-            file = _CODE.sub("", match["file"])
+        match = DUMPED_FRAME.match(line)
+        if match is not None and is_users(match["file"]):
+            file = in_source(match["file"])
             frames.append(f'  File "{file}", line {match["line"]}, in {match["function"]}')
     return tuple(reversed(frames))
 
@@ -154,14 +150,14 @@ def _frames(lines: Sequence[str]) -> Iterator[_TracebackFrame]:
     """Yield the frames of a traceback that are not Launcher's."""
     frames: list[tuple[str, list[str]]] = []
     for line in lines:
-        match = _FRAME.match(line)
+        match = FRAME.match(line)
         if match is not None:
-            file = _PACKAGES.sub("", _CODE.sub("", match["file"]))
+            file = _PACKAGES.sub("", in_source(match["file"]))
             where = f'  File "{file}", line {match["line"]}{match["rest"]}'
             frames.append((match["file"], [where]))
         elif not line.startswith(" ") or not frames:
             break  # the error, below the frames
-        elif line.strip(_MARKS):
+        elif line.strip() and not is_marks(line):
             frames[-1][1].append(f"    {line.strip()}")
     for file, block in frames:
         if not _OWN.search(file):
