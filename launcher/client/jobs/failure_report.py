@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,11 +9,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from launcher.client.jobs.failure_advice import OF_FILES, OF_HOSTS, OF_SAMPLES, advice
+from launcher.client.jobs.failure_cause import CauseEvidence, read_cause
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.traceback_text import (
     START,
-    crash_frames,
-    error_line,
+    last_traceback,
     raised_error,
     short_traceback,
 )
@@ -32,34 +31,8 @@ _REASON = re.compile(
     r"host (?P<host>algo-[1-9]\d*) \((?P<group>[^)]*)\)(?:, rank (?P<rank>\d+))?: (?P<cause>[^\n]*)"
 )
 _HOST = re.compile(r"\b(algo-[1-9]\d*)\b")
-_DATA_HOST = re.compile(r" \(on data host (algo-\d+)\)$")
-_OWN_ERROR = re.compile(r"^launcher\.errors\.\w+: ")
-_SAMPLE = re.compile(
-    r"^(?P<who>\S+|__getitems__ of \S+) raised (?P<type>\w+) for (?P<what>.*?): (?P<text>.*)$"
-)
-_DATASET = re.compile(
-    r"^(?P<what>the dataset \S+) could not be (?:imported|built): "
-    r"(?P<type>\w+)\((?:(?P<quote>['\"])(?P<text>.*)(?P=quote)\)(?P<hint>; .*)?$)?"
-)
-#: A cause with the fix in it, which is shown as advice.
-_NONE = re.compile(r"(?P<cause> is None): let the dataset return .*? leaves None out")
-#: Words of a failure of a loader's batch.
-_BATCH = re.compile(r"collate|\bsamples? |DataLoader")
-_DEATHS = re.compile(r"^data workers died repeatedly (?P<when>while .*?)(?:; the events .*)?$")
-#: Errors of PyTorch that have another process's error as their text.
-_CAUGHT = re.compile(r"^[\w.]+: Caught \w+ (?P<where>in .+?)\.?$|^[\w.]*ProcessRaisedException\b")
-#: Lines to look for an error in, which may have more than one: a traceback before is another's.
-_AFTER_ERROR = 5
 #: The frame in which subprocess has not found a program.
 _STARTS_PROGRAM = ", in _execute_child"
-_CRASH = re.compile(r"^killed by SIG")
-_PROGRAM = re.compile(r"ended before training did: exit code \d+$")
-_EXIT = re.compile(r"^the script called sys\.exit\(([1-9]\d*)\)$")
-_EXIT_WORDS = re.compile(r"^the script called sys\.exit\((?P<literal>(['\"]).+\2)\)$")
-#: The last words of argparse; and those of click, which other lines may begin with.
-_USAGE_ERROR = re.compile(r"^[\w. /-]+: error: (?P<text>.+)$")
-_CLICK_ERROR = re.compile(r"^Error: (?P<text>.+)$")
-_CLICK_CODES = ("1", "2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,33 +151,31 @@ def report_failure(
     lines: of the host that it names, or of all. groups: the group of each host.
     """
     evidence = _Evidence.of(lines)
-    host, rank, cause = _origin(reason, evidence, groups)
+    host, rank, reported = _origin(reason, evidence, groups)
     printed = tuple(evidence.printed.get(host or "", ()))
     raised = evidence.text(host, rank)
-    text = raised or _last_traceback(printed) or reason.splitlines()
-    cause, *more = _own_words(_OWN_ERROR.sub("", cause), printed).splitlines() or [""]
-    crash = crash_frames(printed) if _CRASH.search(cause) else ()
-    cause = _of_process(cause, text)
-    cause, data_host, doing = _of_sample(cause, raised_error(text))
-    cause, dead_host = _of_worker(cause, evidence.death)
-    data_host = dead_host or data_host
-    place, log_host = data_host or host, dead_host or host
+    text = raised or last_traceback(printed) or reason.splitlines()
+    cause = read_cause(
+        reported,
+        CauseEvidence(printed=printed, raised=raised_error(text), death=evidence.death),
+    )
+    dead_host = cause.log_host
+    place, log_host = cause.data_host or host, dead_host or host
     last_lines = evidence.printed.get(dead_host, ()) if dead_host else (*printed, *(raised or ()))
-    is_of_data = data_host is not None or doing is not None or _BATCH.search(cause) is not None
-    unsuitable = tuple(_unsuitable(text, is_of_data=is_of_data, is_alone=len(groups) == 1))
+    unsuitable = tuple(_unsuitable(text, is_of_data=cause.is_of_data, is_alone=len(groups) == 1))
     return FailureReport(
         host=place,
         log_host=log_host,
         log_group=groups.get(log_host, "?") if log_host else None,
         group=groups.get(place, "?") if place else None,
-        rank=None if data_host else rank,
-        cause=cause,
-        doing=doing,
-        traceback=_shown_traceback(text, cause, of_rank=bool(raised))
-        or (*more, *crash)[-TRACEBACK_LINES:]
+        rank=None if cause.data_host else rank,
+        cause=cause.text,
+        doing=cause.doing,
+        traceback=_shown_traceback(text, cause.text, of_rank=bool(raised))
+        or cause.below[-TRACEBACK_LINES:]
         or _details(reason),
         printed=tuple(last_lines)[-_REPORTED_LINES:],
-        fix=advice(cause, channels, is_located=bool(crash), unsuitable=unsuitable),
+        fix=advice(cause.text, channels, is_located=cause.is_located, unsuitable=unsuitable),
     )
 
 
@@ -248,77 +219,3 @@ def _origin(
 def _details(reason: str) -> tuple[str, ...]:
     """Return what a reason says below its first line, such as pip's last lines."""
     return tuple(reason.strip().splitlines()[1:])[-TRACEBACK_LINES:]
-
-
-def _own_words(cause: str, printed: Iterable[str]) -> str:
-    """Return the words of a program that has ended itself: its error, argparse's, or its last."""
-    if words := _EXIT_WORDS.match(cause):
-        return _text_of(words["literal"])
-    if _PROGRAM.search(cause) and (error := raised_error(tuple(printed))):
-        return f"{error} ({cause})"
-    match = _EXIT.match(cause)
-    if match is None:
-        return cause
-    errors = [found["text"] for line in printed if (found := _USAGE_ERROR.match(line))]
-    if match[1] in _CLICK_CODES:
-        last = tuple(printed)[-_AFTER_ERROR:]
-        errors += [found["text"] for line in last if (found := _CLICK_ERROR.match(line))]
-    if error := raised_error(_last_traceback(tuple(printed))):
-        errors.append(error)
-    return f"{errors[-1]} (exit code {match[1]})" if errors else f"exit code {match[1]}"
-
-
-def _last_traceback(printed: Sequence[str]) -> Sequence[str]:
-    """Return what a program has printed if a traceback was about the last of it, else nothing."""
-    error = error_line(printed)
-    is_last = error is not None and len(printed) - error <= _AFTER_ERROR
-    return printed if is_last else ()
-
-
-def _text_of(literal: str) -> str:
-    """Return the text that a program gave to sys.exit, as it printed it."""
-    try:
-        return str(ast.literal_eval(literal)).strip() or literal
-    except (ValueError, SyntaxError, RecursionError, MemoryError):  # cut, or no text
-        return literal[1:-1]
-
-
-def _of_sample(cause: str, raised: str | None) -> tuple[str, str | None, str | None]:
-    """Return the cause in the user's words, the data host, and what it was preparing.
-
-    raised: the error below the traceback, if there is one.
-    """
-    match = _DATA_HOST.search(cause)
-    host = match[1] if match else None
-    cause = _NONE.sub(r"\g<cause>", _DATA_HOST.sub("", cause))
-    if sample := _SAMPLE.match(cause):
-        return f"{sample['type']}: {sample['text']}", host, f"{sample['what']} of {sample['who']}"
-    if dataset := _DATASET.match(cause):
-        words = None if dataset["text"] is None else f"{dataset['type']}: {dataset['text']}"
-        is_same = raised is not None and _type_of(raised) == dataset["type"]
-        error = raised if raised and is_same else words or cause
-        return error + (dataset["hint"] or ""), host, dataset["what"]
-    return cause, host, None
-
-
-def _type_of(error: str) -> str:
-    """Return the type of "package.Error: text"."""
-    return error.partition(":")[0].rpartition(".")[2]
-
-
-def _of_process(cause: str, text: Sequence[str]) -> str:
-    """Return the error of the process whose error PyTorch has raised again in the script's."""
-    match = _CAUGHT.match(cause)
-    error = raised_error(text) if match else None
-    if match is None or error is None:
-        return cause
-    return f"{error} ({match['where'] or 'in a spawned process'})"
-
-
-def _of_worker(cause: str, death: tuple[str, str] | None) -> tuple[str, str | None]:
-    """Return the cause, and the host of data workers that died if that is the cause."""
-    match = _DEATHS.match(cause)
-    if match is None or death is None:
-        return cause, None
-    host, how = death
-    return f"{how}, repeatedly: data workers died {match['when']}", host

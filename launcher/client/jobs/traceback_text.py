@@ -12,6 +12,8 @@ from launcher.shared.traceback_frames import DUMPED_FRAME, FRAME, in_source, is_
 START = "Traceback (most recent call last):"
 #: The same of an error that torch.utils.data.DataLoader has brought from a worker process.
 _STARTS = (START, f"Original {START}")
+#: Lines to look for an error in, which may have more than one: a traceback before is another's.
+AFTER_ERROR = 5
 #: What precedes the traceback of an error that was raised `from` the one before it.
 _RAISED_FROM = "The above exception was the direct cause of the following exception:"
 #: The first line of an exception group, the first of its parts, and what begins lines of both.
@@ -121,11 +123,18 @@ def _before_raising(before: Sequence[str]) -> list[str]:
 
 def raised_error(lines: Sequence[str]) -> str | None:
     """Return the error below the frames of the last traceback in some lines, or None."""
-    number = error_line(lines)
+    number = _error_line(lines)
     return None if number is None else lines[number]
 
 
-def error_line(lines: Sequence[str]) -> int | None:
+def last_traceback(printed: Sequence[str]) -> Sequence[str]:
+    """Return what a program has printed if a traceback was about the last of it, else nothing."""
+    error = _error_line(printed)
+    is_last = error is not None and len(printed) - error <= AFTER_ERROR
+    return printed if is_last else ()
+
+
+def _error_line(lines: Sequence[str]) -> int | None:
     """Return the number of the line that has the error of the last traceback, or None."""
     starts = _starts(lines)
     below = range(starts[-1] + 1, len(lines)) if starts else ()
