@@ -136,7 +136,7 @@ PLANTED = {
         "if index == 7: return None",
         host=DATA,
         cause="number 4 of the 4 samples of a batch is None (samples 4, 5, 6, 7)",
-        fix="let __getitem__ return a value for each index",
+        fix="let `__getitem__` return a value for each index",
         once="is None",
     ),
     "a sample that raises": of_sample(

@@ -117,7 +117,7 @@ CASES = {
         "alike: [6.0, None] (on data host algo-1)",
         place="algo-1 (data_group)",
         shown="pipeline:train_set: the samples of a batch are not alike: [6.0, None]",
-        fix="let __getitem__ return a value",
+        fix="let `__getitem__` return a value",
     ),
     "a batch of samples": Planted(
         cause="launcher.errors.SampleError: __getitems__ of pipeline:train_set raised KeyError for "
@@ -209,7 +209,7 @@ CASES = {
         shown="pipeline:train_set: number 4 of the 4 samples of a batch is None "
         "(samples 4, 5, 6, 7)",
         place="algo-1 (data_group)",
-        fix="let __getitem__ return a value",
+        fix="let `__getitem__` return a value",
     ),
     "a program beside the script that raises": Planted(
         host="algo-1",
@@ -330,7 +330,7 @@ def test_an_exception_group_is_shown_with_the_errors_in_it() -> None:
         (f"ImportError: cannot import name 'x' from 'model' ({CODE}/model.py)", None),
         ("ImportError: cannot import name 'x' from 'torch' (/usr/lib/torch.py)", "the version"),
         ("AttributeError: 'NoneType' object has no attribute 'to'", None),
-        ("TypeError: default_collate: found <class 'NoneType'>", "let __getitem__ return"),
+        ("TypeError: default_collate: found <class 'NoneType'>", "let `__getitem__` return"),
         ("argument --lr: invalid float value: 'x'", "hyperparameters become"),
     ],
 )

@@ -42,6 +42,14 @@ def test_no_page_has_what_a_browser_takes_for_a_tag():
         assert not re.findall(r"<[A-Z][A-Z_]*>", prose), page
 
 
+def test_no_page_loses_underscores_or_shows_a_backslash():
+    """Markdown prints `__main__` as a bold main; in code, it keeps the backslash before a pipe."""
+    for page in DOCS.rglob("*.md"):
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+        assert not re.findall(r"\b__\w+__\b", re.sub(r"`[^`]*`", "", text)), page
+        assert not re.findall(r"`[^`\n]*\\\|[^`\n]*`", text), page
+
+
 def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     named = re.findall(r"[\w/-]+\.md", navigation)

@@ -10,7 +10,7 @@ OF_FILES = (
     "the job has the files of source_dir, without what .gitignore and .launcherignore match; "
     "data comes through channels (SM_CHANNEL_<NAME>)"
 )
-OF_SAMPLES = "let __getitem__ return a value for each index: a branch of it may lack its return"
+OF_SAMPLES = "let `__getitem__` return a value for each index: a branch of it may lack its return"
 OF_HOSTS = "see the other hosts' logs: one of them may have ended first"
 #: The first pattern that is found in a cause decides. {1} is its first group, {channels} the
 #: channels of the job, as a text.

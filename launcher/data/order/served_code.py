@@ -130,6 +130,6 @@ class ServedCode:
             raise DataError(
                 f"the {what} {reference!r} is in the training script {self._script}, which has no "
                 "main guard, so that data hosts would train when they import it: put what the "
-                'script does under if __name__ == "__main__": at its end, or move the '
+                'script does under `if __name__ == "__main__":` at its end, or move the '
                 f"{what} into a module of its own"
             )

@@ -48,7 +48,7 @@ def _problem(use: tuple[str, str]) -> Problem:
         path=("entry_point",),
         what=f"{where} names {name} of the training script, which has no main guard: data hosts "
         "would train when they import it",
-        fix='put what the script does under if __name__ == "__main__": at its end, or move '
+        fix='put what the script does under `if __name__ == "__main__":` at its end, or move '
         f"{name} into a module of its own",
     )
 
