@@ -132,7 +132,7 @@ class JobFailed(LauncherError):
 
     reason: its FailureReason.
     host: where the failure began, None if unknown.
-    last_lines: what the host that ended the job, log_host, printed last.
+    last_lines: what log_host, the host whose log has more, printed last.
     report: the cause as a person reads it.
     """
 

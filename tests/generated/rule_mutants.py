@@ -287,7 +287,7 @@ MUTANTS = (
     _set("attempts is 0", capacity_retry=CapacityRetry(attempts=0)),
     _set("wait_seconds is 0", capacity_retry=CapacityRetry(wait_seconds=0)),
     _set("names no tracker", tracking=Tracking()),
-    _set("is no folder of this machine", tracking=Tracking(tensorboard=S3)),
+    _set("is not a folder of this machine", tracking=Tracking(tensorboard=S3)),
     _set("MLflow has no store at", tracking=Tracking(mlflow="ftp://server")),
     _set("has a name or password", tracking=Tracking(mlflow="https://me:secret@server")),
     _set("without mlflow", tracking=Tracking(callback="a:b", mlflow_experiment="c")),

@@ -2,6 +2,7 @@
 
 import pytest
 from bench import channel, group
+from users import as_nobody, report_of
 
 from launcher.errors import PlatformError
 
@@ -77,3 +78,8 @@ def test_a_channel_is_where_it_always_was(written, tmp_path, isolation):
         return
     with pytest.raises(PlatformError, match=r"its data is file:///.*/data"):
         copy(written, "algo-1", "input/data/train/x.csv", tmp_path)
+
+
+@pytest.mark.long
+def test_read_only_files_are_copied_again():
+    assert report_of("read_only_scenario.py", as_nobody) == {"copies": ["x", "x"]}

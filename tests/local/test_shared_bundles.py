@@ -40,7 +40,7 @@ def store(session):
     return stored
 
 
-def test_the_same_content_is_one_file_that_no_job_can_change(store):
+def test_the_same_content_is_one_read_only_file(store):
     first, second = store("a", b"code"), store("b", b"code")
     assert first.read_bytes() == second.read_bytes() == b"code"
     assert first.stat().st_ino == second.stat().st_ino

@@ -102,6 +102,14 @@ def test_data_hosts_that_wait_themselves_get_workers_instead_of_cpus() -> None:
     assert not any("vCPU" in each.what or "on CPUs" in each.what for each in others)
 
 
+def test_train_hosts_that_use_their_cpus_up_prepare_less() -> None:
+    (only,) = advised(
+        group("ml.g5.2xlarge", 0.98, 0.4), group("ml.c5.xlarge", 0.1, count=2, vcpus=4)
+    )
+
+    assert only.what.startswith("prepare less on CPUs: ")
+
+
 def test_surplus_data_hosts_are_given_back() -> None:
     first, *_ = advised(
         group("ml.g5.2xlarge", 0.5, 0.97),

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import click
 
 from launcher.client.cli.shared_options import Verb
-from launcher.shared.time_notation import seconds_of
+from launcher.client.time_notation import seconds_of
 
 
 def _parse_age(

@@ -96,7 +96,7 @@ def _unguarded(dataset: str, script: str) -> CheckResult:
         dataset,
         Level.WARNING,
         f"not read: {script} has no main guard, so importing it would run the training",
-        fix='put what it runs below if __name__ == "__main__":, as data hosts need it too',
+        fix='put what it runs below `if __name__ == "__main__":`, as data hosts need it too',
     )
 
 

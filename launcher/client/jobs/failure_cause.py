@@ -26,8 +26,8 @@ _BATCH = re.compile(r"collate|\bsamples? |DataLoader")
 class FailureCause:
     """The cause in one line.
 
-    below: further lines of it, or the lines of a crash, which is_located says. doing: what failed
-    there, such as "sample 7 of pipeline:train_set". data_host: where it failed, if on a data host.
+    below: further lines of it. is_located: they are the lines of a crash. doing: what failed there,
+    such as "sample 7 of pipeline:train_set". data_host: where it failed, if on a data host.
     log_host: the data host whose log shows it.
     """
 
@@ -163,13 +163,13 @@ def _deaths_of_workers(
     return replace(cause, text=text, data_host=host, log_host=host)
 
 
-_Rule = Callable[[FailureCause, "re.Match[str]", CauseEvidence], FailureCause]
+_Rule = Callable[[FailureCause, re.Match[str], CauseEvidence], FailureCause]
 #: Each rule whose pattern is found in the text changes the cause for those below it.
 _RULES: tuple[tuple[str, _Rule], ...] = (
     (r"^launcher\.errors\.\w+: ", _without_own_type),
-    (r"^the script called sys\.exit\((?P<literal>(['\"]).+\2)\)$", _exit_words),
     (r"^the script called sys\.exit\((?P<code>[1-9]\d*)\)$", _exit_code),
     (r"ended before training did: exit code \d+$", _program_error),
+    (r"^the script called sys\.exit\((?P<literal>(['\"]).+\2)\)$", _exit_words),
     (r"^killed by SIG", _crash),
     (
         r"^[\w.]+: Caught \w+ (?P<where>in .+?)\.?$|^[\w.]*ProcessRaisedException\b",

@@ -161,7 +161,9 @@ def report_failure(
     )
     dead_host = cause.log_host
     place, log_host = cause.data_host or host, dead_host or host
-    last_lines = evidence.printed.get(dead_host, ()) if dead_host else (*printed, *(raised or ()))
+    last_lines: Iterable[str] = (*printed, *(raised or ()))
+    if dead_host is not None and dead_host != host:
+        last_lines = evidence.printed.get(dead_host, ())
     unsuitable = tuple(_unsuitable(text, is_of_data=cause.is_of_data, is_alone=len(groups) == 1))
     return FailureReport(
         host=place,

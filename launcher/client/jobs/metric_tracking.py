@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two writes, each of all values that came since the last.
 _PERIOD_SECONDS = 1.0
-#: Seconds to wait for the trackers to close: after the job has ended, and after an interrupt.
-_LAST_SECONDS, _INTERRUPTED_SECONDS = 60.0, 5.0
+#: Seconds to wait for the trackers to close: after the job has ended, and after an error.
+_LAST_SECONDS, _ERROR_SECONDS = 60.0, 5.0
 
 _Notify = Callable[[str], None]
 
@@ -61,7 +61,7 @@ def tracked(
     try:
         yield opened
     except BaseException:
-        opened.close(_INTERRUPTED_SECONDS)
+        opened.close(_ERROR_SECONDS)
         raise
     opened.close(_LAST_SECONDS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launcher.client.spec.suggestions import shown
-from launcher.shared.time_notation import seconds_of
+from launcher.client.time_notation import seconds_of
 
 #: Words for a field of a job that are too far from its name to be similar.
 _OTHER_WORDS = {
@@ -53,6 +53,10 @@ def named_groups_as_list(value: object) -> str | None:
 
 
 def duration_in_seconds(value: object) -> str | None:
-    """Suggest the seconds of a duration such as 10m; None for other values."""
-    seconds = seconds_of("".join(value.split())) if isinstance(value, str) else None
+    """Suggest the seconds of a duration such as 10m; None for other values.
+
+    >>> duration_in_seconds("1 w")
+    'write seconds: 604800'
+    """
+    seconds = seconds_of(value.strip().replace(" ", "", 1)) if isinstance(value, str) else None
     return None if seconds is None else f"write seconds: {shown(seconds)}"

@@ -1,4 +1,4 @@
-"""Receive batches from workers into slabs, each in one frame or in parts over connections."""
+"""Receive batches from workers into slabs, each in one frame or in several."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from launcher.client.planning.candidates import (
     priced_cluster,
 )
 from launcher.client.planning.diagnosis.findings import (
+    BUSY_CPU,
     IDLE_CPU,
     Finding,
     StepLimit,
@@ -92,7 +93,10 @@ def _input(finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
     if data is not None and data.text and not loads_itself:
         yield Advice(what=data.text)
     if _is_idle(evidence.feeds) and (data is None or data.bound is None):
-        yield from _storage(finding, evidence)
+        if _is_busy(evidence.train):
+            yield Advice(what=_CHEAPER)
+        else:
+            yield from _storage(finding, evidence)
         return
     if evidence.feeds and (data is None or data.bound in (None, Bound.WORKERS)):
         yield _more_data_hosts(evidence.feeds, cluster)
@@ -109,6 +113,12 @@ def _is_idle(groups: tuple[GroupUse, ...]) -> bool:
     """Return whether groups are known to have CPU time left."""
     cpu = mean_of(groups, lambda group: group.cpu)
     return has_use(groups) and cpu is not None and cpu < IDLE_CPU
+
+
+def _is_busy(groups: tuple[GroupUse, ...]) -> bool:
+    """Return whether groups are known to use their CPUs up."""
+    cpu = mean_of(groups, lambda group: group.cpu)
+    return has_use(groups) and cpu is not None and cpu >= BUSY_CPU
 
 
 def _larger_type(train: tuple[GroupUse, ...], cluster: ObservedCluster | None) -> Iterator[Advice]:

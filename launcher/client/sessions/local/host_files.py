@@ -39,9 +39,16 @@ def copy_from_host(folder: JobFolder, host: str, path: str, target: Path) -> Pat
     copy = target / inside.name if target.is_dir() else target
     try:
         if source.is_dir():
-            shutil.copytree(source, copy, symlinks=True, ignore=_special_files, dirs_exist_ok=True)
+            shutil.copytree(
+                source,
+                copy,
+                symlinks=True,
+                ignore=_special_files,
+                copy_function=_replace,
+                dirs_exist_ok=True,
+            )
         else:
-            shutil.copy2(source, copy)
+            _replace(source, copy)
     except shutil.Error as error:
         first, _, reason = error.args[0][0]
         raise PlatformError(f"cannot copy {first}: {reason}") from error
@@ -50,6 +57,15 @@ def copy_from_host(folder: JobFolder, host: str, path: str, target: Path) -> Pat
             f"cannot copy {inside} of {host} to {copy}: {error.strerror or error}"
         ) from error
     return copy
+
+
+def _replace(source: str | Path, copy: str | Path) -> None:
+    """Copy a file, also over a read-only one."""
+    try:
+        shutil.copy2(source, copy)
+    except PermissionError:
+        Path(copy).unlink()
+        shutil.copy2(source, copy)
 
 
 def _path_in_host(path: str) -> PurePosixPath:

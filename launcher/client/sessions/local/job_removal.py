@@ -18,10 +18,10 @@ from launcher.errors import JobNotFound, PlatformError
 
 
 def remove_job(folder: JobFolder, root: Path) -> int:
-    """Remove a job's folder, its code and its results below `root`; return the bytes freed.
+    """Remove a job's folder, its code and its results below `root`; return their size.
 
-    Checkpoints and results that it wrote elsewhere stay. Raises PlatformError for a job that has
-    not ended.
+    A file that jobs share counts by its share. Checkpoints and results that it wrote elsewhere
+    stay. Raises PlatformError for a job that has not ended.
     """
     try:
         with _alone(folder):
@@ -59,7 +59,7 @@ def _remove(folder: JobFolder, root: Path) -> int:
         with translate_write_errors(path):
             grant_access(path)
             shutil.rmtree(path)
-    SharedBundles(root / "bundles").remove_unused()
+    SharedBundles.below(root).remove_unused()
     return freed
 
 
@@ -78,7 +78,7 @@ def _has_ended(folder: JobFolder) -> bool:
 
 def stored_bytes(folder: JobFolder, root: Path) -> int:
     """Return the size of what `remove_job` removes."""
-    kept = SharedBundles(root / "bundles").inodes()
+    kept = SharedBundles.below(root).inodes()
     return sum(size for path in _folders(folder, root) for size in _file_sizes(path, kept))
 
 

@@ -203,14 +203,14 @@ class LocalSession:
         return copy_from_host(self._jobs.find(job_name), host, path, target)
 
     def remove_training_job(self, *, TrainingJobName: str) -> int:  # noqa: N803 (as above)
-        """Remove a job that has ended, with its code and results; return the bytes freed.
+        """Remove a job that has ended, with its code and results; return their size.
 
         Raises PlatformError for a job that has not ended.
         """
         return remove_job(self._jobs.find(TrainingJobName), self.root)
 
     def stored_bytes(self, job_name: str) -> int:
-        """Return the size of a job's files, which `remove_training_job` would free."""
+        """Return the size of a job's files; one that jobs share counts by its share."""
         return stored_bytes(self._jobs.find(job_name), self.root)
 
     def record_file(self, job_name: str) -> Path:
@@ -282,7 +282,7 @@ class LocalSession:
         if shared is None:
             file_uris.upload(content, uri)
         else:
-            SharedBundles(self.root / "bundles").store(content, uri, path_of(shared).name)
+            SharedBundles.below(self.root).store(content, uri, path_of(shared).name)
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
         """Copy one object into a file; raise PlatformError when there is no such object."""

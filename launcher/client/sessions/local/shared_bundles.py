@@ -23,6 +23,11 @@ class SharedBundles:
 
     folder: Path
 
+    @classmethod
+    def below(cls, root: Path) -> SharedBundles:
+        """Return the bundles of the jobs below a root."""
+        return cls(root / "bundles")
+
     def store(self, content: bytes, uri: str, name: str) -> None:
         """Store content at `uri`, as a link to the bundle of that name if it has this content.
 
@@ -39,12 +44,12 @@ class SharedBundles:
             write_atomically(path, content)
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.chmod(0o400)  # who writes through one job's link would change all jobs' code
             _link(path, kept)
+            path.chmod(0o400)  # who writes through one job's link would change all jobs' code
 
     def remove_unused(self) -> None:
         """Remove the bundles that no job has any more."""
-        for kept in self._all():
+        for kept in self.folder.glob("*"):
             with contextlib.suppress(OSError):
                 # A job that links it at this moment has its content; the next one stores it anew.
                 if kept.stat().st_nlink == 1:
@@ -52,14 +57,9 @@ class SharedBundles:
 
     def inodes(self) -> frozenset[int]:
         """Return the inodes of the bundles."""
-        found = set()
-        for kept in self._all():
-            with contextlib.suppress(OSError):
-                found.add(kept.stat().st_ino)
-        return frozenset(found)
-
-    def _all(self) -> list[Path]:
-        return list(self.folder.glob("*"))
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.folder) as entries:
+            return frozenset(entry.inode() for entry in entries)
+        return frozenset()
 
 
 def _link(existing: Path, path: Path) -> None:

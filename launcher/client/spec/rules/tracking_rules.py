@@ -49,7 +49,7 @@ def find_problems(spec: JobSpec) -> Iterator[Problem]:
 def _place_problems(tracking: Tracking) -> Iterator[Problem]:
     folder, uri = tracking.tensorboard, tracking.mlflow
     if folder is not None and "://" in folder:
-        what = f'"{folder}" is no folder of this machine'
+        what = f'"{folder}" is not a folder of this machine'
         fix = "write a path: whoever follows the job writes there"
         yield Problem(path=("tracking", "tensorboard"), what=what, fix=fix)
     scheme = uri and _SCHEME.match(uri)
