@@ -204,6 +204,7 @@ def test_jobs_with_the_same_code_share_its_file_until_the_last_is_removed(ran):
     ran("rm", "job-1")
     assert ran("rerun", "job-2", "--name", "job-3").exit_code == 0
     assert code("job-3").st_ino == code("job-2").st_ino
+    assert not list(ran.home.glob("jobs/*/hosts/*/ml/lib/launcher")), "it is in the bundle"
     bundles = ran.home / "bundles"
     assert len(list(bundles.iterdir())) == 1
     ran("rm", "job-2", "job-3")

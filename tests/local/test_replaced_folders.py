@@ -58,6 +58,24 @@ def test_a_folder_that_is_removed_is_noted(bench: Bench, removed: str, note: str
     assert "ModelArtifacts" not in description
 
 
+def test_launchers_code_goes_with_its_host(default_bench: Bench) -> None:
+    default_bench.run(
+        """
+        (ml / "lib" / "launcher").mkdir(parents=True)
+        (ml / "lib" / "launcher" / "file").touch()
+        (ml / "lib" / "file").touch()
+        """
+    )
+    library = default_bench.job_folder() / "hosts" / "algo-1" / "ml" / "lib"
+    assert [each.name for each in library.iterdir()] == ["file"]
+
+
+def test_a_folder_that_stands_for_launchers_code_stays(default_bench: Bench, outside: Path) -> None:
+    (outside / "launcher").mkdir()
+    default_bench.run(f"(ml / 'lib').symlink_to({str(outside)!r})")
+    assert (outside / "launcher").is_dir()
+
+
 @pytest.mark.parametrize("folder", ["model", "output/data", "output"])
 @pytest.mark.parametrize("what", ["file", "link out", "link inside", "broken link"])
 def test_a_folder_that_is_replaced_fails_the_job(

@@ -7,6 +7,7 @@ inputdataconfig.json, resourceconfig.json, and checkpointconfig.json for a job w
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,13 @@ class HostTree:
         Programs of a job make links as they like; what these name elsewhere is not the host's.
         """
         return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.ml.root))
+
+    def discard_library(self) -> None:
+        """Remove Launcher's code, which every host has unpacked from the job's bundle."""
+        root = Path(os.path.realpath(self.ml.root))
+        library = MlPaths(root).library / "launcher"
+        if os.path.realpath(library) == str(library):  # no program has made links of it
+            shutil.rmtree(library, ignore_errors=True)
 
     def make(self) -> None:
         """Create every folder that exists in a training container."""
