@@ -100,6 +100,11 @@ def test_starts_are_modules_in_their_order(starts: tuple[str, ...]) -> None:
         PartitionFile.from_json(text)
 
 
+def test_a_start_is_the_name_of_one_module() -> None:
+    with pytest.raises(ParallelError, match="2 modules are called '2'; make it again"):
+        PartitionFile.from_json(_changed(("modules", 0, "name"), "2"))
+
+
 @pytest.mark.parametrize(
     ("place", "value", "what"),
     [

@@ -239,11 +239,15 @@ def _with_tuples(raw: Any) -> dict[str, Any]:
 
 
 def _strays(partition: PartitionFile) -> Iterator[str]:
-    """Yield the first start, if any, that is not a module at which a later stage can begin."""
+    """Yield the first start, if any, that is not the one module at which a later stage can begin."""
+    names = [each.name for each in partition.modules]
     left = iter([each.name for each in partition.modules[1:] if each.crossing is not None])
     for start in partition.starts:
         if start not in left:  # advances the iterator past it
             yield f"no stage can start at {start!r}, or not after the starts before it"
+            return
+        if names.count(start) > 1:
+            yield f"{names.count(start)} modules are called {start!r}"
             return
 
 
