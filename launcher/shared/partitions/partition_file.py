@@ -239,7 +239,7 @@ def _with_tuples(raw: Any) -> dict[str, Any]:
 
 
 def _strays(partition: PartitionFile) -> Iterator[str]:
-    """Yield the first start, if any, that is not the one module at which a later stage can begin."""
+    """Yield the first start, if any, that names no module, or several, for a later stage."""
     names = [each.name for each in partition.modules]
     left = iter([each.name for each in partition.modules[1:] if each.crossing is not None])
     for start in partition.starts:
