@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fcntl
 import os
@@ -18,6 +19,8 @@ from dataclasses import dataclass, field
 
 _ROWS = 40
 _TOKEN = re.compile(r"\x1b\[(?P<numbers>[?0-9;]*)(?P<letter>[A-Za-z])|(?P<char>.)", re.DOTALL)
+#: The start of a control sequence whose rest is in the next piece of output.
+_UNFINISHED = re.compile(r"\x1b(\[[?0-9;]*)?\Z")
 
 
 @dataclass
@@ -33,9 +36,13 @@ class EmulatedScreen:
     unknown: list[str] = field(default_factory=list)
     _row: int = 0
     _column: int = 0
+    _held: str = ""
 
-    def feed(self, text: str) -> None:
-        for token in _TOKEN.finditer(text):
+    def feed(self, text: str, *, is_last: bool = False) -> None:
+        text = self._held + text
+        end = _UNFINISHED.search(text)
+        self._held = end[0] if end and not is_last else ""
+        for token in _TOKEN.finditer(text.removesuffix(self._held)):
             if token["letter"]:
                 self._control(token["letter"], token["numbers"])
             else:
@@ -112,7 +119,9 @@ def capture(
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, columns, 0, 0))
     done = Capture(screen=EmulatedScreen(columns=columns))
     is_pressed, deadline = False, time.monotonic() + seconds
-    while (piece := _read(terminal)) is not None and time.monotonic() < deadline:
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    while (read := _read(terminal)) is not None and time.monotonic() < deadline:
+        piece = decoder.decode(read)
         done.text += piece
         done.screen.feed(piece)
         state = done.lines[-10:]
@@ -121,6 +130,9 @@ def capture(
         if not is_pressed and interrupt_at(done.text):
             is_pressed = True
             os.write(terminal, b"\x03")
+    rest = decoder.decode(b"", final=True)
+    done.text += rest
+    done.screen.feed(rest, is_last=True)
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL) if time.monotonic() > deadline else None
     done.code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -128,11 +140,11 @@ def capture(
     return done
 
 
-def _read(terminal: int) -> str | None:
+def _read(terminal: int) -> bytes | None:
     """The next output; None once the program has ended."""
     if not select.select([terminal], [], [], 0.2)[0]:
-        return ""
+        return b""
     try:
-        return os.read(terminal, 65536).decode(errors="replace") or None
+        return os.read(terminal, 65536) or None
     except OSError:
         return None

@@ -96,8 +96,6 @@ class Attempt:
             with checkpoints or nullcontext():
                 supervision = self._train(trees, plans)
                 kill_until_none(partial(descendants, os.getpid()))
-        for tree in trees.values():
-            tree.discard_library()
         if checkpoints and checkpoints.outside:
             self.on_note(_outside_note(checkpoints.outside))
         if checkpoints and checkpoints.problem and supervision.ending is not JobState.FAILED:

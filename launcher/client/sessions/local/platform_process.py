@@ -154,9 +154,12 @@ class LocalJob:
         """Pack the results of the hosts; return (ending, reason for a failure)."""
         failed = supervision.ending is JobState.FAILED
         reason = (supervision.problem or failure_reason(supervision.failed())) if failed else None
+        trees = attempt.trees()
+        for tree in trees.values():  # once the reason is known, which may be a full disk
+            tree.discard_library()
         try:
             store = results_store(self.request, self.s3_process, self.folder)
-            artifacts = pack_artifacts(self.request, attempt.trees(), store)
+            artifacts = pack_artifacts(self.request, trees, store)
         except S3Failed as error:
             error_text = f"cannot store the results: {error}"
             self.record.note([error_text])
