@@ -12,9 +12,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.client.sessions.local.atomic_files import write_atomically
-from launcher.client.sessions.local.file_access import translate_write_errors
-from launcher.client.sessions.local.file_uris import path_of
+from launcher.client.sessions.local.file_uris import path_of, upload
 
 
 @dataclass(frozen=True)
@@ -35,13 +33,12 @@ class SharedBundles:
         content cannot be written.
         """
         path, kept = path_of(uri), self.folder / name
-        with translate_write_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(OSError):
-                if kept.stat().st_size == len(content) and kept.read_bytes() == content:
-                    _link(kept, path)
-                    return
-            write_atomically(path, content)
+        with contextlib.suppress(OSError):
+            if kept.stat().st_size == len(content) and kept.read_bytes() == content:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _link(kept, path)
+                return
+        upload(content, uri)
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             _link(path, kept)
