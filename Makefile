@@ -9,6 +9,8 @@ DOCS := .venv/.docs
 FUZZ := .venv/.fuzz
 # Tests wait twice as long as they compute: three processes for each of two cores (make test WORKERS=12).
 WORKERS ?= 6
+# Of each long test: make test-long CASES=first
+CASES ?= all
 BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/plan_predictions.py,$(wildcard benchmarks/*.py))
 DIGITS := examples/digits
 
@@ -24,6 +26,7 @@ help:
 	@echo "make demo       train on handwritten digits, with 2 data hosts and 2 train hosts, on this machine"
 	@echo "make test       run the tests (minutes)"
 	@echo "make test-long  run the longer tests: whole examples, notebooks, installations"
+	@echo "                CASES=first: the first case of each"
 	@echo "make test-full  run all tests, the slow and the destructive ones too"
 	@echo "                LIB=awscli: the tests of one library (pyproject.toml has the list) in its own environment"
 	@echo "make lowest     run the tests with the lowest versions of what Launcher needs"
@@ -48,7 +51,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 test-long: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "long and not slow" $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "long and not slow" --cases $(CASES) $(TESTS)
 
 # With LIB=name: that library's tests alone, in an environment of their own.
 test-full: $(READY)

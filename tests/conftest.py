@@ -27,19 +27,28 @@ REGION = "eu-west-1"
 
 def pytest_addoption(parser):
     parser.addoption("--library", help="run the tests of this library, whose environment this is")
+    parser.addoption(
+        "--cases", choices=["all", "first"], default="all", help="run these cases of each test"
+    )
 
 
 @pytest.hookimpl(trylast=True)  # pytest itself has left out the slow ones
 def pytest_collection_modifyitems(config, items):
-    """Leave out the tests of other libraries than the one that is here, or all others' tests."""
-    here = config.getoption("--library")
+    """Leave out the tests of other libraries than the one that is here, or all others' tests.
 
-    def is_meant(item):
+    With `--cases first`, leave out the further cases of each test.
+    """
+    here, cases = config.getoption("--library"), config.getoption("--cases")
+    meant, left_out, tests = [], [], set()
+    for item in items:
         names = {mark.args[0] for mark in item.iter_markers("library")}
-        return here in names if here else not names
-
-    config.hook.pytest_deselected(items=[item for item in items if not is_meant(item)])
-    items[:] = filter(is_meant, items)
+        test = item.nodeid.partition("[")[0]
+        is_of_here = here in names if here else not names
+        is_meant = is_of_here and not (cases == "first" and test in tests)
+        (meant if is_meant else left_out).append(item)
+        tests.add(test)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = meant
     if workers := getattr(config, "workerinput", {}).get("workercount"):
         items[:] = _long_first(items, workers)
 
