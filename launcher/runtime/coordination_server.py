@@ -144,7 +144,7 @@ class _Server:
     def _receive(member: jsonl_socket.LineConnection) -> dict[str, Any] | None:
         try:
             return member.receive()
-        except WireError:
+        except (WireError, ConnectionResetError):  # the latter: it died with lines of ours unread
             return None
 
     def _send_end(self) -> None:

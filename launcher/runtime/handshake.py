@@ -32,6 +32,10 @@ _PROOF = re.compile(rb"([0-9a-f]{64})\n")
 _GREETING_BYTES, _ANSWER_BYTES, _PROOF_BYTES = 44, 98, 65
 
 
+class ProofMissing(AuthenticationError):
+    """The server closed the connection after the answer: it refused our token, or was killed."""
+
+
 def _nonce() -> bytes:
     return token_hex(16).encode()
 
@@ -59,8 +63,8 @@ def accept(connection: socket.socket, token: str) -> None:
 def initiate(connection: socket.socket, token: str) -> None:
     """Run the client's side on a blocking socket; raise AuthenticationError for a wrong answer.
 
-    Raises OSError when no answer arrives: the other side may be stopped or exiting, and may come
-    back.
+    Raises OSError when no greeting arrives: the other side may be stopped or exiting, and may come
+    back. Raises ProofMissing when the connection ends after it.
     """
     connection.settimeout(TIMEOUT)
     greeting = _read_line(connection, _GREETING_BYTES)
@@ -69,8 +73,10 @@ def initiate(connection: socket.socket, token: str) -> None:
     challenge = _match(_GREETING, greeting)[1]
     nonce = _nonce()
     connection.sendall(b"%s %s\n" % (nonce, _proof(token, b"client", challenge, nonce)))
-    proof = _match(_PROOF, _read_line(connection, _PROOF_BYTES))[1]
-    _verify(proof, _proof(token, b"server", challenge, nonce))
+    line = _read_line(connection, _PROOF_BYTES)
+    if not line:
+        raise ProofMissing("the other side refused this job's token, or was killed")
+    _verify(_match(_PROOF, line)[1], _proof(token, b"server", challenge, nonce))
     connection.settimeout(None)
 
 

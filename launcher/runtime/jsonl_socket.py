@@ -21,6 +21,8 @@ MESSAGE_LIMIT = 64 * 1024 * 1024
 #: Seconds without an answer from the other side's kernel after which a connection breaks. By
 #: default Linux waits 2 hours or more (tcp(7): tcp_keepalive_time, tcp_retries2).
 KEEPALIVE_TIMEOUT = 30
+#: Handshakes without the other side's proof after which it is not one that was killed meanwhile.
+_PROOFS_MISSING = 3
 #: Seconds between two log lines of a host that waits for another.
 LOG_INTERVAL = 30.0
 #: json.dumps creates an encoder for each call, which doubles the cost.
@@ -122,10 +124,14 @@ def connect(
     """
     start = last_logged = time.monotonic()
     last: OSError | None = None
+    proofs_missing = 0
     for _ in backoff(first=0.05, longest=2.0, timeout=timeout):
         try:
             return _connect_once(address, token)
         except AuthenticationError as error:  # noqa: PERF203 - each attempt may fail on its own
+            proofs_missing += 1
+            if isinstance(error, handshake.ProofMissing) and proofs_missing < _PROOFS_MISSING:
+                continue
             raise AuthenticationError(f"{peer} at {address[0]}:{address[1]}: {error}") from error
         except OSError as error:
             last = error

@@ -161,7 +161,7 @@ def test_a_task_is_cut_by_the_file_that_was_measured_of_it_and_of_no_other(tmp_p
     wider = example.run("job.yaml", "--set", "hyperparameters.width=4")
     assert wider.code == 1
     words = "made for another model: 0.weight is [3, 2] float32 in the file, but [4, 2]"
-    assert words in wider.talk
+    assert words in wider.summary["failure_reason"]
 
 
 @pytest.mark.slow

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import time
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +13,7 @@ from hosts import Hosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
+from launcher.runtime.host_silence import INTERVAL
 from launcher.shared import HOST_FAILURE_VARIABLE, HostFailure
 
 MakeHosts = Callable[..., Hosts]
@@ -60,3 +64,16 @@ def test_a_lost_data_host_fails_the_job(
     assert [codes[name] for name in hosts.members["train_group"]] == [1, 1], hosts.output()
     assert 'origin="host algo-1 (data_group): the host died"' in hosts.output()
     assert hosts.processes() == []
+
+
+@pytest.mark.long
+def test_a_host_that_died_with_unread_lines_has_died(make_hosts: MakeHosts) -> None:
+    """Its kernel resets the connections then; this is not the silence of a cut network."""
+    hosts = reading(make_hosts, HostFailure.FAIL)
+    for pid in hosts.processes("algo-1"):
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(2 * INTERVAL)  # the leader sends a line in each
+    hosts.kill("algo-1")
+    codes = hosts.wait()
+    assert [codes[name] for name in hosts.members["train_group"]] == [1, 1], hosts.output()
+    assert 'origin="host algo-1 (data_group): the host died"' in hosts.output()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from pathlib import Path
@@ -380,6 +381,44 @@ def test_a_leader_that_is_slow_to_answer_is_asked_again(monkeypatch: pytest.Monk
         thread.start()
         jsonl_socket.connect(server.getsockname(), "secret", timeout=20, peer="the leader").close()
         thread.join()
+
+
+@pytest.mark.parametrize("killed", [1, 2])
+def test_a_server_that_is_killed_before_its_proof_is_asked_again(killed: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer_the_last() -> None:
+            for _ in range(killed):
+                _read_an_answer(server)
+            connection, _ = server.accept()
+            with connection:
+                handshake.accept(connection, "secret")
+
+        thread = threading.Thread(target=answer_the_last)
+        thread.start()
+        jsonl_socket.connect(server.getsockname(), "secret", timeout=20, peer="the leader").close()
+        thread.join()
+
+
+def test_a_server_that_never_gives_its_proof_refuses_the_token() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def refuse() -> None:
+            with contextlib.suppress(OSError):  # the test has ended
+                while True:
+                    _read_an_answer(server)
+
+        threading.Thread(target=refuse, daemon=True).start()
+        with pytest.raises(AuthenticationError, match="refused this job's token, or was killed"):
+            jsonl_socket.connect(server.getsockname(), "guess", timeout=60, peer="the leader")
+
+
+def _read_an_answer(server: socket.socket) -> None:
+    """Greet, read the answer to the challenge, and end the connection."""
+    connection, _ = server.accept()
+    with connection:
+        connection.sendall(b"launcher/1 " + b"0" * 32 + b"\n")
+        connection.recv(1000)
 
 
 def test_both_ends_of_a_connection_break_when_the_other_side_does_not_answer() -> None:
