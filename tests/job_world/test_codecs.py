@@ -197,6 +197,8 @@ def images() -> Iterator[tuple[Any, Any]]:
 def test_images_arrive_with_mode_palette_and_info() -> None:
     for image, picture in images():
         picture.info["dpi"] = 72
+        if picture.mode == "RGB":
+            picture.info["transparency"] = picture.getpixel((0, 0))
         arrived = sent_and_rebuilt(picture)
         assert type(arrived) is image.Image
         assert arrived == picture
@@ -282,6 +284,13 @@ def test_plain_classes_are_registered_without_functions(foreign: None) -> None:
 def test_plain_classes_may_be_given_to_one_loader(foreign: None) -> None:
     batch = {Colour.RED: Pair(Access.WRITE, Holder(1))}
     assert sent_and_rebuilt(batch, types=(Pair, Colour, Access, Holder)) == batch
+
+
+def test_a_class_given_to_a_loader_is_not_taken_for_another_of_its_name() -> None:
+    register_codec(Pair)
+    other = collections.namedtuple("Pair", "first second", module="elsewhere")
+    for value in (Pair(1, 2), other(1, 2)):
+        assert type(sent_and_rebuilt(value, types=(other,))) is type(value)
 
 
 def test_a_codec_wins_over_the_fields_of_a_plain_class() -> None:

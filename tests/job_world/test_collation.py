@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-from dataclasses import dataclass
+from collections import OrderedDict, defaultdict, namedtuple
+from dataclasses import dataclass, make_dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,9 @@ SCALARS += [getattr(np, name)(1.5) for name in ("float16", "float32", "float64")
         (Pair(np.ones(2), [1]), {"pair": Pair("a", 2.0)}),
         (),
         {},
+        OrderedDict(image=np.ones(3), label=1, of=[{"score": 2.0}]),
+        defaultdict(int, label=1),
+        {"one": OrderedDict(label=1)},
     ],
     ids=str,
 )
@@ -86,6 +89,7 @@ def test_tensors_are_collated_as_torch_does() -> None:
         ([np.array("a"), np.array("bc")], np.array(["a", "bc"])),
         ([np.datetime64("2026-01-01")] * 2, np.array(["2026-01-01"] * 2, "M8[D]")),
         ([np.zeros((1, 2), np.float32)] * 3, np.zeros((3, 1, 2), np.float32)),
+        ([np.ma.masked_array([1, 2])], np.array([[1, 2]])),
     ],
     ids=str,
 )
@@ -115,8 +119,15 @@ def test_collating_a_dataclass_runs_none_of_its_code() -> None:
         ([-1, 1 << 63], "do not fit into 64 bits"),
         ([1, "a"], "are not alike"),
         ([np.array([object()])], "an array of type object"),
+        ([np.ma.masked_array([1, 2], [True, False])], "masked values, and the mask would be lost"),
+        ([np.float64(1), np.ma.masked], "masked values, and the mask would be lost"),
+        ([Point(1, 2), Pair(1, 2)], "hold a Point and a Pair: make them alike"),
+        ([Box(1, 2), make_dataclass("Line", ["start", "end"])(1, 2)], "hold a Box and a Line"),
     ],
-    ids=["shapes", "parts", "kind", "none", "int", "ints", "mixed", "objects"],
+    ids=[
+        *("shapes", "parts", "kind", "none", "int", "ints", "mixed", "objects"),
+        *("mask", "masked", "namedtuples", "dataclasses"),
+    ],
 )
 def test_samples_that_make_no_batch_are_refused(samples: list[Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
@@ -127,5 +138,7 @@ def test_tensors_that_make_no_batch_are_refused() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(DataError, match=r"different shapes, \(1,\) and \(2,\)"):
         collate([torch.ones(1), torch.ones(2)])
+    with pytest.raises(DataError, match="hold a Tensor and a int: make them alike"):
+        collate([torch.ones(1), 3])
     with pytest.raises(DataError, match=r"of the kind torch\.sparse"):
         collate([torch.eye(2).to_sparse()] * 2)

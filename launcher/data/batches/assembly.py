@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy.typing as npt
 
 from launcher.data.batches import tensors
-from launcher.data.batches.class_names import find_class
-from launcher.data.batches.codecs.codec_registry import registry
+from launcher.data.batches.class_names import find_class, reference_to
+from launcher.data.batches.codecs.codec_registry import Codec, registry
 from launcher.data.batches.known_classes import (
     enum_member,
     field_names,
@@ -86,7 +86,9 @@ class Assembly:
             return self._instance(name, fields, self._parts(values, arrays))
         if kind == "codec":
             _, name, content = tree
-            return _decoded(name, self._exact._rebuild(content, arrays))
+            codec = _codec(name)
+            inner = self if codec.is_container else self._exact
+            return _decoded(codec, inner._rebuild(content, arrays))
         if kind == "enum":
             _, name, member = tree
             return enum_member(self._class(name), member)
@@ -100,7 +102,7 @@ class Assembly:
 
     @functools.cached_property
     def _exact(self) -> Assembly:
-        """Settings for dict keys and what codecs decode, which keep their types."""
+        """Settings for dict keys and the content of codecs, which keep their types."""
         return self if self.tensors is None else replace(self, tensors=None)
 
     def _array(self, arrays: Sequence[Array], kind: str, index: int, name: str = "") -> Batch:
@@ -128,7 +130,9 @@ class Assembly:
     def _class(self, name: str) -> type:
         """Return the class that a name selects; raises DataError for any other."""
         module, _, path = name.partition(":")
-        kind = self._types_by_name.get(path) or registry.class_named(name) or find_class(name)
+        kind = self._types_by_name.get(path)
+        if kind is None or reference_to(kind) != name:  # another class of that name comes first
+            kind = registry.class_named(name) or find_class(name) or kind
         if kind is None or not is_plain_class(kind):
             raise DataError(
                 f"a batch holds a {path} of {module}, which this process does not know: import it "
@@ -142,18 +146,24 @@ class Assembly:
         return {kind.__qualname__: kind for kind in self.types}
 
 
-def _decoded(name: str, content: object) -> object:
-    codec = registry.named(name)
-    if codec is None:
-        library = name.partition(".")[0].partition(":")[0]
-        raise DataError(
-            f"a batch holds a {name}, for which this process has no codec: import in the script "
-            f"what registers it (import {library}, or the module that calls register_codec)"
-        )
+def _codec(name: str) -> Codec:
+    """Return the codec that a name selects; raises DataError for any other."""
+    if (codec := registry.named(name)) is not None:
+        return codec
+    library = name.partition(".")[0].partition(":")[0]
+    raise DataError(
+        f"a batch holds a {name}, for which this process has no codec: import in the script "
+        f"what registers it (import {library}, or the module that calls register_codec)"
+    )
+
+
+def _decoded(codec: Codec, content: object) -> object:
     try:
         return codec.decode(content)
     except Exception as error:
-        raise DataError(f"the codec of {name} could not decode what arrived: {error!r}") from error
+        raise DataError(
+            f"the codec of {codec.name} could not decode what arrived: {error!r}"
+        ) from error
 
 
 #: What JSON makes of parts that are more than themselves.

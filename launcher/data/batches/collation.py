@@ -48,6 +48,7 @@ def collate(samples: Sequence[Any]) -> Any:
     if isinstance(first, (str, bytes)):
         return samples
     if isinstance(first, (np.ndarray, np.generic)):
+        _check_masks(samples)
         return _stack([np.asarray(sample) for sample in samples])
     if isinstance(first, _NUMBERS):
         return _numbers(samples)
@@ -77,6 +78,7 @@ def _collate_mapping(samples: Sequence[Any]) -> Any:
 
 
 def _collate_fields(samples: Sequence[Any]) -> Any:
+    _check_one_class(samples)
     kind, names = type(samples[0]), field_names(type(samples[0]))
     values = [collate(list(part)) for part in zip(*map(field_values, samples), strict=True)]
     return make_instance(kind, names, values)
@@ -84,6 +86,8 @@ def _collate_fields(samples: Sequence[Any]) -> Any:
 
 def _collate_elements(samples: Sequence[Any]) -> Any:
     first = samples[0]
+    if hasattr(first, "_fields"):
+        _check_one_class(samples)
     if len(sizes := sorted({len(sample) for sample in samples})) > 1:
         raise DataError(
             f"the samples of a batch have different numbers of parts, {sizes[0]} and {sizes[1]}: "
@@ -126,9 +130,36 @@ def _stack_tensors(samples: Sequence[Any]) -> Any:
             return torch.stack(samples).detach()
     except (RuntimeError, TypeError, NotImplementedError):
         for sample in samples:
+            if not tensors.is_tensor(sample):
+                raise _unlike(samples[0], sample) from None
             tensors.check_sendable(sample)
         _check_shapes([tuple(sample.shape) for sample in samples])
         raise
+
+
+def _check_one_class(samples: Sequence[object]) -> None:
+    """Raise DataError for samples of several classes, whose fields may mean different things."""
+    for sample in samples:
+        if type(sample) is not type(samples[0]):
+            raise _unlike(samples[0], sample)
+
+
+def _unlike(one: object, other: object) -> DataError:
+    return DataError(
+        f"the samples of a batch hold a {type(one).__name__} and a {type(other).__name__}: make "
+        "them alike in the dataset, or give the loader a collate_fn"
+    )
+
+
+def _check_masks(samples: Sequence[object]) -> None:
+    """Raise DataError for arrays with masked values, whose masks stacking would lose."""
+    has_masks = any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, samples)))
+    if has_masks and any(map(np.ma.is_masked, samples)):
+        raise DataError(
+            "a sample holds an array with masked values, and the mask would be lost: return "
+            "filled(), or its data and its mask, or give the loader a collate_fn that calls "
+            "np.ma.stack"
+        )
 
 
 def _check_shapes(shapes: list[tuple[int, ...]]) -> None:

@@ -42,7 +42,8 @@ class Codec:
 
     name: on the wire. encode: returns the content of an object, which may be anything that a batch
     holds. decode: creates an equal object from it. package: subclasses from this package are sent
-    as the class itself; "" for none.
+    as the class itself; "" for none. is_container: what it holds is converted to tensors or arrays,
+    as what a dict holds.
     """
 
     kind: type
@@ -50,6 +51,7 @@ class Codec:
     encode: Callable[[Any], object]
     decode: Callable[[Any], object]
     package: str = ""
+    is_container: bool = False
 
 
 class CodecRegistry:

@@ -8,7 +8,8 @@ from PIL import Image
 
 from launcher.data.batches.codecs.codec_registry import Codec, Content
 
-#: What `Image.info` may hold to be sent with the image: texts and numbers, as formats give them.
+#: What `Image.info` may hold to be sent with the image: texts, numbers and tuples of these, as the
+#: transparent colour of an RGB image is one.
 _INFO = (str, bytes, int, float, bool, type(None))
 
 
@@ -19,8 +20,13 @@ def shipped() -> Iterator[Codec]:
 
 def _content(image: Image.Image) -> object:
     palette = image.getpalette("RGBA") if image.mode in ("P", "PA") else None
-    info = {key: value for key, value in image.info.items() if type(value) in _INFO}
+    info = {key: value for key, value in image.info.items() if _is_sent(value)}
     return [image.mode, list(image.size), image.tobytes(), palette, info]
+
+
+def _is_sent(value: object) -> bool:
+    parts = value if type(value) is tuple else (value,)
+    return all(type(part) in _INFO for part in parts)
 
 
 def _image(content: Content) -> Image.Image:

@@ -21,12 +21,22 @@ _FACTORIES: dict[str, Callable[[], object]] = {
     kind.__name__: kind for kind in (bool, bytes, dict, float, int, list, set, str, tuple)
 }
 
+#: Classes that hold values of any type, which become tensors or arrays as those of a dict do.
+_CONTAINERS = (
+    *(Counter, OrderedDict, UserDict, defaultdict, deque),
+    *(types.MappingProxyType, types.SimpleNamespace),
+)
+
 
 def shipped() -> Iterator[Codec]:
     """Yield the codecs."""
     for kind, encode, decode in _TYPES:
         yield Codec(
-            kind=kind, name=f"{kind.__module__}.{kind.__qualname__}", encode=encode, decode=decode
+            kind=kind,
+            name=f"{kind.__module__}.{kind.__qualname__}",
+            encode=encode,
+            decode=decode,
+            is_container=kind in _CONTAINERS,
         )
 
 

@@ -19,12 +19,14 @@ def shipped() -> Iterator[Codec]:
         decode=lambda content: BatchEncoding(
             content[0], encoding=content[1], n_sequences=content[2]
         ),
+        is_container=True,
     )
     yield Codec(
         kind=BatchFeature,
         name="transformers.BatchFeature",
         encode=lambda batch: dict(batch.data),
         decode=BatchFeature,
+        is_container=True,
     )
     yield Codec(
         kind=Encoding,
