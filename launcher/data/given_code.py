@@ -85,8 +85,12 @@ class GivenFunctions:
     sampler: TorchSampler
 
 
-def read_functions(dataset: GivenDataset, functions: Mapping[str, object]) -> GivenFunctions:
+def read_functions(
+    dataset: GivenDataset, functions: Mapping[str, object], *, collates: bool = True
+) -> GivenFunctions:
     """Return the references to functions that are given by name or as objects.
+
+    collates: whether samples make batches, on which torch's own collate_fn depends.
 
     Beside an instance of a dataset, a collate_fn or worker_init_fn may be any callable. Raises
     DataError for what no host could find.
@@ -96,8 +100,8 @@ def read_functions(dataset: GivenDataset, functions: Mapping[str, object]) -> Gi
     sampler = TorchSampler()
     home = "pipeline" if dataset.is_instance else dataset.reference.partition(":")[0]
     for what, function in functions.items():
-        if what == "collate_fn" and _is_torchs_own(function):
-            references[what] = None  # the default does the same
+        if what == "collate_fn" and _is_torchs_default(function, collates):
+            references[what] = None  # ours does the same
         elif dataset.is_instance and what in _CALLABLES and callable(function):
             references[what] = _name_of(function)
             objects[what] = function
@@ -131,10 +135,10 @@ def _has_name(code: object) -> TypeGuard[type | FunctionType]:
     return isinstance(code, type | FunctionType)
 
 
-def _is_torchs_own(function: object) -> bool:
+def _is_torchs_default(function: object, collates: bool) -> bool:
     torch_data = sys.modules.get("torch.utils.data")
-    names = ("default_collate", "default_convert")
-    return torch_data is not None and any(function is getattr(torch_data, name) for name in names)
+    name = "default_collate" if collates else "default_convert"
+    return torch_data is not None and function is getattr(torch_data, name)
 
 
 def _name_of(function: object) -> str:

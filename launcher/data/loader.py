@@ -172,6 +172,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
                 "collate_fn": collate_fn,
                 "worker_init_fn": worker_init_fn,
             },
+            collates=batch_size is not None,
         )
         self._sampler = functions.sampler
         settings = self._sampler.settings(
@@ -208,7 +209,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         )
         if world_size == 1 and rank is None:
             self._rank = 0
-        if tensors is None and collate_fn is None:
+        if tensors is None and self._spec.collate_fn is None:
             tensors = "torch" in sys.modules
         self._assembly = Assembly(tensors=tensors, types=tuple(types))
         self._pinning = open_pinning(pin_memory)

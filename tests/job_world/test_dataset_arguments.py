@@ -502,6 +502,20 @@ def test_a_distributed_sampler_shares_among_ranks_and_sets_the_epoch(pipeline: M
         assert [repr(batch) for batch in loader] == epochs[epoch]
 
 
-def test_torchs_own_collate_function_is_the_default(pipeline: ModuleType) -> None:
+@pytest.mark.parametrize("tensors", [None, False])
+def test_torchs_own_collate_function_is_the_default(
+    pipeline: ModuleType, tensors: bool | None
+) -> None:
     data = pytest.importorskip("torch.utils.data")
-    assert read(pipeline.Digits, collate_fn=data.default_collate) == read(pipeline.Digits)
+    for size, function in ((2, data.default_collate), (None, data.default_convert)):
+        options = {"batch_size": size, "tensors": tensors}
+        given = read(pipeline.Digits, collate_fn=function, **options)
+        assert given == read(pipeline.Digits, **options)
+
+
+def test_torchs_conversion_of_samples_makes_no_batch_of_them() -> None:
+    torch = pytest.importorskip("torch")
+    ragged = [np.ones(1), np.ones(2)]
+    (batch,) = DataLoader(ragged, 2, collate_fn=torch.utils.data.default_convert)
+    assert [each.tolist() for each in batch] == [[1.0], [1.0, 1.0]]
+    assert all(map(torch.is_tensor, batch))
