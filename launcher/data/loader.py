@@ -306,6 +306,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         if dataset.iterable:
             return plan_shards(self._spec, length, resume_point, rank=rank, world=world)
         assert length is not None  # map-style datasets have a length
+        self._sampler.check_length(self._spec.dataset, length)
         draw = self._sampler.drawn
         plan = make_plan(self._spec, length, resume_point, rank=rank, world=world, draw=draw)
         check_not_empty(plan)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.data.order import seeding
+from launcher.data.order.kept_generators import is_generator, seeded_meanwhile
 from launcher.data.order.sample_order import SampleOrder, SamplerCall
 from launcher.errors import DataError
 
@@ -22,30 +23,45 @@ from launcher.errors import DataError
 class TorchSampler:
     """The loader's arguments that do what a sampler object does.
 
-    epoch: returns the epoch that the script has set; None if it cannot be set. drawn: the orders of
-    an object that is iterated.
+    is_given: False where there is no such sampler. length: of the dataset that it was made for;
+    None if any. epoch: returns the epoch that the script has set; None if it is not known. drawn:
+    the orders of an object that is iterated.
     """
 
+    is_given: bool = False
     shuffle: bool = False
     seed: int | None = None
     rank: int | None = None
     world_size: int | None = None
     uneven: str | None = None
-    epoch: Callable[[], int] | None = None
+    length: int | None = None
+    epoch: Callable[[], int | None] | None = None
     drawn: DrawnOrders | None = None
 
     def settings(self, *, shuffle: bool, seed: int, uneven: str) -> dict[str, Any]:
         """Return the stream's settings with those of the sampler, which win.
 
-        Raises DataError for shuffle=True beside a sampler that shuffles, as torch does.
+        Raises DataError for shuffle=True beside a sampler, as torch does.
         """
-        if shuffle and self.shuffle:
-            raise DataError("sampler excludes shuffle: leave the sampler out, shuffle=True is it")
+        if shuffle and self.is_given:
+            raise DataError(
+                "sampler excludes shuffle: leave the sampler out, and shuffle=True gives a random "
+                "order, or leave shuffle out"
+            )
         return {
             "shuffle": shuffle or self.shuffle,
             "seed": seed if self.seed is None else self.seed,
             "uneven": self.uneven or uneven,
         }
+
+    def check_length(self, dataset: str, length: int) -> None:
+        """Raise DataError for a dataset of another length than the sampler's own."""
+        if self.length is not None and self.length != length:
+            raise DataError(
+                f"the sampler was made for {self.length} samples, and {dataset} has {length}: make "
+                f"it for this dataset; a part of it is chosen by a list of ids, such as "
+                f"range({self.length}), or SubsetRandomSampler"
+            )
 
     def share(self, rank: int | None, world_size: int | None) -> tuple[int | None, int | None]:
         """Return this reader's rank and world size, by default the sampler's."""
@@ -68,14 +84,16 @@ class DrawnOrders:
             f"{type(sampler).__module__}:{type(sampler).__qualname__}{_ids_digest(sampler)}(...)"
         )
         self._parts = list(_nested(sampler))
-        generators = (getattr(part, "generator", None) for part in self._parts)
-        self._seeds = {each: each.initial_seed() for each in generators if each is not None}
+        generators: list[Any] = [getattr(part, "generator", None) for part in self._parts]
+        self._seeds = {
+            each: each.initial_seed() for each in generators if hasattr(each, "initial_seed")
+        }
         self._latest: tuple[SamplerCall, SampleOrder] | None = None
 
     def __call__(self, call: SamplerCall) -> SampleOrder:
         """Return the order of an epoch, drawn once until `redraw`; raises DataError."""
         if self._latest is None or self._latest[0] != call:
-            with seeding.preserve_random_states(), self._at(call.epoch):
+            with seeding.preserve_random_states(), self._at(call.epoch), self._seeded(call):
                 self._latest = (call, call.order(lambda: iter(self.sampler)))
         return self._latest[1]
 
@@ -86,7 +104,7 @@ class DrawnOrders:
     @contextlib.contextmanager
     def _at(self, epoch: int) -> Iterator[None]:
         """Set the epoch and the generators of the sampler, and restore them."""
-        epochs = [(part, part.epoch) for part in self._parts if _has_epoch(part)]
+        epochs = list(_epochs(self.sampler))
         states = {generator: generator.get_state() for generator in self._seeds}
         for part, _ in epochs:
             part.set_epoch(epoch)
@@ -99,6 +117,17 @@ class DrawnOrders:
                 part.set_epoch(before)
             for generator, state in states.items():
                 generator.set_state(state)
+
+    def _seeded(self, call: SamplerCall) -> contextlib.AbstractContextManager[None]:
+        """Seed the other generators that are attributes of the sampler, and restore them."""
+        held = [
+            value
+            for part in self._parts
+            for value in getattr(part, "__dict__", {}).values()
+            if is_generator(value) and value not in self._seeds
+        ]
+        own = seeding.sample_seed(call.seed, call.epoch, 0, purpose=b"sampler")
+        return seeded_meanwhile(held, own)
 
 
 def read_sampler(sampler: Any, what: str, home: str) -> TorchSampler:
@@ -115,10 +144,9 @@ def read_sampler(sampler: Any, what: str, home: str) -> TorchSampler:
                 "with num_replicas=1, rank=0, or write a function of (length, epoch, seed) that "
                 "returns the ids of all ranks"
             )
-    followed = next((part for part in _nested(sampler) if _has_epoch(part)), None)
     return TorchSampler(
         drawn=DrawnOrders(sampler, what),
-        epoch=None if followed is None else lambda: int(followed.epoch),
+        epoch=lambda: next((epoch for _, epoch in _epochs(sampler)), None),
     )
 
 
@@ -129,7 +157,7 @@ def _as_settings(sampler: Any) -> TorchSampler | None:
         return None
     kind = type(sampler)
     if kind is torch_data.SequentialSampler:
-        return TorchSampler()
+        return TorchSampler(is_given=True, length=_length(sampler.data_source))
     if (
         kind is torch_data.RandomSampler
         and not sampler.replacement
@@ -137,17 +165,29 @@ def _as_settings(sampler: Any) -> TorchSampler | None:
     ):
         generator = sampler.generator
         seed = None if generator is None else generator.initial_seed()
-        return TorchSampler(shuffle=True, seed=seed)
+        return TorchSampler(
+            is_given=True, shuffle=True, seed=seed, length=_length(sampler.data_source)
+        )
     if kind is torch_data.DistributedSampler:
         return TorchSampler(
+            is_given=True,
             shuffle=sampler.shuffle,
             seed=sampler.seed,
             rank=sampler.rank,
             world_size=sampler.num_replicas,
             uneven="drop" if sampler.drop_last else "pad",
+            length=_length(sampler.dataset),
             epoch=lambda: int(sampler.epoch),
         )
     return None
+
+
+def _length(dataset: Any) -> int | None:
+    """Return the length of a sampler's dataset; None if it has none, which torch allows."""
+    try:
+        return len(dataset)
+    except (TypeError, NotImplementedError):
+        return None
 
 
 def _nested(sampler: Any) -> Iterator[Any]:
@@ -165,8 +205,13 @@ def _ids_digest(sampler: Any) -> str:
     return f"[{hashlib.blake2b(repr(ids).encode(), digest_size=4).hexdigest()}]"
 
 
-def _has_epoch(sampler: object) -> bool:
-    return hasattr(sampler, "set_epoch") and isinstance(getattr(sampler, "epoch", None), int)
+def _epochs(sampler: object) -> Iterator[tuple[Any, int]]:
+    """Yield the parts of a sampler that have a `set_epoch` and show their epoch, with that."""
+    for part in _nested(sampler):
+        if hasattr(part, "set_epoch"):
+            shown = (getattr(part, name, None) for name in ("epoch", "_epoch"))
+            if (epoch := next((each for each in shown if isinstance(each, int)), None)) is not None:
+                yield part, epoch
 
 
 def _unknown(sampler: object, what: str, home: str) -> str:

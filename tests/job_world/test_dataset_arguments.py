@@ -430,7 +430,10 @@ def test_torchs_samplers_are_taken_for_what_they_do(pipeline: ModuleType) -> Non
     generator = sys.modules["torch"].Generator().manual_seed(3)
     sampler = data.RandomSampler(dataset, generator=generator)
     assert read(dataset, sampler=sampler) == read(dataset, shuffle=True, seed=3)
-    assert read(dataset, sampler=data.SequentialSampler(dataset)) == read(dataset)
+    sequential = data.SequentialSampler(dataset)
+    assert read(dataset, sampler=sequential) == read(dataset)
+    with pytest.raises(DataError, match="sampler excludes shuffle"):
+        DataLoader(dataset, sampler=sequential, shuffle=True)
 
 
 def test_with_data_hosts_a_sampler_object_is_answered_with_the_function_to_write(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from launcher.data import DataLoader
@@ -86,12 +88,50 @@ def test_ids_that_ranks_cannot_share_evenly_are_refused_where_asked() -> None:
         ids_of(DataLoader(Indices(), sampler=[3, 1, 0], **options))
 
 
+@pytest.mark.parametrize("kind", ["SequentialSampler", "RandomSampler", "DistributedSampler"])
+def test_a_sampler_of_a_dataset_of_another_length_is_refused(kind: str) -> None:
+    data = pytest.importorskip("torch.utils.data")
+    ranks = {"num_replicas": 1, "rank": 0} if kind == "DistributedSampler" else {}
+    sampler = getattr(data, kind)(range(3), **ranks)
+    with pytest.raises(DataError, match=r"made for 3 samples, and .*Indices.* has 4: .*range\(3\)"):
+        ids_of(DataLoader(Indices(), sampler=sampler))
+    assert ids_of(DataLoader(Indices(), sampler=range(3))) == [0, 1, 2]
+
+
 def test_a_sampler_that_the_script_changes_is_followed() -> None:
     ids = [0, 1]
     loader = DataLoader(Indices(), sampler=ids, tensors=False)
     assert (len(loader), ids_of(loader)) == (2, [0, 1])
     ids.append(3)
     assert ids_of(loader) == [0, 1, 3]
+
+
+class KeepsGenerators:
+    """A sampler that draws from generators of its own, which are not torch's."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng()
+        self.python = random.Random()
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self.generator.integers(0, 4, 8)
+        yield from self.python.choices(range(4), k=8)
+
+
+def test_generators_that_a_sampler_keeps_follow_from_the_seed_and_the_epoch() -> None:
+    sampler = KeepsGenerators()
+    states = sampler.generator.bit_generator.state, sampler.python.getstate()
+    loader = DataLoader(Indices(), 4, sampler=sampler, tensors=False)
+    epochs = [ids_of(loader) for _ in range(3)]
+    assert len({tuple(ids) for ids in epochs}) == 3
+    assert (sampler.generator.bit_generator.state, sampler.python.getstate()) == states
+    loader.set_epoch(1)
+    next(iter(loader))
+    resumed = DataLoader(Indices(), 4, sampler=KeepsGenerators(), tensors=False)
+    resumed.load_state_dict(loader.state_dict())
+    assert ids_of(resumed) == epochs[1][4:]
+    other = DataLoader(Indices(), 4, sampler=sampler, seed=1, tensors=False)
+    assert ids_of(other) != epochs[0]
 
 
 class Cycled:
@@ -107,11 +147,25 @@ class Cycled:
         return iter([self.epoch % 4, 3])
 
 
-def test_a_sampler_is_told_the_epoch_and_can_set_it() -> None:
-    sampler = Cycled()
+class CycledInPrivate:
+    """The same, whose epoch has a leading underscore."""
+
+    def __init__(self) -> None:
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([self._epoch % 4, 3])
+
+
+@pytest.mark.parametrize("make", [Cycled, CycledInPrivate])
+def test_a_sampler_is_told_the_epoch_and_can_set_it(make: Any) -> None:
+    sampler = make()
     loader = DataLoader(Indices(), sampler=sampler, tensors=False)
     assert [ids_of(loader) for _ in range(2)] == [[0, 3], [1, 3]]
-    assert sampler.epoch == 0
+    assert ids_of(DataLoader(Indices(), sampler=sampler, tensors=False)) == [0, 3]
     sampler.set_epoch(2)
     assert ids_of(loader) == [2, 3]
 

@@ -7,13 +7,14 @@ is seeded anew for each sample, by the seed that it was made with and the sample
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import random
 import sys
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -209,9 +210,8 @@ class KeptGenerators:
         self._modules.add(module.__name__)
         home = Path(getattr(module, "__file__", None) or "").stem
         for name, value in list(vars(module).items()):
-            if isinstance(value, (Generator, *_kinds())) and not isinstance(value, _STATELESS):
-                generator = value.bit_generator if isinstance(value, Generator) else value
-                self._kept.append(_kept(generator, f"{home}.{name}".encode()))
+            if is_generator(value):
+                self._kept.append(_kept(value, f"{home}.{name}".encode()))
 
     @property
     def has_made(self) -> bool:
@@ -309,7 +309,32 @@ def _kinds() -> tuple[type, ...]:
     return (BitGenerator, RandomState, random.Random, *([torch.Generator] if torch else []))
 
 
+def is_generator(value: object) -> bool:
+    """Return whether a value is a generator of Python's, numpy's or torch's with a state."""
+    return isinstance(value, (Generator, *_kinds())) and not isinstance(value, _STATELESS)
+
+
+@contextlib.contextmanager
+def seeded_meanwhile(generators: Sequence[object], seed: int) -> Iterator[None]:
+    """Seed generators from 64 bits and their places here, and restore them at the end."""
+    stream = EntropyStream()
+    stream.reseed(seed)
+    kept = [_kept(each, b"place %d" % place) for place, each in enumerate(generators)]
+    with drawing_from(None):
+        states = [each.state() for each in kept]
+        for each in kept:
+            each.seed(stream.draw_labelled(each.label, _SIZE))
+    try:
+        yield
+    finally:
+        with drawing_from(None):
+            for each, state in zip(kept, states, strict=True):
+                each.restore(state)
+
+
 def _kept(generator: object, label: bytes) -> KeptGenerator:
+    if isinstance(generator, Generator):
+        generator = generator.bit_generator
     if isinstance(generator, BitGenerator):
         return _OfNumpy(generator, None, label)
     if isinstance(generator, RandomState):
