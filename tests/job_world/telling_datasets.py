@@ -61,6 +61,26 @@ def wrapped_in_list() -> object:
     return Around([Told()], "datasets")
 
 
+class PassesOn:
+    """A wrapper that has everything which the dataset within it has."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self._wrapped = wrapped
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wrapped, name)
+
+    def __len__(self) -> int:
+        return len(self._wrapped)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._wrapped[index]
+
+
+def passed_on() -> object:
+    return PassesOn(Told())
+
+
 class OfEpoch(Told):
     """Made for one epoch."""
 

@@ -19,7 +19,7 @@ def read(name: str, **arguments: object) -> list[list[int]]:
     return [[int(batch[0]) for batch in loader] for _ in range(2)]
 
 
-@pytest.mark.parametrize("name", ["Told", "ToldInOrder", "wrapped", "wrapped_in_list"])
+@pytest.mark.parametrize("name", ["Told", "ToldInOrder", "wrapped", "wrapped_in_list", "passed_on"])
 def test_a_dataset_is_told_the_epoch(name: str) -> None:
     assert read(name) == TWO_EPOCHS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from launcher.data.order.user_code import error_repr, latest_traceback
 from launcher.errors import DataError
@@ -14,7 +14,6 @@ _LEVELS = 8
 _INNER = ("dataset", "datasets", "sampler")
 
 
-@runtime_checkable
 class FollowsEpochs(Protocol):
     """A dataset or sampler that is told which epoch comes next."""
 
@@ -37,9 +36,9 @@ def tell_epoch(dataset: object, epoch: int) -> None:
             ) from error
 
 
-def _with_epochs(value: object, levels: int) -> Iterator[FollowsEpochs]:
-    """Yield the outermost objects that have a `set_epoch`."""
-    if isinstance(value, FollowsEpochs):
+def _with_epochs(value: Any, levels: int) -> Iterator[FollowsEpochs]:
+    """Yield the outermost objects that have a `set_epoch`, which `__getattr__` may give them."""
+    if callable(getattr(value, "set_epoch", None)):
         yield value
     elif levels:
         attributes = getattr(value, "__dict__", {})
