@@ -47,6 +47,34 @@ def test_a_difference_is_a_warning_by_default_and_once(capsys: pytest.CaptureFix
     assert [name for name, _ in lines].count("dataset_differs") == 1
 
 
+@pytest.mark.parametrize("length", [0, 10_000], ids=["short", "long"])
+def test_the_text_of_a_skipped_sample_may_hold_an_address(length: int) -> None:
+    class Broken(Counting):
+        def __getitem__(self, index: int) -> dict[str, object]:
+            if index == 5:
+                self.prepared += 1
+                raise OSError(f"cannot identify <BytesIO at {self.prepared}>" + "." * length)
+            return {"id": index}
+
+    options = {"on_error": "skip", "verify": 1.0, "on_nondeterminism": "error", "tensors": False}
+    batches = list(DataLoader(Broken(), 4, **options))  # type: ignore[arg-type]
+    assert [batch["id"].tolist() for batch in batches] == [[0, 1, 2, 3], [4, 6, 7], [8, 9, 10, 11]]
+
+
+def test_a_difference_beside_a_skipped_sample_is_found() -> None:
+    class Broken(Counting):
+        def __getitem__(self, index: int) -> dict[str, object]:
+            if index == 4:
+                raise KeyError(index)
+            return super().__getitem__(index)
+
+    loader = DataLoader(
+        Broken(), batch_size=4, verify=1.0, on_error="skip", on_nondeterminism="error"
+    )
+    with pytest.raises(DataError, match="prepared twice and differs in its samples, in array 1"):
+        list(loader)
+
+
 def test_nothing_is_prepared_twice_without_verify() -> None:
     dataset = Counting()
     list(DataLoader(dataset, batch_size=4, verify=0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from launcher.data.batches.structure import Array
 from launcher.data.order import seeding
@@ -37,6 +38,15 @@ class BatchContent:
     structure: str
     arrays: list[str]
     rows: list[list[str]]
+
+    @classmethod
+    def of_step(
+        cls, plan: BatchPlan, step: int, tree: object, arrays: Sequence[Array]
+    ) -> BatchContent:
+        """Take the fingerprints of the batch of a step."""
+        if plan.spec.on_error == "skip":
+            tree, arrays = _without_traceback(tree, arrays)
+        return cls.take(tree, arrays, plan.samples_in(step))
 
     @classmethod
     def take(cls, tree: object, arrays: Sequence[Array], samples: int) -> BatchContent:
@@ -91,8 +101,7 @@ class LocalVerifier:
 
         Raises DataError where a difference is an error; otherwise logs the first one.
         """
-        samples = plan.samples_in(step)
-        contents = [BatchContent.take(*parts, samples) for parts in (one, prepare())]
+        contents = [BatchContent.of_step(plan, step, *parts) for parts in (one, prepare())]
         ids = [] if plan.spec.is_sampled else plan.sample_ids(step)
         if not (difference := contents[0].difference(contents[1], ids)):
             return
@@ -111,6 +120,12 @@ def describe_difference(plan: BatchPlan, step: int, difference: str) -> str:
         f"prepared twice and differs in {difference}; let samples follow from their index and "
         "seeded generators alone, not from the clock, the process, threads or samples before"
     )
+
+
+def _without_traceback(tree: Any, arrays: Sequence[Array]) -> tuple[object, Sequence[Array]]:
+    """Return a pair of a batch and its `Skipped` without the text, which may hold addresses."""
+    kind, batch, (*counts, _, text) = tree  # a text that is an array is the last one
+    return [kind, batch, counts], arrays[: text[1]] if isinstance(text, list) else arrays
 
 
 def _rows(array: Array, samples: int) -> list[str]:

@@ -206,7 +206,7 @@ class DataWorker:
     ) -> None:
         """Report what a batch holds if it is one of those that are prepared twice."""
         if isinstance(plan, BatchPlan) and verification.is_chosen(plan, step):
-            content = BatchContent.take(tree, arrays, plan.samples_in(step))
+            content = BatchContent.of_step(plan, step, tree, arrays)
             self._control.send(m.Prepared(run=run, step=step, again=again, **vars(content)))
 
     def _report(self, run: str, step: int, error: DataError) -> None:
