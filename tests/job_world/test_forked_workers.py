@@ -133,6 +133,22 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(
     assert "local_worker_died" in capfd.readouterr().err
 
 
+def test_a_worker_that_dies_before_a_process_of_its_own_is_replaced(tmp_path: Path) -> None:
+    class Forking(Killed):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            if index == 9 and not (tmp_path / "mark").exists():
+                if (child := os.fork()) == 0:
+                    signal.alarm(600)
+                    signal.pause()
+                (tmp_path / "child").write_text(str(child))
+            return super().__getitem__(index)
+
+    assert read(Forking(tmp_path / "mark"), workers=2) == read(Augmented())
+    child = (tmp_path / "child").read_text()
+    assert is_running(child)
+    os.kill(int(child), signal.SIGKILL)
+
+
 def test_workers_that_die_again_and_again_are_an_error() -> None:
     with pytest.raises(DataError, match=r"died 4 times in one epoch, the last by signal 9 at step"):
         read(Killed(None), workers=2)
@@ -186,6 +202,21 @@ def test_each_worker_calls_the_init_function() -> None:
     batches = read(Asking(), workers=2, worker_init_fn=init)
     assert {each for batch in batches for each in batch["same"]} == {True}
     assert "PREPARED_BY" not in os.environ
+
+
+def test_what_a_dataset_prints_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Printing(Augmented):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            print("sample", index)
+            return super().__getitem__(index)
+
+    with (tmp_path / "out").open("w") as stdout, monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", stdout)
+        print("begin")
+        read(Printing(), workers=2, shuffle=False)
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert lines[0] == "begin"
+    assert sorted(lines[1:]) == sorted(f"sample {index}" for index in range(23))
 
 
 def test_a_batch_of_megabytes_arrives_whole() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import io
 import marshal
 import os
 import signal
@@ -181,6 +182,7 @@ def _replace(
 
 def _fork(prepare: Callable[[], Load]) -> _ForkedWorker:
     _reap()
+    _flush_prints()
     ours, theirs = socket.socketpair()
     with warnings.catch_warnings():
         # Python 3.12 warns of any fork beside threads; the fork takes none of their locks.
@@ -198,8 +200,11 @@ def _run(ours: socket.socket, theirs: socket.socket, prepare: Callable[[], Load]
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the script
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _print_whole_lines()
         for inherited in (ours, *_connections):
             inherited.close()
+        # A process that the dataset forks may live longer, and would hide that this one has died.
+        os.register_at_fork(after_in_child=theirs.close)
         with OneThread():
             _serve(theirs, prepare)
     except OSError:  # the script has gone on
@@ -209,6 +214,20 @@ def _run(ours: socket.socket, theirs: socket.socket, prepare: Callable[[], Load]
         sys.stderr.flush()
         os._exit(1)
     os._exit(0)
+
+
+def _flush_prints() -> None:
+    """Print what the script has printed, which the fork would print again."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):  # there is none, or it is closed
+            stream.flush()
+
+
+def _print_whole_lines() -> None:
+    """Print each line at once, since the process ends without a moment for what is buffered."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
 
 
 def _serve(connection: socket.socket, prepare: Callable[[], Load]) -> None:
