@@ -184,6 +184,13 @@ def _check_all_ranks(
     states: Sequence[Mapping[str, Any]], resume_points: Sequence[ResumePoint]
 ) -> None:
     """Raise unless all ranks of one world are present and started from one resume point."""
+    if not any(resume_point.done for resume_point in resume_points):
+        places = sorted({(each.epoch, each.taken or each.position) for each in resume_points})
+        raise DataError(
+            f"the states were saved at different steps: at position {places[0][1]} of epoch "
+            f"{places[0][0]}, and {places[-1][1]} of epoch {places[-1][0]}; ranks that read in "
+            "order have one state for all: load one of them, or those of one step"
+        )
     world = states[0].get("world")
     ranks = sorted(state.get("rank", -1) for state in states)
     origins = {replace(resume_point, done=()) for resume_point in resume_points}

@@ -298,6 +298,15 @@ def test_other_ranks_need_the_states_of_all_when_there_is_no_order() -> None:
         read_state([], spec, rank=1, world=2)
 
 
+def test_states_in_order_are_of_one_step() -> None:
+    spec = StreamSpec(name="s", dataset="m:f", batch_size=2)
+    states = [state_of(spec), {**state_of(spec), "position": 8}]
+    expected = "at different steps: at position 4 of epoch 0, and 8 of epoch 0; ranks that read in"
+    with pytest.raises(DataError, match=expected):
+        read_state(states, spec, rank=1, world=2)
+    assert read_state(states[:1] * 2, spec, rank=1, world=2).position == 4
+
+
 @pytest.mark.parametrize(
     "damage", [{"position": None}, {"epoch": "x"}, {"holes": [1]}], ids=lambda d: next(iter(d))
 )

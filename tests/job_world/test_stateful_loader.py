@@ -248,6 +248,17 @@ def test_after_the_last_batch_the_next_epoch_is_read_and_not_an_empty_rest() -> 
     assert len(batches(resumed(lambda: DataLoader(Squares(), batch_size=3), state))) == 4
 
 
+@pytest.mark.parametrize(("steps", "rest"), [(None, 0), (4, 4)], ids=["unknown", "known"])
+def test_of_a_stream_whose_end_is_unknown_an_empty_rest_is_read(
+    steps: int | None, rest: int
+) -> None:
+    def make() -> DataLoader[Any]:
+        return DataLoader(SquareStream(), batch_size=3, steps=steps)
+
+    state, _ = stopped(make, 4)
+    assert len(batches(resumed(make, state))) == rest
+
+
 def test_a_state_is_json_of_a_few_hundred_bytes() -> None:
     loader = DataLoader(Squares(), batch_size=3, shuffle=True)
     next(iter(loader))
