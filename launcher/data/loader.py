@@ -188,8 +188,8 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
             seeding=seeding,
             on_nondeterminism=on_nondeterminism,
             verify=verify,
-            shards=shards,
-            steps=steps,
+            shards=_whole("shards", shards),
+            steps=None if steps is None else _whole("steps", steps),
             allow_empty=allow_empty,
             **settings,
             **functions.references,
@@ -198,7 +198,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         self._given = GivenObjects(dataset=given.instance, functions=functions.objects)
         self._as_torch = as_torch
         rank, world_size = self._sampler.share(rank, world_size)
-        if epochs is not None and epochs < 1:
+        if epochs is not None and _whole("epochs", epochs) < 1:
             raise DataError(f"epochs is {epochs}; it must be at least 1, or None when not known")
         self._epochs = epochs
         self._rank = int(os.environ.get("RANK", 0)) if rank is None else _whole("rank", rank)

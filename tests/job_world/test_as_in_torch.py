@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, shard
 from launcher.data.batches import class_names
 from launcher.data.order.original_types import type_names, with_original_type
 from launcher.errors import DataError, SampleError
@@ -179,6 +179,14 @@ def test_a_list_of_ids_is_refused_where_data_hosts_need_it(monkeypatch: pytest.M
 def test_numbers_may_be_numpys() -> None:
     loader = DataLoader(list(range(8)), batch_size=np.int64(4))  # type: ignore[arg-type] # as scripts have it
     assert (len(loader), loader.batch_size, type(loader.batch_size)) == (2, 4, int)
+
+    class Stream:
+        def __iter__(self) -> Iterator[int]:
+            index, count = shard()
+            return iter(range(index, 8, count))
+
+    numbers: Any = {"shards": np.int64(2), "steps": np.int64(3)}
+    assert [int(batch[0]) for batch in DataLoader(Stream(), **numbers)] == [0, 1, 2]
 
 
 def test_an_iterable_dataset_may_be_read_in_any_order_and_keeps_its_own() -> None:
