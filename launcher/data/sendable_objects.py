@@ -5,8 +5,10 @@ The lines work as they are printed; what no attribute of an object shows is desc
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Mapping
+import symtable
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from itertools import count
 from pathlib import PurePath
@@ -152,11 +154,14 @@ def _unnamed(spec: StreamSpec, home: str) -> str:
 
 
 def _new_name(name: str, home: str) -> str:
-    """Return the name, with a number if the module has a function of that name already."""
+    """Return the name, with a number if the module uses that name at its top level already."""
     file = paths_here().code / f"{home.replace('.', '/')}.py"
-    text = file.read_text() if file.is_file() else ""
+    used: Collection[str] = ()
+    if file.is_file():
+        with contextlib.suppress(SyntaxError, ValueError):  # what it has is not known then
+            used = symtable.symtable(file.read_text(), str(file), "exec").get_identifiers()
     names = (name if number == 1 else f"{name}_{number}" for number in count(1))
-    return next(each for each in names if f"def {each}(" not in text)
+    return next(each for each in names if each not in used)
 
 
 def _sampler_refusal(drawn: DrawnOrders, given: GivenDataset) -> str:

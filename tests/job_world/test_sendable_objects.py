@@ -215,8 +215,18 @@ def test_an_argument_that_may_have_been_given_is_named(code: Path) -> None:
     assert text.endswith("No attribute shows its download: add what the script gives for that")
 
 
-def test_a_second_dataset_gets_a_function_of_its_own(code: Path) -> None:
-    (code / "pipeline.py").write_text("def train_set():\n    return [1]\n")
+@pytest.mark.parametrize(
+    "written",
+    [
+        "def train_set():\n    return [1]",
+        "def train_set ():\n    return [1]",
+        "class train_set(list):\n    pass",
+        "train_set = list",
+        "from builtins import list as train_set",
+    ],
+)
+def test_a_second_dataset_gets_a_function_of_its_own(code: Path, written: str) -> None:
+    (code / "pipeline.py").write_text(f"{written}\n")
     assert 'DataLoader("pipeline:train_set_2", batch_size=2)' in advice([1, 2, 3])
 
 
