@@ -247,16 +247,16 @@ def _check_model(model: nn.Module) -> None:
 def bind(
     model: nn.Module, arguments: Mapping[str, object]
 ) -> tuple[dict[str, torch.Tensor], Callable[[], object]]:
-    """Return the tensors in a model's arguments, and its call. Raises ParallelError.
+    """Return copies of the tensors in a model's arguments, and its call. Raises ParallelError.
 
     The tensors are in the order of the forward's parameters. They have the names of the arguments;
     those within a structure have a number, too.
     """
     parameters = inspect.signature(model.forward).parameters
     _check_names(model, parameters, arguments)
-    # An object of its own for each, so that one that is given twice (labels=ids) is two.
+    # A copy of each: the model may write to it, and one that is given twice (labels=ids) is two.
     flatten(dict(arguments))  # dataclasses become structures
-    ordered = tree_map_only(torch.Tensor, _fresh, order_arguments(model, arguments))
+    ordered = tree_map_only(torch.Tensor, _copied, order_arguments(model, arguments))
     tensors: dict[str, torch.Tensor] = {}
     for name, value in ordered.items():
         leaves = [each for each in flatten(value)[0] if isinstance(each, torch.Tensor)]
@@ -273,8 +273,8 @@ def bind(
     return tensors, functools.partial(model.forward, *first, **rest)
 
 
-def _fresh(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().requires_grad_(tensor.requires_grad)
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
 def _check_names(

@@ -64,7 +64,7 @@ def _check_mode(
     training: bool,
     in_order: bool,
 ) -> None:
-    tensors, call = bind(model, arguments)
+    (tensors, _), (_, call) = bind(model, arguments), bind(model, arguments)
     with caches_off(model), in_mode(model, training=training), torch.enable_grad():
         with preserved_state(model), preserved_random_state() as has_drawn:
             expected = call()

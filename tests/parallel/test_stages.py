@@ -184,6 +184,26 @@ def test_pins_that_cannot_be_are_refused(model: Any, pins: dict[str, int], words
 
 class Adding(nn.Module):
     """A layer that adds to its input in place."""
+class Centred(nn.Module):
+    """Changes its input in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 6)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x -= 1
+        return self.layers[1](self.layers[0](x))
+
+
+def test_an_input_that_the_model_changes_is_left_in_the_example() -> None:
+    model, example = Centred(), {"x": torch.full((2, 6), 3.0)}
+    stages = cut(model, ["layers.1"], example)
+    assert torch.equal(example["x"], torch.full((2, 6), 3.0))
+    expected = model(example["x"].clone())
+    assert torch.equal(through(stages, example), expected)
+
+
 
     def __init__(self) -> None:
         super().__init__()

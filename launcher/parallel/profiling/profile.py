@@ -107,7 +107,7 @@ def profile(
         given = tuple(bind(model, sample.arguments)[0].values())
         passes = Passes(stages=stages, arguments=given, loss=sample.loss_of, autocasting=casting)
         _warm_up(passes, kind)
-        allocations = _count(model, passes, sample)
+        allocations = _count(model, passes, sample.target)
         clock = StageClock(device) if is_measured else StageEstimate(_rates(device, precision))
         runs = RUNS if is_measured else 1
         for _ in range(runs):
@@ -169,11 +169,9 @@ def _preserved_state(model: nn.Module, changing: Iterable[str]) -> Iterator[None
             each.data.copy_(was)
 
 
-def _count(model: nn.Module, passes: Passes, sample: Sample) -> AllocationTracker:
+def _count(model: nn.Module, passes: Passes, target: object) -> AllocationTracker:
     """Count the bytes of a pass in which gradients already exist."""
-    given = [
-        leaf for leaf in tree_leaves((sample.arguments, sample.target)) if torch.is_tensor(leaf)
-    ]
+    given = [leaf for leaf in tree_leaves((passes.arguments, target)) if torch.is_tensor(leaf)]
     allocations = AllocationTracker([*model.parameters(), *model.buffers(), *given])
     with ExitStack() as stack:
         for each in model.modules():
