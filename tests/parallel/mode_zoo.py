@@ -90,7 +90,8 @@ class AlwaysDrawing(Blocks):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for block in self.blocks:
-            x = block(x + torch.rand(x.shape, dtype=x.dtype)).tanh()
+            x = x + torch.rand(x.shape, dtype=x.dtype) * torch.rand(size=x.shape, dtype=x.dtype)
+            x = block(x).tanh()
         return self.head(self.norm(x))
 
 

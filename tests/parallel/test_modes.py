@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from mode_zoo import WIDTH, ZOO, Blocks  # noqa: E402 - they need torch
+from torch.nn.functional import dropout  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 from zoo_learning import learn  # noqa: E402
 
@@ -90,6 +91,21 @@ def test_stages_for_other_shapes_draw_what_the_model_does(training: bool) -> Non
 
 def test_a_start_may_be_a_module_of_train_mode() -> None:
     example = {"x": torch.randn(4, WIDTH, dtype=torch.float64)}
+class Silenced(Blocks):
+    """Drops all that its first block returns in train mode."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.blocks[1](dropout(self.blocks[0](x), 1.0, self.training)))
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+def test_a_dropout_may_drop_all(training: bool) -> None:
+    model, x = Silenced(), torch.randn(4, WIDTH)
+    stages = cut(model, ["blocks.1"], {"x": x})
+    (found,) = through(stages, x, training=training)
+    assert torch.equal(found, model.train(training)(x))
+
+
     stages = cut(ZOO["AuxiliaryHeads"].make().double(), ["first"], example)
     assert [len(through(stages, example["x"], training=mode)) for mode in (True, False)] == [3, 1]
 

@@ -67,4 +67,5 @@ def is_uniform(
     function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> bool:
     """Return whether a call draws a single number from [0, 1), as layer drop does."""
-    return function is torch.rand and not any(args) and not kwargs.get("out")
+    shape = (*args, kwargs.get("size"))
+    return function is torch.rand and not any(shape) and not kwargs.get("out")

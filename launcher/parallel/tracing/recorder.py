@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 import torch
 from torch import fx, nn
@@ -34,7 +34,7 @@ from launcher.parallel.tracing.recorded_operations import (
     Same,
     flatten,
 )
-from launcher.parallel.tracing.writes import Observation, Seen
+from launcher.parallel.tracing.writes import Observation, Seen, place
 
 #: Methods that give Python the values of a tensor without an operation that says so.
 _ESCAPES = {
@@ -213,10 +213,8 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
         if now.dynamic > seen.dynamic or (now.reads > seen.reads and not tensors):
             self._fail(_BY_VALUE)
-        elif "dropout" in func.__name__ and isinstance(result, torch.Tensor) and not is_draw:
-            self._nodes.bind(
-                result, taken[0][0] if taken[0] else taken[1]["input"]
-            )  # it drops nothing
+        elif "dropout" in func.__name__ and now == seen and _is_first(taken, result):
+            self._nodes.bind(result, _first(taken))  # it drops nothing
         elif tensors or now.writes > seen.writes:
             if not all(isinstance(each, (torch.Tensor, *CONSTANTS)) for each in leaves):
                 self._fail(f"uses a {type(result).__name__} that {func.__name__} returned")
@@ -474,6 +472,16 @@ def _stack(frames: Sequence[_Frame]) -> tuple[tuple[str, int], ...]:
 def _is_closed(frame: _Frame) -> bool:
     """Return whether nothing inside a call is recorded."""
     return frame.is_whole or frame.reason is not None
+
+def _first(taken: Taken) -> fx.Node:
+    """Return the first argument of a dropout."""
+    return cast(fx.Node, taken.args[0] if taken.args else taken.kwargs["input"])
+
+
+def _is_first(taken: Taken, result: object) -> TypeGuard[torch.Tensor]:
+    """Return whether a dropout has returned its first argument, or a view of it."""
+    return isinstance(result, torch.Tensor) and place(result) == _first(taken).meta.get("place")
+
 
 
 def _target(func: Callable[..., object], modes: Modes | None) -> Callable[..., object]:
