@@ -237,6 +237,12 @@ def _check_model(model: nn.Module) -> None:
             "stage would call, since the model itself is not called: register it on one of its "
             "modules, or wrap the model in a module"
         )
+    caller = next(each for each in type(model).__mro__ if "__call__" in vars(each))
+    if not caller.__module__.startswith("torch."):
+        raise ParallelError(
+            f"{name} has a __call__ of its own, which no stage would call: move its code into "
+            "forward"
+        )
     if hasattr(model, "_orig_mod") or isinstance(model, torch.jit.ScriptModule):
         raise ParallelError(f"{name} is compiled: cut the model that it was made from")
 

@@ -7,6 +7,7 @@ parameter that two stages use is in both, and its gradients must be added.
 
 from __future__ import annotations
 
+import keyword
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,9 @@ from launcher.parallel.cuts import (
 )
 from launcher.parallel.graph import Trace, trace, trace_opened
 from launcher.parallel.stage_checks import check_output, check_state
+
+#: Names of attributes of a stage, which is a GraphModule, that modules do not have.
+_TAKEN = {*dir(fx.GraphModule), "meta", "shape_env"}.difference(dir(nn.Module))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +143,7 @@ def plan(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, o
     opened = {name for (name, _), found in calls.items() if len(found) > 1}
     # What is within one stage is called as it is.
     shallow = trace_opened(model, arguments, opened, deep)
+    _check_names(model, shallow)
     placed = {call: max(found) for call, found in calls.items()}
     stage_of = assign_again(shallow, cuts, placed)
     count = max(stage_of.values()) + 1
@@ -148,6 +153,25 @@ def plan(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, o
         drawing=_drawing(deep, calls, count),
         evaluation=_plan_evaluation(deep, shallow, cuts, placed),
     )
+
+
+def _check_names(model: nn.Module, found: Trace) -> None:
+    """Reject names that the code of torch.fx cannot have."""
+    own = (*model._modules, *model._parameters, *model._buffers)
+    if taken := next(filter(_TAKEN.__contains__, own), None):
+        raise ParallelError(
+            f"{type(model).__name__} has a part called {taken!r}, which is the name of an "
+            "attribute of torch.fx's modules, of which stages are made: rename it"
+        )
+    for graph in [each.graph for each in (found, found.evaluation) if each is not None]:
+        named = [str(node.target) for node in graph.nodes if node.op in ("call_module", "get_attr")]
+        if wrong := next(
+            (name for name in named if any(map(keyword.iskeyword, name.split(".")))), ""
+        ):
+            raise ParallelError(
+                f"the name of {wrong} contains a keyword of Python, which code made by torch.fx "
+                "cannot contain: rename it"
+            )
 
 
 def _plan_evaluation(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from architectures import ARCHITECTURES, Architecture, Gpt  # noqa: E402 - they need torch
 from torch import nn  # noqa: E402
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 from launcher.errors import ParallelError  # noqa: E402
@@ -182,8 +184,6 @@ def test_pins_that_cannot_be_are_refused(model: Any, pins: dict[str, int], words
         cut(model(), Pins(stages=pins), arguments)
 
 
-class Adding(nn.Module):
-    """A layer that adds to its input in place."""
 class Centred(nn.Module):
     """Changes its input in place."""
 
@@ -204,6 +204,8 @@ def test_an_input_that_the_model_changes_is_left_in_the_example() -> None:
     assert torch.equal(through(stages, example), expected)
 
 
+class Adding(nn.Module):
+    """A layer that adds to its input in place."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -302,6 +304,42 @@ class Several(nn.Module):
         return self.layer(torch.cat(inputs))
 
 
+class Packed(nn.Module):
+    """Packs its input by the lengths, so that its LSTM gets as many rows as they add up to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(6, 6, batch_first=True)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        packed = pack_padded_sequence(x, lengths, batch_first=True)
+        return pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0].mean(1)
+
+
+class Turned(nn.Module):
+    """Has a view of a parameter as an attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+        self.weight = nn.Parameter(torch.ones(6, 6))
+        self.turned = self.weight.t()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) @ self.turned
+
+
+class Called(nn.Sequential):
+    """Has a __call__ of its own."""
+
+    def __call__(self, *given: Any) -> Any:
+        return 2 * super().__call__(*given)
+
+
+def with_part(name: str) -> Any:
+    return lambda: nn.Sequential(OrderedDict({name: nn.Linear(6, 6)}))
+
+
 class Half(nn.Module):
     """Learns in one of its layers, and computes the other in another precision."""
 
@@ -366,6 +404,31 @@ def test_arguments_are_those_of_the_example(
             {"x": torch.ones(1, 6)},
             "DropsByNumpy cannot be traced.* draws random numbers; move that code",
         ),
+        (
+            Packed,
+            (),
+            {"x": torch.ones(2, 3, 6), "lengths": torch.tensor([3, 2])},
+            "Packed cannot be traced.*`packed = pack.* depends on the values of tensors",
+        ),
+        (Turned, (), {"x": torch.ones(1, 6)}, "passes a tensor that was computed from parameters"),
+        (
+            lambda: Called(nn.Linear(6, 6)),
+            (),
+            {"input": torch.ones(1, 6)},
+            "Called has a __call__ of its own, which no stage would call: move its code into forw",
+        ),
+        (
+            with_part("meta"),
+            (),
+            {"input": torch.ones(1, 6)},
+            "Sequential has a part called 'meta', which .*: rename it",
+        ),
+        (
+            with_part("lambda"),
+            (),
+            {"input": torch.ones(1, 6)},
+            "the name of lambda contains a keyword of Python.*: rename it",
+        ),
         (ByNumber, (), {"x": torch.ones(1, 6)}, "the example lacks the required argument scale"),
         (ByNumber, ("layers.2",), {"x": torch.ones(1, 6), "scale": 2.0}, "start at 'layers.2'"),
         (
@@ -380,6 +443,11 @@ def test_arguments_are_those_of_the_example(
         "any arguments",
         "a part without gradients",
         "its random numbers",
+        "a packed sequence",
+        "a view of a parameter",
+        "a call of its own",
+        "an attribute's name",
+        "a keyword",
         "an argument missing",
         "no such module",
         "wrong order",
@@ -390,6 +458,29 @@ def test_what_cannot_be_cut_is_refused(
 ) -> None:
     with pytest.raises(ParallelError, match=words):
         cut(make(), starts, arguments)
+
+
+class Cropped(nn.Module):
+    """Leaves out what is padding in all samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 6)])
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        x = x[:, : lengths.max()]
+        x = self.layers[1](self.layers[0](x))
+        return x.sum(1) / x.shape[1]
+
+
+def test_a_shape_that_follows_from_values_must_be_that_of_the_example() -> None:
+    model, x = Cropped(), torch.randn(2, 5, 6)
+    example = {"x": x, "lengths": torch.tensor([4, 3])}
+    stages = cut(model, ["layers.1"], example)
+    assert torch.equal(through(stages, example), model(**example))
+    words = r"`x = x\[:, : lengths.max\(\)\]` returned \(tensor\(2, 3, 6\)\) for this batch"
+    with pytest.raises(ParallelError, match=words):
+        through(stages, {"x": x, "lengths": torch.tensor([2, 3])})
 
 
 class Reused(nn.Module):

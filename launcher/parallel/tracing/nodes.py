@@ -160,6 +160,11 @@ class NodeTable:
         if name is not None:
             node = self.graph.get_attr(name)
         elif id(tensor) in self._known:
+            if not tensor.is_leaf:  # its gradient would be lost in stages without its parameters
+                raise Unknown(
+                    "a tensor that was computed from parameters before this call (compute it in "
+                    "the forward)"
+                )
             node = self.graph.call_function(Constant(tensor))
         else:
             raise Unknown(

@@ -229,6 +229,15 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
             node = self._graph.call_function(target, *taken)
             node.meta["writes"] = now.writes > seen.writes
             self._nodes.add(node, result)
+            if now.reads > seen.reads:  # as a slice up to a tensor: code may depend on its shape
+                self._keep_same(node, _line().strip() or func.__name__, leaves, with_shapes=True)
+
+    def _keep_same(
+        self, node: fx.Node, name: str, leaves: Sequence[object], *, with_shapes: bool
+    ) -> None:
+        """Record a check that a call returns what it returned here."""
+        same = Same(name, leaves, with_shapes=with_shapes)
+        self._nodes.keep(self._graph.call_function(same, (node,)), None)
 
     def _next_draw(self, target: Callable[..., object]) -> Draw:
         """Return the next draw of the model's own code."""
@@ -354,8 +363,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         self._nodes.keep(node, output, frame.call)
         is_dynamic = self._observation.dynamic > frame.seen.dynamic
         if is_dynamic or not isinstance(output, torch.Tensor):
-            same = Same(frame.path, leaves, with_shapes=is_dynamic)
-            self._nodes.keep(self._graph.call_function(same, (node,)), None)
+            self._keep_same(node, frame.path, leaves, with_shapes=is_dynamic)
         self._nodes.bind_parts(node, output)
         strange = [x for x in leaves if not isinstance(x, (torch.Tensor, *CONSTANTS))]
         if strange:
@@ -465,14 +473,6 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         return apply
 
 
-def _stack(frames: Sequence[_Frame]) -> tuple[tuple[str, int], ...]:
-    return tuple((frame.path, frame.call) for frame in frames)
-
-
-def _is_closed(frame: _Frame) -> bool:
-    """Return whether nothing inside a call is recorded."""
-    return frame.is_whole or frame.reason is not None
-
 def _first(taken: Taken) -> fx.Node:
     """Return the first argument of a dropout."""
     return cast(fx.Node, taken.args[0] if taken.args else taken.kwargs["input"])
@@ -482,6 +482,14 @@ def _is_first(taken: Taken, result: object) -> TypeGuard[torch.Tensor]:
     """Return whether a dropout has returned its first argument, or a view of it."""
     return isinstance(result, torch.Tensor) and place(result) == _first(taken).meta.get("place")
 
+
+def _stack(frames: Sequence[_Frame]) -> tuple[tuple[str, int], ...]:
+    return tuple((frame.path, frame.call) for frame in frames)
+
+
+def _is_closed(frame: _Frame) -> bool:
+    """Return whether nothing inside a call is recorded."""
+    return frame.is_whole or frame.reason is not None
 
 
 def _target(func: Callable[..., object], modes: Modes | None) -> Callable[..., object]:

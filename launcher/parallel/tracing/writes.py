@@ -111,4 +111,5 @@ def _is_dynamic(func: OpOverload, args: tuple[object, ...]) -> bool:
     if func.overloadpacket is torch.ops.aten.index:  # by whole numbers it does not
         indices = [each for each in tree_leaves(args[1]) if isinstance(each, torch.Tensor)]
         return any(each.dtype in (torch.bool, torch.uint8) for each in indices)
-    return torch.Tag.dynamic_output_shape in func.tags
+    is_packing = func.overloadpacket is torch.ops.aten._pack_padded_sequence  # torch lacks its tag
+    return is_packing or torch.Tag.dynamic_output_shape in func.tags
