@@ -83,6 +83,7 @@ class Pipeline:
             starts = resolve_starts(model, world, example)
         schedule = parse_choice(Schedule, schedule or job.schedule, "schedule")
         self._world = world
+        self._model = model
         #: Later names of tied parameters in the whole model, each with the first name.
         self.tied = tied_names(model)
         self._autocasting = autocasting(precision or job.precision, world.device)
@@ -135,8 +136,9 @@ class Pipeline:
         return self._sections[-1].number == self._world.degrees.stages - 1
 
     def train(self, mode: bool = True) -> None:
-        """Set train or eval mode."""
+        """Set train or eval mode, as the model's own `train` does."""
         self.module.train(mode)
+        self._model.train(mode)  # it has the same modules, and may keep some in eval mode
 
     def expect(self, *arguments: object, **named: object) -> None:
         """Expect microbatches of the shapes of these arguments from now on.

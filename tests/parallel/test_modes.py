@@ -16,9 +16,11 @@ from torch.nn.functional import dropout  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 from zoo_learning import learn  # noqa: E402
 
+from launcher import parallel  # noqa: E402
 from launcher.errors import ParallelError  # noqa: E402
 from launcher.parallel.boundaries import boundaries  # noqa: E402
 from launcher.parallel.cuts import Pins  # noqa: E402
+from launcher.parallel.pipeline import Pipeline  # noqa: E402
 from launcher.parallel.randomness import Randomness  # noqa: E402
 from launcher.parallel.shapes import Reshaping  # noqa: E402
 from launcher.parallel.stages import Stage, cut  # noqa: E402
@@ -89,8 +91,6 @@ def test_stages_for_other_shapes_draw_what_the_model_does(training: bool) -> Non
     assert torch.equal(found, theirs(other))
 
 
-def test_a_start_may_be_a_module_of_train_mode() -> None:
-    example = {"x": torch.randn(4, WIDTH, dtype=torch.float64)}
 class Silenced(Blocks):
     """Drops all that its first block returns in train mode."""
 
@@ -106,6 +106,8 @@ def test_a_dropout_may_drop_all(training: bool) -> None:
     assert torch.equal(found, model.train(training)(x))
 
 
+def test_a_start_may_be_a_module_of_train_mode() -> None:
+    example = {"x": torch.randn(4, WIDTH, dtype=torch.float64)}
     stages = cut(ZOO["AuxiliaryHeads"].make().double(), ["first"], example)
     assert [len(through(stages, example["x"], training=mode)) for mode in (True, False)] == [3, 1]
 
@@ -123,6 +125,36 @@ def test_a_stage_without_a_module_in_eval_mode_is_refused() -> None:
     example = {"x": torch.randn(4, WIDTH, dtype=torch.float64)}
     with pytest.raises(ParallelError, match="stage 1 calls no module in eval mode"):
         cut(model, ["first", "blocks.2"], example)
+
+
+class Frozen(Blocks):
+    """Keeps its batch norm in eval mode, as detectors do."""
+
+    def train(self, mode: bool = True) -> Frozen:
+        super().train(mode)
+        self.norm.eval()
+        return self
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.norm(self.blocks[0](x)))
+
+
+def test_a_model_may_keep_modules_in_eval_mode() -> None:
+    world = parallel.init()
+    try:
+        pipeline = Pipeline(
+            Frozen(),
+            world,
+            starts=(),
+            example={"x": torch.ones(16, WIDTH)},
+            loss=lambda output, target: output.mean(),
+        )
+        pipeline.train(False)
+        pipeline.train(True)
+        modes = {name: each.training for name, each in pipeline.module.named_children()}
+        assert modes == {"blocks": True, "norm": False, "head": True}
+    finally:
+        parallel.leave()
 
 
 class Backwards(Blocks):
