@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.tensor import DTensor
@@ -53,18 +54,19 @@ class Ties:
 
 
 def tied_names(model: nn.Module) -> dict[str, str]:
-    """Map the later names of each parameter with several names to its first name."""
-    first: dict[int, str] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        first.setdefault(id(parameter), name)
-    return {
-        name: first[id(parameter)]
-        for name, parameter in model.named_parameters(remove_duplicate=False)
-        if name != first[id(parameter)]
+    """Map the later names of each parameter or buffer with several names to its first name."""
+    state = {
+        name: id(value)
+        for name, value in model.state_dict(keep_vars=True).items()
+        if isinstance(value, torch.Tensor)
     }
 
 
 def _shared(
+    first: dict[int, str] = {}
+    for name, value in state.items():
+        first.setdefault(value, name)
+    return {name: first[value] for name, value in state.items() if name != first[value]}
     stages: Sequence[Stage], world: ParallelContext
 ) -> Iterator[tuple[nn.Parameter, tuple[int, ...]]]:
     """Yield the parameters that more than one rank of a replica holds, with these ranks."""

@@ -116,8 +116,11 @@ class PipelineTrainer:
         if self._world.rank == 0:
             stages = [None] * self._world.degrees.pipeline
         dist.gather_object(own, stages, group=self._world.pp_group, group_dst=0)
-        together = {name: value for stage in stages or () for name, value in stage.items()}
-        return {name: together[name] for name in self._names if name in together}
+        first = {name: self._pipeline.tied.get(name, name) for name in self._names}
+        together = {
+            first.get(name, name): value for stage in stages or () for name, value in stage.items()
+        }
+        return {name: together[first[name]] for name in self._names if first[name] in together}
 
 
 def _whole(value: torch.Tensor) -> torch.Tensor:

@@ -21,6 +21,7 @@ from launcher.errors import ParallelError  # noqa: E402
 from launcher.parallel.checkpoints import Checkpoints, State, export  # noqa: E402
 from launcher.parallel.checkpoints.__main__ import main  # noqa: E402
 from launcher.parallel.context import ParallelContext  # noqa: E402
+from launcher.parallel.pipeline import Pipeline  # noqa: E402
 from launcher.parallel.pretrained import PretrainedWeights, without_weights  # noqa: E402
 from launcher.shared import parse_event  # noqa: E402
 
@@ -342,6 +343,32 @@ def test_an_exported_model_is_a_plain_state_dict(
     assert "head.weight" in plain
     assert all(torch.equal(plain[name], value) for name, value in expected.items())
     assert plain["head.weight"].data_ptr() == plain["tokens.weight"].data_ptr()
+
+
+class Aliased(torch.nn.Module):
+    """Has a module under two names, and calls it by the second one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(6, 6)
+        self.again = self.layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.again(x)
+
+
+def test_all_names_of_a_stages_module_are_exported(tmp_path: Path, world: ParallelContext) -> None:
+    pipeline = Pipeline(
+        Aliased(),
+        world,
+        starts=(),
+        example={"x": torch.ones(1, 6)},
+        loss=lambda output, target: output.mean(),
+    )
+    Checkpoints(tmp_path, world).save(1, State(model=pipeline), wait=True)
+    export(tmp_path, tmp_path / "model.pt")
+    plain = torch.load(tmp_path / "model.pt", weights_only=True)
+    assert plain.keys() == Aliased().state_dict().keys()
 
 
 def test_a_checkpoint_becomes_a_folder_for_from_pretrained(

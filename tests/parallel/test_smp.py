@@ -540,6 +540,36 @@ def test_cuts_that_are_not_set_are_found(tmp_path: Path) -> None:
     assert first["loss"] == second["loss"] > 0
 
 
+_ALIASED = """
+class Aliased(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(6, 6)
+        self.again = self.layer
+    def forward(self, x):
+        return self.again(x)
+
+smp.init(partitions=1, microbatches=2)
+model = smp.DistributedModel(Aliased())
+
+@smp.step
+def train_step(x):
+    model.backward(model(x).mean())
+
+train_step(torch.ones(4, 6))
+model.load_state_dict(model.local_state_dict())
+note(list(model.state_dict()))
+"""
+
+
+@pytest.mark.long
+def test_the_whole_state_has_all_names_of_a_module(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _ALIASED, ranks=1)
+    _ends_well(outcome, 1)
+    parts = [f"{module}.{part}" for module in ("layer", "again") for part in ("weight", "bias")]
+    assert outcome.notes[0] == parts
+
+
 _FAILING_RANK = """
 smp.init(partitions=2, microbatches=2, starts=["2"])
 torch.manual_seed(0)

@@ -132,6 +132,27 @@ def test_a_step_is_logged_with_its_times(
 
 @pytest.mark.long
 def test_what_no_stage_has_is_in_the_model_that_is_left(
+class Aliased(nn.Module):
+    """Has a module under two names, and calls it by the second one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+        self.again = self.layer
+        self.head = nn.Linear(6, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.again(x))[:, 0]
+
+
+def test_all_names_of_a_module_are_in_the_model_that_is_left(
+    make: Callable[..., Any], tmp_path: Path, way: str
+) -> None:
+    task = make(model=lambda: Aliased().double(), epochs=1, validation_data=None, metrics={})
+    weights = trained(task, tmp_path)
+    assert weights.keys() == Aliased().state_dict().keys()
+
+
     make: Callable[..., Any], tmp_path: Path, way: str
 ) -> None:
     weights = trained(make(epochs=1), tmp_path)

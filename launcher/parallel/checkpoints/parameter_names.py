@@ -41,10 +41,11 @@ def named(model: nn.Module | Pipeline) -> list[NamedParameters]:
     found = module.state_dict(keep_vars=True)
     for key, value in found.items():
         keys.setdefault(id(value) if torch.is_tensor(value) else key, []).append(key)
-    elsewhere = model.tied if isinstance(model, Pipeline) else {}
+    tied = model.tied if isinstance(model, Pipeline) else {}
+    elsewhere = {_own_name(module, name): _own_name(module, tied[name]) for name in tied}
     return [
         NamedParameters(
-            names=tuple(_with_first([_own_name(module, key) for key in same], elsewhere)),
+            names=tuple(_with_others([_own_name(module, key) for key in same], elsewhere)),
             keys=tuple(same),
             value=found[same[0]],
         )
@@ -57,11 +58,12 @@ def module_of(model: nn.Module | Pipeline) -> nn.Module:
     return model.module if isinstance(model, Pipeline) else model
 
 
-def _with_first(names: list[str], tied: Mapping[str, str]) -> Iterator[str]:
-    """Yield the names, starting with the first name of the parameter's copies in all stages."""
+def _with_others(names: list[str], tied: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names, and those of the same parameter in the whole model, the first one first."""
     first = tied.get(names[0], names[0])
     yield first
-    yield from (name for name in names if name != first)
+    others = (name for name in tied if tied[name] == first)
+    yield from dict.fromkeys(name for name in (*names, *others) if name != first)
 
 
 def _own_name(module: nn.Module, key: str) -> str:

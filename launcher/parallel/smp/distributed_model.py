@@ -22,8 +22,9 @@ from launcher.parallel.smp.call_interception import Arguments, CallInterceptor
 from launcher.parallel.smp.partitions import cuts
 from launcher.parallel.smp.rank_agreement import check_agreement
 from launcher.parallel.smp.smp_session import session
-from launcher.parallel.smp.states import PARTIAL, gathered, merged
+from launcher.parallel.smp.states import PARTIAL, merged
 from launcher.parallel.smp.step_arguments import ArgumentSource
+from launcher.parallel.ties import tied_names
 
 #: Ignored: these control smp's search for a partition and DDP's buckets, and do not affect results.
 _IGNORED = {
@@ -96,6 +97,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
         self._pipeline: Pipeline | None = None
         self._interceptor: CallInterceptor | None = None
         self._names = list(module.state_dict())
+        self._tied = tied_names(module)
         self._on_partition: list[Callable[[], None]] = []
         self._hooks: dict[int, Callable[[Any, Any], object]] = OrderedDict()
         self._recomputed: list[str] = []
@@ -330,7 +332,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
         """
         if self._pipeline is None:
             return dict(self.module.state_dict())
-        found = gathered(self.local_state_dict(), session().world)
+        found = merged(self.local_state_dict(), session().world, self._tied)
         return {name: found[name] for name in self._names}
 
     def load_state_dict(self, state: Mapping[str, object], strict: bool = True) -> None:
@@ -338,7 +340,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
 
         All ranks of a replica call it. Raises ParallelError for other names, if strict.
         """
-        whole = merged(state, session().world)
+        whole = merged(state, session().world, self._tied)
         if strict and set(whole) != set(self._names):
             raise ParallelError(
                 f"the names in the state and in the model differ: "

@@ -24,11 +24,20 @@ def gathered(part: Mapping[Any, Any], world: ParallelContext) -> dict[Any, Any]:
     return {name: value for each in parts for name, value in each.items()}
 
 
-def merged(state: Mapping[str, Any], world: ParallelContext) -> dict[str, Any]:
-    """Return a whole state from one that may be of a single stage."""
-    found = gathered(state, world) if PARTIAL in state else dict(state)
-    found.pop(PARTIAL, None)
-    return found
+def merged(
+    state: Mapping[str, Any], world: ParallelContext, tied: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return a whole state from one that may be of a single stage.
+
+    tied: the later names of tied parameters, each with the first one; a stage may lack some.
+    """
+    if PARTIAL not in state:
+        return dict(state)
+    found = gathered(state, world)
+    del found[PARTIAL]
+    values = {tied.get(name, name): value for name, value in found.items()}
+    every = {**tied, **dict(zip(tied.values(), tied.values(), strict=True))}
+    return found | {name: values[first] for name, first in every.items() if first in values}
 
 
 def save(obj: object, f: str, partial: bool = True, v3: bool = False, **options: object) -> None:
