@@ -95,7 +95,7 @@ class Pipeline:
         if world.device.type != "cpu":
             stages = self._as_on_device(stages, example)
         assign_unused(model, stages)
-        self._ties = Ties(stages, world)
+        self._ties = Ties(model, stages, world)
         self._kind = schedule
         self._inputs = Inputs(model, example)
         own = [stages[number] for number in degrees.stages_of(world.pp_rank)]

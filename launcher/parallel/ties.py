@@ -16,10 +16,13 @@ from launcher.parallel.stages import Stage
 
 
 class Ties:
-    """The tied parameters of a replica's stages. Created on all ranks, in the same order."""
+    """The tied parameters of a replica's stages. Created on all ranks, in the same order.
 
-    def __init__(self, stages: Sequence[Stage], world: ParallelContext) -> None:
-        _check_buffers(stages)
+    model: that the stages are made from.
+    """
+
+    def __init__(self, model: nn.Module, stages: Sequence[Stage], world: ParallelContext) -> None:
+        _check_buffers(model, stages)
         self._groups: list[tuple[nn.Parameter, dist.ProcessGroup]] = []
         self._later: set[int] = set()  # ids of parameters that an earlier rank has as well
         groups: dict[tuple[int, ...], dist.ProcessGroup] = {}
@@ -60,13 +63,13 @@ def tied_names(model: nn.Module) -> dict[str, str]:
         for name, value in model.state_dict(keep_vars=True).items()
         if isinstance(value, torch.Tensor)
     }
-
-
-def _shared(
     first: dict[int, str] = {}
     for name, value in state.items():
         first.setdefault(value, name)
     return {name: first[value] for name, value in state.items() if name != first[value]}
+
+
+def _shared(
     stages: Sequence[Stage], world: ParallelContext
 ) -> Iterator[tuple[nn.Parameter, tuple[int, ...]]]:
     """Yield the parameters that more than one rank of a replica holds, with these ranks."""
@@ -91,13 +94,16 @@ def _group(holders: tuple[int, ...], world: ParallelContext) -> dist.ProcessGrou
     return own
 
 
-def _check_buffers(stages: Sequence[Stage]) -> None:
-    """Reject shared buffers: two copies of a running mean would each see half of the batches."""
+def _check_buffers(model: nn.Module, stages: Sequence[Stage]) -> None:
+    """Reject shared buffers that change: copies of a mean would each see a part of the batches."""
+    modes = [stage.in_mode(training) for stage in stages for training in (True, False)]
+    changing = [model.get_submodule(name) for name in {n for mode in modes for n in mode.changing}]
+    changed = {id(buffer) for module in changing for buffer in module.buffers()}
     seen: dict[int, int] = {}
     for number, stage in enumerate(stages):
         for name, buffer in stage.module.named_buffers():
             first = seen.setdefault(id(buffer), number)
-            if first != number:
+            if first != number and id(buffer) in changed:
                 raise ParallelError(
                     f"stages {first} and {number} share the buffer {name}, and each would update "
                     "its own copy: put all calls of its module into one stage"
