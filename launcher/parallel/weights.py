@@ -14,9 +14,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.utils._pytree import tree_leaves
 
 from launcher.parallel.context import ParallelContext
+from launcher.parallel.tracing.recorded_operations import flatten
 
 __all__ = ["Loss", "Valid", "zero_loss", "MeanLoss", "WeightedLoss"]
 
@@ -27,8 +27,9 @@ Loss = Callable[[Any, Any], torch.Tensor]
 
 def zero_loss(output: object) -> torch.Tensor:
     """Return a loss of 0 that is connected to all outputs, so that backward reaches them."""
-    leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
-    return sum((leaf.sum() * 0 for leaf in leaves), torch.zeros(()))
+    leaves = [leaf for leaf in flatten(output)[0] if isinstance(leaf, torch.Tensor)]
+    # Masked logits are infinite, and sums in 16 bits may be: times 0 they are NaN.
+    return sum(((leaf.nan_to_num(0, 0, 0) * 0).sum() for leaf in leaves), torch.zeros(()))
 
 
 class MeanLoss:

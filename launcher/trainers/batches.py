@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from launcher.data import DataLoader
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
+from launcher.parallel.tracing.recorded_operations import flatten
 from launcher.trainers.task import Batch, Task
 
 
@@ -111,4 +112,5 @@ def take_first(tree: object, count: int, of: int) -> Any:
     def cut(leaf: torch.Tensor) -> torch.Tensor:
         return leaf[: len(leaf) * count // of] if leaf.ndim else leaf
 
+    flatten(tree)  # dataclasses become structures
     return tree_map_only(torch.Tensor, cut, tree)

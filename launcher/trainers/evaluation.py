@@ -84,9 +84,11 @@ class EarlyStopping:
         self._waited = 0
 
     def record(self, loss: float) -> None:
-        """Record the loss of one more evaluation."""
-        self._waited = 0 if loss < self._best else self._waited + 1
-        self._best = min(loss, self._best)
+        """Record the loss of one more evaluation; NaN is not lower than any."""
+        if loss < self._best:
+            self._best, self._waited = loss, 0
+        else:
+            self._waited += 1
 
     @property
     def is_over(self) -> bool:

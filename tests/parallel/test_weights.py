@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,22 @@ def test_a_batch_without_labels_has_no_gradient() -> None:
     value.backward()
     assert (value.item(), weight) == (0, 0)
     assert torch.equal(output.grad, torch.zeros(3, 4))
+
+
+@dataclass
+class Output:
+    """What a model returns: logits, some of them masked, and scores in 16 bits."""
+
+    logits: torch.Tensor
+    scores: torch.Tensor
+
+
+def test_a_loss_of_no_labels_is_0_for_outputs_of_any_size_and_class() -> None:
+    from launcher.parallel.weights import zero_loss
+
+    x = torch.full((3,), 6e4, requires_grad=True)
+    masked = x.masked_fill(torch.tensor([True, False, False]), -float("inf"))
+    loss = zero_loss(Output(masked, x.half()))
+    loss.backward()
+    assert loss.item() == 0
+    assert x.grad.tolist() == [0, 0, 0]

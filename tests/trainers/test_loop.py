@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from waiting import wait_until  # noqa: E402
 from launcher import parallel  # noqa: E402
 from launcher.errors import ParallelError  # noqa: E402
 from launcher.parallel.checkpoints import manifests  # noqa: E402
+from launcher.trainers.evaluation import EarlyStopping, MetricAccumulator  # noqa: E402
 from launcher.trainers.loop import train  # noqa: E402
 
 WAYS = {"whole": "{}", "one stage": '{"microbatches": 3}'}
@@ -130,8 +132,6 @@ def test_a_step_is_logged_with_its_times(
     assert first["data_wait"] > 0
 
 
-@pytest.mark.long
-def test_what_no_stage_has_is_in_the_model_that_is_left(
 class Aliased(nn.Module):
     """Has a module under two names, and calls it by the second one."""
 
@@ -153,6 +153,8 @@ def test_all_names_of_a_module_are_in_the_model_that_is_left(
     assert weights.keys() == Aliased().state_dict().keys()
 
 
+@pytest.mark.long
+def test_what_no_stage_has_is_in_the_model_that_is_left(
     make: Callable[..., Any], tmp_path: Path, way: str
 ) -> None:
     weights = trained(make(epochs=1), tmp_path)
@@ -162,6 +164,28 @@ def test_all_names_of_a_module_are_in_the_model_that_is_left(
     made.load_state_dict(weights)
     torch.manual_seed(task.seed)
     assert torch.equal(weights["unused.weight"], task.model().unused.weight)
+
+
+@dataclass
+class Output:
+    """What a model returns, in a class of its own."""
+
+    values: torch.Tensor
+
+
+def test_padding_is_left_out_of_outputs_of_any_class(make: Callable[..., Any]) -> None:
+    parallel.init()
+    task = make(loss=lambda output, target: (output.values - target).mean(), metrics={})
+    metrics = MetricAccumulator(task, torch.device("cpu"))
+    metrics.add(Output(torch.tensor([1.0, 2.0, 9.0])), torch.zeros(3), counted=2, of=3)
+    assert metrics.means() == {"loss": 1.5}
+
+
+def test_an_evaluation_without_a_mean_is_not_the_best() -> None:
+    stopping = EarlyStopping(patience=2)
+    for loss in (float("nan"), 3.0, 2.0):
+        stopping.record(loss)
+    assert not stopping.is_over
 
 
 def test_too_few_samples_for_a_step_are_refused(make: Callable[..., Any], tmp_path: Path) -> None:
