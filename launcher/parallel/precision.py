@@ -5,8 +5,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
+from torch.amp.grad_scaler import OptState
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
 from launcher.parallel.context import ParallelContext
@@ -38,12 +40,33 @@ def autocasting(
     return lambda: torch.autocast(device.type, dtype)
 
 
+class _AgreeingScaler(ShardedGradScaler):  # type: ignore[misc] # torch types it as Any
+    """A GradScaler with which all ranks skip the same steps of fused optimizers, too.
+
+    For those, torch's looks at the gradients of one rank, or fails if they are unscaled before: it
+    then has a vector of one element, of which fused kernels expect a number.
+    """
+
+    def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
+        """Unscale the gradients; all ranks call it."""
+        super().unscale_(optimizer)
+        if self._enabled:
+            found = self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
+            found |= {device: each.reshape(()) for device, each in found.items()}
+
+    def step(self, optimizer: torch.optim.Optimizer, *args: object, **kwargs: object) -> Any:
+        """Unscale the gradients, unless that is done, and call the optimizer if all are finite."""
+        if self._enabled and self._per_optimizer_states[id(optimizer)]["stage"] is OptState.READY:
+            self.unscale_(optimizer)
+        return super().step(optimizer, *args, **kwargs)
+
+
 def scaler(world: ParallelContext, **options: object) -> ShardedGradScaler:
     """Return a GradScaler with which all ranks skip the same steps.
 
     An inf in one stage counts for all stages. options: of torch.amp.GradScaler (init_scale,
     growth_factor, backoff_factor, growth_interval).
     """
-    made = ShardedGradScaler(world.device.type, **options)
+    made = _AgreeingScaler(world.device.type, **options)
     made.scale(torch.zeros((), device=world.device))  # initialise it in stages without a loss, too
     return made

@@ -108,6 +108,37 @@ def test_an_infinite_gradient_in_one_stage_skips_the_step_in_all(tmp_path: Path,
     assert told[0][2] == pytest.approx(3, rel=0.2)  # as was the loss: ln 19
 
 
+_FUSED = """
+from launcher.parallel.precision import scaler
+
+world = parallel.init()
+weight = torch.nn.Parameter(torch.ones(3))
+optimizer = torch.optim.AdamW([weight], lr=0.5, fused=True)
+scale = scaler(world, init_scale=8.0)
+told = []
+for largest in (8.0, float("inf")):
+    weight.grad = torch.full((3,), largest if parallel.rank() else 8.0)
+    if CLIPS:
+        scale.unscale_(optimizer)
+    scale.step(optimizer)
+    scale.update()
+    told.append([weight[0].item(), scale.get_scale()])
+note(told)
+parallel.leave()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("clips", [True, False], ids=["unscaled before", "in the step"])
+def test_an_infinite_gradient_of_one_rank_skips_the_step_of_fused_optimizers(
+    tmp_path: Path, clips: bool
+) -> None:
+    outcome = run(tmp_path, _FUSED.replace("CLIPS", str(clips)), ranks=2)
+    assert outcome.code == 0, outcome.output
+    after_one_step = pytest.approx(0.495, rel=1e-6)
+    assert outcome.notes == {rank: [[after_one_step, 8], [after_one_step, 4]] for rank in range(2)}
+
+
 _SAVED = """
 import contextlib
 from launcher.parallel.randomness import Randomness
