@@ -29,6 +29,7 @@ from launcher.client.planning.diagnosis.findings import (
 )
 from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence, mean_of
 from launcher.client.planning.diagnosis.observed_cluster import ObservedCluster, observe_cluster
+from launcher.client.planning.recommendation import AS_GOOD
 from launcher.client.planning.step_model import GroupShape, Interval, family
 from launcher.shared.data_verdict import NEGLIGIBLE, Bound
 
@@ -92,8 +93,10 @@ def _input(finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
     loads_itself = data is not None and data.bound is Bound.LOADING
     if data is not None and data.text and not loads_itself:
         yield Advice(what=data.text)
-    if _is_idle(evidence.feeds) and (data is None or data.bound is None):
-        if _is_busy(evidence.train):
+    feeding, training = _cpu_use(evidence.feeds), _cpu_use(evidence.train)
+    is_idle = feeding is not None and feeding < IDLE_CPU
+    if is_idle and (data is None or data.bound is None):
+        if training is not None and training >= BUSY_CPU:
             yield Advice(what=_CHEAPER)
         else:
             yield from _storage(finding, evidence)
@@ -109,16 +112,9 @@ def _input(finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
     yield Advice(what=_CHEAPER)
 
 
-def _is_idle(groups: tuple[GroupUse, ...]) -> bool:
-    """Return whether groups are known to have CPU time left."""
-    cpu = mean_of(groups, lambda group: group.cpu)
-    return has_use(groups) and cpu is not None and cpu < IDLE_CPU
-
-
-def _is_busy(groups: tuple[GroupUse, ...]) -> bool:
-    """Return whether groups are known to use their CPUs up."""
-    cpu = mean_of(groups, lambda group: group.cpu)
-    return has_use(groups) and cpu is not None and cpu >= BUSY_CPU
+def _cpu_use(groups: tuple[GroupUse, ...]) -> float | None:
+    """Return the share of groups' CPUs that is in use; None with too few figures."""
+    return mean_of(groups, lambda group: group.cpu) if has_use(groups) else None
 
 
 def _larger_type(train: tuple[GroupUse, ...], cluster: ObservedCluster | None) -> Iterator[Advice]:
@@ -179,19 +175,20 @@ def _data_group(evidence: JobEvidence, cluster: ObservedCluster | None) -> Advic
 
 def _more_data_hosts(feeds: tuple[GroupUse, ...], cluster: ObservedCluster | None) -> Advice:
     names = " and ".join(group.name for group in feeds)
+    unknown = Advice(what=f"give {names} more vCPU: more hosts, or larger ones")
     if cluster is None or cluster.data is None:
-        return Advice(what=f"give {names} more vCPU: more hosts, or larger ones")
+        return unknown
     instance, count = cluster.data.instance, cluster.data.count
     more = range(count + 1, max(2 * count, count + MOST_DATA_HOSTS) + 1)
     compared = list(_with_feed(cluster, instance, more))
     if not compared:
-        return Advice(what=f"give {names} more vCPU: more hosts, or larger ones")
+        return unknown
     best = min(compared, key=lambda each: each.per_sample)
+    effect = effect_of(cluster, best)
+    if effect.step.expected > -AS_GOOD:  # what was measured is not what the planner predicts
+        return unknown
     hosts = best.shape.data.count if best.shape.data else count
-    return Advice(
-        what=f"give {names} {hosts} x {instance.name} instead of {count}",
-        effect=effect_of(cluster, best),
-    )
+    return Advice(what=f"give {names} {hosts} x {instance.name} instead of {count}", effect=effect)
 
 
 def _with_feed(
