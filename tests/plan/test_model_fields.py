@@ -63,6 +63,21 @@ def test_three_numbers_are_enough(read) -> None:
     assert (model.blocks, model.batch_norm, model.footprint.activations) == (None, None, {})
 
 
+def test_a_number_that_is_null_is_absent(read) -> None:
+    needed = "parameters: 8, gradients: 4, optimizer: 16"
+    more = (
+        "largest_block: null, outside_blocks: null, activations: {full: {sample: 2, fixed: null}}"
+    )
+
+    assert read(f" {{{needed}, {more}}}").model.footprint == Footprint(
+        parameters=8,
+        gradients=4,
+        states=16,
+        rest=8,
+        activations={(False, False): Activations(sample=2)},
+    )
+
+
 @pytest.mark.parametrize(
     ("model", "what", "fix"),
     [
@@ -78,6 +93,11 @@ def test_three_numbers_are_enough(read) -> None:
         (
             " {parameters: 1, gradients: 1, optimizer: 1, activations: {bf16: 5}}",
             "5 is not bytes of a sample",
+            "{sample: 2e8}",
+        ),
+        (
+            " {parameters: 1, gradients: 1, optimizer: 1, activations: {bf16: {sample: null}}}",
+            "is not bytes of a sample",
             "{sample: 2e8}",
         ),
         (

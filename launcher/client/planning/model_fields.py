@@ -61,6 +61,7 @@ def model_fields(figures: ModelFigures) -> dict[str, Any]:
 
 
 def _figures(value: Mapping[str, Any]) -> ModelFigures:
+    outside = value.get("outside_blocks")
     return ModelFigures(
         footprint=Footprint(
             parameters=int(value["parameters"]),
@@ -68,9 +69,11 @@ def _figures(value: Mapping[str, Any]) -> ModelFigures:
             states=int(value["optimizer"]),
             largest=int(value.get("largest_block") or 0),
             # Without blocks, shards gather the whole model at once.
-            rest=int(value.get("outside_blocks", value["parameters"])),
+            rest=int(value["parameters"] if outside is None else outside),
             activations={
-                SETTINGS[name]: Activations(**{part: int(count) for part, count in each.items()})
+                SETTINGS[name]: Activations(
+                    sample=int(each["sample"]), fixed=int(each.get("fixed") or 0)
+                )
                 for name, each in (value.get("activations") or {}).items()
             },
         ),
@@ -106,7 +109,7 @@ def _activation_problems(path: FieldPath, value: object) -> Iterator[Problem]:
         return
     yield from _unknown(path, value, tuple(SETTINGS))
     for name, each in value.items():
-        if not isinstance(each, Mapping) or "sample" not in each:
+        if not isinstance(each, Mapping) or each.get("sample") is None:
             yield _wrong((*path, str(name)), each, "bytes of a sample", "{sample: 2e8}")
             continue
         yield from _unknown((*path, str(name)), each, _ACTIVATIONS)
