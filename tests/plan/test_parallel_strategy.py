@@ -53,6 +53,14 @@ def found(gigabytes: float | None, *, model: ModelFigures = MODEL, ranks: int = 
     return strategy_for(model, instance(gigabytes), ranks=ranks, batch_size=BATCH)
 
 
+def test_a_batch_of_ten_billion_samples_is_divided() -> None:
+    """Its divisors are not searched one by one, which took hours."""
+    small = ModelFigures(footprint=Footprint(parameters=1, gradients=1, states=2, rest=1))
+    fitting = strategy_for(small, instance(24), ranks=2, batch_size=10**10)
+
+    assert fitting.degrees.global_batch == 2 * 10**10
+
+
 @pytest.mark.parametrize(
     ("gigabytes", "ranks", "kind", "changes"),
     [

@@ -8,6 +8,7 @@ stays the same. Shorter sequences and smaller images, which change what is learn
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -188,4 +189,5 @@ def _pipelines(
 
 
 def _divisors(number: int) -> list[int]:
-    return [each for each in range(1, number + 1) if number % each == 0]
+    small = [each for each in range(1, math.isqrt(number) + 1) if number % each == 0]
+    return sorted({*small, *(number // each for each in small)})
