@@ -70,6 +70,16 @@ def test_the_seconds_in_a_warm_pool_are_billed_too() -> None:
     assert ended.spot_saving == 0.75, "of the training, not of what came after"
 
 
+def test_the_most_that_a_job_costs_has_its_warm_pool_as_the_plan_has() -> None:
+    resources = DESCRIBED["ResourceConfig"] | {"KeepAlivePeriodInSeconds": 1800}
+    pool = {"WarmPoolStatus": {"Status": "Available", "ResourceRetainedBillableTimeInSeconds": 900}}
+    ended = bill(ENDED | {"ResourceConfig": resources, "BillableTimeInSeconds": 7200} | pool)
+
+    assert ended is not None
+    assert ended.max_dollars == pytest.approx(2.5 * 10.762)
+    assert str(ended) == "$24.21 (max $26.91)"
+
+
 def test_an_unknown_price_leaves_the_bill_unknown() -> None:
     resources = {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1}
     ended = bill(ENDED | {"ResourceConfig": resources})

@@ -25,8 +25,8 @@ class Bill:
     """The cost of a job on AWS, without storage and traffic.
 
     billable_seconds: of each instance, including a warm pool's; None until known. max_seconds: the
-    MaxRuntimeInSeconds of the request, None if it had none. spot_saving: the share of the training
-    time that was not billed; None without spot instances.
+    MaxRuntimeInSeconds of the request, then as a warm pool; None if it had none. spot_saving: the
+    share of the training time that was not billed; None without spot instances.
     """
 
     estimate: CostEstimate
@@ -42,7 +42,7 @@ class Bill:
 
     @property
     def max_dollars(self) -> float | None:
-        """USD at max_run; None when a price is unknown."""
+        """USD for max_seconds; None when a price is unknown."""
         return None if self.max_seconds is None else self.estimate.dollars(self.max_seconds)
 
     @property
@@ -88,11 +88,18 @@ def bill(description: TrainingJobDescription) -> Bill | None:
     return Bill(
         estimate=estimate(groups, catalogue.price_list(), region, _day(description)),
         billable_seconds=None if billed is None else billed + kept,
-        max_seconds=description.get("StoppingCondition", {}).get("MaxRuntimeInSeconds"),
+        max_seconds=_max_seconds(description),
         spot_saving=spot_saving(description.get("TrainingTimeInSeconds"), billed)
         if is_spot
         else None,
     )
+
+
+def _max_seconds(description: TrainingJobDescription) -> int | None:
+    """Return the longest time that each instance is billed for, as the plan has it."""
+    longest = description.get("StoppingCondition", {}).get("MaxRuntimeInSeconds")
+    kept = description.get("ResourceConfig", {}).get("KeepAlivePeriodInSeconds", 0)
+    return None if longest is None else longest + kept
 
 
 def _day(description: TrainingJobDescription) -> date:
