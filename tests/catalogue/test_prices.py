@@ -190,6 +190,43 @@ def test_what_is_no_range_of_spot_prices_is_reported(home: Path, cells: str) -> 
     assert [problem.where for problem in caught.value.problems] == [f"{home / 'prices.csv'}:2"]
 
 
+@pytest.mark.parametrize("as_of", ["2026", "2026-11", "2026-11-20", ""])
+def test_own_prices_may_have_a_date(home: Path, as_of: str) -> None:
+    (home / "prices.csv").write_text(
+        f"instance_type,price_per_hour,as_of\nml.g5.xlarge,1.4,{as_of}\n"
+    )
+    found = price("ml.g5.xlarge")
+
+    assert found is not None
+    assert found.as_of == (as_of or None)
+
+
+@pytest.mark.parametrize("as_of", ["Nov 2026", "2026/11", "2026-13", "2026-11-20T10", "0"])
+def test_what_is_no_date_of_a_price_is_reported(home: Path, as_of: str) -> None:
+    (home / "prices.csv").write_text(
+        f"instance_type,price_per_hour,as_of\nml.g5.xlarge,1.4,{as_of}\n"
+    )
+
+    with pytest.raises(SpecError, match="is not the date of a price") as caught:
+        catalogue.price_list()
+    assert [problem.where for problem in caught.value.problems] == [f"{home / 'prices.csv'}:2"]
+
+
+def test_own_prices_may_be_saved_by_a_spreadsheet(home: Path) -> None:
+    (home / "prices.csv").write_text(
+        "instance_type,price_per_hour\nml.g5.xlarge,1.4\n", encoding="utf-8-sig"
+    )
+
+    assert dollars("ml.g5.xlarge") == 1.4
+
+
+def test_own_prices_that_are_no_csv_are_reported(home: Path) -> None:
+    (home / "prices.csv").write_text("instance_type,price_per_hour\n" + "x" * 200_000)
+
+    with pytest.raises(SpecError, match="cannot read your price file: it is no CSV"):
+        catalogue.price_list()
+
+
 def test_a_named_file_that_is_not_there_is_reported(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,18 @@ from collections.abc import Iterator, Mapping
 
 
 def read_table(text: str) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield each row of a CSV file with its line number; skip comment lines, which start with #."""
+    """Yield each row of a CSV file with its line number; skip comment lines, which start with #.
+
+    Raises ValueError for a text that is no CSV.
+    """
     numbered = [
         (number, line)
         for number, line in enumerate(text.splitlines(), start=1)
         if line.strip() and not line.startswith("#")
     ]
     rows = csv.DictReader((line for _, line in numbered), restval="")
-    for (number, _), row in zip(numbered[1:], rows, strict=False):
-        yield number, {name.strip(): cell.strip() for name, cell in row.items() if name}
+    try:
+        for (number, _), row in zip(numbered[1:], rows, strict=False):
+            yield number, {name.strip(): cell.strip() for name, cell in row.items() if name}
+    except csv.Error as error:
+        raise ValueError(f"it is no CSV: {error}") from error

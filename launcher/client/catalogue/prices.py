@@ -98,10 +98,9 @@ def _own_prices() -> list[Price]:
     if not os.environ.get(PRICES_VARIABLE) and not file.exists():
         return []
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
+        rows = list(read_table(file.read_text(encoding="utf-8-sig")))  # spreadsheets mark UTF-8
+    except (OSError, ValueError) as error:
         raise SpecError([_unreadable(file, error)]) from error
-    rows = list(read_table(text))
     if problems := [problem for number, row in rows for problem in _problems(file, number, row)]:
         raise SpecError(problems)
     return [_read(row, file) for _, row in rows]
@@ -110,7 +109,7 @@ def _own_prices() -> list[Price]:
 def _updated(file: Path) -> list[Price]:
     try:
         rows = list(read_table(file.read_text(encoding="utf-8")))
-    except (OSError, UnicodeError) as error:
+    except (OSError, ValueError) as error:
         raise SpecError([_damaged(file, str(error))]) from error
     if problem := next(
         (each for number, row in rows for each in _problems(file, number, row)), None
@@ -194,6 +193,12 @@ def _problems(file: Path, number: int, row: Mapping[str, str]) -> Iterator[Probl
             where=where,
             fix="fill both spot_low and spot_high, the lower first, or neither",
         )
+    elif not _is_date(row.get("as_of", "")):
+        yield Problem(
+            what=f"{row['as_of']!r} is not the date of a price",
+            where=where,
+            fix="write a day or a month, such as 2026-11, or nothing",
+        )
 
 
 def _is_price(text: str) -> bool:
@@ -207,6 +212,17 @@ def _is_spot_range(low: str, high: str) -> bool:
     if not low and not high:
         return True
     return _is_price(low) and _is_price(high) and float(low) <= float(high)
+
+
+def _is_date(text: str) -> bool:
+    """Return whether a text is a day, a month, a year, or empty."""
+    if not text:
+        return True
+    try:
+        date.fromisoformat(f"{text}-01-01"[:10])
+    except ValueError:
+        return False
+    return len(text) in (4, 7, 10)
 
 
 def _unreadable(file: Path, error: Exception) -> Problem:
