@@ -143,6 +143,22 @@ def _with_bad_price(text: str) -> str:
     return text.replace("0.2040000000", "cheap")
 
 
+def _with_endless_price(text: str) -> str:
+    return text.replace("0.2040000000", "1e999")
+
+
+def _with_impossible_date(text: str) -> str:
+    return text.replace("2026-11-20", "2026-13-20")
+
+
+def _long_line(_text: str) -> str:
+    return "<html>" + "x" * 200_000
+
+
+def _nested(_text: str) -> str:
+    return '{"products":' + '{"a":' * 5000
+
+
 def _page(_text: str) -> str:
     return "<html><body>Sign in to this network</body></html>"
 
@@ -158,6 +174,10 @@ BROKEN = [
     _with_renamed_price,
     _without_date,
     _with_bad_price,
+    _with_endless_price,
+    _with_impossible_date,
+    _long_line,
+    _nested,
     _page,
     _empty,
 ]

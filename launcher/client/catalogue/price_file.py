@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import csv
 import itertools
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, TextIO
 
 from launcher.client.catalogue.json_stream import JsonStream, JsonStreamError
@@ -61,6 +63,13 @@ class _Offer:
 
 def read_csv(file: TextIO, region: str) -> PriceFile:
     """Read a CSV file of the price list; raises CloudError if it is no complete price list."""
+    try:
+        return _csv_prices(file, region)
+    except csv.Error as error:
+        raise _bad_file(f"the price list is not CSV: {error}") from error
+
+
+def _csv_prices(file: TextIO, region: str) -> PriceFile:
     preamble = dict(
         [*row, "", ""][:2] for row in itertools.islice(csv.reader(file), _PREAMBLE_LINES)
     )
@@ -76,25 +85,22 @@ def read_csv(file: TextIO, region: str) -> PriceFile:
 
 def _csv_offers(rows: Iterator[list[str]], header: list[str]) -> Iterator[_Offer]:
     places = {name: header.index(name) for name in _COLUMNS}
-    try:
-        for number, row in enumerate(rows, start=_PREAMBLE_LINES + 2):
-            if len(row) != len(header):
-                raise _bad_file(
-                    f"line {number} of the price list has {len(row)} of {len(header)} columns: "
-                    "the file is not complete"
-                )
-            cell = {name: row[place] for name, place in places.items()}
-            if cell["termtype"] == "OnDemand":
-                yield _Offer(
-                    usage_type=cell["usagetype"],
-                    unit=cell["unit"],
-                    currency=cell["currency"],
-                    price=cell["priceperunit"],
-                    starting_range=cell["startingrange"],
-                    region=cell["regioncode"],
-                )
-    except csv.Error as error:
-        raise _bad_file(f"the price list is not CSV: {error}") from error
+    for number, row in enumerate(rows, start=_PREAMBLE_LINES + 2):
+        if len(row) != len(header):
+            raise _bad_file(
+                f"line {number} of the price list has {len(row)} of {len(header)} columns: "
+                "the file is not complete"
+            )
+        cell = {name: row[place] for name, place in places.items()}
+        if cell["termtype"] == "OnDemand":
+            yield _Offer(
+                usage_type=cell["usagetype"],
+                unit=cell["unit"],
+                currency=cell["currency"],
+                price=cell["priceperunit"],
+                starting_range=cell["startingrange"],
+                region=cell["regioncode"],
+            )
 
 
 def read_json(file: TextIO, region: str) -> PriceFile:
@@ -114,7 +120,7 @@ def read_json(file: TextIO, region: str) -> PriceFile:
             else:
                 stream.skip()
         stream.end()
-    except JsonStreamError as error:
+    except (JsonStreamError, RecursionError) as error:
         raise _bad_file(f"the price list is not complete, or no JSON: {error}") from error
     except (AttributeError, KeyError, TypeError) as error:
         raise _bad_file(
@@ -187,17 +193,21 @@ def _dollars(offer: _Offer) -> float:
 
 def _number(offer: _Offer, text: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise _bad_file(f"{offer.usage_type}: {text!r} is not a number") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise _bad_file(f"{offer.usage_type}: {text!r} is not a number")
+    return number
 
 
 def _date(published: str | None) -> str:
     """Return the day of "2026-11-20T17:11:05Z"."""
     day = (published or "").partition("T")[0]
-    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", day):
-        raise _bad_file(f"the price list has no publication date ({published!r})")
-    return day
+    try:
+        return date.fromisoformat(day).isoformat()
+    except ValueError:
+        raise _bad_file(f"the price list has no publication date ({published!r})") from None
 
 
 def _bad_file(what: str) -> CloudError:

@@ -66,7 +66,10 @@ def _store(region: str, prices: PriceFile) -> PriceUpdate:
 def _types_of(file: Path) -> tuple[str, ...]:
     if not file.exists():
         return ()
-    rows = read_table(file.read_text(encoding="utf-8", errors="replace"))
+    try:
+        rows = list(read_table(file.read_text(encoding="utf-8", errors="replace")))
+    except ValueError:  # it is damaged, and replaced
+        return ()
     return tuple(row.get("instance_type", "") for _, row in rows)
 
 
