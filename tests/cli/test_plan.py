@@ -135,6 +135,15 @@ def test_write_keeps_a_file_that_is_there(launcher, tmp_path):
     assert (tmp_path / "job.yaml").read_text() == "mine\n"
 
 
+def test_no_job_is_written_where_its_page_cannot_be(launcher, tmp_path):
+    (tmp_path / "plan.html").write_text("mine")
+    result = launcher("--write", "job.yaml", "--html", "plan.html")
+
+    assert result.exit_code == 2
+    assert "plan.html exists already" in result.stderr
+    assert not (tmp_path / "job.yaml").exists()
+
+
 def test_no_cluster_within_the_limits_is_exit_code_1(launcher, tmp_path):
     result = launcher("--max-cost-per-hour", "0.5", "--write", "job.yaml")
 
@@ -162,6 +171,8 @@ def test_a_deadline_and_an_order_by_time(launcher):
         (["--gpu-types", "ml.g5.xlrge"], "ml.g5.xlrge is not in the catalogue; did you mean"),
         (["--train-hosts", "two"], "write numbers above 0, such as 1,2,4"),
         (["--deadline", "0"], "0"),
+        (["--regions", ","], "write regions, such as us-east-1,eu-west-1"),
+        (["--gpu-types", "c5.xlarge"], "c5.xlarge has no accelerator to train on"),
     ],
 )
 def test_a_wrong_option_is_a_usage_error(launcher, words, said):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from launcher.client import catalogue
 from launcher.client.catalogue import InstanceType, Price
+from launcher.client.planning.candidate_reasons import why_not
 from launcher.client.planning.candidates import (
     MOST_DATA_HOSTS,
     Candidate,
@@ -315,6 +316,61 @@ def test_a_deadline_without_epochs_is_kept_by_none() -> None:
     plan = chosen(unknown, [priced("ml.g5.xlarge", 1.4)], PlanLimits(deadline_hours=1000))
 
     assert plan.best is None
+    assert plan.reason.endswith("so give both")
+
+
+def test_the_reason_by_time_is_no_price() -> None:
+    types = [priced("ml.g5.xlarge", 1.408), priced("ml.c5.9xlarge", 1.836)]
+    soon = chosen(WORKLOAD, types, PlanLimits(deadline_hours=0.5), PlanOrder.TIME)
+
+    assert soon.alone is None
+    assert soon.reason.endswith(
+        " x ml.c5.9xlarge beside it take least time per sample within the limits"
+    )
+
+
+@pytest.mark.parametrize("order", PlanOrder, ids=lambda each: each.value)
+def test_do_not_add_a_data_group_where_receiving_takes_longer_than_preparing(
+    order: PlanOrder,
+) -> None:
+    large = replace(WORKLOAD, bytes_per_batch=10e9)
+    plan = chosen(large, [priced("ml.g5.xlarge", 1.4), priced("ml.c5.9xlarge", 1)], order=order)
+
+    assert plan.reason.startswith("do not add a data group: to receive a batch takes")
+
+
+def test_do_not_add_a_data_group_that_does_not_keep_to_the_limits() -> None:
+    types = [priced("ml.g5.xlarge", 1.408), priced("ml.c5.9xlarge", 1.836)]
+    plan = chosen(WORKLOAD, types, PlanLimits(max_cost_per_hour=2))
+
+    assert plan.reason.startswith("do not add a data group: none with a known price keeps to")
+
+
+def test_a_type_whose_ranks_leave_no_vcpu_is_named_and_not_compared(home) -> None:
+    greedy = replace(WORKLOAD, cpus_per_rank=4)
+    plan = recommend(greedy, gpu_types=["g5.xlarge", "g5.2xlarge"], today=TODAY)
+    none = recommend(greedy, gpu_types=["g5.xlarge"], today=TODAY)
+
+    assert plan.without_vcpus == ("ml.g5.xlarge",)
+    assert {each.shape.train.instance.name for each in plan.shown} == {"ml.g5.2xlarge"}
+    assert "No vCPU left by the ranks to prepare or receive: ml.g5.xlarge." in repr(plan)
+    assert all(each.hours and math.isfinite(each.hours.expected) for each in plan.shown)
+    assert (none.best, none.compared) == (None, 0)
+    assert "check cpus_per_rank" in none.reason
+
+
+def test_clusters_that_cost_nothing_are_compared() -> None:
+    types = [priced("ml.g5.xlarge", 0), priced("ml.c5.9xlarge", 1.836)]
+    cheap = chosen(WORKLOAD, types)
+    fast = chosen(WORKLOAD, types, order=PlanOrder.TIME)
+
+    assert cheap.best is not None
+    assert cheap.best.per_hour == 0
+    assert [why_not(each, cheap.best) for each in cheap.shown] == [
+        "recommended",
+        "dearer and 76.6% faster per sample; a step waits for its accelerator",
+    ]
+    assert fast.reason.endswith("and a sample is not free any more")
 
 
 def test_costs_are_step_times_price() -> None:

@@ -13,6 +13,7 @@ from launcher.client.cli.plan_chart import plan_chart
 from launcher.client.cli.plan_options import plan_options
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
+from launcher.client.planning.new_file import check_new
 from launcher.client.planning.plan_scatter import plan_scatter
 from launcher.client.planning.recommendation import PlanLimits, PlanOrder, recommend
 from launcher.client.planning.recommendation_json import plain_recommendation
@@ -51,6 +52,8 @@ def plan(
         order=PlanOrder(sort),
         **asked,
     )
+    if page:
+        check_new(page)  # before the job is written
     if path:
         found.write_job(path)
     if page:

@@ -18,10 +18,20 @@ def _split(_context: click.Context, _parameter: click.Parameter, text: str) -> t
 def _gpu_types(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, ...]:
     names = _split(context, parameter, text)
     for name in names:
-        if not (catalogue.find(name) or catalogue.find(f"ml.{name}")):
+        instance = catalogue.find(name) or catalogue.find(f"ml.{name}")
+        if instance and not instance.accelerators:
+            raise click.BadParameter(f"{name} has no accelerator to train on")
+        if instance is None:
             near = catalogue.near(name)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise click.BadParameter(f"{name} is not in the catalogue{hint}")
+    return names
+
+
+def _regions(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, ...]:
+    names = _split(context, parameter, text)
+    if not names:
+        raise click.BadParameter("write regions, such as us-east-1,eu-west-1")
     return names
 
 
@@ -50,7 +60,7 @@ _OPTIONS = (
         "--regions",
         default="us-east-1",
         show_default=True,
-        callback=_split,
+        callback=_regions,
         metavar="REGIONS",
         help="Regions whose prices are compared, with commas.",
     ),

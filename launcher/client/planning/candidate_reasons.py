@@ -5,10 +5,12 @@ from __future__ import annotations
 from launcher.client.catalogue.cost import dollars_text
 from launcher.client.planning.candidates import Candidate
 from launcher.client.planning.step_model import (
+    SECONDS_PER_GB,
     Bottleneck,
     GroupShape,
     family,
     local_workers,
+    spare_vcpus,
 )
 
 _SECONDS_TO_MS = 1000
@@ -16,51 +18,81 @@ _SECONDS_TO_MS = 1000
 _SAME = 0.0005
 
 
-def why_best(best: Candidate, same: Candidate | None, alone: Candidate | None) -> str:
-    """Return why a candidate is the best; same: its train hosts alone, alone: the best alone."""
-    if best.shape.data is None:
-        return _why_no_data_group(best)
+def why_data_group(
+    best: Candidate, same: Candidate | None, alone: Candidate | None, *, by_time: bool
+) -> str:
+    """Return why a candidate with a data group is the best.
+
+    same: its train hosts alone; alone: the best alone. by_time: the best takes least time.
+    """
     compared = same or alone
-    name = group_text(best.shape.data)
+    name = group_text(best.shape.data) if best.shape.data else ""
     if compared is None:
-        return f"{name} beside it cost least per sample within the limits"
+        least = "take least time" if by_time else "cost least"
+        return f"{name} beside it {least} per sample within the limits"
     train = f" of {group_text(compared.shape.train)} alone" if compared is not same else ""
-    change = 1 - best.per_sample / compared.per_sample
-    money = f"a sample costs {abs(change):.0%} {'less' if change >= 0 else 'more'}"
     return (
         f"{name} prepare {best.step.offloaded:.0%} of the batches, so the step takes "
-        f"{_ms(best)} ms instead of {_ms(compared)} ms{train}, and {money}"
+        f"{_ms(best)} ms instead of {_ms(compared)} ms{train}, and {_money(best, compared)}"
     )
+
+
+def _money(best: Candidate, compared: Candidate) -> str:
+    if not compared.per_sample:
+        return "a sample costs nothing" if not best.per_sample else "a sample is not free any more"
+    change = 1 - best.per_sample / compared.per_sample
+    return f"a sample costs {abs(change):.0%} {'less' if change >= 0 else 'more'}"
 
 
 def why_not(each: Candidate, best: Candidate) -> str:
     """Return a candidate's difference from the best one, and what its step waits for."""
     if each == best:
         return "recommended"
-    money = _change(each.per_sample / best.per_sample - 1, "dearer", "cheaper", "as dear")
-    time = _change(
-        each.seconds_per_sample / best.seconds_per_sample - 1, "slower", "faster", "as fast"
-    )
+    money = _change(each.per_sample, best.per_sample, "dearer", "cheaper", "as dear")
+    time = _change(each.seconds_per_sample, best.seconds_per_sample, "slower", "faster", "as fast")
     return f"{money} and {time} per sample; a step waits for its {each.step.bottleneck.value}"
 
 
-def _change(change: float, more: str, less: str, same: str) -> str:
+def _change(amount: float, of_best: float, more: str, less: str, same: str) -> str:
+    if not of_best:  # it is free
+        return more if amount else same
+    change = amount / of_best - 1
     if abs(change) < _SAME:
         return same
     return f"{abs(change):.1%} {more if change > 0 else less}"
 
 
-def _why_no_data_group(best: Candidate) -> str:
+def why_no_data_group(best: Candidate, with_data: Candidate | None, *, by_time: bool) -> str:
+    """Return why a candidate without a data group is the best.
+
+    with_data: its train hosts with the data group within the limits whose step is shortest, if any.
+    by_time: the best takes least time.
+    """
     if best.step.bottleneck is Bottleneck.ACCELERATOR:
         busy = best.step.limits[Bottleneck.TRAIN_CPU] / best.step.expected
         return (
             "do not add a data group: the accelerators are the bottleneck, and the idle vCPUs of "
             f"their hosts prepare the batches in {busy:.0%} of the step"
         )
-    return (
-        "do not add a data group: the step would be shorter, but cost more than it saves, or no "
-        "data group with a known price keeps to the limits"
-    )
+    if _receiving_takes_longer(best):
+        return (
+            "do not add a data group: to receive a batch takes the train hosts' CPUs longer than "
+            "to prepare it"
+        )
+    if with_data is None or with_data.step.expected >= best.step.expected:
+        return (
+            "do not add a data group: none with a known price keeps to the limits and makes the "
+            "step shorter"
+        )
+    if by_time:
+        return "do not add a data group: the step would be hardly shorter for more hosts"
+    return "do not add a data group: the step would be shorter, but cost more than it saves"
+
+
+def _receiving_takes_longer(best: Candidate) -> bool:
+    workload, shape = best.workload, best.shape
+    seconds = shape.ranks * workload.bytes_per_batch / 1e9 * SECONDS_PER_GB
+    return seconds / spare_vcpus(workload, shape.train) >= best.step.limits[Bottleneck.TRAIN_CPU]
 
 
 def break_even(best: Candidate) -> str | None:
@@ -84,19 +116,32 @@ def break_even(best: Candidate) -> str | None:
     )
 
 
-def why_none(
-    nearest: Candidate | None, without_price: tuple[str, ...], without_memory: tuple[str, ...]
+def why_not_compared(
+    without_price: tuple[str, ...], without_memory: tuple[str, ...], without_vcpus: tuple[str, ...]
 ) -> str:
-    """Return why no cluster is recommended; nearest: the best one without limits."""
-    if nearest is None and without_memory:
+    """Return why there is no cluster at all, from the types that were left out."""
+    if without_memory:
         return (
             "nothing could be compared: the accelerators have too little memory for the model, "
             "however it is spread over the ranks; use larger ones, or more train hosts"
         )
-    if nearest is None:
-        reason = "no type has both a price and a time on its accelerator in the workload"
-        hint = "; run `launcher catalog update`" if without_price else ""
-        return f"nothing could be compared: {reason}{hint}"
+    if without_vcpus:
+        return (
+            "nothing could be compared: the ranks keep all vCPUs busy, so that none is left to "
+            "prepare or receive batches; use larger hosts, or check cpus_per_rank"
+        )
+    reason = "no type has both a price and a time on its accelerator in the workload"
+    hint = "; run `launcher catalog update`" if without_price else ""
+    return f"nothing could be compared: {reason}{hint}"
+
+
+def why_none(nearest: Candidate, *, has_deadline: bool) -> str:
+    """Return why no cluster keeps to the limits; nearest: the best one without them."""
+    if has_deadline and nearest.hours is None:
+        return (
+            "no cluster is known to keep to the deadline: the workload's hours follow from epochs "
+            "and samples_per_epoch, so give both"
+        )
     hours = f" and takes {nearest.hours.expected:.3g} hours" if nearest.hours else ""
     return (
         f"no cluster keeps to the limits; without them, {cluster_text(nearest)} is the best: it "

@@ -17,6 +17,7 @@ from launcher.client.planning.step_model import (
     StepEstimate,
     estimate_step,
     family,
+    spare_vcpus,
 )
 from launcher.client.planning.workload import Workload
 
@@ -122,7 +123,8 @@ def candidates(
 ) -> Iterator[Candidate]:
     """Yield every cluster of one group, and of two with each useful number of data hosts.
 
-    A number of data hosts is useful as long as one more makes the step shorter.
+    A number of data hosts is useful as long as one more makes the step shorter. Clusters are left
+    out that have no vCPU to prepare batches, or none of train hosts to receive them.
     """
     counts = tuple(train_hosts)
     for region, types in types_by_region.items():
@@ -134,7 +136,9 @@ def candidates(
                 train = GroupShape(instance=trainer.instance, count=count)
                 if not has_memory(workload, train):
                     continue
-                yield priced_cluster(workload, region, train, trainer.price)
+                alone = priced_cluster(workload, region, train, trainer.price)
+                if math.isfinite(alone.step.expected):
+                    yield alone
                 for feeder in feeders:
                     yield from _two_groups(workload, region, train, trainer.price, feeder)
 
@@ -160,6 +164,11 @@ def has_memory(workload: Workload, train: GroupShape) -> bool:
     """Return False if the model is known to fit into these hosts' accelerators in no way."""
     strategy = train_strategy(workload, train)
     return strategy is None or strategy.fits is not False
+
+
+def has_idle_vcpus(workload: Workload, instance: InstanceType) -> bool:
+    """Return whether the ranks leave vCPUs of a train host to prepare or receive batches."""
+    return spare_vcpus(workload, GroupShape(instance=instance, count=1)) > 0
 
 
 def can_prepare(instance: InstanceType) -> bool:

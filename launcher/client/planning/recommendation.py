@@ -17,6 +17,7 @@ from launcher.client.planning.candidates import (
     can_prepare,
     can_train,
     candidates,
+    has_idle_vcpus,
     has_memory,
 )
 from launcher.client.planning.step_model import GroupShape
@@ -56,13 +57,14 @@ class Recommendation:
         than, per sample and within the limits.
     compared: the number of clusters, with all counts of hosts.
     nearest: the least without limits.
-    without_price, without_time, without_memory: types that could not be compared: no price, no time
-        on their accelerator in the workload, or too little memory for the model, however it is
-        spread.
+    without_price, without_time, without_memory, without_vcpus: types that could not be compared: no
+        price, no time on their accelerator in the workload, too little memory for the model,
+        however it is spread, or no vCPU that the ranks leave to prepare or receive batches.
     """
 
     workload: Workload
     order: PlanOrder
+    limits: PlanLimits
     best: Candidate | None
     shown: tuple[Candidate, ...]
     pareto: tuple[Candidate, ...]
@@ -71,6 +73,7 @@ class Recommendation:
     without_price: tuple[str, ...]
     without_time: tuple[str, ...]
     without_memory: tuple[str, ...]
+    without_vcpus: tuple[str, ...]
     today: date
 
     @property
@@ -81,15 +84,35 @@ class Recommendation:
     @property
     def reason(self) -> str:
         """The reason for the recommendation, in a sentence."""
+        by_time = self.order is PlanOrder.TIME
+        if self.nearest is None:
+            return candidate_reasons.why_not_compared(
+                self.without_price, self.without_memory, self.without_vcpus
+            )
         if self.best is None:
-            return candidate_reasons.why_none(self.nearest, self.without_price, self.without_memory)
-        return candidate_reasons.why_best(self.best, self._same_train_hosts(), self.alone)
+            has_deadline = self.limits.deadline_hours is not None
+            return candidate_reasons.why_none(self.nearest, has_deadline=has_deadline)
+        if self.best.shape.data is None:
+            with_data = self._same_train_hosts_with_data()
+            return candidate_reasons.why_no_data_group(self.best, with_data, by_time=by_time)
+        same = self._same_train_hosts()
+        return candidate_reasons.why_data_group(self.best, same, self.alone, by_time=by_time)
 
     def _same_train_hosts(self) -> Candidate | None:
         """Return the best cluster's train hosts without a data group, if they were compared."""
         train = self.best.shape.train if self.best else None
         alone = (each for each in self.shown if each.shape.data is None)
         return next((each for each in alone if each.shape.train == train), None)
+
+    def _same_train_hosts_with_data(self) -> Candidate | None:
+        """Return the best cluster's train hosts with the data group whose step is shortest."""
+        best = self.best
+        beside = [
+            each
+            for each in self.shown
+            if best and each.shape.data and each.shape.train == best.shape.train
+        ]
+        return min(beside, key=lambda each: each.step.expected, default=None)
 
     def __repr__(self) -> str:
         from launcher.client.planning.recommendation_text import recommendation_text
@@ -175,6 +198,11 @@ def recommend(
                 for count in train_hosts
             )
         ),
+        without_vcpus=_names(
+            each.instance.name
+            for each in everything
+            if can_train(changed, each.instance) and not has_idle_vcpus(changed, each.instance)
+        ),
     )
 
 
@@ -188,6 +216,7 @@ def choose(
     without_price: tuple[str, ...] = (),
     without_time: tuple[str, ...] = (),
     without_memory: tuple[str, ...] = (),
+    without_vcpus: tuple[str, ...] = (),
 ) -> Recommendation:
     """Return the recommendation among candidates: the least of `order`, or one as good."""
     everything = sorted(compared, key=lambda each: _rank(each, order))
@@ -196,6 +225,7 @@ def choose(
     return Recommendation(
         workload=workload,
         order=order,
+        limits=limits,
         best=best,
         shown=tuple(_best_of_each_pair([best, *allowed] if best else [])),
         pareto=tuple(_pareto(allowed)),
@@ -204,6 +234,7 @@ def choose(
         without_price=without_price,
         without_time=without_time,
         without_memory=without_memory,
+        without_vcpus=without_vcpus,
         today=today,
     )
 

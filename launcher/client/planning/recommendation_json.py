@@ -27,6 +27,7 @@ def plain_recommendation(plan: Recommendation, limit: int) -> dict[str, Any]:
         "price_unknown": list(plan.without_price),
         "time_unknown": list(plan.without_time),
         "memory_too_small": list(plan.without_memory),
+        "no_vcpu_left": list(plan.without_vcpus),
         "notes": list(notes(plan)),
         "explanation": list(explanation(plan)),
     }

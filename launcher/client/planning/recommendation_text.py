@@ -111,6 +111,8 @@ def notes(plan: Recommendation) -> Iterator[str]:
         yield f"No time in the workload for the accelerator: {_listed(plan.without_time)}."
     if plan.without_memory:
         yield f"Too little memory for the model, however spread: {_listed(plan.without_memory)}."
+    if plan.without_vcpus:
+        yield f"No vCPU left by the ranks to prepare or receive: {_listed(plan.without_vcpus)}."
     if plan.best and plan.best.strategy is None:
         yield UNKNOWN
     if unknown := _unknown_speeds(plan):
