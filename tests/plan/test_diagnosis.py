@@ -87,6 +87,33 @@ def _billing() -> Any:
 BUSY_CPUS = [usage(0.98, 0.45)] * 9
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        verdict("weather", 0.4, 3),
+        verdict("loading", 0.4, 3).replace("wait_share=0.4", "wait_share=null"),
+        verdict("loading", 0.4, 3).replace("more=3", "more=many"),
+    ],
+    ids=["another bound", "no share", "no number"],
+)
+def test_a_verdict_of_another_version_is_left_out(make: MakeJob, line: str) -> None:
+    found = launcher.diagnose(make(epoch(4.0, 10.0), line))
+
+    assert found.evidence.data is not None
+    assert (found.evidence.data.share, found.evidence.data.bound) == (0.4, None)
+
+
+def test_a_cluster_that_costs_nothing_has_advice_without_prices(
+    make: MakeJob, tmp_path: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "prices.csv").write_text("instance_type,price_per_hour\nml.g5.8xlarge,0\n")
+    first, *_ = launcher.diagnose(make(*BUSY_CPUS)).advice
+
+    assert first.what.startswith("train on 1 x ml.g5.16xlarge instead of ml.g5.8xlarge: 64")
+    assert first.effect is None
+
+
 def test_a_cpu_bottleneck_goes_up_within_the_family_first(make: MakeJob) -> None:
     found = launcher.diagnose(make(*BUSY_CPUS))
 

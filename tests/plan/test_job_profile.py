@@ -100,6 +100,16 @@ def test_hosts_that_differ_widen_the_range(job):
     assert cpu["high"] == pytest.approx(1.15 * 0.032 / 31.8, rel=1e-3)
 
 
+def test_a_host_that_prepared_nothing_does_not_widen_the_range(job):
+    idle = {**FIGURES, "batches": 0, "bytes": 0, "prepared": 0, "cpu": 0.02}
+    found = fields_of(
+        job("-o", "json", lines=[TRAIN, metrics(**{"algo-1": FIGURES, "algo-3": idle})])
+    )
+
+    cpu = found["cpu_seconds_per_sample"]
+    assert cpu["high"] == pytest.approx(1.15 * 0.0162 / 31.8, rel=1e-3)
+
+
 def test_the_stream_with_most_samples_is_the_training(job):
     test = EPOCH.format(rank=0, stream="pipeline:test_set", epoch=0, steps=4, samples=40)
     found = fields_of(job("-o", "json", lines=[test, TRAIN, metrics(**{"algo-1": FIGURES})]))

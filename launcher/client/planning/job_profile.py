@@ -154,7 +154,9 @@ def _check(name: str, figures: JobFigures) -> None:
 def _cpu_seconds(hosts: Mapping[str, Mapping[str, float]], per_batch: float) -> Measure:
     """Return the CPU seconds of a sample, with a range that has those of each host."""
     mean = _ratio(hosts.values(), "cpu", "prepared") / per_batch
-    each = [_ratio([host], "cpu", "prepared") / per_batch for host in hosts.values()]
+    each = [
+        _ratio([host], "cpu", "prepared") / per_batch for host in hosts.values() if host["prepared"]
+    ]
     used = [seconds for seconds in each if seconds > 0]
     low, high = min([mean, *used]), max([mean, *used])
     return Measure(mean=mean, low=low * (1 - _UNCERTAINTY), high=high * (1 + _UNCERTAINTY))

@@ -201,7 +201,10 @@ class EventEvidence:
         )
         if not verdict:
             return found
-        return _with_verdict(found, {"margin": self._margin, **verdict}, hosts)
+        try:
+            return _with_verdict(found, {"margin": self._margin, **verdict}, hosts)
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+            return found  # a script's own line, or one of another version
 
     def _by_rank(self, only: str | None = None) -> dict[str, _Pass]:
         """Return the sums of each rank over all passes, or those over one stream."""
@@ -225,7 +228,7 @@ def _with_verdict(
     found: DataWait, verdict: Mapping[str, Any], hosts: Mapping[str, Mapping[str, float]]
 ) -> DataWait:
     """Return the wait as the job's own verdict has it, without the wait for the first batch."""
-    bound = Bound(verdict["bound"])
+    bound, more = Bound(verdict["bound"]), verdict["more"]
     prepared = [each for each in hosts.values() if each.get("prepared")]
     work = sum(each.get("preparing", 0.0) - each.get("starved", 0.0) for each in prepared)
     batches = sum(each.get("batches", 0.0) for each in prepared)
@@ -239,7 +242,7 @@ def _with_verdict(
         steps=found.steps,
         seconds=found.seconds,
         bound=bound,
-        more=verdict.get("more"),
+        more=None if more is None else int(more),
         margin=float(verdict.get("margin") or 0.0),
         text=str(verdict["text"]),
         is_waiting=_is_waiting(verdict, prepared, work),

@@ -59,6 +59,8 @@ class ObservedCluster:
 def observe_cluster(evidence: JobEvidence) -> ObservedCluster | None:
     """Return a job's cluster; None if its types, prices or figures do not suffice for a plan.
 
+    Prices of a cluster that costs nothing do not: no change of them is a share of it.
+
     The planner compares clusters of one train group with accelerators, and one data group or none.
     """
     if not evidence.bills or len(evidence.train) != 1 or len(evidence.feeds) > 1:
@@ -91,6 +93,8 @@ def observe_cluster(evidence: JobEvidence) -> ObservedCluster | None:
         region=evidence.region,
         step_seconds=seen,
     )
+    if not found.per_hour:
+        return None
     if workload.cpus_per_rank:  # a rank that loads its data itself, which no cluster does better
         return found
     predicted = found.now.step.expected
