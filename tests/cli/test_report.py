@@ -112,6 +112,18 @@ def test_it_is_one_file_without_scripts_or_network(home):
     assert "width=device-width" in text
 
 
+def test_values_at_the_ends_of_a_floats_range_are_drawn(home):
+    (log,) = (home / "jobs" / "done-job" / "logs").glob("algo-2-*.log")
+    lines = [STEP.format(n=n).replace("loss=0.", "loss=-1.7e308 x=") for n in (1, 2)]
+    lines += [STEP.format(n=n).replace("loss=0.", "loss=1.7e308 x=") for n in (3, 4)]
+    log.write_text(log.read_text() + "\n".join([*lines, ""]))
+
+    assert run("done-job").exit_code == 0
+    page = Page(Path("done-job.html").read_text())
+    assert "-1.7e+308" in page.text
+    assert not any("nan" in points for points in page.attributes["points"])
+
+
 def test_a_job_that_failed_early_has_one_too(home):
     result = run("failed-job", "--out", "other.html")
 

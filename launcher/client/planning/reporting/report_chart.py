@@ -81,7 +81,7 @@ def _axes(
     times: tuple[float, float], values: tuple[float, float], *, is_share: bool
 ) -> Iterator[str]:
     low, high = values
-    for value in (low, (low + high) / 2, high):
+    for value in (low, low / 2 + high / 2, high):
         y = _y(value, values)
         text = f"{value:.0%}" if is_share else short_number(value)
         yield f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
@@ -100,7 +100,8 @@ def _x(time: float, times: tuple[float, float]) -> float:
 
 def _y(value: float, values: tuple[float, float]) -> float:
     low, high = values
-    return _TOP + (high - value) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
+    span = high / 2 - low / 2 or 1.0  # halved, as a difference of two floats may overflow
+    return _TOP + (high / 2 - value / 2) / span * (_HEIGHT - _TOP - _BOTTOM)
 
 
 def _legend(lines: Sequence[ChartLine]) -> str:
