@@ -364,3 +364,11 @@ def test_what_cannot_be_compared_is_refused(launcher, text, words, said):
     )
     assert said in error_of(result)
     assert not Path("new.yaml").exists()
+
+
+@pytest.mark.parametrize("words", [("--step-seconds", "NVIDIA T4=0.1"), ("--task", "task:make")])
+def test_a_calibration_measures_nothing_else(launcher, words):
+    Path("there.yaml").write_text("")
+    result = launcher("pipeline:work", "--calibrate", "there.yaml", *words)
+
+    assert "--calibrate keeps the rest of FILE" in error_of(result)

@@ -36,6 +36,8 @@ def profile(
     default job.yaml. Each is read by a process of its own, on a copy of the code. The file has the
     first one. With --from-job, nothing is run.
     """
+    if calibrate and (asked["gpu_seconds"] or asked["task"]):
+        raise click.UsageError("--calibrate keeps the rest of FILE: no --step-seconds or --task")
     if out:
         check_new(out)
     other = SpeedCalibration.read(calibrate, asked["cpu_family"]) if calibrate else None
