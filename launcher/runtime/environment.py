@@ -185,6 +185,7 @@ class Environment:
             group: part.lifetime for group, part in document.scripts.items()
         }
         own = {group for group, lifetime in lifetimes.items() if lifetime is Lifetime.OWN}
+        own -= {self.cluster.train_group.name}  # of it, the hosts with ranks
         awaited = (g.hosts for g in self.cluster.groups if g.name in own)
         return frozenset({*self._rank_hosts, *itertools.chain(*awaited)})
 

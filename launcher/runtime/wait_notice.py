@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from launcher.runtime.cluster import in_numeric_order
+from launcher.runtime.cluster import Group, in_numeric_order
 from launcher.runtime.environment import Environment
 from launcher.shared import Launch, Role
 
@@ -28,11 +28,16 @@ class WaitNotice:
         scripts = [group for group in cluster.groups if group.role is Role.SCRIPT]
         leads = cluster.train_group.role is Role.TRAIN or document.trainer.launch != Launch.PYTHON
         ends = [cluster.train_group] if leads else scripts
-        self._ends = [(group.name, frozenset(group.hosts)) for group in ends if scripts]
+        self._ends = [(group.name, self._ending(group)) for group in ends if scripts]
         self._groups = cluster.groups
         self._prices = {name: part.dollars_per_hour for name, part in document.scripts.items()}
         self._since: float | None = None
         self._next = 0.0
+
+    def _ending(self, group: Group) -> frozenset[str]:
+        """Return the hosts whose end is their group's: of parameter servers, the chief alone."""
+        hosts = frozenset(group.hosts)
+        return hosts & self._awaited or hosts
 
     def due(self, done: Collection[str], now: float) -> Iterator[dict[str, object]]:
         """Yield the fields of an event for each group with hosts that are waited for now."""

@@ -11,6 +11,7 @@ from hosts import Hosts
 
 from launcher.runtime.environment import Environment
 from launcher.runtime.tensorflow.tf_config import chief_config, server_config, worker_config
+from launcher.runtime.wait_notice import WaitNotice
 from launcher.shared import (
     ADDRESSES_VARIABLE,
     PORT_BASE_VARIABLE,
@@ -181,10 +182,47 @@ def test_the_job_waits_for_the_chief_and_the_chief_for_the_servers(
     assert environment.prerequisite_hosts == ({"algo-3", "algo-4"} if group else set())
 
 
+def test_beside_hosts_that_run_the_script_the_job_waits_for_those_and_the_chief(
+    tmp_path: Path,
+) -> None:
+    """The workers serve until the job has ended, so it must not wait for them."""
+    members = {"data_group": ["algo-1"], "train_group": ["algo-2", "algo-3", "algo-4"]}
+    document = JobDocument(
+        roles=dict.fromkeys(members, Role.SCRIPT),
+        trainer=TrainerPart(
+            entry_point="train.py", launch=Launch.PARAMETER_SERVER, group="train_group"
+        ),
+        scripts={group: ScriptPart() for group in members},
+    )
+    environment = read(tmp_path, members, document, "algo-2")
+    assert environment.awaited_hosts == {"algo-1", "algo-2"}
+    (notice,) = WaitNotice(environment, interval=0.0).due({"algo-2"}, now=0.0)
+    assert (notice["waits_for"], notice["ended_group"]) == ("algo-1", "train_group")
+
+
 def here(folder: Path, group: str | None, host: str, shares_network: bool) -> Environment:
     """The environment of a host of a job of parameter servers: two train hosts, and others."""
     members = {"train": ["algo-1", "algo-2"], "ps": ["algo-3", "algo-4"]}
     members = members if group else {"train": ["algo-1", "algo-2"]}
+    settings = {"server_group": group} if group else {}
+    document = JobDocument(
+        roles={name: Role.TRAIN if name == "train" else Role.COMMAND for name in members},
+        trainer=TrainerPart(
+            entry_point="train.py", launch=Launch.PARAMETER_SERVER, settings=settings
+        ),
+    )
+    shared = {ADDRESSES_VARIABLE: json.dumps(SHARED), PORT_BASE_VARIABLE: "10000"}
+    return read(folder, members, document, host, **(shared if shares_network else {}))
+
+
+def read(
+    folder: Path,
+    members: dict[str, list[str]],
+    document: JobDocument,
+    host: str,
+    **variables: str,
+) -> Environment:
+    """The environment of a host of a job with these hosts in its groups."""
     config = {
         "current_host": host,
         "current_group_name": next(name for name, hosts in members.items() if host in hosts),
@@ -194,14 +232,5 @@ def here(folder: Path, group: str | None, host: str, shares_network: bool) -> En
             for name, hosts in members.items()
         ],
     }
-    settings = {"server_group": group} if group else {}
-    document = JobDocument(
-        roles={name: Role.TRAIN if name == "train" else Role.COMMAND for name in members},
-        trainer=TrainerPart(
-            entry_point="train.py", launch=Launch.PARAMETER_SERVER, settings=settings
-        ),
-    )
-    environ = {"SM_RESOURCE_CONFIG": json.dumps(config)}
-    if shares_network:
-        environ |= {ADDRESSES_VARIABLE: json.dumps(SHARED), PORT_BASE_VARIABLE: "10000"}
+    environ = {"SM_RESOURCE_CONFIG": json.dumps(config), **variables}
     return Environment.read(MlPaths(folder), environ, document)
