@@ -213,6 +213,7 @@ class JobHost:
         """End every process below this one, including those in other sessions."""
         self._end_workers(grace)
         self._close_services()
+        self._end_workers(0.0)  # what the services have left
 
     def stop(self) -> None:
         """Stop as requested: let the scripts of this host and of the other hosts save their work.
@@ -235,6 +236,7 @@ class JobHost:
             failure.write(self.environment.paths)
         self.wait_for_peers(FAILURE_GRACE)
         self._close_services()
+        self._end_workers(0.0)  # what the services have left
 
     def wait_for_peers(self, timeout: float) -> None:
         """On the leader, wait until the end was sent to every host.
@@ -248,9 +250,10 @@ class JobHost:
             self.pause()
 
     def _end_workers(self, grace: float) -> None:
+        """End all but the services and the processes that these have started, which they end."""
         services = {service.pid for service in self._services.values()}
         processes.end_tree(
-            lambda: [pid for pid in descendants(os.getpid()) if pid not in services],
+            lambda: descendants(os.getpid(), without=services),
             grace=grace,
             exempt=self._exempt,
         )

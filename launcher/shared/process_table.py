@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 
@@ -33,13 +33,16 @@ def living_children() -> dict[int, list[int]]:
     return children
 
 
-def descendants(root: int) -> list[int]:
-    """Return every living process below `root`, whatever session or group it moved to."""
+def descendants(root: int, without: Collection[int] = ()) -> list[int]:
+    """Return every living process below `root`, whatever session or group it moved to.
+
+    without: processes that are left out, with all below them.
+    """
     children = living_children()
     found: list[int] = []
     frontier = [root]
     while frontier:
-        below = children.get(frontier.pop(), [])
+        below = [pid for pid in children.get(frontier.pop(), []) if pid not in without]
         found += below
         frontier += below
     return found

@@ -58,6 +58,23 @@ signal.sigwait({signal.SIGUSR1, signal.SIGTERM})
 """
 
 
+#: Its process has forked another one, which does not end at SIGTERM.
+FORKING = """
+import os, signal
+child = os.fork() or signal.pause()
+open(os.path.join(os.environ["TMPDIR"], "forked"), "w").close()
+signal.sigwait({signal.SIGUSR1})
+print("closed with its fork alive:", os.waitpid(child, os.WNOHANG) == (0, 0), flush=True)
+"""
+
+#: Fails once that process has forked.
+FAILING = """
+import os, time
+while not os.path.exists(os.path.join(os.environ["TMPDIR"], "forked")):
+    time.sleep(0.05)
+raise ValueError("enough")
+"""
+
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A folder where such a package is installed."""
@@ -106,6 +123,19 @@ def test_a_loader_reads_through_the_engine_of_its_process(
     loader = DataLoader("engine_numbers:numbers", batch_size=2, tensors=False)
     assert [batch.tolist() for batch in loader] == [[3, 1], [4, 1]]
     assert "made-up batches: by hand" in capsys.readouterr().out
+
+
+def test_a_process_forked_by_an_engines_own_lives_until_that_is_closed(
+    make_hosts: MakeHosts, package: Path
+) -> None:
+    """Otherwise each end of the job would wait for it, as for a script that saves."""
+    (package / "made_up_process.py").write_text(FORKING)
+    options = {"engine": "made-up", "environment": {"PYTHONPATH": str(package)}}
+    hosts = make_hosts({"train.py": FAILING}, local_workers=1, **options)
+    hosts.start()
+    assert set(hosts.wait().values()) == {1}
+    assert "closed with its fork alive: True" in hosts.output()
+    assert hosts.processes() == []
 
 
 def test_an_engine_that_is_not_there_is_refused_by_every_host(make_hosts: MakeHosts) -> None:
