@@ -11,6 +11,9 @@ from launcher.runtime.event_log import emit
 
 #: Seconds within which crashes are counted. Above the limit, another restart would not help.
 CRASH_WINDOW = 30.0
+#: Exit code of a service that restarts processes of its own, once that is in vain: a restart of the
+#: service would be, too.
+GAVE_UP = 70
 
 
 def recent_crashes(crashes: list[float], now: float) -> list[float]:
@@ -25,7 +28,7 @@ class ServiceFailed(Exception):
 class Service:
     """One supervised child. It ends on processes.CLOSE_SIGNAL and leaves SIGTERM to its host.
 
-    restarts: how often it may be restarted within CRASH_WINDOW.
+    restarts: how often it may be restarted within CRASH_WINDOW. After GAVE_UP, it never is.
     """
 
     def __init__(
@@ -52,6 +55,8 @@ class Service:
         if code is None:
             return
         how = processes.describe_exit(code)
+        if code == GAVE_UP:
+            raise ServiceFailed(f"the {self._name} ended: {how}")
         self._crashes = recent_crashes(self._crashes, time.monotonic())
         if len(self._crashes) > self._restarts:
             count = f" {len(self._crashes)} times within {CRASH_WINDOW:.0f} s, last"

@@ -12,7 +12,7 @@ from programs import PIPELINE, READER
 from launcher.data import DataLoader
 from launcher.data.engines.registry import find_engine
 from launcher.errors import DataError
-from launcher.shared import DEFAULT_ENGINE, ENGINE_ENTRY_POINTS
+from launcher.shared import DEFAULT_ENGINE, ENGINE_ENTRY_POINTS, TF_ENGINE
 
 MakeHosts = Callable[..., Hosts]
 
@@ -75,6 +75,23 @@ while not os.path.exists(os.path.join(os.environ["TMPDIR"], "forked")):
 raise ValueError("enough")
 """
 
+#: Stands in for tf.data's service, of which no server ever starts.
+TENSORFLOW = """
+import os
+
+class DispatcherConfig:
+    def __init__(self, **options):
+        pass
+
+WorkerConfig = DispatcherConfig
+
+def DispatchServer(config):
+    return object()
+
+def WorkerServer(config):
+    os._exit(3)
+"""
+
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A folder where such a package is installed."""
@@ -135,6 +152,31 @@ def test_a_process_forked_by_an_engines_own_lives_until_that_is_closed(
     hosts.start()
     assert set(hosts.wait().values()) == {1}
     assert "closed with its fork alive: True" in hosts.output()
+    assert hosts.processes() == []
+
+
+@pytest.fixture
+def tensorflow(tmp_path: Path) -> Path:
+    """A folder where what stands in for TensorFlow is installed."""
+    folder = tmp_path / "stand-in"
+    place = folder / "tensorflow" / "data" / "experimental"
+    place.mkdir(parents=True)
+    for each in (place, place.parent, place.parent.parent):
+        (each / "__init__.py").touch()
+    (place / "service.py").write_text(TENSORFLOW)
+    return folder
+
+
+def test_servers_of_tensorflow_that_never_start_fail_the_job_at_once(
+    make_hosts: MakeHosts, tensorflow: Path
+) -> None:
+    """Their parent, which has started each of them six times, is not started again."""
+    options = {"engine": TF_ENGINE, "environment": {"PYTHONPATH": str(tensorflow)}}
+    hosts = make_hosts({"train.py": "import time\ntime.sleep(600)\n"}, local_workers=1, **options)
+    hosts.start()
+    assert set(hosts.wait().values()) == {1}
+    assert "the tf.data workers ended: exit code 70" in (hosts["algo-1"].failure or "")
+    assert hosts.output().count("died 6 times within 30 s, last: exit code 3") == 1
     assert hosts.processes() == []
 
 

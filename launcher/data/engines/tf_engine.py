@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SERVERS = "launcher.data.tf.servers"
 _DISPATCHER, _WORKERS = "tf.data dispatcher", "tf.data workers"
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
-#: Restarts of a parent of servers; it restarts the servers itself, and ends when that is in vain.
+#: Restarts of a parent of servers that was killed; it restarts the servers itself.
 _RESTARTS = 1
 #: Server processes on a data host by default. Each has a thread for each CPU.
 _USUAL_WORKERS = 1

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from launcher.runtime.data_role import CRASH_LIMIT
 from launcher.runtime.event_log import emit
 from launcher.runtime.processes import CLOSE_SIGNAL, describe_exit
-from launcher.runtime.services import CRASH_WINDOW, recent_crashes
+from launcher.runtime.services import CRASH_WINDOW, GAVE_UP, recent_crashes
 
 _PR_SET_PDEATHSIG = 1
 #: Milliseconds for which a worker tries to reach the dispatcher, whose host may start much later.
@@ -33,7 +33,7 @@ Serve = Callable[[], object]
 
 
 def main(role: str) -> int:
-    """Run the servers of a role until the host closes them; 1 when one dies again and again."""
+    """Run the servers of a role until the host closes them; return GAVE_UP if one keeps dying."""
     signal.signal(CLOSE_SIGNAL, _leave)
     servers = ForkedServers(_servers_of(json.loads(role)))
     return servers.supervise()
@@ -51,7 +51,7 @@ class ForkedServers:
         self._crashes: dict[str, list[float]] = {name: [] for name in servers}
 
     def supervise(self) -> int:
-        """Replace servers that die; return 1 when one has died too often."""
+        """Replace servers that die; return GAVE_UP when one has died too often."""
         running = dict(map(self._start, self._servers))
         while True:
             pid, status = os.wait()
@@ -63,7 +63,7 @@ class ForkedServers:
                 sys.stderr.write(
                     f"{name} died {len(crashes)} times within {CRASH_WINDOW:.0f} s, last: {how}\n"
                 )
-                return 1
+                return GAVE_UP
             running |= [self._start(name)]
 
     def _start(self, name: str) -> tuple[int, str]:
