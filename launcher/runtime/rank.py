@@ -71,7 +71,7 @@ def run(program: Callable[[], object]) -> int:
         return _exit_code(stop)
     except BaseException as error:  # noqa: BLE001 - report any end of the user's program
         cause = _error_line(error)
-        _report(cause, _detail(error), is_peer_loss=is_peer_loss(error, cause))
+        report_cause(cause, _detail(error), is_peer_loss=is_peer_loss(error, cause))
         emit_text("rank_failed", "".join(_format(error)), cause=cause[:_MAX_LENGTH])
         # As the interpreter does, for handlers at exit; without the frames and what they hold.
         sys.last_value = error.with_traceback(None)
@@ -127,7 +127,7 @@ def _exit_code(stop: SystemExit) -> int:
     if code and not code & 0xFF:
         code = 1  # the kernel keeps eight bits: sys.exit(os.system(...)) would give 0
     if code:
-        _report(f"the script called sys.exit({stop.code!r})", "")
+        report_cause(f"the script called sys.exit({stop.code!r})")
     return code
 
 
@@ -160,7 +160,8 @@ def _from_script(trace: TracebackType | None) -> TracebackType | None:
     return start
 
 
-def _report(cause: str, detail: str, *, is_peer_loss: bool | None = None) -> None:
+def report_cause(cause: str, detail: str = "", *, is_peer_loss: bool | None = None) -> None:
+    """Report to the host why this rank ends."""
     folder = os.environ.get(REPORTS_VARIABLE)
     if folder is None:
         return

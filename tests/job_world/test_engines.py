@@ -92,6 +92,15 @@ def WorkerServer(config):
     os._exit(3)
 """
 
+#: A rank for whose batch nobody works.
+WAITING = """
+import time
+from launcher.data.tf.batch_watchdog import BatchWatchdog
+next(BatchWatchdog("train", 1.0).turns())
+time.sleep(600)
+"""
+
+
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A folder where such a package is installed."""
@@ -178,6 +187,16 @@ def test_servers_of_tensorflow_that_never_start_fail_the_job_at_once(
     assert "the tf.data workers ended: exit code 70" in (hosts["algo-1"].failure or "")
     assert hosts.output().count("died 6 times within 30 s, last: exit code 3") == 1
     assert hosts.processes() == []
+
+
+def test_a_batch_of_tensorflow_that_never_comes_is_the_reason(
+    make_hosts: MakeHosts, tensorflow: Path
+) -> None:
+    hosts = make_hosts({"train.py": WAITING}, environment={"PYTHONPATH": str(tensorflow)})
+    hosts.start()
+    assert set(hosts.wait().values()) == {1}
+    reason = "rank 0: DataServiceUnavailable: no batch of train arrived within 1 s"
+    assert reason in (hosts["algo-1"].failure or ""), hosts.output()
 
 
 def test_an_engine_that_is_not_there_is_refused_by_every_host(make_hosts: MakeHosts) -> None:

@@ -12,6 +12,7 @@ from typing import NoReturn
 import tensorflow as tf
 
 from launcher.runtime.event_log import emit
+from launcher.runtime.rank import report_cause
 
 #: Seconds between two looks at the clock.
 _POLL = 0.5
@@ -88,10 +89,12 @@ class BatchWatchdog:
 
     def _fail(self) -> NoReturn:
         """End the process: nothing can be raised in a thread that waits inside TensorFlow."""
-        sys.stderr.write(
+        cause = (
             f"DataServiceUnavailable: no batch of {self._stream} arrived within {self._timeout:g} "
             f"s, after {self._taken} in this epoch: the data hosts' events show what they do; make "
-            "the dataset quicker, or give distribute() a longer timeout\n"
+            "the dataset quicker, or give distribute() a longer timeout"
         )
+        report_cause(cause)
+        sys.stderr.write(f"{cause}\n")
         sys.stderr.flush()
         os._exit(1)
