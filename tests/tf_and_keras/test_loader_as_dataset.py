@@ -68,6 +68,24 @@ def test_a_resume_point_comes_with_its_batch_whatever_was_read_ahead(at: int) ->
     assert numbers(dataset) == (first[at + 1 :] or second)
 
 
+def test_a_resume_point_at_the_end_of_a_stream_begins_the_next_epoch() -> None:
+    """That an epoch of a stream has ended is known only when another batch is asked for."""
+    from launcher.data.tf import from_service
+
+    class Stream:
+        def __iter__(self) -> Any:
+            yield from range(8)
+
+    def stream() -> DataLoader:
+        return DataLoader(Stream(), batch_size=4, tensors=False)
+
+    *_, (_, state) = from_service(stream(), resume_points=True)
+    loader = stream()
+    loader.load_state_dict(json.loads(state.numpy()))
+    batches = [batch.numpy().tolist() for batch in from_service(loader)]
+    assert batches == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
 def test_its_signature_follows_the_first_batch_or_is_given() -> None:
     import tensorflow as tf
 

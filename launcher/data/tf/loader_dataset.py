@@ -75,8 +75,14 @@ class _Passes:
 
     def peek(self) -> object:
         """Return the first batch of the next pass, which then begins with it."""
-        self._peeked.append(next(self._begin()))
-        return as_arrays(self._peeked[0])
+        batch = next(self._begin(), None)
+        if batch is None:  # resumed at the end of an epoch, which a stream does not know before
+            self._start = None
+            batch = next(self._begin(), None)
+        if batch is None:
+            raise DataError(f"the loader of {self._loader._spec.dataset} has no batches")
+        self._peeked.append(batch)
+        return as_arrays(batch)
 
     def constant_steps(self) -> int | None:
         """Return the steps of every pass; None if they are unknown, or the first has fewer."""
