@@ -176,6 +176,7 @@ MUTANTS = (
     # distributions
     _set("processes_per_host is 0", distribution=Mpi(processes_per_host=0)),
     _set('"--hostfile" is set by Launcher', distribution=Mpi(custom_options=("--hostfile", "a"))),
+    _set('"-machinefile" is set by', distribution=Mpi(custom_options=("-machinefile", "a"))),
     _set("a word for mpirun is empty", distribution=Mpi(custom_options=("-x", ""))),
     _toolkit('"horovod" is not a distribution', horovod=ON),
     _toolkit('"pytorchxla" is given together with "parameter_server"', pytorchxla=ON),
@@ -198,6 +199,7 @@ MUTANTS = (
         data_service=SERVICE,
     ),
     _groups("which is not in the job", CPU, GPU, distribution=PS, data_service=None),
+    _one_type("which is not in the job", instance_count=2, distribution=PS),
     _groups(
         "which has other work",
         _typed(CPU, role=Role.TRAIN),

@@ -62,6 +62,7 @@ def test_the_group_that_a_distribution_names_is_the_one_that_trains(by_name):
         pytest.param({"torch_distributed": {"enabled": True}}, DataParallel(), id="torchrun"),
         pytest.param({"torch_distributed": {"enabled": False}}, None, id="torchrun, off"),
         pytest.param({"pytorchddp": {"enabled": True}}, DataParallel(), id="pytorchddp"),
+        pytest.param({"mpi": True}, Mpi(), id="mpi, short"),
         pytest.param(
             DataParallel(processes_per_host=2), DataParallel(processes_per_host=2), id="ours"
         ),
@@ -81,6 +82,7 @@ def test_distributions(given, expected):
             Mpi(custom_options=("-verbose", "-x", "NCCL_DEBUG=WARN", "-x", "A=b c")),
             id="options",
         ),
+        pytest.param({"custom_mpi_options": None}, Mpi(), id="no options"),
     ],
 )
 def test_mpi_of_sdk_v2_is_ours(given, expected):
@@ -137,6 +139,21 @@ def test_a_library_that_is_switched_off_is_none():
         pytest.param({"mpy": ON}, "'mpy' is not", 'did you mean "mpi"?', id="near"),
         pytest.param(
             {"mpi": ON, "torch_distributed": ON}, "two distributions", "keep one", id="two"
+        ),
+        pytest.param(
+            {"jax": {}}, "is not a name of SDK v2's", r"write launcher.Jax(...)", id="as in YAML"
+        ),
+        pytest.param(
+            {"mpi": {**ON, "custom_mpi_options": "-x 'A=b c"}},
+            "cannot be split into words: No closing quotation",
+            "write text",
+            id="an open quotation",
+        ),
+        pytest.param(
+            {"mpi": {**ON, "custom_mpi_options": ["-x", "A=b"]}},
+            "which is not text",
+            "write text",
+            id="a list of words",
         ),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.registry import (
     DEFAULT,
+    DISTRIBUTIONS,
     distribution_words,
     distributions,
 )
@@ -42,11 +43,12 @@ def as_distribution(
     """Convert SDK v2's dictionary, such as {"torch_distributed": {"enabled": True}}, to ours.
 
     A distribution of ours is returned unchanged; None if nothing is enabled. Raises SpecError for
-    unknown distributions and for two at once. The rules check the options of AWS's own libraries
-    later, with the rest of the job.
+    unknown distributions, for ours written as in YAML, and for two at once. The rules check the
+    options of AWS's own libraries later, with the rest of the job.
     """
     if not isinstance(distribution, Mapping):
         return distribution
+    _reject_yaml(distribution)
     strategies: dict[str, Any] = {
         name: options for name, options in distribution.items() if _enabled(options)
     }
@@ -106,6 +108,15 @@ def _enabled(options: object) -> bool:
     if "enabled" in options:
         return bool(options["enabled"])
     return any(isinstance(inner, Mapping) and inner.get("enabled") for inner in options.values())
+
+
+def _reject_yaml(strategies: Mapping[str, object]) -> None:
+    """Refuse a distribution written as in YAML: without "enabled" it would count as off."""
+    of_sdk_v2 = {key for kind in DISTRIBUTIONS for key in kind.sdk_v2_keys}
+    for kind in DISTRIBUTIONS:
+        if kind.word in strategies and kind.word not in of_sdk_v2:
+            what = f'"{kind.word}" is not a name of SDK v2\'s dictionaries'
+            raise _distribution_error(what, f"write launcher.{kind.__name__}(...)")
 
 
 def _reject_unknown(strategies: Mapping[str, object]) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from launcher.client.spec.distributions.base import Distribution, count_processes
 from launcher.client.spec.spec_names import names
-from launcher.errors import Problem
+from launcher.client.spec.suggestions import shown
+from launcher.errors import Problem, SpecError
 from launcher.shared import Launch, TrainerPart
 from launcher.shared.mpi_options import split_mpi_options
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
 
 #: Options of mpirun that Launcher sets itself.
-_OWN_OPTIONS = ("--host", "-host", "-H", "--hostfile", "--machinefile", "-np", "--np", "-n", "-c")
+_OWN_OPTIONS = ("host", "H", "hostfile", "machinefile", "np", "n", "c")
 _OWN_PARAMETERS = ("plm_rsh_agent", "plm_rsh_no_tree_spawn", "orte_leave_session_attached")
 
 
@@ -57,7 +58,7 @@ class Mpi(Distribution):
             yield Problem(path=(*self.path, "processes_per_host"), what=what, fix="use 1 or more")
         for index, word in enumerate(self.custom_options):
             here = (*self.path, "custom_options", index)
-            if word in (*_OWN_OPTIONS, *_OWN_PARAMETERS):
+            if _is_own(word):
                 what = f'mpirun\'s "{word}" is set by Launcher itself'
                 yield Problem(
                     path=here, what=what, fix="remove it; use processes_per_host for counts"
@@ -86,9 +87,31 @@ class Mpi(Distribution):
 
     @classmethod
     def from_sdk_v2(cls, strategies: Mapping[str, Any]) -> Mpi:
-        """Split SDK v2's options for mpirun; turn its --NCCL_DEBUG into an exported variable."""
-        options = strategies["mpi"]
-        words = split_mpi_options(options.get("custom_mpi_options", ""))
+        """Split SDK v2's options for mpirun; turn its --NCCL_DEBUG into an exported variable.
+
+        Raises SpecError for options that are not text, or that a shell could not split.
+        """
+        given = strategies["mpi"]
+        options = given if isinstance(given, Mapping) else {}
+        words = _split(options.get("custom_mpi_options") or "")
         return cls(
             processes_per_host=options.get("processes_per_host"), custom_options=tuple(words)
         )
+
+
+def _split(options: object) -> list[str]:
+    where, fix = "distribution.mpi.custom_mpi_options", 'write text: "-x NCCL_DEBUG=INFO"'
+    if not isinstance(options, str):
+        what = f"custom_mpi_options is {shown(options)}, which is not text"
+        raise SpecError([Problem(what=what, where=where, fix=fix)])
+    try:
+        return split_mpi_options(options)
+    except ValueError as error:
+        what = f"custom_mpi_options {shown(options)} cannot be split into words: {error}"
+        raise SpecError([Problem(what=what, where=where, fix=fix)]) from error
+
+
+def _is_own(word: str) -> bool:
+    """Return whether a word for mpirun is an option or a parameter that Launcher sets itself."""
+    is_option = word.startswith("-")  # one dash is as good as two
+    return word.lstrip("-") in _OWN_OPTIONS if is_option else word in _OWN_PARAMETERS

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from launcher.client.spec.rules.source_rules import SourceFiles
 
 _SERVER_GROUP = "server_group"
+_GROUPS = "write instance_groups: one that trains, and one that holds the parameters"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,8 @@ class ParameterServer(Distribution):
         group = groups.get(self.server_group) if spec.instance_groups else None
         if group is None:
             what = f'the servers run on group "{self.server_group}", which is not in the job'
-            yield Problem(path=path, what=what, fix=choice_fix(self.server_group, list(groups)))
+            fix = choice_fix(self.server_group, groups) if spec.instance_groups else _GROUPS
+            yield Problem(path=path, what=what, fix=fix)
         elif group.command or group.role is not None or self.server_group in self.instance_groups:
             what = f'the servers run on group "{self.server_group}", which has other work'
             fix = "remove its role and its command: its hosts run servers alone"
