@@ -42,9 +42,13 @@ def start_node(cpus: int) -> subprocess.Popen[str]:
 
 
 def try_to_start(cpus: int) -> subprocess.Popen[str] | None:
-    """`ray start` when it has joined, or None when it has ended."""
-    is_head = own_address() == head_address()
-    place = ["--head", f"--port={PORT}"] if is_head else [f"--address={head_address()}:{PORT}"]
+    """`ray start` when it has joined, or None when it has ended or the head has no name yet."""
+    try:
+        head = head_address()
+    except socket.gaierror:  # its host starts later
+        return None
+    is_head = own_address() == head
+    place = ["--head", f"--port={PORT}"] if is_head else [f"--address={head}:{PORT}"]
     node = subprocess.Popen(
         [
             *(Path(sys.executable).parent / "ray", "start", "--block", *place),
