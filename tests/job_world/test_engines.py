@@ -61,6 +61,7 @@ signal.sigwait({signal.SIGUSR1, signal.SIGTERM})
 #: Its process has forked another one, which does not end at SIGTERM.
 FORKING = """
 import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})  # or it would end this process
 child = os.fork() or signal.pause()
 open(os.path.join(os.environ["TMPDIR"], "forked"), "w").close()
 signal.sigwait({signal.SIGUSR1})
@@ -96,7 +97,8 @@ def WorkerServer(config):
 WAITING = """
 import time
 from launcher.data.tf.batch_watchdog import BatchWatchdog
-next(BatchWatchdog("train", 1.0).turns())
+turns = BatchWatchdog("train", 1.0).turns()
+next(turns)
 time.sleep(600)
 """
 

@@ -169,10 +169,10 @@ def test_a_class_that_the_loader_does_not_know_is_named() -> None:
 
 
 def test_a_class_of_the_same_name_and_other_fields_is_refused() -> None:
-    other = namedtuple("Point", "x z")
+    sent, other = namedtuple("Point", "x y", module="elsewhere"), namedtuple("Point", "x z")
     message = r"fields \['x', 'y'\], and this process has one with \['x', 'z'\]"
     with pytest.raises(DataError, match=message):
-        sent_and_rebuilt(Point(1, 2), types=(other,))
+        sent_and_rebuilt(sent(1, 2), types=(other,))
 
 
 def test_making_a_dataclass_runs_none_of_its_code() -> None:
