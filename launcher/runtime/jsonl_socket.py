@@ -123,21 +123,26 @@ def connect(
         that this host still waits for it.
     """
     start = last_logged = time.monotonic()
-    last: OSError | None = None
+    last: AuthenticationError | OSError | None = None
     proofs_missing = 0
     for _ in backoff(first=0.05, longest=2.0, timeout=timeout):
         try:
             return _connect_once(address, token)
-        except AuthenticationError as error:  # noqa: PERF203 - each attempt may fail on its own
+        except handshake.ProofMissing as error:  # noqa: PERF203 - each attempt may fail on its own
+            last = error
             proofs_missing += 1
-            if isinstance(error, handshake.ProofMissing) and proofs_missing < _PROOFS_MISSING:
-                continue
-            raise AuthenticationError(f"{peer} at {address[0]}:{address[1]}: {error}") from error
+            if proofs_missing == _PROOFS_MISSING:
+                break
+        except AuthenticationError as error:
+            last = error
+            break
         except OSError as error:
             last = error
             if logs_waiting and (now := time.monotonic()) - last_logged >= LOG_INTERVAL:
                 last_logged = now
                 emit("waiting_for_peer", peer=peer, seconds=round(now - start), why=str(error))
+    if isinstance(last, AuthenticationError):
+        raise AuthenticationError(f"{peer} at {address[0]}:{address[1]}: {last}") from last
     raise DataServiceUnavailable(
         f"{peer} at {address[0]}:{address[1]} could not be reached for {timeout:.0f} s: {last}"
     ) from last
