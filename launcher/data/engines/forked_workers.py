@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import io
 import marshal
 import os
 import signal
@@ -35,6 +34,7 @@ from launcher.data.order.shard_passes import Parts
 from launcher.data.order.thread_counts import OneThread
 from launcher.errors import DataError, SampleError
 from launcher.runtime.event_log import emit
+from launcher.runtime.output import print_whole_lines
 
 #: Batches that a worker prepares ahead, as torch's prefetch_factor.
 _AHEAD = 2
@@ -200,7 +200,7 @@ def _run(ours: socket.socket, theirs: socket.socket, prepare: Callable[[], Load]
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the script
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        _print_whole_lines()
+        print_whole_lines()  # it ends without a moment for what is buffered
         for inherited in (ours, *_connections):
             inherited.close()
         # A process that the dataset forks may live longer, and would hide that this one has died.
@@ -221,13 +221,6 @@ def _flush_prints() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):  # there is none, or it is closed
             stream.flush()
-
-
-def _print_whole_lines() -> None:
-    """Print each line at once, since the process ends without a moment for what is buffered."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(line_buffering=True)
 
 
 def _serve(connection: socket.socket, prepare: Callable[[], Load]) -> None:
