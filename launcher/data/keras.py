@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -28,6 +29,7 @@ from launcher.data.loader_state import State
 from launcher.errors import DataError
 
 _STEPS = "step-"
+_CHECKPOINT = re.compile(f"{_STEPS}([0-9]+)")
 _WEIGHTS, _STATE = "model.weights.h5", "loader.json"
 
 
@@ -282,10 +284,13 @@ class LoaderCheckpoint(keras.callbacks.Callback):  # type: ignore[misc] # Keras 
         (made / _STATE).write_text(json.dumps(state))
         older = _checkpoints(self._folder)
         target = self._folder / f"{_STEPS}{self.steps}"
-        if target in older:  # of an epoch that has ended with it
-            shutil.rmtree(target)
+        if target in older:  # of an epoch that has ended with it: each file is valid with both
             older.remove(target)
-        made.rename(target)
+            for name in (_WEIGHTS, _STATE):
+                (made / name).replace(target / name)
+            shutil.rmtree(made)
+        else:
+            made.rename(target)
         for each in older:
             shutil.rmtree(each, ignore_errors=True)
 
@@ -301,8 +306,12 @@ def _saves_together() -> bool:
 
 def _checkpoints(folder: Path) -> list[Path]:
     """Return the checkpoints of a folder, the newest last."""
-    found = [each for each in folder.glob(f"{_STEPS}*") if (each / _STATE).exists()]
-    return sorted(found, key=lambda each: int(each.name.removeprefix(_STEPS)))
+    found = {
+        int(match[1]): each
+        for each in folder.glob(f"{_STEPS}*")
+        if (match := _CHECKPOINT.fullmatch(each.name)) and (each / _STATE).exists()
+    }
+    return [found[step] for step in sorted(found)]
 
 
 def _newest(folder: Path) -> Path | None:

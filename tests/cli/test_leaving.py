@@ -88,6 +88,21 @@ def test_ctrl_c_twice_stops_the_job_and_shows_its_end(terminal, following):
 
 
 @pytest.mark.long
+def test_a_third_ctrl_c_leaves_a_job_that_is_being_stopped(terminal, following):
+    following.send_signal(signal.SIGINT)
+    terminal.wait_for(following.stderr, "Ctrl-C again")
+    following.send_signal(signal.SIGINT)
+    terminal.wait_for(following.stderr, "Stopping job job-1")
+    following.send_signal(signal.SIGINT)
+    stdout, stderr = following.communicate(timeout=540)
+    assert following.returncode == 3
+    assert stdout == ""
+    assert "job job-1 was stopped (Stopping)" in stderr
+    terminal("logs", "-f", "job-1")
+    assert status_of(terminal)["status"] == "Stopped"
+
+
+@pytest.mark.long
 def test_ctrl_c_while_the_job_is_created_leaves_it_running(terminal):
     job = terminal.write(COUNTS, terminal.one_host + FOR_EVER)
     process = terminal.start("run", job, "--local", "--name", "job-1", "-o", "json")

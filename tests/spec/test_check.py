@@ -249,6 +249,14 @@ def test_the_lines_of_a_document_are_known_to_every_later_check() -> None:
             "each of the 2 data hosts gets only its share",
             id="data hosts that see different samples",
         ),
+        *(
+            pytest.param(
+                {"data_service": DataService(datasets=(), engine="tf", **option)},
+                f"{next(iter(option))} does nothing with the engine 'tf'",
+                id=f"tf.data's service has no {next(iter(option))}",
+            )
+            for option in ({"checksums": True}, {"metrics_port": 9400}, {"prefetch_bytes": 2**24})
+        ),
     ],
 )
 def test_what_may_be_meant_is_a_warning(changes: dict[str, Any], warning: str) -> None:

@@ -13,6 +13,8 @@ pytestmark = [pytest.mark.library("tensorflow"), pytest.mark.long]
 
 FIT = """
 import sys
+from pathlib import Path
+
 import keras, numpy as np
 import launcher.data.keras as lk
 from launcher.data import DataLoader
@@ -67,12 +69,15 @@ for epoch in range(3):
 assert same(whole, by_hand.get_weights()), "fit trained on other batches than a loop"
 for stop in (1, 8):
     fit(f"{FOLDER}/{stop}", stop=stop)
+    assert [each.name for each in Path(FOLDER, str(stop)).iterdir()] == [f"step-{stop}"]
     resumed, steps = fit(f"{FOLDER}/{stop}", built=True)
     assert steps == 18, (stop, steps)
     assert same(whole, resumed), f"another model after a stop at {stop}"
 alone = model(built=True)
 alone.fit(lk.LoaderDataset(loader()), epochs=3, verbose=0)
 assert same(whole, alone.get_weights()), "fit without a checkpoint"
+Path(FOLDER, "8", "step-18.bak").mkdir()
+Path(FOLDER, "8", "step-18.bak", "loader.json").write_text("{}")
 data = lk.LoaderDataset(loader())
 other = lk.LoaderCheckpoint(data, f"{FOLDER}/8")
 try:

@@ -19,7 +19,13 @@ class Detached(BaseException):
     """The user detached; the job continues.
 
     Not an Exception: botocore treats one that is raised while it waits as a network failure.
+
+    is_stopping: the user had stopped the job, and did not wait for its end.
     """
+
+    def __init__(self, *, is_stopping: bool = False) -> None:
+        super().__init__()
+        self.is_stopping = is_stopping
 
 
 @contextmanager
@@ -34,6 +40,9 @@ def detach_on_ctrl_c(job: Job, before_message: Callable[[], None] = lambda: None
     def detach(_number: int, _frame: FrameType | None) -> None:
         raise Detached
 
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        raise Detached(is_stopping=True)
+
     def on_first(_number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, on_second)
         signal.signal(signal.SIGALRM, detach)
@@ -45,7 +54,7 @@ def detach_on_ctrl_c(job: Job, before_message: Callable[[], None] = lambda: None
 
     def on_second(_number: int, _frame: FrameType | None) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGINT, detach)
+        signal.signal(signal.SIGINT, leave)
         job.stop()
         print_message(f"\nStopping job {job.name}: its hosts have 120 s to save their work.")
 

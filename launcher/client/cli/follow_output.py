@@ -10,7 +10,7 @@ from launcher.client.cli.live_view import JobView
 from launcher.client.cli.verb_output import print_message, print_warnings
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.retrying_session import with_resume_hint
-from launcher.errors import CloudError
+from launcher.errors import CloudError, JobStopped
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
@@ -25,7 +25,10 @@ def print_started(job: Job, now: TrainingJobDescription) -> None:
 
 
 def follow(job: Job, *, verbose: bool) -> bool:
-    """Show a job on stderr until it ends; return False if the user detached with Ctrl-C."""
+    """Show a job on stderr until it ends; return False if the user detached with Ctrl-C.
+
+    Raises JobStopped for a user who stopped the job and left before its end.
+    """
     try:
         with ExitStack() as views, detach_on_ctrl_c(job, views.close):
             now = job.description(print_notice)
@@ -37,7 +40,9 @@ def follow(job: Job, *, verbose: bool) -> bool:
                 view.show_notice,
                 polls=view.show_description,
             )
-    except Detached:
+    except Detached as left:
+        if left.is_stopping:
+            raise JobStopped(job.name, "Stopping") from None
         return False
     return True
 

@@ -29,6 +29,7 @@ def find_problems(spec: JobSpec) -> Iterator[Problem]:
         yield from _number_problems(spec.data_service)
         yield from _engine_problems(spec, spec.data_service.engine)
         yield from _idle_parts(spec, spec.data_service)
+        yield from _parts_of_own_service(spec.data_service)
 
 
 def _number_problems(service: DataService) -> Iterator[Problem]:
@@ -93,3 +94,19 @@ def _idle_parts(spec: JobSpec, service: DataService) -> Iterator[Problem]:
             fix="add a data group or local_workers; without them each rank loads its data itself",
             is_warning=True,
         )
+
+
+def _parts_of_own_service(service: DataService) -> Iterator[Problem]:
+    """Warn about options of Launcher's own service that tf.data's does not have."""
+    if service.engine != TF_ENGINE:
+        return
+    usual = DataService()
+    for field in ("prefetch_bytes", "checksums", "metrics_port"):
+        if getattr(service, field) != getattr(usual, field):
+            yield Problem(
+                path=("data_service", field),
+                about=(("data_service", "engine"),),
+                what=f"{field} does nothing with the engine {TF_ENGINE!r}, tf.data's own service",
+                fix=f"leave {field} out, or use Launcher's engine: leave engine out",
+                is_warning=True,
+            )
