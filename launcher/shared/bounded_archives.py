@@ -7,6 +7,7 @@ import gzip
 import lzma
 import shutil
 import tarfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,8 +30,8 @@ _OPENERS: Mapping[bytes, Callable[[Path], Any]] = {
 def open_archive(path: Path) -> Iterator[tarfile.TarFile]:
     """Open a tar archive, compressed or not.
 
-    Raises tarfile.TarError, OSError or EOFError for a file that is none, also within the block;
-    ReadError for a header of more than 16 MiB, which tarfile would take into memory.
+    Raises tarfile.TarError, OSError or EOFError for a file that is none or is damaged, also within
+    the block; ReadError for a header of more than 16 MiB, which tarfile would take into memory.
     """
     with path.open("rb") as raw:
         start = raw.read(6)
@@ -41,7 +42,7 @@ def open_archive(path: Path) -> Iterator[tarfile.TarFile]:
             tarfile.open(fileobj=cast("IO[bytes]", _SmallReads(stream)), mode="r:") as archive,
         ):
             yield archive
-    except lzma.LZMAError as error:
+    except (lzma.LZMAError, zlib.error, ValueError) as error:  # ValueError: a damaged header
         raise tarfile.ReadError(str(error)) from error
 
 
@@ -62,7 +63,8 @@ class _SmallReads:
 def space_problem(archive: tarfile.TarFile, folder: Path) -> str | None:
     """Return the problem if an archive has more than fits on a folder's disk; None if it fits.
 
-    Reads no more of the archive than is needed to say so.
+    Reads no more of the archive than is needed to say so. Of one that fits, the checksum is
+    compared, which follows the last file. Raises what `open_archive` raises in its block.
     """
     free = shutil.disk_usage(folder).free - _RESERVE
     size = 0
@@ -75,4 +77,6 @@ def space_problem(archive: tarfile.TarFile, folder: Path) -> str | None:
             )
         if number > _MOST_FILES:
             return f"it has more than {_MOST_FILES} files"
+    if archive.fileobj is not None:
+        archive.fileobj.read(_LARGEST_READ)  # to the end, where the checksum is
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import random
 import resource
 import shutil
 import subprocess
@@ -159,6 +160,40 @@ def test_what_is_no_archive_is_an_error_of_archives(tmp_path: Path, content: byt
     path.write_bytes(content)
     with pytest.raises((tarfile.TarError, OSError, EOFError)), open_archive(path) as archive:
         list(archive)
+
+
+def archive_of(content: bytes, **header: str) -> bytes:
+    """A compressed archive of one file."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
+        entry = tarfile.TarInfo("train.py")
+        entry.size, entry.pax_headers = len(content), header
+        tar.addfile(entry, io.BytesIO(content))
+    return archive.getvalue()
+
+
+def damaged(content: bytes) -> bytes:
+    """A compressed archive of one file, with sixteen other bytes in its middle."""
+    whole = archive_of(content)
+    middle = len(whole) // 2
+    return whole[:middle] + bytes(16) + whole[middle + 16 :]
+
+
+@pytest.mark.parametrize(
+    ("archive", "reason"),
+    [
+        pytest.param(damaged(random.Random(0).randbytes(10**5)), "CRC check", id="content"),
+        pytest.param(damaged(b"%d\n" * 10**5 % (*range(10**5),)), "decompress", id="blocks"),
+        pytest.param(archive_of(b"pass", path="a\0b"), "null byte", id="name"),
+        pytest.param(archive_of(b"pass", **{"GNU.sparse.map": "a,b"}), "int()", id="header"),
+    ],
+)
+def test_a_damaged_source_is_refused(tmp_path: Path, archive: bytes, reason: str) -> None:
+    path = tmp_path / "sourcedir.tar.gz"
+    path.write_bytes(archive)
+    with pytest.raises(SpecError, match="cannot be unpacked") as caught:
+        unpack_source(path, tmp_path / "source", "s3://bucket/sourcedir.tar.gz")
+    assert reason in str(caught.value)
 
 
 def test_a_bundle_that_does_not_fit_fails_the_job_with_its_reason(bench: Bench) -> None:
