@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from fault_kinds import Changed
 from front import Cut, Refuse
 
 from launcher import JobSpec, Refused, Session, SpecError, Unreachable
@@ -81,6 +82,24 @@ def test_a_cut_connection_is_tried_again(session, bucket, front, tmp_path):
 
 
 # The same content again ---------------------------------------------------------------------------
+
+
+def test_a_damaged_download_is_tried_again(session, bucket, front, tmp_path, monkeypatch):
+    def reverse(_call, answer):
+        status, headers, body = answer
+        return status, headers, body[::-1]
+
+    session.upload(b"content", f"s3://{BUCKET}/key")
+    front.meet("GET", Changed(reverse))
+    session.download(f"s3://{BUCKET}/key", tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == b"content"
+
+    monkeypatch.setattr(transient_errors, "READ_POLICY", RetryPolicy(seconds=0.0))
+    front.meet("GET", Changed(reverse))
+    with pytest.raises(Unreachable, match="GetObject is damaged") as caught:
+        session.download(f"s3://{BUCKET}/key", tmp_path / "other")
+    assert "fix: check the network" in str(caught.value)
+    assert f"object: s3://{BUCKET}/key" in str(caught.value)
 
 
 def upload(session, data, job):

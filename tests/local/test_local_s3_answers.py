@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import threading
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -23,6 +26,22 @@ class _Silent:
     def note(self, text: str) -> None: ...
     def check(self) -> None: ...
     def wait(self, seconds: float) -> None: ...
+
+
+@contextmanager
+def serving(
+    handler: type[BaseHTTPRequestHandler], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """A server that answers in S3's place during the block."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{port}")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "key")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        yield
+        server.shutdown()
 
 
 @pytest.fixture
@@ -45,15 +64,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
         def log_message(self, *_: object) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        port = server.server_address[1]
-        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{port}")
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            monkeypatch.setenv(name, "key")
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with serving(Handler, monkeypatch):
         yield found
-        server.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -86,3 +98,30 @@ def test_an_object_that_is_not_of_s3(answers: list[str], tmp_path: Path) -> None
         client.read("s3://bucket/list", retry_seconds=0.0)
     with pytest.raises(S3Failed, match="s3://bucket/x: what answers is not AWS"):
         client.fetch({"s3://bucket/x": tmp_path / "x"}, retry_seconds=0.0)
+
+
+def test_a_damaged_object_is_fetched_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bodies = [b"damaged", b"content", b"damaged", b"content"]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "7")
+            self.send_header("ETag", '"tag"')
+            checksum = zlib.crc32(b"content").to_bytes(4, "big")
+            self.send_header("x-amz-checksum-crc32", base64.b64encode(checksum).decode())
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(bodies.pop(0))
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with serving(Handler, monkeypatch):
+        client = S3Client(_Silent())
+        client.fetch({"s3://bucket/x": tmp_path / "x"}, retry_seconds=60.0)
+        assert client.read("s3://bucket/x", retry_seconds=60.0) == b"content"
+    assert (tmp_path / "x").read_bytes() == b"content"
+    assert not bodies

@@ -92,6 +92,8 @@ def _from_boto(error: Exception) -> CloudError:
             fix = "start `launcher endpoint`, or unset AWS_ENDPOINT_URL (it points to this machine)"
         return Unreachable(_with_fix(f"AWS does not respond: {error}", fix))
     one_line = " ".join(str(error).split())
+    if isinstance(error, boto.FlexibleChecksumError | boto.IncompleteReadError):
+        return foreign_response("GetObject", f"is damaged: {one_line}")
     return CloudError(_with_fix(one_line, "check the AWS_* variables and the files in ~/.aws"))
 
 

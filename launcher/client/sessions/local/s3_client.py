@@ -15,7 +15,14 @@ from typing import Any, Protocol, TypeVar
 import boto3
 from boto3.s3.transfer import TransferConfig, create_transfer_manager
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionError,
+    FlexibleChecksumError,
+    HTTPClientError,
+    IncompleteReadError,
+)
 from s3transfer.exceptions import RetriesExceededError
 from s3transfer.subscribers import BaseSubscriber
 
@@ -216,5 +223,6 @@ def _is_transient(error: Exception) -> bool:
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return status >= 500 or _code(error) in _TRANSIENT
+    damaged = FlexibleChecksumError | IncompleteReadError
     transient = ConnectionError | HTTPClientError | RetriesExceededError | Unreachable
-    return isinstance(error, transient)
+    return isinstance(error, damaged | transient)
