@@ -73,6 +73,14 @@ def test_a_bucket_that_is_not_there_is_named(session):
         session.upload(b"", "s3://no-such-bucket/key")
 
 
+@pytest.mark.parametrize("uri", ["s3://of the team/key", "s3://of-the-team"])
+def test_a_name_that_s3_cannot_have_is_not_blamed_on_the_configuration(session, tmp_path, uri):
+    with pytest.raises(Refused, match="Parameter validation failed") as caught:
+        session.download(uri, tmp_path / "file")
+    assert "fix: correct this name or URI" in str(caught.value)
+    assert f"object: {uri}" in str(caught.value)
+
+
 def test_a_cut_connection_is_tried_again(session, bucket, front, tmp_path):
     front.meet("PUT", Cut(after=False))
     session.upload(b"content", f"s3://{BUCKET}/key")

@@ -94,6 +94,8 @@ def _from_boto(error: Exception) -> CloudError:
     one_line = " ".join(str(error).split())
     if isinstance(error, boto.FlexibleChecksumError | boto.IncompleteReadError):
         return foreign_response("GetObject", f"is damaged: {one_line}")
+    if isinstance(error, boto.ParamValidationError):  # refused before it was sent
+        return Refused(_with_fix(one_line, "correct this name or URI"))
     return CloudError(_with_fix(one_line, "check the AWS_* variables and the files in ~/.aws"))
 
 
