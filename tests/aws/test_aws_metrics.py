@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -14,7 +15,7 @@ from waiting import wait_until
 from launcher import Refused, TrainingJobAnalytics
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.metric_records import MetricReader
-from launcher.client.sessions.aws.cloudwatch_metrics import NAMESPACE
+from launcher.client.sessions.aws.cloudwatch_metrics import NAMESPACE, averages
 from launcher.client.sessions.metric_match import match_limit
 
 #: An hour some days ago: CloudWatch takes no values older than two weeks.
@@ -57,6 +58,26 @@ def test_averages_of_each_minute_of_any_number_of_days(job, session):
     assert found == [("loss", 2.0, None), ("loss", 0.5, None), ("loss", 0.25, None)]
     first = read(job, session)[0].time
     assert first == START.timestamp()
+
+
+def test_no_value_is_read_twice_where_one_answer_ends_and_the_next_begins():
+    """CloudWatch rounds the start of a question down to the minute, and excludes its end."""
+    values = [START + timedelta(minutes=minute) for minute in range(3000)]
+
+    class Rounding:
+        @contextmanager
+        def client(self, _service):
+            yield self
+
+        def get_metric_statistics(self, *, StartTime, EndTime, **_):  # noqa: N803 (AWS)
+            since = StartTime.replace(second=0, microsecond=0)
+            found = [time for time in values if since <= time < EndTime]
+            assert len(found) <= 1440
+            return {"Datapoints": [{"Timestamp": time, "Average": 1.0} for time in found]}
+
+    start = START + timedelta(seconds=30.5)
+    points = averages(Rounding(), "job-1", "loss", start, start + timedelta(minutes=3000), 60)
+    assert [point.time for point in points] == [time.timestamp() for time in values]
 
 
 @pytest.mark.long

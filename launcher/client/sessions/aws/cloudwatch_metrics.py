@@ -31,9 +31,12 @@ def averages(
     clients: Clients, job_name: str, metric: str, start: datetime, end: datetime, period: int
 ) -> list[MetricPoint]:
     """Return the metric's average of each period (seconds) that has values, by time."""
+    # CloudWatch rounds a start down to the minute: of two windows, the second would begin before
+    # the end of the first, and have its last value again.
+    first = start - timedelta(seconds=start.timestamp() % 60)
     found = [
         MetricPoint(time=point["Timestamp"].timestamp(), value=point["Average"])
-        for since, until in _windows(start, end, timedelta(seconds=period * _MOST_POINTS))
+        for since, until in _windows(first, end, timedelta(seconds=period * _MOST_POINTS))
         for point in _datapoints(clients, job_name, metric, since, until, period)
     ]
     return sorted(found, key=lambda point: point.time)
