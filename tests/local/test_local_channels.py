@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from bench import Bench, channel, group
 
+from launcher.client.sessions.local.input_channels import objects
+
 #: Prints every file of every channel but `code`, with its content.
 LIST = """
 found = {}
@@ -81,6 +83,13 @@ def test_a_sharded_channel_is_dealt_out_in_the_order_of_its_keys(bench: Bench, d
         "algo-2": {"digits": expected("b", "deep/i", "e", "h")},
         "algo-3": {"digits": expected("c", "deep/j", "f")},
     }
+
+
+def test_names_in_another_encoding_are_dealt_out_by_their_bytes(tmp_path: Path) -> None:
+    names = ["caf\udce9", "café", "cafz", "😀", "a"]
+    for name in names:
+        (tmp_path / name).touch()
+    assert list(objects(tmp_path)) == ["a", "cafz", "café", "caf\udce9", "😀"]
 
 
 def test_a_host_sees_the_channels_of_its_group_only(bench: Bench, data: Path) -> None:

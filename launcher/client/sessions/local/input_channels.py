@@ -10,6 +10,7 @@ interpretation.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,7 @@ def assign_channels(
 def objects(prefix: Path) -> dict[str, Path]:
     """Return the files that a prefix matches, by name in the channel, in the order of S3 keys."""
     found = {name: path for name, path in _candidates(prefix) if path.is_file()}
-    return dict(sorted(found.items(), key=lambda item: item[0].encode()))
+    return dict(sorted(found.items(), key=lambda item: os.fsencode(item[0])))
 
 
 def has_objects(prefix: Path) -> bool:
