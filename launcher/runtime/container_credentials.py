@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 
 from launcher.errors import LauncherError
 from launcher.shared.backoff import backoff
@@ -20,6 +21,8 @@ _TOKEN = "AWS_CONTAINER_AUTHORIZATION_TOKEN"
 #: The address that answers a relative URI, inside every container of AWS.
 CONTAINER_ORIGIN = "http://169.254.170.2"
 _REQUEST_SECONDS, _SECONDS = 5.0, 30.0
+#: HTTPException: an answer that was cut.
+_FAILURES = (OSError, HTTPException, ValueError, KeyError, TypeError, RecursionError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +70,6 @@ def _read(uri: str, token: str | None) -> AwsCredentials:
                 secret_key=found["SecretAccessKey"],
                 token=found.get("Token"),
             )
-        except (OSError, ValueError, KeyError, TypeError) as error:  # noqa: PERF203 - it is tried again
+        except _FAILURES as error:  # noqa: PERF203 - it is tried again
             why = f"{type(error).__name__}: {error}"
     raise LauncherError(f"the container's AWS credentials cannot be read from {uri}: {why}")

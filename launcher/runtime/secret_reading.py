@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, MutableMapping
 from datetime import datetime, timezone
+from http.client import HTTPException
 
 from launcher.errors import LauncherError
 from launcher.runtime.container_credentials import (
@@ -103,14 +104,16 @@ def _get_secret_value(
         request = urllib.request.Request(url, data=body, headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=_REQUEST_SECONDS) as answer:
-                found: Mapping[str, object] = json.load(answer)
+                found = json.load(answer)
+            if isinstance(found, dict):
                 return found
+            why = f"{url} answers with no JSON object"
         except urllib.error.HTTPError as error:
             why = _refusal(error)
             fix = next((text for word, text in _FIXES.items() if word in why), "")
             if error.code < 500 and error.code != 429 and not _TRANSIENT.search(why):
                 break
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError, HTTPException) as error:
             why = f"{url} cannot be reached: {getattr(error, 'reason', error)}"
             fix = f"hosts in a VPC need a NAT gateway, or an endpoint of {_SERVICE}"
     raise LauncherError(
@@ -124,5 +127,5 @@ def _refusal(error: urllib.error.HTTPError) -> str:
         answer = json.load(error)
         kind = str(answer["__type"]).rpartition("#")[2]
         return f"{kind}: {answer.get('message') or answer.get('Message') or error.reason}"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, HTTPException):
         return f"HTTP {error.code} {error.reason}"

@@ -122,6 +122,43 @@ def test_what_is_wrong_with_a_secret_is_said_with_its_name(
             read_secrets(container(moto_address, TOKEN=source), metadata.origin)
 
 
+@pytest.mark.parametrize(
+    ("length", "body"),
+    [
+        pytest.param(1000, b'{"SecretString": "', id="cut"),
+        pytest.param(2, b"[]", id="a list"),
+        pytest.param(10**5, b"[" * 10**5, id="deep brackets"),
+    ],
+)
+def test_a_damaged_answer_is_asked_for_again(length: int, body: bytes) -> None:
+    good = json.dumps({"SecretString": VALUE, **KEYS}).encode()
+    answers = [(length, body), (len(good), good)] * 2
+
+    class Damaged(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            size, content = answers.pop(0)
+            self.send_response(200)
+            self.send_header("Content-Length", str(size))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Damaged) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        origin = f"http://127.0.0.1:{server.server_address[1]}"
+        environment = container(origin, TOKEN=ARN)
+        read_secrets(environment, origin)
+        server.shutdown()
+    assert environment["TOKEN"] == VALUE
+    assert not answers
+
+
 def test_a_short_value_is_refused_as_it_could_not_be_redacted(
     make_secret: Callable[..., str], moto_address: str, metadata: Metadata
 ) -> None:
