@@ -138,6 +138,14 @@ def test_links_that_leave_the_folder_are_refused_all_at_once(source, tmp_path):
     assert all(".launcherignore" in problem.fix for problem in caught.value.problems)
 
 
+def test_links_in_a_loop_are_refused_unless_they_are_ignored(source):
+    (source.root / "loop").symlink_to("loop")
+    with pytest.raises(SpecError, match=r"the link loop -> .* points at nothing"):
+        packed(source)
+    source.write_all({".launcherignore": "loop\n"})
+    assert packed(source) == [".launcherignore", "train.py"]
+
+
 def test_a_link_that_is_ignored_may_leave_the_folder(source, tmp_path):
     (source.root / "data").symlink_to(tmp_path)
     source.write_all({".launcherignore": "/data\n"})

@@ -111,7 +111,7 @@ def _walk(root: Path, top: str, problems: list[Problem]) -> Iterator[SourceFile]
         folder, prefix, ancestors = pending.pop()
         for entry in _entries(folder):
             path = prefix + entry.name
-            target = entry.resolve()
+            target = Path(os.path.realpath(entry))  # entry.resolve() raises for links in a loop
             if rules.ignored(path, is_folder=entry.is_dir()):
                 continue
             if entry.is_symlink() and (problem := _link_problem(entry, target, home)):
