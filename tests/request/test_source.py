@@ -23,6 +23,7 @@ def packed(source):
         pytest.param({}, ["a/__pycache__/m.pyc", "b.pyc"], ["a/m.py"], id="bytecode"),
         pytest.param({}, [".pytest_cache/x", ".mypy_cache/x"], [], id="caches"),
         pytest.param({".gitignore": "data/"}, ["data/x", "a/data/y"], ["b/data"], id="any folder"),
+        pytest.param({".gitignore": "\ufeffdata/\n"}, ["data/x"], ["b"], id="a byte order mark"),
         pytest.param({".gitignore": "/data"}, ["data/x"], ["a/data/y"], id="anchored"),
         pytest.param({".gitignore": "*.png\n!k.png"}, ["a.png"], ["k.png"], id="negation"),
         pytest.param(

@@ -105,7 +105,7 @@ class IgnoreRules:
 
 def _lines(file: Path) -> Iterator[str]:
     """Yield the lines of a file; raise SpecError for one that is no pattern."""
-    lines = file.read_text("utf-8", "replace").splitlines()
+    lines = file.read_text("utf-8-sig", "replace").splitlines()  # git skips the mark, too
     for number, line in enumerate(lines, start=1):
         pattern = _STARS.sub("*", line)
         if not _is_pattern(pattern):
