@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_complete(path: Path, text: str) -> None:
-    """Write a file, or replace one, at once. Raises OSError.
+    """Write a file in UTF-8, or replace one, at once. Raises OSError.
 
     On Linux the content has no name until it is complete (O_TMPFILE), so a killed process leaves
     nothing, unless the kill hits the two calls that replace an existing file. Elsewhere it leaves a
@@ -17,7 +17,7 @@ def write_complete(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if not _write_unnamed(path, text, draft):
-            draft.write_text(text)
+            draft.write_text(text, encoding="utf-8")
             draft.replace(path)
     except OSError:
         draft.unlink(missing_ok=True)
@@ -33,7 +33,7 @@ def _write_unnamed(path: Path, text: str, draft: Path) -> bool:
             number = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, 0o666)
         except OSError:  # a file system without them
             return False
-        file = stack.enter_context(open(number, "w"))  # noqa: PTH123 - it has no path
+        file = stack.enter_context(open(number, "w", encoding="utf-8"))  # noqa: PTH123 - it has no path
         file.write(text)
         file.flush()
         try:
