@@ -343,6 +343,18 @@ def test_an_entry_is_read_for_any_payload() -> None:
         view_of(["<u2", [2], 2], np.zeros(5, np.uint8))
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [["<u2", [10**300] * 64, 0], ["<u2", [2], 10**4299]],
+    ids=["its sizes multiply", "its offset"],
+)
+def test_an_array_of_more_digits_than_python_prints_is_damaged(entry: list[object]) -> None:
+    content = content_of(entry)
+    payload = np.frombuffer(content, np.uint8)
+    with pytest.raises(WireError, match="larger than a batch can be"):
+        wire.unpack(payload, len(content))
+
+
 #: Bytes around the steps in which the kernel gathers them.
 _NEAR_STEPS = [near + more for near in (1 << 17, 1 << 18, 1 << 20, 1 << 21) for more in (-1, 0, 1)]
 

@@ -323,7 +323,10 @@ def read_entry(entry: Any) -> Entry:
             raise ValueError("its shape or its offset is not a count")
         if len(shape) > _MAX_AXES:
             raise ValueError("it has too many axes")
-        return dtype, tuple(shape), offset, math.prod(shape) * dtype.itemsize
+        size = math.prod(shape) * dtype.itemsize
+        if max(offset, size) > PAYLOAD_LIMIT:
+            raise ValueError("it is larger than a batch can be")
+        return dtype, tuple(shape), offset, size
     except (ValueError, TypeError, OverflowError) as error:
         raise WireError(f"a damaged array entry {str(entry)[:80]}: {error}") from error
 
