@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import tarfile
 import time
 from datetime import datetime
@@ -12,6 +13,7 @@ import pytest
 from bench import Bench
 from waiting import wait_until
 
+from launcher.client.sessions.local import LocalSession
 from launcher.errors import PlatformError
 
 
@@ -211,6 +213,25 @@ def test_a_regex_that_takes_for_ever_is_given_up_and_the_job_goes_on(plain_bench
     assert description["TrainingJobStatus"] == "Completed"
     assert [metric["MetricName"] for metric in description["FinalMetricDataList"]] == ["loss"]
     assert any("the metric 'acc' is no longer read" in n for n in description["LocalNotes"])
+
+
+def test_a_download_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+    stored, file = tmp_path / "stored", tmp_path / "mine" / "model.tar.gz"
+    stored.write_bytes(bytes(100_000))
+    file.parent.mkdir()
+    file.write_text("the model before")
+    session = LocalSession(tmp_path / "home")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            session.download(stored.as_uri(), file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert file.read_text() == "the model before"
+    assert list(file.parent.iterdir()) == [file]
+    session.download(stored.as_uri(), file)
+    assert file.read_bytes() == bytes(100_000)
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -42,11 +43,19 @@ def upload(content: bytes, uri: str) -> None:
 
 
 def download(uri: str, path: Path, progress: Progress | None = None) -> None:
-    """Copy one object into a file; raise PlatformError when there is no such object."""
+    """Copy one object into a file, which appears when it is whole.
+
+    Raises PlatformError when there is no such object, and OSError.
+    """
     source = path_of(uri)
     if not source.is_file():
         raise PlatformError(f"the object {uri} does not exist: {source} is not a file")
-    shutil.copyfile(source, path)
+    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        shutil.copyfile(source, draft)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
     if progress:
         size = source.stat().st_size
         progress(size, size)
