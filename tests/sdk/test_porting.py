@@ -2,14 +2,18 @@
 
 from types import SimpleNamespace
 
+import boto3
 import pytest
 
 from launcher import (
+    AwsSession,
     DataParallel,
     InstanceGroup,
+    LocalSession,
     Mpi,
     MultiWorkerMirrored,
     ParameterServer,
+    PyTorch,
     Ready,
     SpecError,
     Toolkit,
@@ -193,3 +197,22 @@ def test_inputs(given, expected):
 
 def test_tags_may_be_awss_list():
     assert as_tags([{"Key": "team", "Value": "x"}]) == as_tags({"team": "x"}) == {"team": "x"}
+
+
+@pytest.mark.parametrize(
+    ("given", "fix"),
+    [
+        pytest.param(LocalSession, r"write LocalSession\(\), which makes a session", id="a class"),
+        pytest.param(
+            AwsSession, r"write AwsSession\(\), which makes a session", id="a class for AWS"
+        ),
+        pytest.param(boto3.Session(region_name="eu-west-1"), "AwsSession", id="of boto3"),
+        pytest.param("local", "give LocalSession", id="a name"),
+    ],
+)
+@pytest.mark.parametrize("instance_type", ["local", "ml.c5.large"])
+def test_what_is_no_session_does_not_become_that_of_the_default_account(given, fix, instance_type):
+    made = PyTorch("train.py", instance_type=instance_type, sagemaker_session=given)
+    with pytest.raises(SpecError, match=fix) as caught:
+        made.training_image_uri()
+    assert caught.value.problems[0].where == "sagemaker_session"

@@ -5,12 +5,20 @@ from __future__ import annotations
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.base import PlatformSession, is_session
 from launcher.client.sessions.resolve import local_session, session_of
+from launcher.errors import Problem, SpecError
+
+#: Attributes by which a session of the sagemaker package is known.
+_FOREIGN = ("boto_session", "local_mode")
 
 
 def own_session(given: object, *, local: bool) -> PlatformSession | None:
-    """Return the given session if it is one of ours, this machine's if `local`, or else None."""
+    """Return the given session if it is one of ours, this machine's if `local`, or else None.
+
+    Raises SpecError for an object that is no session of either package.
+    """
     if is_session(given):
         return given
+    _refuse_others(given)
     return local_session() if local else None
 
 
@@ -24,6 +32,22 @@ def aws_session(given: object) -> PlatformSession:
         default_bucket=getattr(given, "_default_bucket_name_override", None),
         default_bucket_prefix=getattr(given, "default_bucket_prefix", None),
     )
+
+
+def _refuse_others(given: object) -> None:
+    """Refuse what is no session: without its credentials, the job would run in another account."""
+    is_foreign = any(getattr(given, name, None) is not None for name in _FOREIGN)
+    if given is None or (is_foreign and not isinstance(given, type)):
+        return
+    fix = "give LocalSession(), AwsSession(boto_session=...) or a Session of the sagemaker package"
+    if isinstance(given, type):
+        name = given.__name__
+        what, fix = f"{name} is a class", f"write {name}(), which makes a session"
+    elif isinstance(given, str):
+        what = f'"{given}" is not a session'
+    else:
+        what = f"an object of the class {type(given).__name__} is not a session"
+    raise SpecError([Problem(what=what, where="sagemaker_session", fix=fix)])
 
 
 def is_local_mode(given: object) -> bool:
