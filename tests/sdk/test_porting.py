@@ -10,6 +10,7 @@ from launcher import (
     DataParallel,
     InstanceGroup,
     LocalSession,
+    MemorySession,
     Mpi,
     MultiWorkerMirrored,
     ParameterServer,
@@ -216,3 +217,27 @@ def test_what_is_no_session_does_not_become_that_of_the_default_account(given, f
     with pytest.raises(SpecError, match=fix) as caught:
         made.training_image_uri()
     assert caught.value.problems[0].where == "sagemaker_session"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "part"),
+    [
+        ("hyperparameters", {"epochs": 3}, ("HyperParameters", {"epochs": "3"})),
+        ("enable_network_isolation", True, ("EnableNetworkIsolation", True)),
+        ("enable_remote_debug", True, ("RemoteDebugConfig", {"EnableRemoteDebug": True})),
+    ],
+)
+def test_arguments_that_are_methods_can_be_set(tmp_path, name, value, part):
+    (tmp_path / "train.py").touch()
+    session = MemorySession()
+    made = PyTorch(
+        tmp_path / "train.py",
+        instance_type="ml.c5.large",
+        hyperparameters={"old": 1},
+        sagemaker_session=session,
+    )
+    setattr(made, name, value)
+    assert made.request()[part[0]] == part[1]
+    assert callable(getattr(made, name))
+    setattr(made, name, None)
+    assert part[0] not in made.request() or made.request()[part[0]] == {}

@@ -54,16 +54,25 @@ class SpecAttribute:
 
 
 _EMPTY = JobSpec()
+#: Arguments that are methods here, as in SDK v2; they can be set like the others.
+_METHODS = frozenset({"hyperparameters", "enable_network_isolation", "enable_remote_debug"})
 
 
 class SpecAttributes:
     """The fields of `spec` as attributes; a change takes effect in the next `fit`.
 
     `hyperparameters`, `enable_network_isolation` and `enable_remote_debug` are methods, as in SDK
-    v2.
+    v2; they are set like the others.
     """
 
     spec: JobSpec
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in _METHODS:
+            super().__setattr__(name, value)
+            return
+        given = getattr(_EMPTY, name) if value is None else value
+        self.spec = self.spec.replace(**{name: given})
 
     entry_point = SpecAttribute()
     task = SpecAttribute()
