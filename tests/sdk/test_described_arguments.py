@@ -10,7 +10,9 @@ from cut_model import partition
 
 from launcher import (
     DataParallel,
+    DataService,
     Estimator,
+    InstanceGroup,
     Jax,
     JobSpec,
     ModelParallel,
@@ -23,6 +25,8 @@ from launcher.client.estimator.from_description import constructor_arguments
 from launcher.client.estimator.sdk_v2_types import read_channel
 from launcher.client.request import JobLocation, build_document, build_request
 from launcher.client.spec import Distribution
+from launcher.client.spec.roles import infer_roles
+from launcher.shared import Role
 
 GOLDEN = Path(__file__).parents[1] / "request" / "golden"
 #: All but those whose hyperparameters are AWS's toolkit's, and the one of fields without names.
@@ -119,3 +123,48 @@ def test_values_that_only_a_description_has_change_no_argument() -> None:
     given, expected = (constructor_arguments(each, None) for each in (described, request))
     for name in ("output_kms_key", "disable_output_compression", "max_run"):
         assert given[name] == expected[name]
+
+
+@pytest.mark.parametrize(
+    "roles",
+    [
+        {"first": Role.TRAIN, "second": Role.DATA},
+        {"cpu": Role.TRAIN, "gpu": Role.DATA},
+        {"first": Role.TRAIN, "second": Role.SCRIPT},
+    ],
+    ids=str,
+)
+def test_groups_get_back_the_roles_that_only_their_author_knew(roles: dict[str, Role]) -> None:
+    groups = [InstanceGroup(name, "ml.c5.xlarge", role=role) for name, role in roles.items()]
+    service = DataService() if Role.DATA in roles.values() else None
+    spec = JobSpec(entry_point="train.py", instance_groups=groups, data_service=service)
+    description = {
+        "ResourceConfig": {
+            "InstanceGroups": [
+                {
+                    "InstanceGroupName": group.instance_group_name,
+                    "InstanceType": group.instance_type,
+                    "InstanceCount": 1,
+                }
+                for group in groups
+            ]
+        }
+    }
+    made = Estimator(**constructor_arguments(description, build_document(spec))).spec
+    assert infer_roles(made.groups, service is not None) == roles
+    assert build_document(made).roles == roles
+
+
+@pytest.mark.parametrize("max_run", [60, 24 * 3600])
+@pytest.mark.parametrize("seconds", [30, 3600, 7200])
+def test_the_document_gives_back_how_long_hosts_wait(seconds: int, max_run: int) -> None:
+    service = DataService(start_timeout=seconds)
+    spec = JobSpec(
+        entry_point="train.py", instance_type="local", data_service=service, max_run=max_run
+    )
+    description = {"StoppingCondition": {"MaxRuntimeInSeconds": max_run}}
+    given = constructor_arguments(description, build_document(spec))
+    again = spec.replace(data_service=given["data_service"])
+    assert build_document(again).start_timeout == build_document(spec).start_timeout
+    if seconds == 3600:
+        assert given["data_service"] == service

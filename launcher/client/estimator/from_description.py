@@ -9,15 +9,15 @@ from typing import Any
 
 from launcher.client.request.channel_routing import MODEL_CONTENT
 from launcher.client.request.request_paths import read_paths
-from launcher.client.spec import DataService, Distribution, InstanceGroup
+from launcher.client.spec import DataService, Distribution, InstanceGroup, JobSpec
 from launcher.client.spec.distributions.registry import distribution_from
+from launcher.client.spec.roles import job_roles
 from launcher.client.spec.sdk_v2_distribution import limited_to
 from launcher.shared import (
     CODE_CHANNEL,
     CONTAINER_ENTRYPOINT,
     TOKEN_VARIABLE,
     TOOLKIT_PREFIX,
-    DataPart,
     JobDocument,
     Lifetime,
     Role,
@@ -25,6 +25,8 @@ from launcher.shared import (
 )
 from launcher.shared.secret_sources import SECRET_PREFIX, secret_sources
 from launcher.shared.wait_metric import is_wait_metric
+
+_EMPTY = JobSpec()
 
 
 def constructor_arguments(
@@ -51,11 +53,7 @@ def constructor_arguments(
     is_spot = options.get("use_spot_instances", False)
     return {
         **options,
-        "entry_point": document.trainer.entry_point if document else "",
-        "task": document and document.trainer.task,
-        "instance_groups": groups,
-        "distribution": document and _distribution_of(document.trainer),
-        "data_service": document and document.data and _data_service_of(document.data),
+        **_of_document(document, groups, options.get("max_run", _EMPTY.max_run)),
         "hyperparameters": _described_hyperparameters(
             options.get("hyperparameters", {}), is_script=document is not None
         ),
@@ -71,6 +69,41 @@ def constructor_arguments(
         "disable_output_compression": options.get("disable_output_compression") == "NONE",
         "allow_restart_from_scratch": is_spot and "checkpoint_s3_uri" not in options,
     }
+
+
+def _of_document(
+    document: JobDocument | None, groups: list[InstanceGroup], max_run: int
+) -> dict[str, object]:
+    """Return the arguments that the job document holds; empty ones for a job without it."""
+    if document is None:
+        return {"entry_point": "", "instance_groups": groups}
+    spec = JobSpec(
+        entry_point=document.trainer.entry_point,
+        task=document.trainer.task,
+        instance_groups=groups,
+        distribution=_distribution_of(document.trainer),
+        data_service=_data_service_of(document, max_run),
+    )
+    return {
+        "entry_point": spec.entry_point,
+        "task": spec.task,
+        "instance_groups": _groups_with_roles(spec, document.roles),
+        "distribution": spec.distribution,
+        "data_service": spec.data_service,
+    }
+
+
+def _groups_with_roles(spec: JobSpec, roles: Mapping[str, Role]) -> list[InstanceGroup]:
+    """Return the groups, each with its role where the job alone does not show all of them."""
+    if job_roles(spec)[0] == roles:
+        return list(spec.instance_groups)
+    return [
+        dataclasses.replace(group, role=role)
+        if group.role is None
+        and (role := roles.get(group.instance_group_name)) in (Role.TRAIN, Role.DATA)
+        else group
+        for group in spec.instance_groups
+    ]
 
 
 def _described_hyperparameters(sent: Mapping[str, str], *, is_script: bool) -> dict[str, Any]:
@@ -116,8 +149,13 @@ def _distribution_of(trainer: TrainerPart) -> Distribution | None:
     return limited_to(distribution, (trainer.group,))
 
 
-def _data_service_of(part: DataPart) -> DataService:
+def _data_service_of(document: JobDocument, max_run: int) -> DataService | None:
+    part, usual = document.data, DataService().start_timeout
+    if part is None:
+        return None
+    is_usual = document.start_timeout == min(max_run, usual)
     return DataService(
+        start_timeout=usual if is_usual else int(document.start_timeout),
         datasets=part.datasets,
         workers_per_host=part.workers_per_host,
         prefetch_bytes=part.prefetch_bytes,
