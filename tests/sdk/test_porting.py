@@ -1,5 +1,6 @@
 """What the sagemaker package's objects and dictionaries become."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import boto3
@@ -241,3 +242,35 @@ def test_arguments_that_are_methods_can_be_set(tmp_path, name, value, part):
     assert callable(getattr(made, name))
     setattr(made, name, None)
     assert part[0] not in made.request() or made.request()[part[0]] == {}
+
+
+GROUPS = (InstanceGroup("data", "ml.c5.xlarge"), InstanceGroup("train", "ml.g5.xlarge"))
+
+
+def test_groups_may_come_from_a_generator_or_alone():
+    assert as_groups((group for group in GROUPS), None) == GROUPS
+    assert as_groups(GROUPS[0], None) == GROUPS[:1]
+    assert as_groups(foreign_group("data"), None)[0].instance_group_name == "data"
+    lone = {"torch_distributed": {"enabled": True}, "instance_groups": GROUPS[1]}
+    assert as_distribution(lone) == DataParallel(instance_groups=("train",))
+    assert TrainingInput("s3://b/x", instance_groups=GROUPS[0]).instance_groups == ("data",)
+
+
+def test_an_input_takes_none_for_its_defaults():
+    """A function that passes its own optional arguments on gives SDK v2's None."""
+    given = TrainingInput(
+        "s3://b/x", None, s3_data_type=None, instance_groups=None, attribute_names=None
+    )
+    assert given == TrainingInput("s3://b/x")
+
+
+@pytest.mark.parametrize("given", ["lib", Path("lib"), ["lib"], (Path("lib"),)], ids=repr)
+def test_one_dependency_needs_no_list(given):
+    assert PyTorch("train.py", dependencies=given).dependencies == ("lib",)
+
+
+def test_rules_may_come_from_a_generator():
+    profiler = SimpleNamespace(to_profiler_rule_config_dict=lambda: {"RuleConfigurationName": "b"})
+    made = PyTorch("train.py", rules=(rule for rule in [{"RuleConfigurationName": "a"}, profiler]))
+    assert made.rules == ({"RuleConfigurationName": "a"},)
+    assert made.profiler_rules == ({"RuleConfigurationName": "b"},)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from launcher.client.spec import (
@@ -61,6 +62,8 @@ class _ProfilerRule(Protocol):
 
 #: A part of the request: as a mapping, or as an object of the sagemaker package.
 RequestPart = Mapping[str, object] | _RequestObject | None
+#: A path of this machine.
+PathLike = str | os.PathLike[str]
 #: A rule of SageMaker Debugger or its profiler.
 Rule = Mapping[str, object] | _DebuggerRule | _ProfilerRule
 
@@ -70,9 +73,11 @@ def as_groups(groups: Sequence[GroupLike], distribution: object) -> tuple[Instan
 
     Raises SpecError if that group is not in the job.
     """
+    is_one = hasattr(groups, "instance_group_name")
+    members: tuple[Any, ...] = (groups,) if is_one else tuple(groups)
     named = distribution.get("instance_groups", ()) if isinstance(distribution, Mapping) else ()
     trains = set(names(named))
-    known = names(groups)
+    known = names(members)
     if absent := sorted(trains - set(known)):
         raise SpecError(
             Problem(
@@ -84,7 +89,7 @@ def as_groups(groups: Sequence[GroupLike], distribution: object) -> tuple[Instan
         )
     made = as_distribution(distribution) if isinstance(distribution, Mapping) else None
     is_of_toolkit = made is not None and not made.runs_launcher
-    return tuple(_group(group, trains if is_of_toolkit else set()) for group in groups)
+    return tuple(_group(group, trains if is_of_toolkit else set()) for group in members)
 
 
 def _group(group: GroupLike, trains: set[str]) -> InstanceGroup:
@@ -153,6 +158,11 @@ def as_tags(tags: Mapping[str, str] | Sequence[Mapping[str, str]]) -> dict[str, 
     return {tag["Key"]: tag["Value"] for tag in tags}
 
 
+def as_paths(paths: PathLike | Iterable[PathLike]) -> tuple[str, ...]:
+    """Return paths as texts, given as one path or several."""
+    return tuple(map(str, [paths] if isinstance(paths, str | os.PathLike) else paths))
+
+
 def as_metrics(
     metrics: Sequence[MetricDefinition | Mapping[str, str]],
 ) -> tuple[MetricDefinition, ...]:
@@ -182,6 +192,7 @@ def as_rules(
     rules: Sequence[Any],
 ) -> tuple[tuple[Mapping[str, Any], ...], tuple[Mapping[str, Any], ...]]:
     """Split SDK v2's rules into debugger rules, which include mappings, and profiler rules."""
+    rules = (rules,) if isinstance(rules, Mapping) else tuple(rules)
     debugger = [rule for rule in rules if not hasattr(rule, "to_profiler_rule_config_dict")]
     profiler = [rule for rule in rules if hasattr(rule, "to_profiler_rule_config_dict")]
     return (

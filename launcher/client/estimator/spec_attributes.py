@@ -11,6 +11,7 @@ from typing import Any, overload
 from launcher.client.estimator.sdk_v2_types import (
     as_groups,
     as_hook,
+    as_paths,
     as_request_part,
     as_rules,
     as_tags,
@@ -22,7 +23,7 @@ from launcher.client.spec.sdk_v2_distribution import as_distribution
 CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
     "entry_point": str,
     "source_dir": str,
-    "dependencies": lambda paths: tuple(map(str, paths)),
+    "dependencies": as_paths,
     "distribution": as_distribution,
     "tags": as_tags,
     "tensorboard_output_config": as_request_part,

@@ -41,6 +41,9 @@ class TrainingInput:
     shuffle_config: int | ShuffleConfig | None = None
 
     def __post_init__(self) -> None:
+        for name in ("distribution", "s3_data_type"):
+            if getattr(self, name) is None:  # SDK v2's for the default
+                object.__setattr__(self, name, getattr(type(self), name))
         seed = getattr(self.shuffle_config, "seed", self.shuffle_config)
         object.__setattr__(self, "shuffle_config", seed)
         object.__setattr__(self, "instance_groups", names(self.instance_groups))
