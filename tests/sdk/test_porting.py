@@ -274,3 +274,40 @@ def test_rules_may_come_from_a_generator():
     made = PyTorch("train.py", rules=(rule for rule in [{"RuleConfigurationName": "a"}, profiler]))
     assert made.rules == ({"RuleConfigurationName": "a"},)
     assert made.profiler_rules == ({"RuleConfigurationName": "b"},)
+
+
+@pytest.mark.parametrize(
+    "given", [None, Path("data"), ["s3://b/x"], {"s3_data": "s3://b/x"}, foreign_group()], ids=str
+)
+def test_what_is_no_input_is_refused_by_its_channel(given):
+    with pytest.raises(SpecError, match="is not an input") as caught:
+        as_inputs({"train": "s3://b/x", "extra": given})
+    assert caught.value.problems[0].where == "inputs.extra"
+
+
+@pytest.mark.parametrize("given", [[{"key": "team", "value": "x"}], "team=x", [("team", "x")]])
+def test_what_are_no_tags_are_refused(given):
+    with pytest.raises(SpecError, match="are not tags"):
+        PyTorch("train.py", tags=given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("output_path", Path("results")),
+        ("checkpoint_s3_uri", Path("checkpoints")),
+        ("model_uri", 3),
+        ("base_job_name", 3),
+        ("role", Path("role")),
+        ("profiler_config", False),
+        ("tensorboard_output_config", "s3://b/x"),
+        ("rules", "LossNotDecreasing"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_with_the_other_problems(name, value):
+    made = PyTorch("train.py", instance_type="local", volume_size=0, **{name: value})
+    with pytest.raises(SpecError) as caught:
+        made.request()
+    wheres = [problem.where for problem in caught.value.problems]
+    assert "volume_size" in wheres
+    assert any(where.startswith(name) for where in wheres)

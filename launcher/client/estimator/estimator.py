@@ -28,6 +28,7 @@ from launcher.client.sessions.job_location import new_job_name
 from launcher.client.spec import JobSpec
 from launcher.client.spec.html_tables import html_pairs
 from launcher.client.spec.resolve_paths import anchored
+from launcher.client.spec.rules.check_spec import refuse_wrong_types
 from launcher.client.spec.spec_html import spec_html
 from launcher.client.submit import draft_job
 
@@ -151,6 +152,7 @@ class Estimator(LatestJob, JobArguments):
         lone = None if isinstance(inputs, Mapping) else next(iter(channels.values()), None)
         if mode := getattr(lone, "input_mode", None):  # the job's own too, as in SDK v2
             spec = spec.replace(input_mode=mode)
+        refuse_wrong_types(spec)
         return anchored(spec, Path.cwd())
 
     def _session(self, spec: JobSpec, local: bool | None) -> PlatformSession:

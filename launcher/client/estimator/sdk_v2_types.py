@@ -15,12 +15,13 @@ from launcher.client.spec import (
 )
 from launcher.client.spec.sdk_v2_distribution import as_distribution
 from launcher.client.spec.spec_names import names
-from launcher.client.spec.suggestions import choice_fix
+from launcher.client.spec.suggestions import choice_fix, shown
 from launcher.errors import Problem, SpecError
 from launcher.shared import Role
 
 #: The channel name that SDK v2 gives to an unnamed input.
 DEFAULT_CHANNEL = "training"
+_INPUT_FIX = 'write "s3://bucket/prefix", "file://FOLDER", or a TrainingInput; or leave it out'
 
 
 class GroupLike(Protocol):
@@ -110,15 +111,20 @@ def as_inputs(inputs: object) -> dict[str, TrainingInput | FileSystemInput]:
     if inputs is None:
         return {}
     channels = inputs if isinstance(inputs, Mapping) else {DEFAULT_CHANNEL: inputs}
-    return {name: _input(value) for name, value in channels.items()}
+    return {name: _input(value, f"inputs.{name}") for name, value in channels.items()}
 
 
-def _input(value: Any) -> TrainingInput | FileSystemInput:
+def _input(value: object, where: str) -> TrainingInput | FileSystemInput:
     if isinstance(value, str):
         return TrainingInput(value)
     if isinstance(value, TrainingInput | FileSystemInput):
         return value
-    return read_channel(value.config)  # in the sagemaker package, a request's Channel
+    config = getattr(value, "config", None)  # in the sagemaker package, a request's Channel
+    if isinstance(config, Mapping) and {"S3DataSource", "FileSystemDataSource"} & set(
+        config.get("DataSource", ())
+    ):
+        return read_channel(config)
+    raise _error(where, f"{shown(value)} is not an input", _INPUT_FIX)
 
 
 def read_channel(channel: Mapping[str, Any]) -> TrainingInput | FileSystemInput:
@@ -155,7 +161,12 @@ def as_tags(tags: Mapping[str, str] | Sequence[Mapping[str, str]]) -> dict[str, 
     """Convert tags given as a mapping, or as AWS's list of {"Key": ..., "Value": ...}."""
     if isinstance(tags, Mapping):
         return dict(tags)
-    return {tag["Key"]: tag["Value"] for tag in tags}
+    try:
+        return {tag["Key"]: tag["Value"] for tag in tags}
+    except (TypeError, KeyError) as error:
+        what = f"{shown(tags)} are not tags"
+        fix = 'write {"team": "vision"}, or [{"Key": "team", "Value": "vision"}]'
+        raise _error("tags", what, fix) from error
 
 
 def as_paths(paths: PathLike | Iterable[PathLike]) -> tuple[str, ...]:
@@ -177,6 +188,8 @@ def as_request_part(value: RequestPart) -> Mapping[str, Any] | None:
     """
     if value is None or isinstance(value, Mapping):
         return value
+    if not hasattr(value, "_to_request_dict"):
+        return cast("Mapping[str, Any]", value)  # the rules report it
     made = value._to_request_dict()
     return {name: item for name, item in made.items() if item is not None}
 
@@ -197,8 +210,14 @@ def as_rules(
     profiler = [rule for rule in rules if hasattr(rule, "to_profiler_rule_config_dict")]
     return (
         tuple(
-            rule if isinstance(rule, Mapping) else rule.to_debugger_rule_config_dict()
+            rule.to_debugger_rule_config_dict()
+            if hasattr(rule, "to_debugger_rule_config_dict")
+            else rule  # the rules of a job report what is no mapping
             for rule in debugger
         ),
         tuple(rule.to_profiler_rule_config_dict() for rule in profiler),
     )
+
+
+def _error(where: str, what: str, fix: str) -> SpecError:
+    return SpecError([Problem(what=what, where=where, fix=fix)])

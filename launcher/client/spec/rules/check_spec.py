@@ -94,24 +94,36 @@ def check(spec: JobSpec, files: SourceFiles, where: Where | None = None) -> tupl
     return tuple(problem.in_one_line for problem in found)
 
 
+def refuse_wrong_types(spec: JobSpec) -> None:
+    """Raise SpecError with all problems of a job if a value has not its field's type."""
+    if _read_again(spec)[0].problems:
+        found = (problem.located(spec.where) for problem in examine(spec))
+        raise SpecError(problem for problem in found if not problem.is_warning)
+
+
 def examine(spec: JobSpec) -> tuple[Problem, ...]:
     """Return all errors and warnings that follow from the specification alone."""
     return _judge(spec)[1]
 
 
 def _judge(spec: JobSpec) -> tuple[JobSpec, tuple[Problem, ...]]:
-    """Return the readable part of the job and its problems.
-
-    The values are first read again by their declared types, so that a job built in Python gets
-    the same checks as a document.
-    """
-    reading = YamlReading()
-    readable = read_spec(type(spec), plain_values(spec), reading)
-    _reject_other_classes(spec, readable, reading)
+    """Return the readable part of the job and its problems."""
+    reading, readable = _read_again(spec)
     judged = (problem for rule in _RULES for problem in rule(readable))
     problems = (*reading.problems, *(p for p in judged if not p.depends_on(reading.broken)))
     fields = [part.name for part in dataclasses.fields(spec)]
     return readable, tuple(sorted(problems, key=lambda p: _place_among(fields, p)))
+
+
+def _read_again(spec: JobSpec) -> tuple[YamlReading, JobSpec]:
+    """Read the job's values by their declared types, and return the readable part.
+
+    A job built in Python gets the same checks as a document.
+    """
+    reading = YamlReading()
+    readable = read_spec(type(spec), plain_values(spec), reading)
+    _reject_other_classes(spec, readable, reading)
+    return reading, readable
 
 
 def _reject_other_classes(spec: JobSpec, readable: JobSpec, reading: YamlReading) -> None:
