@@ -10,6 +10,7 @@ import pytest
 
 from launcher import AwsSession, LocalSession, MemoryRun, MemorySession
 from launcher.client.endpoint import serve
+from launcher.client.sessions import conformance
 from launcher.client.sessions.conformance import (
     CLAUSES,
     FAIL,
@@ -19,6 +20,9 @@ from launcher.client.sessions.conformance import (
     ClauseBroken,
     SessionUnderTest,
     check_session,
+    clause_5_unknown_names,
+    clause_6_logs,
+    clause_9_lists,
 )
 from launcher.client.sessions.registry import open_session
 
@@ -100,6 +104,35 @@ def test_a_session_that_breaks_clauses_gets_their_list():
         check_session(SessionUnderTest(open=lambda: session))
     (line,) = str(broken.value).splitlines()
     assert line.startswith("clause_8_objects: memory://storage/conformance/")
+
+
+def test_a_session_that_raises_anything_gets_the_list_too(monkeypatch):
+    class Unfinished(MemorySession):
+        def list_training_jobs(self, **filters):
+            raise NotImplementedError("no lists yet")
+
+    monkeypatch.setattr(conformance, "CLAUSES", (clause_5_unknown_names, clause_9_lists))
+    session = Unfinished(played)
+    with pytest.raises(ClauseBroken) as broken:
+        check_session(SessionUnderTest(open=lambda: session))
+    assert str(broken.value) == "clause_9_lists: NotImplementedError: no lists yet"
+
+
+def test_a_log_that_begins_anew_is_found_at_once():
+    class Repeating(MemorySession):
+        def read_log(self, job_name, stream, position=None, limit=10_000):
+            return super().read_log(job_name, stream, None, limit)
+
+    session = Repeating(played)
+    with pytest.raises(ClauseBroken, match="the log has no end: 'line 4"):
+        clause_6_logs(SessionUnderTest(open=lambda: session))
+
+
+def test_a_job_may_need_variables_of_its_session():
+    session = MemorySession(played)
+    under_test = SessionUnderTest(open=lambda: session, fields={"environment": {"QUEUE": "fast"}})
+    name = under_test.sent(session, WAIT)
+    assert session.requests[name]["Environment"] == {"QUEUE": "fast", TASK_VARIABLE: WAIT}
 
 
 def test_every_clause_has_a_sentence():

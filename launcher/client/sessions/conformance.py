@@ -60,6 +60,8 @@ if os.environ["{TASK_VARIABLE}"] == "{WAIT}":
 if os.environ["{TASK_VARIABLE}"] == "{FAIL}":
     sys.exit("this job fails as it was asked to")
 """
+#: More than a platform prints beside a clause's lines: a log that is read again has no end.
+_MOST_EVENTS = 20_000
 _UNKNOWN = "never-made-by-the-conformance-suite"
 
 
@@ -87,13 +89,13 @@ class SessionUnderTest:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "train.py").write_text(PROGRAM, encoding="utf-8")
             given = {"instance_type": "ml.c5.xlarge", "instance_count": 1, **self.fields, **fields}
-            spec = JobSpec(
-                entry_point="train.py",
-                source_dir=folder,
-                environment={TASK_VARIABLE: task},
-                base_job_name="conformance",
-                **given,
-            )
+            own = {
+                "entry_point": "train.py",
+                "source_dir": folder,
+                "environment": {**given.get("environment", {}), TASK_VARIABLE: task},
+                "base_job_name": "conformance",
+            }
+            spec = JobSpec(**{**given, **own})
             return place_job(spec, session, new_job_name(spec)).submission
 
     def sent(self, session: PlatformSession, task: str = COMPLETE, **fields: object) -> str:
@@ -341,6 +343,8 @@ def _problem(clause: Callable[[SessionUnderTest], None], under_test: SessionUnde
         clause(under_test)
     except (ClauseBroken, LauncherError) as error:
         return str(error)
+    except Exception as error:  # noqa: BLE001 (a wrong session may raise anything)
+        return f"{type(error).__name__}: {error}"
     return ""
 
 
@@ -368,3 +372,6 @@ def _events(session: PlatformSession, name: str, stream: str, *, limit: int) -> 
         if not more:
             return events
         events += more
+        _require(
+            len(events) <= _MOST_EVENTS, f"the log has no end: {more[-1].text!r} at {position}"
+        )
