@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import launcher.client
-from launcher import Job, JobSpec, LocalSession, SpecError
+from launcher import Job, JobSpec, LocalSession, PlatformError, SpecError
 from launcher.client.doctor import package_checks
 from launcher.client.estimator.from_description import constructor_arguments
 from launcher.client.request import build_document
@@ -147,3 +147,15 @@ def test_nobody_else_asks_which_distribution_a_job_has() -> None:
     client = Path(launcher.client.__file__).parent
     files = [f for f in client.rglob("*.py") if f.parent != client / "spec" / "distributions"]
     assert [str(file) for file in files if asked.search(file.read_text())] == []
+
+
+def test_a_package_that_cannot_be_imported_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = tmp_path / "packages" / "torn-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: torn\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[launcher.distributions]\ntorn = torn:Torn\n")
+    monkeypatch.syspath_prepend(str(metadata.parent))
+    with pytest.raises(PlatformError, match="entry point torn = torn:Torn cannot be loaded: No mo"):
+        as_distribution({"torch_distributed": {"enabled": True}})

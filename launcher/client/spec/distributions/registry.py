@@ -7,6 +7,7 @@ Another package lists its subclasses of Distribution in the entry point group
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.data_parallel import DataParallel
@@ -16,8 +17,11 @@ from launcher.client.spec.distributions.mpi_distribution import Mpi
 from launcher.client.spec.distributions.multi_worker_mirrored import MultiWorkerMirrored
 from launcher.client.spec.distributions.parameter_server import ParameterServer
 from launcher.client.spec.distributions.toolkit_distribution import Toolkit
-from launcher.errors import ContractError
+from launcher.errors import ContractError, PlatformError
 from launcher.shared import Launch, TrainerPart
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "launcher.distributions"
 
@@ -37,12 +41,26 @@ DEFAULT = DataParallel
 
 
 def distributions() -> Iterator[type[Distribution]]:
-    """Yield the distributions; other packages are looked for only after ours."""
+    """Yield the distributions; other packages are looked for only after ours.
+
+    Raises PlatformError for an entry point that cannot be loaded.
+    """
     yield from DISTRIBUTIONS
     from importlib.metadata import entry_points  # 15 ms to import, and few jobs come here
 
     for point in entry_points(group=ENTRY_POINTS):
-        yield point.load()
+        yield _loaded(point)
+
+
+def _loaded(point: EntryPoint) -> type[Distribution]:
+    try:
+        kind: type[Distribution] = point.load()
+    except (ImportError, AttributeError) as error:
+        raise PlatformError(
+            f"the entry point {point.name} = {point.value} cannot be loaded: {error}; install its "
+            "package anew, or remove it"
+        ) from error
+    return kind
 
 
 def distribution_words() -> dict[str, type[Distribution]]:
