@@ -7,9 +7,11 @@ TensorFlow, of fit and attach, and of TrainingInput and FileSystemInput.
 from __future__ import annotations
 
 import inspect
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pytest
 
 from launcher import (
@@ -363,6 +365,18 @@ def test_hyperparameters_of_a_program_are_plain_texts() -> None:
     described = constructor_arguments(program, None)["hyperparameters"]
     again = Estimator(IMAGE, hyperparameters=described, **machines, **places).request("job-1")
     assert again == program
+
+
+def test_hyperparameters_of_a_program_are_as_long_as_their_texts() -> None:
+    """Of 2,500 characters at most, also where JSON would escape each of them."""
+    machines = {"instance_type": "ml.c5.xlarge", "instance_count": 1}
+    places = {"role": ROLE, "output_path": "s3://my-bucket/output"}
+    given = {"prompt": "é" * 2500, "rounds": numpy.int64(50), "eta": Decimal("0.1")}
+    program = Estimator(IMAGE, hyperparameters=given, **machines, **places).request("job-1")
+    assert program["HyperParameters"] == {"prompt": "é" * 2500, "rounds": "50", "eta": "0.1"}
+    longer = Estimator(IMAGE, hyperparameters={"prompt": "é" * 2501}, **machines, **places)
+    with pytest.raises(SpecError, match='the hyperparameter "prompt" has 2501 characters'):
+        longer.request("job-1")
 
 
 def test_metrics_over_time_are_kept_for_images_that_report_them(folder) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sized
+from numbers import Number
 from typing import TYPE_CHECKING
 
 from launcher.client.spec.field_checks import range_problems
@@ -78,16 +79,28 @@ def _hyperparameter_problems(spec: JobSpec) -> Iterator[Problem]:
             fix = "take out null characters and halves of surrogate pairs"
             yield Problem(path=here, what=what, fix=fix)
         try:
-            length = len(json.dumps(value))
+            sent = _text_of(value, is_json=spec.runs_script)
         except (TypeError, ValueError) as error:
             what = f'the hyperparameter "{name}" is not JSON: {error}'
             fix = "use texts, numbers, true/false, lists and mappings"
             yield Problem(path=here, what=what, fix=fix)
         else:
-            if length > _HYPERPARAMETER_VALUE:
-                what = f'the hyperparameter "{name}" has {length} characters as JSON'
+            if len(sent) > _HYPERPARAMETER_VALUE:
+                form = " as JSON" if spec.runs_script else ""
+                what = f'the hyperparameter "{name}" has {len(sent)} characters{form}'
                 fix = f"use {_HYPERPARAMETER_VALUE} at most; put larger values into a file"
                 yield Problem(path=here, what=what, fix=fix)
+
+
+def _text_of(value: object, *, is_json: bool) -> str:
+    """Return a hyperparameter as it is sent: as JSON, or as plain text for an image's own program.
+
+    Raises TypeError or ValueError for a value that cannot be sent.
+    """
+    if not is_json and isinstance(value, Number):  # numpy's and decimal's too
+        return str(value)
+    encoded = json.dumps(value)
+    return encoded if is_json else str(value)
 
 
 def _can_be_name(name: str) -> bool:
