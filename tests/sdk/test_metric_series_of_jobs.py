@@ -92,6 +92,11 @@ def test_names_are_chosen_and_checked(run):
     assert caught.value.problems[0].fix == 'did you mean "loss"?'
 
 
+def test_one_name_needs_no_list(run):
+    job = run(*LINES)
+    assert job.metric_series("host/cpu").names == ["host/cpu"]
+
+
 def test_a_defined_metric_without_values_is_not_unknown(run):
     assert run("hello").metric_series(["loss"]).records == []
     with pytest.raises(SpecError, match="it has no values yet"):

@@ -281,6 +281,21 @@ def test_metrics_as_a_file_have_sdk_v2s_columns(trained, folder):
     assert float(rows[1][1]) == 0.0
 
 
+def test_one_metric_needs_no_list(trained, session):
+    """Its name is no list of letters, which CloudWatch would be asked for."""
+    asked = []
+
+    def metric_averages(_job_name, metric, _start, _end, _period):
+        asked.append(metric)
+        return []
+
+    session.metric_averages = metric_averages
+    found = TrainingJobAnalytics("job-1", "loss", session)
+    assert [record.value for record in found.records()] == [0.5, 0.25]
+    assert TrainingJobAnalytics("job-1", "loss", session, source="cloudwatch").records() == []
+    assert asked == ["loss"]
+
+
 def test_without_pandas_the_records_are_named(trained, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(LauncherError, match=r"pip install pandas, or use records\(\)"):

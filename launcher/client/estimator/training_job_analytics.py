@@ -18,6 +18,7 @@ from launcher.client.jobs.metric_records import (
     records_from_cloudwatch,
     records_from_logs,
 )
+from launcher.client.spec.spec_names import names
 from launcher.errors import LauncherError
 
 _COLUMNS = ("timestamp", "metric_name", "value")
@@ -55,7 +56,7 @@ class TrainingJobAnalytics:
         if source not in (None, "logs", "cloudwatch"):
             raise LauncherError(f'source="{source}" is unknown: write "logs" or "cloudwatch"')
         self._job = find_job(training_job_name, sagemaker_session)
-        self._names = metric_names or None
+        self._names = names(metric_names) or None
         self._within = TimeRange(start=start_time, end=end_time)
         self._period = period or PERIOD_SECONDS
         self._source = source

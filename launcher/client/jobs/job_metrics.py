@@ -64,6 +64,7 @@ class JobMetrics:
 
         A defined metric without values so far is none of these.
         """
+        names = [names] if isinstance(names, str) else names
         known = list(dict.fromkeys([*self.defined, *self.names]))
         unknown = [name for name in names if name not in known]
         if unknown:
