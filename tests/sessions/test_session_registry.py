@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from launcher import Job, MemoryRun, MemorySession, PlatformError, PyTorch
+from launcher import Job, MemoryRun, MemorySession, PlatformError, PyTorch, SpecError
 from launcher.client.sessions.base import is_session
 from launcher.client.sessions.registry import open_session, session_names
 
@@ -71,3 +71,20 @@ def test_an_estimator_runs_on_an_outsiders_session(attic, estimator):
     session = open_session("attic", course=lambda _request: (["hello"], None))
     job = estimator(session).fit(max_cost=0, logs=False)
     assert [line.text for line in Job(job.name, session).logs()] == ["hello"]
+
+
+def test_a_job_reads_and_writes_at_the_uris_of_its_session(estimator):
+    session = MemorySession(lambda _request: MemoryRun(model=b"weights"))
+    first = estimator(session).fit(logs=False)
+    second = estimator(session)
+    second.model_uri = first.model_data
+    second.output_path = "memory://results"
+    second.checkpoint_s3_uri = "memory://results/checkpoints"
+    job = second.fit({"train": "memory://data/train"}, logs=False)
+    request = session.requests[job.name]
+    uris = [each["DataSource"]["S3DataSource"]["S3Uri"] for each in request["InputDataConfig"]]
+    assert uris[:2] == ["memory://data/train", first.model_data]
+    assert request["OutputDataConfig"]["S3OutputPath"] == "memory://results"
+    assert request["CheckpointConfig"]["S3Uri"] == "memory://results/checkpoints"
+    with pytest.raises(SpecError, match='"attic://data" is not the URI of data'):
+        second.fit({"train": "attic://data"})

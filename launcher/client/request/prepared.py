@@ -52,7 +52,7 @@ def prepare(spec: JobSpec, placement: JobLocation) -> Submission:
     The spec's own rules are checked first, then the request against its platform's limits.
     """
     source = SourceTree(spec)
-    warnings = check(spec, source)
+    warnings = check(spec, source, scheme=placement.code_uri.partition("://")[0])
     request = cast("TrainingJobRequest", build_request(spec, placement))
     warnings += _accepted(placement.judge(request))
     objects, more = _code(spec, source.partition, placement.code_uri)

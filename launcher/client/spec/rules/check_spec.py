@@ -28,7 +28,7 @@ from launcher.client.spec.rules.source_rules import SourceFiles
 from launcher.client.spec.suggestions import shown
 from launcher.client.spec.yaml_reader import YamlReading, read_spec, written_fields
 from launcher.client.spec.yaml_writer import plain_values
-from launcher.errors import Problem, SpecError, Where
+from launcher.errors import Problem, SpecError, Where, dotted
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
@@ -70,10 +70,13 @@ _RULES = (
 )
 
 
-def check(spec: JobSpec, files: SourceFiles, where: Where | None = None) -> tuple[str, ...]:
+def check(
+    spec: JobSpec, files: SourceFiles, where: Where | None = None, *, scheme: str = "s3"
+) -> tuple[str, ...]:
     """Check a job against every rule and return the warnings.
 
     files: the files sent with the job. where: formats a field's location; default: `spec.where`.
+    scheme: of the session's URIs; the session's own limits judge them.
 
     Raises SpecError with every problem.
     """
@@ -88,10 +91,19 @@ def check(spec: JobSpec, files: SourceFiles, where: Where | None = None) -> tupl
         found += requirements_rules.find_problems_in(readable, files, known=judged)
     except SpecError as error:  # the files themselves cannot be packed
         of_files = error.problems
-    found = [*(problem.located(where) for problem in found), *of_files]
+    own = _fields_with_uris_of(spec, scheme)
+    found = [problem.located(where) for problem in found if dotted(problem.path) not in own]
+    found += of_files
     if errors := [problem for problem in found if not problem.is_warning]:
         raise SpecError(errors)
     return tuple(problem.in_one_line for problem in found)
+
+
+def _fields_with_uris_of(spec: JobSpec, scheme: str) -> set[str]:
+    """Return the fields whose URI has the scheme of a session that is neither AWS nor this one."""
+    if scheme in ("s3", "file"):
+        return set()
+    return {field for field, uri in spec.uris.items() if uri.startswith(f"{scheme}://")}
 
 
 def refuse_wrong_types(spec: JobSpec) -> None:
