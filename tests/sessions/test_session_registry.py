@@ -1,12 +1,15 @@
 """Sessions by name: Launcher's own, and those of other packages."""
 
+import dataclasses
 import subprocess
 import sys
 
 import pytest
 
 from launcher import Job, MemoryRun, MemorySession, PlatformError, PyTorch, SpecError
+from launcher.client.request.validation import Violation
 from launcher.client.sessions.base import is_session
+from launcher.client.sessions.memory_session import MEMORY
 from launcher.client.sessions.registry import open_session, session_names
 
 
@@ -88,3 +91,15 @@ def test_a_job_reads_and_writes_at_the_uris_of_its_session(estimator):
     assert request["CheckpointConfig"]["S3Uri"] == "memory://results/checkpoints"
     with pytest.raises(SpecError, match='"attic://data" is not the URI of data'):
         second.fit({"train": "attic://data"})
+
+
+def test_a_warning_of_a_platform_refuses_nothing(estimator):
+    """It may be about the whole request, without a field."""
+
+    def judge(_request):
+        return (Violation(what="slow", fix="wait", aws_message="", is_warning=True),)
+
+    session = MemorySession(platform=dataclasses.replace(MEMORY, judge=judge))
+    with pytest.warns(UserWarning, match="slow"):
+        job = estimator(session).fit(logs=False)
+    assert job.status == "Completed"

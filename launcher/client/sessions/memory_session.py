@@ -115,7 +115,8 @@ class MemorySession:
 
     def check_training_job(self, request: TrainingJobRequest, uploads: Collection[str]) -> None:
         """Raise RequestRefused for a request that breaks a limit or names a used name."""
-        problems: list[Problem] = list(self.platform.judge(request))
+        found = self.platform.judge(request)
+        problems: list[Problem] = [each for each in found if not each.is_warning]
         if request.get("TrainingJobName") in self._jobs:
             what = f"the name {request['TrainingJobName']!r} was used for a job before"
             problems.append(Problem(what=what, where="TrainingJobName", fix="give another name"))
