@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from launcher import Job, MemoryRun, MemorySession, PlatformError, PyTorch, SpecError
+from launcher import CapacityError, Job, MemoryRun, MemorySession, PlatformError, PyTorch, SpecError
 from launcher.client.request.validation import Violation
 from launcher.client.sessions.base import is_session
 from launcher.client.sessions.memory_session import MEMORY
@@ -103,3 +103,13 @@ def test_a_warning_of_a_platform_refuses_nothing(estimator):
     with pytest.warns(UserWarning, match="slow"):
         job = estimator(session).fit(logs=False)
     assert job.status == "Completed"
+
+
+def test_a_request_that_a_test_refuses_is_that_of_no_job(estimator):
+    def play(_request):
+        raise CapacityError("none left")
+
+    session = MemorySession(play)
+    with pytest.raises(CapacityError):
+        estimator(session).fit(logs=False)
+    assert session.requests == {}

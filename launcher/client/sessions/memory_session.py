@@ -128,8 +128,8 @@ class MemorySession:
         self.check_training_job(request, ())
         name = request["TrainingJobName"]
         arn = f"arn:aws:sagemaker:{self.region}:{self.account}:training-job/{name}"
-        self.requests[name] = request
         self._jobs[name] = _MemoryJob(request, arn, self._play(request))
+        self.requests[name] = request
         return {"TrainingJobArn": arn}
 
     def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
