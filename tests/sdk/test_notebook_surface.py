@@ -268,6 +268,17 @@ def test_metrics_can_be_chosen_by_name_and_time(trained, session):
         TrainingJobAnalytics("job-1", None, session, source="s3")
 
 
+def test_times_of_metrics_without_a_zone_are_local(trained, session):
+    """As boto3 takes them; CloudWatch is asked in windows up to an end that has a zone."""
+    asked = []
+    session.metric_averages = lambda _job, _metric, start, end, _period: (
+        asked.append(start < end) or []
+    )
+    given = {"start_time": datetime(2000, 1, 1), "source": "cloudwatch"}
+    assert TrainingJobAnalytics("job-1", ["loss"], session, **given).records() == []
+    assert asked == [True]
+
+
 def test_metrics_as_a_file_have_sdk_v2s_columns(trained, folder):
     trained.training_job_analytics.export_csv(folder / "metrics.csv")
     rows = list(csv.reader((folder / "metrics.csv").read_text().splitlines()))

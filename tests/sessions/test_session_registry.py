@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -113,3 +114,15 @@ def test_a_request_that_a_test_refuses_is_that_of_no_job(estimator):
     with pytest.raises(CapacityError):
         estimator(session).fit(logs=False)
     assert session.requests == {}
+
+
+def test_jobs_are_listed_by_times_without_a_zone(estimator):
+    session = MemorySession()
+    job = estimator(session).fit(logs=False)
+    now = datetime.now()
+    for moment in (now, datetime.now(timezone.utc)):
+        listed = session.list_training_jobs(
+            CreationTimeAfter=moment - timedelta(hours=1),
+            CreationTimeBefore=moment + timedelta(hours=1),
+        )
+        assert [each["TrainingJobName"] for each in listed["TrainingJobSummaries"]] == [job.name]

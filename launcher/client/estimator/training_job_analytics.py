@@ -33,7 +33,7 @@ class TrainingJobAnalytics:
     training_job_name: a name, or a job of Launcher or the sagemaker package.
     metric_names: default, all that the job defines.
     sagemaker_session: as of an Estimator.
-    start_time, end_time: default, the job's.
+    start_time, end_time: default, the job's; without a zone, local times.
     source: "logs" or "cloudwatch" reads that one only.
 
     Raises JobNotFound.
@@ -57,7 +57,8 @@ class TrainingJobAnalytics:
             raise LauncherError(f'source="{source}" is unknown: write "logs" or "cloudwatch"')
         self._job = find_job(training_job_name, sagemaker_session)
         self._names = names(metric_names) or None
-        self._within = TimeRange(start=start_time, end=end_time)
+        start, end = (each and each.astimezone() for each in (start_time, end_time))
+        self._within = TimeRange(start=start, end=end)
         self._period = period or PERIOD_SECONDS
         self._source = source
         self._records: list[MetricRecord] | None = None

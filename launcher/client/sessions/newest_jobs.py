@@ -40,13 +40,15 @@ def newest_jobs(
     A session passes its own arguments on. Jobs that were created at the same time keep the given
     order.
     """
+    # as boto3: a time without a zone is local
+    after, before = (each and each.astimezone() for each in (CreationTimeAfter, CreationTimeBefore))
     found = [
         job
         for job in summaries
         if (NameContains or "") in job["TrainingJobName"]
         and StatusEquals in (None, job["TrainingJobStatus"])
-        and (CreationTimeAfter is None or job["CreationTime"] > CreationTimeAfter)
-        and (CreationTimeBefore is None or job["CreationTime"] < CreationTimeBefore)
+        and (after is None or job["CreationTime"] > after)
+        and (before is None or job["CreationTime"] < before)
     ]
     found.sort(key=lambda job: job["CreationTime"], reverse=True)
     return {"TrainingJobSummaries": found[:limit]}
