@@ -71,6 +71,28 @@ def test_a_package_that_is_damaged_hides_no_others(
     assert "the entry point cellar = cellar:Cellar cannot be loaded" in cli("status", "x").stderr
 
 
+def test_a_session_that_is_wrongly_set_up_hides_no_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "cellar"
+    (package / "cellar-1.0.dist-info").mkdir(parents=True)
+    (package / "cellar-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: cellar\nVersion: 1.0\n"
+    )
+    (package / "cellar-1.0.dist-info" / "entry_points.txt").write_text(
+        "[launcher.sessions]\ncellar = cellar_session:Cellar\n"
+    )
+    (package / "cellar_session.py").write_text(
+        "from launcher import Problem, SpecError\n\n\n"
+        "def Cellar():\n"
+        "    raise SpecError([Problem(what='no key', where='CELLAR_KEY', fix='set it')])\n"
+    )
+    monkeypatch.syspath_prepend(str(package))
+    missing = cli("status", "x").stderr
+    assert "the session cellar cannot be asked: error: no key" in missing
+    assert "nor does the session attic have it" in missing
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.registry import open_session, other_session_names
-from launcher.errors import CloudError, JobNotFound, PlatformError
+from launcher.errors import CloudError, JobNotFound, LauncherError, PlatformError
 
 
 def session_of(job: str, among: str | None = None) -> PlatformSession:
@@ -52,7 +52,7 @@ def _asked(name: str, job: str) -> PlatformSession | str:
         return _known(open_session(name), job)
     except JobNotFound:
         return f"nor does the session {name} have it"
-    except (PlatformError, CloudError) as error:
+    except LauncherError as error:
         return f"the session {name} cannot be asked: {error}"
 
 
