@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from printed import Printed, PrintedLog
 
 from launcher.client.jobs.merged_log import MergedLog
-from launcher.errors import Unreachable
+from launcher.errors import CloudError, Unreachable
 
 HOSTS = ["algo-1", "algo-2", "algo-3"]
 GROUPS = {"algo-1": "data", "algo-2": "train", "algo-3": "train"}
@@ -122,3 +122,23 @@ def test_a_host_that_the_request_does_not_explain_is_shown_all_the_same():
     log = PrintedLog([line("algo-9-1", 1)])
     log.now = 2.0
     assert [(each.group, each.host) for each in merged(log).remaining()] == [("?", "algo-9")]
+
+
+def test_a_line_that_is_printed_again_and_again_at_one_time_is_no_repeated_log():
+    log = PrintedLog([Printed(stream="algo-1-1", at=1, seen=1, text="nan")] * 50)
+    log.now = 2.0
+    assert len(list(merged(log, buffered_lines=1).remaining())) == 50
+
+
+@pytest.mark.parametrize("at", [(1, 1), (1, 2)], ids=["at one time", "at two times"])
+def test_a_log_that_has_the_same_page_at_each_position_is_refused(at):
+    class Endless(PrintedLog):
+        def read_log(self, job_name, stream, position=None, limit=10_000):
+            events, _ = super().read_log(job_name, stream, None, limit)
+            return events, str(int(position or 0) + 1)
+
+    log = Endless([Printed(stream="algo-1-1", at=each, seen=each, text="step") for each in at])
+    log.now = 3.0
+    with pytest.raises(CloudError, match="the log algo-1-1 repeats itself"):
+        for _ in merged(log).remaining():
+            pass

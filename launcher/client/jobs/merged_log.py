@@ -30,6 +30,8 @@ _LARGEST_PAGE = 10_000
 _LONGEST_SWEEP_SECONDS = 60.0
 #: Pages in a row with the same lines at the same times. Hosts that print alike do not make them.
 _MOST_SAME_PAGES = 10
+#: The same of pages whose lines have one time, as of a program that prints a line without pause.
+_MOST_ALIKE_PAGES = 1000
 #: Even a session with "no delay" reads the sizes of many logs one after the other.
 _MIN_DELAY_SECONDS = 0.25
 
@@ -169,7 +171,9 @@ class _Stream:
             self.position = position
             return
         self._same = self._same + 1 if events == self._last else 0
-        if hash(position) in self._seen or self._same > _MOST_SAME_PAGES:
+        is_at_once = events[0].time == events[-1].time
+        most_same = _MOST_ALIKE_PAGES if is_at_once else _MOST_SAME_PAGES
+        if hash(position) in self._seen or self._same > most_same:
             raise CloudError(
                 f"the log {self.name} repeats itself: what answers is not AWS, or is damaged\n"
                 "  fix: check the network, the proxy, and AWS_ENDPOINT_URL if it is set"
