@@ -8,6 +8,8 @@ from launcher.client.jobs.job_metrics import JobMetrics
 from launcher.client.jobs.metric_records import MetricRecord
 from launcher.client.jobs.short_numbers import short_number
 
+NAN = float("nan")
+
 
 def record(name, value, time, host="algo-1", group="train_group"):
     return MetricRecord(metric_name=name, value=value, time=time, host=host, group=group)
@@ -72,10 +74,39 @@ def test_a_table_has_a_row_for_each_host():
     lines = metric_table(metrics(*of_host, record("loss", float("inf"), 2.0), record("a", 1.0, 1)))
     assert [line.split() for line in lines] == [
         ["METRIC", "GROUP", "HOST", "VALUES", "FIRST", "MIN", "MAX", "LAST"],
+        ["loss", "train_group", "algo-1", "1", "inf", "inf", "inf", "inf"],
         ["loss", "train_group", "algo-10", "3", "3", "1", "3", "2"],
         ["a", "train_group", "algo-1", "1", "1", "1", "1", "1"],
     ]
 
 
 def test_without_values_nothing_is_drawn():
-    assert metric_charts(metrics(record("loss", float("nan"), 0.0)), 80) == []
+    assert metric_charts(metrics(), 80) == []
+
+
+def test_a_loss_that_became_nan_is_not_shown_as_its_last_number():
+    found = metrics(*(record("loss", value, at) for at, value in enumerate((2.5, 0.5, NAN, NAN))))
+    assert metric_table(found)[1].split()[3:] == ["4", "2.5", "0.5", "2.5", "nan"]
+    [heading, *rows] = metric_charts(found, 80)
+    assert heading.split() == ["loss", "train_group", "nan"]
+    assert rows[0].split()[0] == "2.5"
+    assert ">nan</td>" in found._repr_html_()
+    assert [each.values for each in found.series] == [(2.5, 0.5)]
+
+
+def test_a_metric_that_is_always_nan_has_a_row_and_a_heading():
+    found = metrics(*(record("loss", NAN, at) for at in (0.0, 2.0)), record("a", 1.0, 1.0))
+    assert metric_table(found)[1].split() == [
+        *("loss", "train_group", "algo-1"),
+        *("2", "nan", "nan", "nan", "nan"),
+    ]
+    assert metric_charts(found, 80)[0].split() == [
+        "loss",
+        "train_group",
+        "nan",
+        "a",
+        "train_group",
+        "1",
+    ]
+    assert "<svg" not in metrics(record("loss", NAN, 0.0))._repr_html_()
+    assert found.series[0].metric_name == "a"

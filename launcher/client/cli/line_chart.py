@@ -19,10 +19,12 @@ def line_chart(lines: Iterable[Points], *, start: float, end: float, width: int)
     """Draw lines through points of (time, value), by time, as rows of `width` characters.
 
     The highest and the lowest value stand beside the first and the last row; once, if they are
-    equal, and the line is in the middle. start, end: the times
+    equal, and the line is in the middle. Without points there are no rows. start, end: the times
     of the left and the right edge; all values are finite.
     """
     drawn = [points for points in lines if points]
+    if not drawn:
+        return []
     values = [value for points in drawn for _, value in points]
     low, high = min(values), max(values)
     top, bottom = (short_number(value) for value in (high, low))

@@ -22,13 +22,13 @@ Style = Callable[[str], str]
 
 def metric_table(metrics: JobMetrics) -> list[str]:
     """Return the lines of a table: for each metric and host its number of values, and some."""
-    rows = [_HEADER, *map(_row, metrics.series)]
+    rows = [_HEADER, *map(_row, metrics.whole_series)]
     return aligned([[printable(cell, keep_styles=False) for cell in row] for row in rows])
 
 
 def _row(series: MetricSeries) -> tuple[str, ...]:
-    values = series.values
-    shown = (values[0], min(values), max(values), values[-1])
+    values, finite = series.values, series.finite or series
+    shown = (values[0], min(finite.values), max(finite.values), values[-1])
     origin = (series.group or "-", series.host or "-")
     return (series.metric_name, *origin, str(len(values)), *map(short_number, shown))
 
@@ -37,9 +37,10 @@ def metric_charts(metrics: JobMetrics, width: int, bold: Style = str) -> list[st
     """Return the lines of a chart for each metric and group, as many beside each other as fit.
 
     A chart has a line for each host of the group, and its heading the mean of their last values.
-    All charts have the same time axis. width: characters of the terminal; bold: styles a heading.
+    All charts have the same time axis. A metric without a finite value has a heading alone. width:
+    characters of the terminal; bold: styles a heading.
     """
-    series = metrics.series
+    series = metrics.whole_series
     if not series:
         return []
     start = min(each.times[0] for each in series)
@@ -50,7 +51,11 @@ def metric_charts(metrics: JobMetrics, width: int, bold: Style = str) -> list[st
         [
             bold(_heading(name, group, of_hosts, chart_width)),
             *line_chart(
-                [list(zip(each.times, each.values, strict=True)) for each in of_hosts],
+                [
+                    list(zip(each.times, each.values, strict=True))
+                    for whole in of_hosts
+                    if (each := whole.finite) is not None
+                ],
                 start=start,
                 end=end,
                 width=chart_width,

@@ -113,7 +113,7 @@ def print_values(metrics: JobMetrics, output: str) -> None:
 
 def print_metrics(metrics: JobMetrics) -> None:
     """Print the values so far: as charts on a terminal, else as a table."""
-    if not metrics.series:
+    if not metrics.records:
         print_message(f"job {metrics.job_name} has printed no values of metrics yet")
         return
     bold: Style = partial(click.style, bold=True) if wants_colours() else str

@@ -48,12 +48,13 @@ def _facts(now: TrainingJobDescription) -> Iterator[tuple[str, str]]:
 
 def metrics_html(metrics: JobMetrics) -> str:
     """Return a table with a row and a line chart for each metric and host."""
-    rows = [html_cells("th", _HEAD), *map(_series_row, metrics.series)]
+    rows = [html_cells("th", _HEAD), *map(_series_row, metrics.whole_series)]
     return f"<b>{escaped(metrics.job_name)}</b>{html_table(rows)}"
 
 
 def _series_row(series: MetricSeries) -> str:
-    values = series.values
-    numbers = map(short_number, (min(values), max(values), values[-1]))
+    values, finite = series.values, series.finite or series
+    numbers = map(short_number, (min(finite.values), max(finite.values), values[-1]))
     origin = (series.metric_name, series.group or "", series.host or "", str(len(values)))
-    return html_cells("td", (*origin, *numbers)) + f"<td>{sparkline(series.times, values)}</td>"
+    drawn = sparkline(finite.times, finite.values) if series.finite else ""
+    return html_cells("td", (*origin, *numbers)) + f"<td>{drawn}</td>"

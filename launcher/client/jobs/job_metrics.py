@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from array import array
 from collections.abc import Collection, Iterator, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSeries:
-    """The finite values of one metric on one host, by time; at least one.
+    """The values of one metric on one host, by time; at least one.
 
     host, group: None for CloudWatch's averages over the hosts. times: seconds since the epoch.
     """
@@ -28,6 +29,17 @@ class MetricSeries:
     host: str | None
     times: tuple[float, ...]
     values: tuple[float, ...]
+
+    @property
+    def finite(self) -> MetricSeries | None:
+        """The series without infinite values and NaN; None if all are."""
+        points = [
+            point for point in zip(self.times, self.values, strict=True) if math.isfinite(point[1])
+        ]
+        if not points:
+            return None
+        times, values = zip(*points, strict=True)
+        return dataclasses.replace(self, times=times, values=values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +65,20 @@ class JobMetrics:
 
     @property
     def series(self) -> list[MetricSeries]:
-        """The values by metric and host, in the order of `names`."""
+        """The finite values by metric and host, in the order of `names`."""
+        return self._collected.series(self.defined)
+
+    @property
+    def whole_series(self) -> list[MetricSeries]:
+        """The same with infinite values and NaN, which a loss may be."""
+        return self._collected.whole_series(self.defined)
+
+    @property
+    def _collected(self) -> CollectedSeries:
         found = CollectedSeries()
         for record in self.records:
             found.add(record.metric_name, record.group, record.host, record.time, record.value)
-        return found.series(self.defined)
+        return found
 
     def select(self, names: Collection[str]) -> JobMetrics:
         """Return the metrics of some names; raise SpecError for a name that the job does not have.
@@ -86,10 +107,7 @@ class JobMetrics:
 
 
 class CollectedSeries:
-    """Values of metrics, taken one after the other, as series.
-
-    Infinite values and NaN are left out.
-    """
+    """Values of metrics, taken one after the other, as series."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, str | None, str | None], tuple[array[float], ...]] = {}
@@ -103,8 +121,6 @@ class CollectedSeries:
         self, metric_name: str, group: str | None, host: str | None, time: float, value: float
     ) -> None:
         """Take a value, of a time that is not before that of its series' last one."""
-        if not math.isfinite(value):
-            return
         key = (metric_name, group, host)
         found = self._values.get(key)
         if found is None:
@@ -113,7 +129,11 @@ class CollectedSeries:
         found[1].append(value)
 
     def series(self, defined: Sequence[str] = ()) -> list[MetricSeries]:
-        """Return the series so far, in the order of `JobMetrics.names` and of the hosts."""
+        """Return the finite values so far, in the order of `JobMetrics.names` and of the hosts."""
+        return [found for each in self.whole_series(defined) if (found := each.finite) is not None]
+
+    def whole_series(self, defined: Sequence[str] = ()) -> list[MetricSeries]:
+        """Return the same with infinite values and NaN."""
         order = {name: place for place, name in enumerate(_in_order(self.names, defined))}
         found = [
             MetricSeries(

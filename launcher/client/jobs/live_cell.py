@@ -96,8 +96,10 @@ class LiveCell:
     def _line(self) -> str:
         """Return the first metric of the job that has a line; empty without any."""
         for name in (*self._metrics.defined, *_FIGURES):
-            series = next((s for s in self._metrics.series if s.metric_name == name), None)
-            drawn = series and sparkline(series.times, series.values)
+            whole = self._metrics.whole_series
+            series = next((each for each in whole if each.metric_name == name), None)
+            finite = series and series.finite
+            drawn = finite and sparkline(finite.times, finite.values)
             if series and drawn:
                 return f"<div>{escaped(name)} {drawn} {short_number(series.values[-1])}</div>"
         return ""
