@@ -1,9 +1,14 @@
 """Copies of what a host has written."""
 
+from pathlib import Path
+
 import pytest
 from bench import channel, group
 from users import as_nobody, report_of
 
+from launcher.client.sessions.local.host_files import copy_from_host
+from launcher.client.sessions.local.isolation import Isolation
+from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.errors import PlatformError
 
 WRITES = """\
@@ -83,3 +88,32 @@ def test_a_channel_is_where_it_always_was(written, tmp_path, isolation):
 @pytest.mark.long
 def test_read_only_files_are_copied_again():
     assert report_of("read_only_scenario.py", as_nobody) == {"copies": ["x", "x"]}
+
+
+def test_links_are_copied_again_and_not_written_through(tmp_path):
+    job = JobFolder(tmp_path / "job")
+    job.path.mkdir()
+    settings = Settings(isolation=Isolation.PROCESS, boot="")
+    request = {
+        "AlgorithmSpecification": {"TrainingInputMode": "File"},
+        "ResourceConfig": {"InstanceType": "local", "InstanceCount": 1},
+    }
+    job.write(request, settings, {})
+    saved = job.hosts / "algo-1/ml/checkpoints"
+    (saved / "steps").mkdir(parents=True)
+    for name in ("1.pt", "2.pt"):
+        (saved / name).write_text(name)
+    for link, end in {"last.pt": "1.pt", "best.pt": "1.pt", "latest": "steps"}.items():
+        (saved / link).symlink_to(end)
+    copy = copy_from_host(job, "algo-1", "checkpoints", tmp_path)
+    (saved / "last.pt").unlink()
+    (saved / "last.pt").symlink_to("2.pt")
+    (saved / "best.pt").unlink()
+    (saved / "best.pt").write_text("3")
+    assert copy_from_host(job, "algo-1", "checkpoints", tmp_path) == copy
+    assert [(copy / name).read_text() for name in ("last.pt", "best.pt", "1.pt")] == [
+        "2.pt",
+        "3",
+        "1.pt",
+    ]
+    assert (copy / "latest").readlink() == Path("steps")

@@ -39,6 +39,7 @@ def copy_from_host(folder: JobFolder, host: str, path: str, target: Path) -> Pat
     copy = target / inside.name if target.is_dir() else target
     try:
         if source.is_dir():
+            _remove_links(source, copy)
             shutil.copytree(
                 source,
                 copy,
@@ -66,6 +67,16 @@ def _replace(source: str | Path, copy: str | Path) -> None:
     except PermissionError:
         Path(copy).unlink()
         shutil.copy2(source, copy)
+
+
+def _remove_links(source: Path, copy: Path) -> None:
+    """Remove the links of an earlier copy: each is made anew, and none is written through."""
+    for folder, folders, files in os.walk(source):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            earlier = copy / path.relative_to(source)
+            if earlier.is_symlink() and (path.is_symlink() or not path.is_dir()):
+                earlier.unlink()
 
 
 def _path_in_host(path: str) -> PurePosixPath:
