@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
@@ -50,7 +51,8 @@ class LineSelection:
     def __init__(self, wanted: WantedLines, printer: Printer) -> None:
         self._wanted = wanted
         self._printer = printer
-        self._kept = None if wanted.tail is None else deque[LogLine](maxlen=wanted.tail)
+        tail = None if wanted.tail is None else min(wanted.tail, sys.maxsize)
+        self._kept = None if tail is None else deque[LogLine](maxlen=tail)
 
     def __call__(self, line: LogLine) -> None:
         """Take a line."""
@@ -110,5 +112,5 @@ def _parse_pattern(
     """Compile a regular expression; a callback of --grep."""
     try:
         return None if text is None else re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
