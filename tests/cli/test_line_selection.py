@@ -1,11 +1,12 @@
 """launcher logs --tail, --since and --grep: the lines that they select."""
 
+import json
 import re
 
 import click
 import pytest
 
-from launcher.client.cli.line_printer import LinePrinter
+from launcher.client.cli.line_printer import JsonLinePrinter, LinePrinter
 from launcher.client.cli.line_selection import LineSelection, WantedLines
 from launcher.client.jobs.log_line import LogLine
 
@@ -33,3 +34,31 @@ def test_what_is_no_regular_expression_is_refused(terminal, pattern):
     result = terminal("logs", "job-1", "--grep", pattern)
     assert result.exit_code == 2
     assert "is no regular expression" in result.stderr
+
+
+EVENTS = (
+    'launcher: memory_low host=algo-1 group=g why="2 MB are left"',
+    "launcher: train_step rank=0 epoch=1 step=10 steps=90 loss=0.5 samples_per_second=12",
+    "launcher: host_usage host=algo-1 group=g cpu=0.5",
+    "\x1b[32mINFO\x1b[0m: warning",
+)
+
+
+def test_a_pattern_is_searched_in_what_is_printed():
+    warning = "warning: memory is low: 2 MB are left"
+    assert selected(*EVENTS, pattern="^warning: ") == [warning]
+    assert selected(*EVENTS, pattern="step 10/90: loss") == ["step 10/90: loss 0.5, 12 samples/s"]
+    assert selected(*EVENTS, pattern="^INFO: ") == ["INFO: warning"]
+    assert selected(*EVENTS, pattern="memory_low|host_usage") == []
+
+
+def test_a_pattern_is_searched_in_the_text_of_json(capsys):
+    found = re.compile("memory_low|INFO: ")
+    wanted = WantedLines(since=None, pattern=found, tail=None)
+    selection = LineSelection(wanted, JsonLinePrinter())
+    for text in EVENTS:
+        selection(LogLine(group="g", host="algo-1", text=text, time=0.0))
+    assert [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()] == [
+        EVENTS[0],
+        EVENTS[3],
+    ]

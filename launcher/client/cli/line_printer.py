@@ -52,6 +52,10 @@ class LinePrinter:
         """Return whether a line is printed, without the work of printing it."""
         return self._verbose or line.event is None or sentence(*line.event) is not None
 
+    def words(self, line: LogLine) -> str:
+        """Return the text of a line as it is printed, without colours."""
+        return click.unstyle(self._text(line) or "")
+
     def _text(self, line: LogLine) -> str | None:
         event = line.event
         if event is None:
@@ -88,3 +92,7 @@ class JsonLinePrinter:
     def shows(self, _line: LogLine) -> bool:
         """Return True: every line is printed."""
         return True
+
+    def words(self, line: LogLine) -> str:
+        """Return the text of a line for a reader, in which colours are no part of words."""
+        return printable(line.readable, keep_styles=False)

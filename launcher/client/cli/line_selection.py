@@ -28,13 +28,17 @@ class Printer(Protocol):
         """Return whether it prints a line."""
         ...
 
+    def words(self, line: LogLine) -> str:
+        """Return the text of a line that it prints, without group, host, time and colours."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class WantedLines:
     """The lines that a user asks for.
 
-    since: those printed at or after it. pattern: those in whose text it is found. tail: of those
-    that exist so far, only this many.
+    since: those printed at or after it. pattern: those in whose text, as it is printed, it is
+    found. tail: of those that exist so far, only this many.
     """
 
     since: datetime | None
@@ -58,9 +62,10 @@ class LineSelection:
         """Take a line."""
         if self._wanted.since is not None and line.time < self._wanted.since.timestamp():
             return
-        if self._wanted.pattern is not None and not self._wanted.pattern.search(line.readable):
-            return
         if not self._printer.shows(line):
+            return
+        pattern = self._wanted.pattern
+        if pattern is not None and not pattern.search(self._printer.words(line)):
             return
         if self._kept is not None:
             self._kept.append(line)
