@@ -6,14 +6,26 @@ import errno
 import os
 from pathlib import Path
 
+from launcher.errors import PlatformError
+
 HOME_VARIABLE = "LAUNCHER_HOME"
 #: Errors of a disk that is full or read-only, which any write may meet.
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 def home_folder() -> Path:
-    """Return $LAUNCHER_HOME, or ~/.launcher; it may not exist."""
-    return Path(os.environ.get(HOME_VARIABLE) or "~/.launcher").expanduser()
+    """Return $LAUNCHER_HOME, or ~/.launcher; it may not exist.
+
+    Raises PlatformError for a user without a home folder.
+    """
+    folder = Path(os.environ.get(HOME_VARIABLE) or "~/.launcher")
+    try:
+        return folder.expanduser()
+    except RuntimeError as error:
+        raise PlatformError(
+            f"{folder.parts[0]} of {folder} is the home folder of no known user: set "
+            f"{HOME_VARIABLE} to the folder of local jobs"
+        ) from error
 
 
 def disk_problem(error: OSError) -> str | None:

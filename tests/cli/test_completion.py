@@ -184,6 +184,40 @@ def test_where_there_is_no_job_file_the_shell_completes_paths(terminal):
     assert ask(terminal, "bash", "run", "x") == ["file,x"]
 
 
+#: Asks as a user whom modes stop, in the folder and with the jobs of another one.
+AS_ANOTHER_USER = """\
+import os
+from launcher.client.cli import completion_values, job_file_search
+from launcher.client.sessions.local import job_root
+if os.geteuid() == 0:
+    os.setuid(65534)
+found = completion_values.job_files(None, None, "")
+print([item.value for item in found], completion_values.jobs(None, None, ""))
+"""
+
+
+@pytest.mark.parametrize("closed", ["home/jobs", "home/jobs/job-1"])
+def test_folders_that_may_not_be_read_are_passed_over(terminal, tmp_path, closed):
+    (terminal.home / "jobs" / "job-1").mkdir(parents=True)
+    for folder in (terminal.folder / "others", tmp_path / closed):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0)
+    (terminal.folder / "job.yaml").touch()
+    (terminal.folder / os.fsdecode(b"caf\xe9.yaml")).touch()
+    for folder in (tmp_path, terminal.folder, terminal.home):
+        folder.chmod(0o755)
+    asked = subprocess.run(
+        [sys.executable, "-c", AS_ANOTHER_USER],
+        cwd=terminal.folder,
+        env={**os.environ, "LAUNCHER_HOME": "../home"},
+        capture_output=True,
+        text=True,
+    )
+    (tmp_path / closed).chmod(0o700)
+    jobs = ["job-1"] if closed.endswith("job-1") else []
+    assert (asked.stdout, asked.stderr) == (f"['job.yaml'] {jobs}\n", "")
+
+
 def test_the_lines_beside_the_verbs_are_their_own():
     for name, verb in VERBS.items():
         assert verb.load().get_short_help_str(limit=200) == verb.line

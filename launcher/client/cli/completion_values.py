@@ -20,7 +20,10 @@ def jobs(_context: click.Context, _parameter: click.Parameter, incomplete: str) 
     """Return the jobs on this machine that match, newest first."""
     from launcher.client.sessions.local.job_root import JobRoot  # only when needed
 
-    names = JobRoot(home_folder()).newest_names()
+    try:
+        names = JobRoot(home_folder()).newest_names()
+    except LauncherError:
+        return []
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -55,9 +58,14 @@ def job_files(
     start = Path(incomplete).parent if not incomplete.endswith("/") else Path(incomplete)
     prefix = "./" if incomplete.startswith("./") else ""
     found = sorted(prefix + str(path) for path in job_files_below(start))
-    # A name with blanks would need quoting, which the shell does only for its own paths.
-    unquoted = [name for name in found if name.startswith(incomplete) and len(name.split()) == 1]
+    # A name with blanks or control characters needs quoting, as the shell quotes its own paths.
+    unquoted = [name for name in found if name.startswith(incomplete) and _is_word(name)]
     return [CompletionItem(name) for name in unquoted] or [CompletionItem(incomplete, type="file")]
+
+
+def _is_word(name: str) -> bool:
+    """Return whether a name is one word of a command line without quotes."""
+    return len(name.split()) == 1 and name.isprintable()
 
 
 def _job(context: click.Context) -> str | None:

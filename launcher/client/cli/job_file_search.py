@@ -24,9 +24,17 @@ def job_files_below(start: Path) -> Iterator[Path]:
                     return
                 if entry.suffix in _SUFFIXES:
                     yield entry
-                elif entry.is_dir() and not (entry / "pyvenv.cfg").exists():
+                elif _is_searched(entry):
                     deeper.append(entry)
         level = deeper
+
+
+def _is_searched(entry: Path) -> bool:
+    """Return whether an entry is a folder that may be read, and no Python environment."""
+    try:
+        return entry.is_dir() and not (entry / "pyvenv.cfg").exists()
+    except OSError:
+        return False
 
 
 def _entries(folder: Path) -> list[Path]:

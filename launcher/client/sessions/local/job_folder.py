@@ -97,8 +97,14 @@ class JobFolder:
 
     @property
     def created(self) -> float:
-        """Creation time of the job in seconds since the epoch: its request is written only once."""
-        return self._request.stat().st_mtime if self._request.exists() else 0.0
+        """Creation time of the job in seconds since the epoch: its request is written only once.
+
+        0 for a job whose request is gone, or not ours to read.
+        """
+        try:
+            return self._request.stat().st_mtime
+        except OSError:
+            return 0.0
 
     @property
     def logs(self) -> Path:

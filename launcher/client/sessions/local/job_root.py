@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launcher.client.home import HOME_VARIABLE
 from launcher.client.sessions.local.file_access import translate_write_errors
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.errors import JobNotFound, PlatformError
@@ -91,7 +92,15 @@ class JobRoot:
         return os.path.isdir(self._jobs / name)  # noqa: PTH112 (Path's raises for a name too long)
 
     def _names(self) -> list[str]:
-        if not self._jobs.is_dir():
+        try:
+            with os.scandir(self._jobs) as entries:
+                return sorted(
+                    each.name for each in entries if each.name[0] != "." and each.is_dir()
+                )
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        with os.scandir(self._jobs) as entries:
-            return sorted(each.name for each in entries if each.name[0] != "." and each.is_dir())
+        except OSError as error:
+            raise PlatformError(
+                f"cannot read the jobs in {self._jobs}: {error.strerror}: become the user "
+                f"whose jobs they are, or give {HOME_VARIABLE} another folder"
+            ) from error
