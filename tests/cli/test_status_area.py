@@ -67,6 +67,24 @@ def test_a_task_whose_trainer_reports_each_step(progress):
     assert "epoch 0  step 30/100  4 steps/s  4% waiting for data  17s left" in lines(progress)[0]
 
 
+def test_ranks_that_return_to_a_checkpoint_have_no_speed_until_they_go_on(progress):
+    fields = {"epoch": 0, "steps": 100, "data_wait": 0.01, "rank": 0}
+    for step, time in ((50, 5.0), (60, 10.0), (20, 30.0)):
+        tell(progress, "train_step", step=step, time=time, **fields)
+    assert lines(progress)[0] == "Training  1m12s  epoch 0  step 20/100"
+    tell(progress, "train_step", step=40, time=40.0, **fields)
+    assert "step 40/100  2 steps/s  2% waiting for data  30s left" in lines(progress)[0]
+
+
+def test_another_attempt_may_report_by_another_rank(progress):
+    fields = {"epoch": 0, "steps": 100, "data_wait": 0.01}
+    tell(progress, "train_step", rank=3, step=50, time=5.0, **fields)
+    tell(progress, "host_started", role="train", pid=7)
+    tell(progress, "train_step", rank=0, step=20, time=90.0, **fields)
+    tell(progress, "train_step", rank=0, step=30, time=95.0, **fields)
+    assert "step 30/100  2 steps/s" in lines(progress)[0]
+
+
 def test_open_lines_are_the_latest_of_each_program(progress):
     tell(progress, "progress", source="rank 0", text=" 10%|#")
     tell(progress, "progress", source="rank 1", text="\x1b[31m 20%|##\x1b[2J")

@@ -81,6 +81,9 @@ class JobProgress:
                 group=line.group, host=line.host, text=shown, time=line.time
             )
 
+    def _read_host_started(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+        self._last_step = None  # of an attempt that was interrupted
+
     def _read_host_ended(self, line: LogLine, fields: Mapping[str, Any]) -> None:
         for key in [key for key in self.open_lines if key[0] == line.host]:
             del self.open_lines[key]
@@ -112,7 +115,8 @@ class JobProgress:
             return
         self._last_step = (rank, step, line.time)
         waited, took = float(fields["data_wait"]), line.time - before[2]
-        speed = (step - before[1]) / took if took > 0 else None
+        done = step - before[1]  # less than none after a return to a checkpoint
+        speed = done / took if took > 0 and done >= 0 else None
         self.training = TrainingProgress(
             epoch=epoch,
             step=step,
