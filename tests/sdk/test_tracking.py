@@ -1,8 +1,11 @@
 """Estimator(tracking=...): a job's metrics reach its trackers, which never harm it."""
 
+import re
 import struct
+import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +24,7 @@ from launcher import (
     Tracking,
 )
 from launcher.client.jobs.metric_tracking import MetricTracking
+from launcher.client.jobs.trackers.mlflow_tracker import MlflowTracker
 
 LINES = (
     "loss=0.5",
@@ -233,6 +237,49 @@ def test_mlflow_gets_a_run_that_ends_as_the_job(estimate, folder, count, monkeyp
     name = "loss" if count == 1 else "loss/algo-2"
     history = client.get_metric_history(run.info.run_id, name)
     assert [(each.step, each.value) for each in history] == [(0, 0.5), (1, 0.25)]
+
+
+class Refusal(Exception):
+    """Stands in for MLflow's exception."""
+
+
+@pytest.mark.parametrize(
+    ("allowed", "names"),
+    [
+        pytest.param(r"[/\w.\- :]*", ["train:loss", "mAP_0.5", "acc _"], id="newer"),
+        pytest.param(r"[/\w.\- ]*", ["train_loss", "mAP_0.5", "acc _"], id="older"),
+    ],
+)
+def test_mlflow_gets_names_that_it_takes(monkeypatch, allowed, names):
+    written = []
+
+    class Client:
+        def __init__(self, tracking_uri):
+            self.get_experiment_by_name = lambda _: SimpleNamespace(experiment_id="1")
+
+        def create_run(self, experiment, run_name):
+            return SimpleNamespace(info=SimpleNamespace(run_id="run"))
+
+        def log_batch(self, run, metrics):
+            if not all(re.fullmatch(allowed, name) for name, *_ in metrics):
+                raise Refusal
+            written.extend(name for name, *_ in metrics)
+
+    for module, parts in {
+        "mlflow": {},
+        "mlflow.entities": {"Metric": lambda *fields: fields},
+        "mlflow.exceptions": {"MlflowException": Refusal},
+        "mlflow.tracking": {"MlflowClient": Client},
+    }.items():
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace(**parts))
+    tracker = MlflowTracker("http://server", "digits", "job-1", has_many_hosts=False)
+    values = [
+        MetricRecord(metric_name=name, value=1.0, time=0.0, step=0)
+        for name in ("train:loss", "mAP@0.5", "acc %")
+    ]
+    tracker.log(values)
+    tracker.log(values)
+    assert written == names * 2
 
 
 @pytest.mark.library("trackers")

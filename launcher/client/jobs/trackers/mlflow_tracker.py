@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,9 @@ from launcher.client.spec.tracking import is_folder
 DEFAULT_EXPERIMENT = "launcher"
 #: The most values that MLflow takes at once.
 _BATCH = 1000
+#: Characters that MLflow has in no metric's name, and the one that it has in newer versions only.
+#: Source: mlflow/utils/validation.py.
+_REFUSED, _COLON = re.compile(r"[^/\w.\- :]"), ":"
 #: Characters of MLflow's reason for a refusal.
 _REASON_LENGTH = 200
 #: MLflow's status of a run that has ended, by TrainingJobStatus.
@@ -21,15 +25,20 @@ _STATUS = {"Completed": "FINISHED", "Failed": "FAILED", "Stopped": "KILLED"}
 class MlflowTracker:
     """Writes a run of the job's name, with the host's name at the end of each metric's.
 
+    A name has "_" for each character that MLflow refuses.
+
     uri: MLflow's tracking URI, or a folder. has_many_hosts: false for a job with one host, whose
     metrics keep their names.
     """
 
     def __init__(self, uri: str, experiment: str, job_name: str, *, has_many_hosts: bool) -> None:
         from mlflow.entities import Metric  # the user's library, imported when it is used
+        from mlflow.exceptions import MlflowException
         from mlflow.tracking import MlflowClient
 
         self._metric = Metric
+        self._refusal = MlflowException
+        self._takes_colons = True
         self._has_many_hosts = has_many_hosts
         self._client = MlflowClient(tracking_uri=_uri(uri))
         found = self._client.get_experiment_by_name(experiment)
@@ -38,12 +47,23 @@ class MlflowTracker:
 
     def log(self, records: Sequence[MetricRecord]) -> None:
         """Write values, at most a thousand at once."""
+        for first in range(0, len(records), _BATCH):
+            batch = records[first : first + _BATCH]
+            try:
+                self._log_batch(batch)
+            except self._refusal:
+                if not self._takes_colons or not any(_COLON in each.metric_name for each in batch):
+                    raise
+                self._takes_colons = False
+                self._log_batch(batch)
+
+    def _log_batch(self, batch: Sequence[MetricRecord]) -> None:
+        """Write values, all of them or, if MLflow refuses one, none."""
         metrics = [
             self._metric(self._name(record), record.value, round(record.time * 1000), record.step)
-            for record in records
+            for record in batch
         ]
-        for first in range(0, len(metrics), _BATCH):
-            self._client.log_batch(self._run, metrics=metrics[first : first + _BATCH])
+        self._client.log_batch(self._run, metrics=metrics)
 
     def close(self, status: str | None) -> None:
         """End the run as the job ended; that of a job that goes on stays as it is."""
@@ -51,9 +71,10 @@ class MlflowTracker:
             self._client.set_terminated(self._run, status=_STATUS[status])
 
     def _name(self, record: MetricRecord) -> str:
-        if not self._has_many_hosts or record.host is None:
-            return record.metric_name
-        return f"{record.metric_name}/{record.host}"
+        name = _REFUSED.sub("_", record.metric_name)
+        if not self._takes_colons:
+            name = name.replace(_COLON, "_")
+        return f"{name}/{record.host}" if self._has_many_hosts and record.host else name
 
 
 def refusal_of_folder(uri: str) -> str | None:
