@@ -47,6 +47,23 @@ def test_a_file_of_variables_that_cannot_be_read_is_named(terminal, content, say
     assert f"{file} cannot be read: {says}" in " ".join(result.stderr.split())
 
 
+def test_a_line_of_a_file_of_variables_that_is_none_is_not_shown(terminal):
+    job, file = terminal.write(SCRIPT), terminal.folder / "variables"
+    file.write_text('A=1\nKEY="-----BEGIN\nMIIEvQIBADAN\n-----END"\n')
+    result = terminal("run", job, "--local", "--dry-run", "--env-file", file)
+    assert result.exit_code == 2
+    assert f"{file}:3 is no NAME=VALUE: a value has one line" in " ".join(result.stderr.split())
+    assert "MIIE" not in result.output
+
+
+def test_a_variable_of_a_file_has_all_of_its_line(terminal):
+    job, file = terminal.write(SCRIPT), terminal.folder / "variables"
+    file.write_text("A= x\u2028y\x0cz \r\nB=2\n", newline="")
+    result = terminal("run", job, "--session", "memory", "--dry-run", "--env-file", file)
+    sent = json.loads(result.stdout)["Environment"]
+    assert (sent["A"], sent["B"]) == ("x\u2028y\x0cz", "2")
+
+
 @pytest.mark.parametrize(
     ("age", "says"),
     [

@@ -68,28 +68,31 @@ def _read_variables(
     context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
 ) -> dict[str, str]:
     file: Path | None = context.meta.get(__name__)
-    return dict(
-        [*(() if file is None else _of_file(file)), *(_pair(text, "--env") for text in given)]
-    )
+    return dict([*(() if file is None else _of_file(file)), *map(_pair, given)])
 
 
 def _of_file(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield the variables of a file; "#" begins a comment, quotes around a value are dropped."""
+    """Yield the variables of a file; "#" begins a comment, quotes around a value are dropped.
+
+    A line that has none may be part of a secret, and is not shown.
+    """
     try:
         content = read_bounded(file).removeprefix("\ufeff")
     except (LimitExceeded, OSError, UnicodeDecodeError) as error:
         raise click.BadParameter(f"{file} cannot be read: {error}") from error
-    for number, line in enumerate(content.splitlines(), start=1):
+    for number, line in enumerate(content.split("\n"), start=1):
         text = line.strip().removeprefix("export ")
         if text and not text.startswith("#"):
-            name, written = _pair(text, f"{file}:{number}")
+            name, sign, written = text.partition("=")
+            if not sign or not name.strip():
+                raise click.BadParameter(f"{file}:{number} is no NAME=VALUE: a value has one line")
             value = written.strip()
             is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-            yield name, value[1:-1] if is_quoted else value
+            yield name.strip(), value[1:-1] if is_quoted else value
 
 
-def _pair(text: str, where: str) -> tuple[str, str]:
+def _pair(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
-        raise click.BadParameter(f"{text!r} in {where} is no NAME=VALUE")
+        raise click.BadParameter(f"{text!r} in --env is no NAME=VALUE")
     return name.strip(), value
