@@ -228,6 +228,16 @@ def test_jobs_with_the_same_code_share_its_file_until_the_last_is_removed(ran):
     assert not list(bundles.iterdir())
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "job-1/", "../jobs/job-1", "job-1/logs"])
+def test_what_is_no_name_of_a_job_removes_none(terminal, name):
+    logs = terminal.home / "jobs" / "job-1" / "logs"
+    logs.mkdir(parents=True)
+    result = terminal("rm", "--", name)
+    assert result.exit_code == 2
+    assert f"there is no local job {name!r}" in result.stderr
+    assert logs.is_dir()
+
+
 def test_a_job_that_runs_is_not_removed(terminal):
     terminal("run", terminal.write(FOR_EVER), "--local", "--detach", "--name", "job-1")
     refused = terminal("rm", "job-1")

@@ -87,7 +87,7 @@ class JobRoot:
         return [job.name for job in sorted(self.all(), key=lambda job: -job.created)]
 
     def _exists(self, name: str) -> bool:
-        if Path(name).name != name or name.startswith("."):
+        if not name or Path(name).name != name or name.startswith("."):
             return False
         return os.path.isdir(self._jobs / name)  # noqa: PTH112 (Path's raises for a name too long)
 
