@@ -238,6 +238,18 @@ def test_what_is_no_name_of_a_job_removes_none(terminal, name):
     assert logs.is_dir()
 
 
+def test_a_job_called_checkpoints_is_removed_without_those_of_all_jobs(terminal):
+    stored = terminal.home / "storage" / "checkpoints"
+    (terminal.home / "jobs" / "checkpoints").mkdir(parents=True)
+    for file in ("code/bundle.tar.gz", "output/model.tar.gz", "my-bucket/digits/last.pt"):
+        (stored / file).parent.mkdir(parents=True)
+        (stored / file).touch()
+    result = terminal("rm", "checkpoints")
+    assert (result.exit_code, result.stdout) == (0, "checkpoints  0.0 MB\n")
+    assert [path.name for path in stored.rglob("*") if path.is_file()] == ["last.pt"]
+    assert not list((terminal.home / "jobs").iterdir())
+
+
 def test_a_job_that_runs_is_not_removed(terminal):
     terminal("run", terminal.write(FOR_EVER), "--local", "--detach", "--name", "job-1")
     refused = terminal("rm", "job-1")

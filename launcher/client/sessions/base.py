@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 #: Final values of TrainingJobStatus.
 TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
+#: The folder of all jobs' checkpoints in a default location, where each job has one of its name.
+CHECKPOINTS_FOLDER = "checkpoints"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from launcher.client.request.image_python import python_problems
 from launcher.client.request.images import image_of
 from launcher.client.request.job_names import check_name, job_name
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
-from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.base import CHECKPOINTS_FOLDER, PlatformSession
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Problem, SpecError
 
@@ -168,7 +168,7 @@ def _own_checkpoints(uri: str | None, session: PlatformSession) -> str | None:
     if uri is None or _scheme(uri) == session.platform.uri_scheme:
         return uri
     default = session.default_location().rstrip("/")
-    return f"{default}/checkpoints/{uri.partition('://')[2].strip('/')}"
+    return f"{default}/{CHECKPOINTS_FOLDER}/{uri.partition('://')[2].strip('/')}"
 
 
 def _scheme(uri: str) -> str:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator, Set
 from pathlib import Path
 
+from launcher.client.sessions.base import CHECKPOINTS_FOLDER
 from launcher.client.sessions.local.file_access import grant_access, translate_write_errors
 from launcher.client.sessions.local.job_description import is_terminal
 from launcher.client.sessions.local.job_folder import JobFolder
@@ -84,7 +85,9 @@ def stored_bytes(folder: JobFolder, root: Path) -> int:
 
 def _folders(folder: JobFolder, root: Path) -> list[Path]:
     """Return the folders of a job's code and results, and of the job itself, which is the last."""
-    return [path for path in (root / "storage" / folder.name, folder.path) if path.is_dir()]
+    stored = root / "storage" / folder.name
+    parts = (stored / "code", stored / "output") if folder.name == CHECKPOINTS_FOLDER else (stored,)
+    return [path for path in (*parts, folder.path) if path.is_dir()]
 
 
 def _file_sizes(folder: Path, kept: Set[int]) -> Iterator[int]:
