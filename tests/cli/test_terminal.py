@@ -10,7 +10,9 @@ from types import SimpleNamespace
 import click
 import pytest
 from captured_screen import EmulatedScreen, capture
+from click.testing import CliRunner
 
+from launcher.client.cli import main
 from launcher.client.cli.ctrl_c import detach_on_ctrl_c
 from launcher.client.cli.live_view import JobView
 from launcher.client.cli.terminal_output import echo
@@ -34,6 +36,12 @@ print("\\x1b]0;title\\x07\\x1b[2J\\x1b[Hafter", "x" * 100)
 @pytest.fixture
 def environment(terminal):
     return {**terminal.environment, "TERM": "xterm-256color"}
+
+
+def test_what_the_encoding_of_stdout_lacks_is_escaped(tmp_path):
+    result = CliRunner(charset="latin-1").invoke(main, ["init", str(tmp_path / "é→")])
+    assert result.exit_code == 0, result.exception
+    assert result.stdout_bytes.decode("latin-1").splitlines()[0].endswith("é\\u2192/job.yaml")
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 import os
 import signal
 import sys
@@ -61,9 +62,14 @@ class Verbs(click.Group):
 
 
 def open_stdout() -> None:
-    """Open a stdout that discards everything if the shell has closed it (`>&-`)."""
+    """Open a stdout that discards everything if the shell has closed it (`>&-`).
+
+    What the encoding of an open one lacks is escaped, as Python does on stderr.
+    """
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (open to the end)
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _discard_stdout() -> None:
