@@ -31,7 +31,7 @@ def match_limit() -> Iterator[None]:
 
     Python's regular expressions check for signals while they backtrack, and only the main thread
     handles signals: another thread has no limit. A handler and a timer that the program has set are
-    there again after the block.
+    there again after the block; those that it sets meanwhile, as for Ctrl-C, stay.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -42,11 +42,12 @@ def match_limit() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, handler or signal.SIG_DFL)
-        if seconds:
-            left = seconds - (time.monotonic() - began)
-            signal.setitimer(signal.ITIMER_REAL, max(left, _SOON), interval)
+        if signal.getsignal(signal.SIGALRM) is _stop:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, handler or signal.SIG_DFL)
+            if seconds:
+                left = seconds - (time.monotonic() - began)
+                signal.setitimer(signal.ITIMER_REAL, max(left, _SOON), interval)
 
 
 def too_slow_text(name: str, line: str) -> str:
