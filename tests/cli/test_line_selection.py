@@ -8,7 +8,9 @@ import pytest
 
 from launcher.client.cli.line_printer import JsonLinePrinter, LinePrinter
 from launcher.client.cli.line_selection import LineSelection, WantedLines
+from launcher.client.jobs.group_hosts import select_hosts
 from launcher.client.jobs.log_line import LogLine
+from launcher.errors import SpecError
 
 LINES = ("one", "two", "three")
 
@@ -62,3 +64,10 @@ def test_a_pattern_is_searched_in_the_text_of_json(capsys):
         EVENTS[0],
         EVENTS[3],
     ]
+
+
+def test_a_host_of_another_group_is_refused():
+    groups = {"algo-1": "data", "algo-2": "train"}
+    assert select_hosts(groups, group="train", host="algo-2") == {"algo-2"}
+    with pytest.raises(SpecError, match="'algo-1' is not in the group 'train', but in 'data'"):
+        select_hosts(groups, group="train", host="algo-1")

@@ -69,12 +69,16 @@ def select_hosts(
 ) -> frozenset[str]:
     """Return the hosts of a group, or the host with a name.
 
-    groups: the group of each host. Raises SpecError for a group or host that the job does not have.
+    groups: the group of each host. Raises SpecError for a group or host that the job does not have,
+    and for a host of another group.
     """
     problems = [
         *_unknown("group", group, dict.fromkeys(groups.values())),
         *_unknown("host", host, groups),
     ]
+    if not problems and group and host and groups[host] != group:
+        what = f"the host {host!r} is not in the group {group!r}, but in {groups[host]!r}"
+        problems.append(Problem(what=what, where="--host", fix="leave --group out"))
     if problems:
         raise SpecError(problems)
     return frozenset(
