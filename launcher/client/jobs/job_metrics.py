@@ -33,6 +33,8 @@ class MetricSeries:
     @property
     def finite(self) -> MetricSeries | None:
         """The series without infinite values and NaN; None if all are."""
+        if all(map(math.isfinite, self.values)):
+            return self
         points = [
             point for point in zip(self.times, self.values, strict=True) if math.isfinite(point[1])
         ]
