@@ -360,6 +360,19 @@ def test_a_batch_that_workers_die_of_is_poisoned(scheduler: LeaseScheduler) -> N
     assert scheduler.pop_poisoned() == [("run", 0)]  # step 1 only waited behind it
 
 
+def test_a_worker_that_had_sent_a_batch_has_not_died_of_it(scheduler: LeaseScheduler) -> None:
+    """It dies at once of the next one: the batch arrives after the connection has ended."""
+    scheduler.remove_worker("one")
+    lose(scheduler, "data/0/0")
+    scheduler.record_arrival("run", 0, "data/0/0", 50, 0.1)
+    for number in range(1, MAX_DEATHS):
+        scheduler.add_worker(worker := f"data/0/{number}", 2.0 * number)
+        assert grants(scheduler, 2.0 * number)[worker][0] == 1
+        scheduler.remove_worker(worker, lost_at=2.0 * number)
+    scheduler.poll(2.0 * MAX_DEATHS + WORKER_RECONNECT_TIMEOUT)
+    assert scheduler.pop_poisoned() == [("run", 1)]
+
+
 def test_workers_that_were_lost_with_their_host_have_not_died_of_a_batch(
     scheduler: LeaseScheduler,
 ) -> None:

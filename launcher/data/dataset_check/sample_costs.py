@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import resource
+import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from launcher.data.batches.structure import Array
 from launcher.data.dataset_check.check_request import SampleCosts
@@ -57,7 +58,7 @@ class CostMeasurement(DatasetCheck):
         self._read_whole_batches(stream, costs, length)
         children = (cpu_seconds() - tree) - (time.process_time() - own)
         costs.children_cpu = children if children > _CHILDREN else 0.0
-        costs.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        costs.memory = _peak_bytes()
 
     def _read_one_by_one(self, stream: CheckedStream, costs: SampleCosts) -> bool:
         """Return whether the dataset ended."""
@@ -108,6 +109,15 @@ class CostMeasurement(DatasetCheck):
 
 def _size_of(arrays: Iterable[Array]) -> int:
     return sum(array.nbytes for array in arrays)
+
+
+def _peak_bytes() -> int:
+    """Return the most memory that this process has had.
+
+    getrusage(2) would return that of the process that started it, if that had more.
+    """
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
 
 
 def _measured(items: Iterator[Parts]) -> Iterator[tuple[float, float, Parts]]:

@@ -53,8 +53,9 @@ class LeaseScheduler:
         self._assigner = LeaseAssigner(self._pool, self._affinity, self._runs)
         self._unclaimed: dict[str, dict[tuple[int, str], None]] = {}  # for epoch reads not open yet
         self._poisoned: list[Lease] = []
-        # Workers that may reconnect or have died: when they were lost, and what they worked on.
-        self._missing: dict[str, tuple[float, Lease | None]] = {}
+        # Workers that may reconnect or have died: when they were lost, and the batches that they
+        # had not sent, in the order in which they prepare them.
+        self._missing: dict[str, tuple[float, list[Lease]]] = {}
         self._died: list[tuple[str, float]] = []
         self.counts: defaultdict[str, ConsumedCounts] = defaultdict(ConsumedCounts)
 
@@ -112,8 +113,8 @@ class LeaseScheduler:
             return []
         if lost_at is not None:
             # A worker prepares its oldest lease first; the others were waiting.
-            current_lease = min(worker.leases, key=worker.leases.__getitem__, default=None)
-            self._missing[name] = (lost_at, current_lease)
+            unsent = (lease for lease in worker.leases if lease not in worker.sent)
+            self._missing[name] = (lost_at, sorted(unsent, key=worker.leases.__getitem__))
         self._assigner.give_back(worker, worker.leases)
         return sorted(worker.leases)
 
@@ -125,11 +126,11 @@ class LeaseScheduler:
             self._assigner.give_back(worker, worker.leases.keys() - kept)
 
     def _record_death(self, name: str) -> None:
-        lost_at, current_lease = self._missing.pop(name)
+        lost_at, unsent = self._missing.pop(name)
         self._died.append((name, lost_at))
-        if current_lease is None:
+        if not unsent:
             return
-        run_id, step = current_lease
+        run_id, step = unsent[0]
         if run := self._runs.get(run_id):
             deaths, host = run.deaths.setdefault(step, []), host_of(name)
             if any(host == one and abs(lost_at - when) < _TOGETHER for one, when in deaths):
@@ -275,6 +276,8 @@ class LeaseScheduler:
         seconds = deliverer.finished((run_id, step), now) if deliverer else None
         if deliverer:
             self._assigner.offer(deliverer)
+        elif worker in self._missing and (run_id, step) in (unsent := self._missing[worker][1]):
+            unsent.remove((run_id, step))  # its last one, which arrived after its connection ended
         run = self._runs.get(run_id)
         if run is None:
             return

@@ -245,12 +245,18 @@ class JobFolder:
         return status
 
     def write_status(self, status: LocalJobRecord) -> None:
-        """Replace the description; if the disk is full, use the reserved space."""
+        """Replace the description.
+
+        On a full disk it stays as it is until the last one, for which space is reserved: what is
+        freed before is soon taken by programs of the job.
+        """
         try:
             write_json(self._status, status)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
+            if not is_terminal(status):
+                return
             self._reserve.unlink(missing_ok=True)
             write_json(self._status, status)
         if is_terminal(status):

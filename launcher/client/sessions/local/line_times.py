@@ -8,6 +8,7 @@ that long.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import struct
 import time
 from collections.abc import Sequence
@@ -45,9 +46,10 @@ class LineTimeRecorder:
     def _sample(self, log: Path) -> None:
         size = log.stat().st_size
         if size > self._sizes.get(log, 0):
-            self._sizes[log] = size
-            with _record_of(log).open("ab") as file:
+            # The disk may be full: a later sample has these lines, too.
+            with contextlib.suppress(OSError), _record_of(log).open("ab", buffering=0) as file:
                 file.write(_RECORD.pack(self._last, size))
+                self._sizes[log] = size
 
 
 class LineTimes:
