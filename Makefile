@@ -58,7 +58,9 @@ test-full: $(READY)
 ifdef LIB
 	$(BIN)/python tests/library_run.py $(LIB)
 else
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m ""
+	@failed=0; \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not alone" || failed=1; \
+	$(BIN)/python -m pytest -m alone || failed=1; exit $$failed
 endif
 
 # The packages of .venv, but for those that pyproject.toml bounds below: boto3, click, rich, ...

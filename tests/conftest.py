@@ -4,6 +4,8 @@ import importlib.util
 import json
 import os
 import signal
+import sys
+import tempfile
 import urllib.request
 
 import pytest
@@ -73,6 +75,16 @@ def _long_first(items, workers):
 
 def _is_long(item):
     return any(item.get_closest_marker(name) for name in ("long", "slow"))
+
+
+@pytest.fixture(autouse=True)
+def own_modules():
+    """Forget what a test has imported from temporary folders: others have modules of the name."""
+    before = set(sys.modules)
+    yield
+    for name in sys.modules.keys() - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(tempfile.gettempdir()):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

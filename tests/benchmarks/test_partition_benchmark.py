@@ -62,6 +62,7 @@ def test_rules_that_measure_nothing_are_timed_beside_ours(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # beside five other tests it missed a step under the limit; why is not known
 def test_the_cuts_for_memory_live_where_those_for_speed_die(tmp_path: Path) -> None:
     figures = run(tmp_path, "memory")
     assert figures["cut for memory: steps under the limit"]["verdict"] == "pass", figures

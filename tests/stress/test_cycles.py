@@ -119,7 +119,11 @@ def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     [
         pytest.param(4, id="a few"),
         # Alone on its machine: the ports and sockets of other jobs would be taken for its own.
-        pytest.param(CYCLES, id="fifty", marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
+        pytest.param(
+            CYCLES,
+            id="fifty",
+            marks=[pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(1200)],
+        ),
     ],
 )
 def test_cycles_of_starts_and_ends_leave_nothing(tmp_path: Path, cycles: int) -> None:
