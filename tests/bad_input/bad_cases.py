@@ -20,6 +20,7 @@ FILES = {
         "unknown_key": "A field has a known name",
         "unknown_key_of_a_group": "So has a field of a group",
         "words_of_other_tools": "Words of other tools get the name and the form of ours",
+        "words_of_other_tools_for_a_group": "So do those for a group",
         "key_written_twice": "A field is written once",
         "wrong_types": "A value has its field's type",
         "no_entry_point": "There is a training script",

@@ -20,6 +20,7 @@ _OTHER_WORDS = {
     "env_vars": "environment",
     "groups": "instance_groups",
     "image": "image_uri",
+    "name": "instance_group_name",
     "nodes": "instance_count",
     "params": "hyperparameters",
     "script": "entry_point",

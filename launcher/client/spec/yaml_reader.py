@@ -179,7 +179,7 @@ def _reject_unknown_keys(
                 reading.reject((*path, key), what, fix)
                 continue
             unused = [name for name in known if name not in value]
-            meant = meant_field(key) if "hyperparameters" in known else None
+            meant = meant_field(key)
             near = meant if meant in unused else did_you_mean(key, unused)
             similar = near or did_you_mean(key, known)
             fix = _fix_of_unknown(declared, key, argument, similar, value)
@@ -195,9 +195,9 @@ def _fix_of_unknown(
         return f'did you mean "hyperparameters.{key}"?'
     if near:
         return f'did you mean "{near}"?'
-    known = _known_fields(declared)
-    own = as_hyperparameter(key, argument) if "hyperparameters" in known else None
-    return own or known
+    has_script = any(part.name == "hyperparameters" for part in written_fields(declared))
+    own = as_hyperparameter(key, argument) if has_script else None
+    return own or _known_fields(declared)
 
 
 def _read_choice(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> Any:
