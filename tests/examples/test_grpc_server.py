@@ -73,14 +73,19 @@ def test_a_batch_survives_its_bytes(example: SimpleNamespace) -> None:
 
 
 class Server:
-    """A server process of the example on a port of its own."""
+    """A server process of the example that serves on a port of its own."""
 
     def __init__(self, log: Path) -> None:
+        self.log = log
+        self._start()
+        while not self._serves():  # another process has taken the port that was free
+            self._start()
+
+    def _start(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.address = f"127.0.0.1:{port}"
-        self.log = log
-        with log.open("w") as written:
+        with self.log.open("w") as written:
             self.process = subprocess.Popen(
                 [sys.executable, "server.py", "--port", str(port)],
                 cwd=FOLDER,
@@ -89,8 +94,12 @@ class Server:
                 start_new_session=True,
             )
 
-    def wait_until_serving(self) -> None:
-        wait_until(lambda: "serving" in self.log.read_text())
+    def _serves(self) -> bool:
+        """Wait until it serves, or has ended because its address is in use."""
+        wait_until(lambda: "serving" in self.log.read_text() or self.process.poll() is not None)
+        is_over = self.process.poll() is not None
+        assert not is_over or "Failed to bind" in self.log.read_text(), self.log.read_text()
+        return not is_over
 
     def kill(self) -> None:
         """With its worker processes, which ignore SIGTERM."""
@@ -106,8 +115,6 @@ def servers(
     """Two servers for all tests."""
     folder = tmp_path_factory.mktemp("servers")
     made = [Server(folder / f"log-{number}") for number in range(2)]
-    for server in made:
-        server.wait_until_serving()
     yield made
     for server in made:
         server.kill()
@@ -117,7 +124,6 @@ def servers(
 def victim(example: SimpleNamespace, tmp_path: Path) -> Iterator[Server]:
     """A server that may be ended."""
     server = Server(tmp_path / "log")
-    server.wait_until_serving()
     yield server
     server.kill()
 
