@@ -480,6 +480,11 @@ MUTANTS = (
     _one_type(
         "engine does nothing", is_warning=True, data_service=_typed(SERVICE, engine="made-up")
     ),
+    _one_type(
+        "checksums does nothing with the engine 'tf'",
+        is_warning=True,
+        data_service=_typed(SERVICE, engine="tf", checksums=True, local_workers=1),
+    ),
     # groups that run the script
     _groups("has pass_hyperparameters, but no", GPU, _typed(CPU, pass_hyperparameters=True)),
     _scripts("names no group, and 2 groups run", DataParallel()),

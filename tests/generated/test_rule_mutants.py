@@ -83,7 +83,6 @@ def _makes_problem(call: ast.Call) -> bool:
     return is_problem and any(keyword.arg == "path" for keyword in call.keywords)
 
 
-@pytest.mark.long
 def test_every_problem_is_brought_about_by_a_mutant_or_a_bad_job(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
