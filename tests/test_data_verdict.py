@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.shared.data_verdict import Bound, Verdict, judge, judge_in_process
+from launcher.shared.data_verdict import Bound, Verdict, explain, judge, judge_in_process
 from launcher.shared.observed_rates import ObservedRates, observe
 
 #: Ten workers, always at work; the rank waits 37 of 100 seconds.
@@ -245,3 +245,6 @@ def test_nothing_is_advised_where_next_to_nothing_is_computed() -> None:
     assert judge(replace(BOUND, wait=99.95), "data_group") is None
     assert judge_in_process(total=100.0, wait=99.95, steps=50, ranks=2) is None
     assert find(replace(BOUND, wait=94.0)).more is not None
+    known = explain(replace(BOUND, wait=99.95), "data_group")
+    assert (known.bound, known.more) == (Bound.WORKERS, None)
+    assert known.text == "input-bound 100% of the time: data_group was 100% busy"

@@ -147,11 +147,19 @@ def judge(rates: ObservedRates, group: str) -> Verdict | None:
 
     group: the name of the group that prepares data, for the text.
     """
+    if not rates.is_short and rates.wait_share > _NOTHING_COMPUTED:
+        return None
+    return explain(rates, group)
+
+
+def explain(rates: ObservedRates, group: str) -> Verdict:
+    """Judge a job with a data group, also one whose script computes next to nothing.
+
+    That one is told of no number of workers to add: it would be a multiple of those that it has.
+    """
     if rates.is_short:
         text = f"too short to tell if data was waited for ({rates.total:.1f} s of reading)"
         return _verdict(rates, Bound.TOO_SHORT, text, None, 0.0)
-    if rates.wait_share > _NOTHING_COMPUTED:
-        return None
     if rates.wait_share < NEGLIGIBLE:
         spare = rates.workers - max(1, math.ceil(rates.needed * _SPARE))
         advice = f": {spare} fewer {_resource(rates, spare)} would do" if spare > 0 else ""
@@ -159,6 +167,8 @@ def judge(rates: ObservedRates, group: str) -> Verdict | None:
         margin = _margin_of_wait(rates.wait_share)
         return _verdict(rates, Bound.NOTHING, text, -spare if spare > 0 else 0, margin)
     bound, cause, more, margin = _cause(rates, group)
+    if bound is Bound.WORKERS and rates.wait_share > _NOTHING_COMPUTED:
+        cause, more = f"{group} was {rates.busy:.0%} busy", None
     if bound is Bound.UNKNOWN and rates.wait_share < _SMALL:
         text = f"{rates.wait_share:.0%} of the time spent waiting for data"
     else:

@@ -171,6 +171,26 @@ def test_ranks_that_load_their_data_themselves_get_a_data_group(make: MakeJob) -
     assert first.effect.step.expected == pytest.approx(-0.4, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("cpu", "limit"), [(5.0, StepLimit.STORAGE), (95.0, StepLimit.INPUT)], ids=["storage", "cpu"]
+)
+def test_a_job_that_computes_next_to_nothing_still_has_a_cause(
+    make: MakeJob, cpu: float, limit: StepLimit
+) -> None:
+    """No number of workers is advised for it, so that it prints no verdict of its own."""
+    host = {"prepared": 100.0, "batches": 100.0, "bytes": 1e6, "preparing": 98.0, "cpu": cpu}
+    host |= {"starved": 0.0, "blocked": 0.0, "cpus": 8.0, "workers": 0.0, "most_workers": 1.0}
+    rank = {"steps": 101.0, "wait": 97.5, "total": 100.5, "startup": 0.5, "first_waits": 0.0}
+    receiver = {"cpu": 1.0, "budget": 1e8}
+    figures = {"hosts": {"algo-2": host}, "ranks": {"0/a": rank}, "receivers": {"algo-1": receiver}}
+    lines = [format_event("data_metrics", of=of, figures=each) for of, each in figures.items()]
+    found = launcher.diagnose(make(epoch(97.5, 100.5), *lines))
+
+    assert (found.limit, found.sureness) == (limit, Sureness.HIGH)
+    assert found.evidence.data is not None
+    assert found.evidence.data.more is None
+
+
 def test_a_job_that_costs_nothing_has_no_prices(make: MakeJob) -> None:
     lines = [epoch(40.0, 100.0), verdict("loading", 0.4, 1)]
     found = launcher.diagnose(make(*lines, bills=False))

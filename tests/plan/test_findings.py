@@ -150,6 +150,16 @@ CASES = {
         StepLimit.STORAGE,
         Sureness.HIGH,
     ),
+    "workers that wait for disks, but longer for the wire": (
+        job(group(0.3, 0.5), data=data(0.4, Bound.SENDING, margin=0.9, is_waiting=True)),
+        INPUT,
+        Sureness.HIGH,
+    ),
+    "a rank that does little but wait for disks": (
+        job(group(0.01, 0.5), data=data(0.97)),
+        StepLimit.STORAGE,
+        Sureness.LOW,
+    ),
     "a rank that waits for disks": (
         job(group(0.01, 0.5), data=LOADING),
         StepLimit.STORAGE,

@@ -11,7 +11,7 @@ from launcher.client.jobs.group_hosts import HostGroup, host_groups
 from launcher.errors import JobFailed, JobStopped
 from launcher.shared import JobDocument, Role, parse_event
 from launcher.shared.data_verdict import Bound, judge
-from launcher.shared.observed_rates import observe
+from launcher.shared.observed_rates import ObservedRates, observe
 from launcher.shared.wait_metric import WAIT_METRIC, is_wait_metric
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ def summarise(
         "groups": [_group(group, description, document) for group in host_groups(description)],
         "metrics": final_metrics(description),
         "data": _DataMeasure.of(lines).summary(
-            _data_groups(document), completed=status == "Completed"
+            data_groups(document), completed=status == "Completed"
         ),
     }
 
 
-def _data_groups(document: JobDocument | None) -> str:
+def data_groups(document: JobDocument | None) -> str:
     """Return the names of the groups that prepare data, for a sentence."""
     roles = document.roles if document else {}
     return " and ".join(name for name, role in roles.items() if role is Role.DATA) or "data hosts"
@@ -80,11 +80,6 @@ def _group(
         "hosts": list(group.hosts),
         "billable_seconds": None if seconds is None else seconds * len(group.hosts),
     }
-
-
-def _rank_and_stream(name: str) -> tuple[str, str]:
-    rank, _, stream = name.partition("/")
-    return rank, stream
 
 
 @dataclass
@@ -168,17 +163,28 @@ class _DataMeasure:
 
     def _judge(self, groups: str) -> dict[str, Any] | None:
         """Judge by the figures; without those of all parts, return the verdict of the job."""
-        try:
-            rates = observe(
-                hosts=self.metrics["hosts"],
-                ranks={
-                    _rank_and_stream(name): each for name, each in self.metrics["ranks"].items()
-                },
-                receivers=self.metrics["receivers"],
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
-            return self.verdict  # no data group, or figures of another version
+        rates = rates_of(self.metrics)
         if rates is None:
             return self.verdict
         verdict = judge(rates, groups)
         return None if verdict is None else verdict.fields()
+
+
+def rates_of(metrics: Mapping[str, Any]) -> ObservedRates | None:
+    """Return the inputs of the verdict from the figures of data_metrics events, by their `of`.
+
+    None without a data group, or for figures of another version.
+    """
+    try:
+        return observe(
+            hosts=metrics["hosts"],
+            ranks={_rank_and_stream(name): each for name, each in metrics["ranks"].items()},
+            receivers=metrics["receivers"],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+        return None
+
+
+def _rank_and_stream(name: str) -> tuple[str, str]:
+    rank, _, stream = name.partition("/")
+    return rank, stream

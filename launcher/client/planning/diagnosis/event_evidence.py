@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs.summary import summarise
+from launcher.client.jobs.summary import data_groups, rates_of, summarise
 from launcher.client.planning.diagnosis.job_evidence import DataWait, RankTimes, UsePoint
 from launcher.client.planning.diagnosis.step_times import StepTimes, StepWindow, step_times
-from launcher.shared.data_verdict import Bound
+from launcher.shared.data_verdict import Bound, explain
 from launcher.shared.observed_rates import COMPUTING
 
 if TYPE_CHECKING:
@@ -195,14 +195,18 @@ class EventEvidence:
             return None
         lines = [*self._data_lines, *self._metric_lines.values()]
         summary: Any = summarise(description, document, lines)["data"] or {}
-        verdict, hosts = summary.get("verdict"), summary.get("metrics", {}).get("hosts", {})
+        metrics = summary.get("metrics", {})
         found = DataWait(
             share=slowest.wait / slowest.total, steps=slowest.steps, seconds=slowest.total
         )
+        verdict = summary.get("verdict")
+        if not verdict and (rates := rates_of(metrics)):  # next to nothing is computed
+            verdict = explain(rates, data_groups(document)).fields()
         if not verdict:
             return found
         try:
-            return _with_verdict(found, {"margin": self._margin, **verdict}, hosts)
+            known = {"margin": self._margin, **verdict}
+            return _with_verdict(found, known, metrics.get("hosts", {}))
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
             return found  # a script's own line, or one of another version
 

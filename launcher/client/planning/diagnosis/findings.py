@@ -193,7 +193,10 @@ def _waits_for_storage(evidence: JobEvidence, data: DataWait) -> bool:
     measured, but all that its host used during the whole step is less than half of the wait, the
     wait was not for a CPU.
     """
-    if data.is_waiting is not None or data.bound is not Bound.LOADING:
+    if data.bound in (Bound.SENDING, Bound.RECEIVER):
+        return False
+    loads_itself = data.bound is Bound.LOADING or (data.bound is None and not evidence.feeds)
+    if data.is_waiting is not None or not loads_itself:
         return bool(data.is_waiting)
     if not has_use(evidence.train):
         return False
