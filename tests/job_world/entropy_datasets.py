@@ -175,6 +175,15 @@ class Forking(Drawing):
         return drawn + float(default_rng().random())
 
 
+class Importing(Drawing):
+    """Imports a module that draws, seeds and starts a thread, once in a process."""
+
+    def draw(self) -> float:
+        import draws_when_imported
+
+        return draws_when_imported.number()
+
+
 class Keys(Drawing):
     seed_system_entropy = True
 
@@ -190,8 +199,27 @@ class OrderOfSet(Drawing):
 ALL: list[Any] = [
     *(Numpy, Sequence, Legacy, SeedOfNumpy, Python, SeedOfPython, System, Torch, SeedOfTorch),
     *(OfModule, Kept, KeptSeeded, KeptLater, KeptSeededLater, Spawning, Threads, Tasks, Forking),
-    *(Keys, OrderOfSet),
+    *(Importing, Keys, OrderOfSet),
 ]
+
+
+class StreamOfNumbers:
+    """Imports what draws its numbers in the constructor, or where it is read."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.first = self._number("constructor")
+
+    def __iter__(self) -> Iterator[float]:
+        for _ in range(4):
+            yield self.first + self._number("first sample")
+
+    def _number(self, place: str) -> float:
+        if self.where == place:
+            import draws_when_imported
+
+            return draws_when_imported.number()
+        return random.Random().random() + float(np.random.random())
 
 
 def keys_of_a_function() -> object:

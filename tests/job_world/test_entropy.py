@@ -182,6 +182,31 @@ def test_a_function_may_ask_for_system_entropy_in_place_of_its_dataset() -> None
         del function.seed_system_entropy
 
 
+@pytest.mark.parametrize("where", ["constructor", "first sample"])
+def test_a_module_that_is_imported_changes_no_numbers_but_its_own(where: str) -> None:
+    """The first read imports it, as a process does that takes a shard over; the second has it."""
+    read, constants = [], []
+    for _ in range(2):
+        sys.modules.pop("draws_when_imported", None)
+        for _ in range(2):
+            loader = DataLoader(
+                "entropy_datasets:StreamOfNumbers", dataset_args={"where": where}, shards=1
+            )
+            read.append(list(map(float, loader)))
+        constants.append(sys.modules["draws_when_imported"].OWN)
+    assert read[1:] == read[:1] * 3
+    assert len(set(read[0])) == 4
+    assert constants[0] == constants[1]
+
+
+def test_a_failed_import_has_no_frames_of_ours() -> None:
+    with preserve_random_states():
+        seed_everything(1)
+        with pytest.raises(ImportError) as failed:
+            import launcher.data.no_such_module  # noqa: F401
+    assert [entry.path for entry in failed.traceback] == [Path(__file__)]
+
+
 def test_streams_of_threads_differ_and_follow_the_seed() -> None:
     top = EntropyStream()
     top.reseed(1)

@@ -82,6 +82,12 @@ class EntropyStream:
         self._below.add(below)
         return below
 
+    def of_module(self, name: str) -> EntropyStream:
+        """Return the stream of a module that is imported now: the same in every process."""
+        stream = EntropyStream(keeps=self.keeps, path=b"module" + name.encode("utf-8", "replace"))
+        stream.seeds_system = self._top.seeds_system
+        return stream
+
     @property
     def has_started(self) -> bool:
         """True if a thread, a task or a fork was started since the last seed."""

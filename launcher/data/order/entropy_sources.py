@@ -11,6 +11,7 @@ import _random
 import ctypes
 import functools
 import gc
+import importlib
 import os
 import random
 import secrets
@@ -23,16 +24,18 @@ from typing import Any
 
 import numpy.random.bit_generator as numpy_generators
 
+from launcher.data.order import generator_memory
 from launcher.data.order.entropy import EntropyStream, activate, active_stream, call_with
 from launcher.data.order.kept_generators import kept_generators
 
 
 @functools.cache
 def connect() -> None:
-    """Connect Python's and numpy's sources, threads and forks."""
+    """Connect Python's and numpy's sources, imports, threads and forks."""
     _connect_random()
     _connect_system_random()
     _connect_numpy()
+    _connect_imports()
     _connect_threads()
     _connect_forks()
 
@@ -182,6 +185,37 @@ def connect_torch() -> Callable[[object, int], object]:
     return manual_seed
 
 
+# Imports -------------------------------------------------------------------------------------
+
+
+def _connect_imports() -> None:
+    """Give each module that dataset code imports entropy of its own, and keep the random states.
+
+    A process imports it once. What it draws then, or sets (`np.random.seed(0)` at its top), would
+    change the numbers that follow in that call, and in no call of a process that had it already.
+    """
+    bootstrap: Any = importlib._bootstrap  # not public
+    find_and_load = bootstrap._find_and_load
+
+    def _find_and_load(name: str, import_: Callable[..., object]) -> object:
+        stream = active_stream()
+        if stream is None:
+            return find_and_load(name, import_)
+        states = generator_memory.python_state(), generator_memory.numpy_state()
+        activate(stream.of_module(name))
+        try:
+            return find_and_load(name, import_)
+        finally:
+            activate(stream)
+            generator_memory.restore_python(states[0])
+            generator_memory.restore_numpy(states[1])
+
+    # Python leaves the frames of this file out of the tracebacks of failed imports.
+    code = _find_and_load.__code__.replace(co_filename=find_and_load.__code__.co_filename)
+    _find_and_load.__code__ = code
+    bootstrap._find_and_load = _find_and_load
+
+
 # Threads and forks ---------------------------------------------------------------------------
 
 
@@ -192,7 +226,7 @@ def _connect_threads() -> None:
 
     def start(thread: threading.Thread) -> None:
         if (stream := active_stream()) is not None:
-            run = functools.partial(_run, thread, thread.run, stream.start(b"thread"))
+            run = functools.partial(_run, thread, thread.run, stream.start(_kind_of(thread)))
             thread.run = run  # type: ignore[method-assign]
         start_thread(thread)
 
@@ -209,6 +243,20 @@ def _connect_threads() -> None:
 
     threads.start = functools.wraps(start_thread)(start)
     pools.submit = functools.wraps(submit_task)(submit)
+
+
+def _kind_of(thread: threading.Thread) -> bytes:
+    """Return the kind of thread with which a thread is counted.
+
+    Threads that libraries start once in a process (tqdm's monitor), or as they need them (those of
+    a pool), do not change the numbers of others.
+    """
+    target = getattr(thread, "_target", None)
+    if getattr(target, "__module__", None) == ThreadPoolExecutor.__module__:
+        return b"pool"
+    kind = type(thread)
+    name = "" if kind is threading.Thread else f" of {kind.__module__}.{kind.__qualname__}"
+    return b"thread" + name.encode()
 
 
 def _run(thread: threading.Thread, run: Callable[[], None], stream: EntropyStream) -> None:
