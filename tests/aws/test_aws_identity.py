@@ -6,7 +6,7 @@ import boto3
 import pytest
 from front import Page, Refuse
 
-from launcher import AwsSession, CloudError, Refused, SpecError
+from launcher import AwsSession, CloudError, Refused, SpecError, get_execution_role
 from launcher.client.sessions.aws import caller_identity
 from launcher.client.sessions.aws.clients import Clients
 
@@ -92,6 +92,16 @@ def test_without_a_role_it_is_our_own_assumed_one(front, make_role, assume):
     arn = make_role("Training", Path="/service-role/")
     assume(arn)
     assert AwsSession().role_arn(None) == arn
+
+
+def test_a_notebooks_role_is_that_of_the_given_session(front, boto, foreign, make_role, assume):
+    arn = make_role("Training")
+    assume(arn)
+    assert get_execution_role() == arn
+    with pytest.raises(SpecError, match="set role"):  # boto is a person's
+        get_execution_role(foreign(boto))
+    with pytest.raises(SpecError, match="an object of the class Session is not a session"):
+        get_execution_role(boto)
 
 
 def test_a_person_is_no_role(session):

@@ -156,7 +156,7 @@ def test_all_jobs_are_stopped(terminal):
     late = terminal("wait", "job-1", "job-2", "--timeout", "0")
     assert late.exit_code == 124
     assert late.stdout == "job-1  InProgress\njob-2  InProgress\n"
-    assert "job job-2 is still running" in late.stderr
+    assert "job job-2 is still running, and continues" in late.stderr
     stopped = json.loads(terminal("stop", "--all", "-o", "json").stdout)["jobs"]
     assert {each["name"] for each in stopped} == {"job-1", "job-2"}
     again = terminal("stop", "job-2", "absent", "job-1", "-o", "json")

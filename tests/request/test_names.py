@@ -32,6 +32,7 @@ def test_a_name_is_made_legal_from_any_base(base, name):
         pytest.param("a" * 64, "a" * 63, id="64 characters"),
         pytest.param("", "job", id="empty"),
         pytest.param("job\n", "job", id="line end"),
+        pytest.param(3, "3", id="a number"),
     ],
 )
 def test_an_illegal_name_is_refused_with_a_legal_one(name, mend):

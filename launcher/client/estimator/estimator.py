@@ -10,13 +10,8 @@ from typing import Any, TypeVar
 from launcher.client.estimator.arguments import JobArguments
 from launcher.client.estimator.from_description import constructor_arguments
 from launcher.client.estimator.latest_job import LatestJob
+from launcher.client.estimator.named_job import find_job
 from launcher.client.estimator.sdk_v2_types import as_inputs
-from launcher.client.estimator.session_argument import (
-    aws_session,
-    find_job,
-    is_local_mode,
-    own_session,
-)
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
 from launcher.client.jobs.retrying_session import with_resume_hint
@@ -24,6 +19,7 @@ from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan, plan_job
 from launcher.client.planning.retry_capacity import detached_warnings, retry_capacity
 from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.given_session import aws_session, is_local_mode, own_session
 from launcher.client.sessions.job_location import new_job_name
 from launcher.client.spec import JobSpec
 from launcher.client.spec.html_tables import html_pairs

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from launcher.client.estimator.session_argument import find_job
+from launcher.client.estimator.named_job import find_job
 from launcher.client.jobs.job_metrics import import_pandas
 from launcher.client.jobs.metric_records import (
     PERIOD_SECONDS,

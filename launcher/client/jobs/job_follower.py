@@ -61,9 +61,10 @@ class Deadline:
             return
         remaining = self._started + self._timeout - time.monotonic()
         if remaining <= 0:
+            after = f" after {readable(self._timeout)}" if self._timeout else ""
             raise StillRunning(
-                f"job {self._job} is still running after {readable(self._timeout)}, and continues: "
-                f"wait again, or follow it with `launcher logs -f {self._job}`"
+                f"job {self._job} is still running{after}, and continues: wait again, or follow it "
+                f"with `launcher logs -f {self._job}`"
             )
         time.sleep(min(seconds, remaining))
 

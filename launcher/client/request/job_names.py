@@ -23,16 +23,16 @@ def job_name(base: str, now: datetime, suffix: str) -> str:
     return _legal(base)[: NAME_LIMIT - len(tail)].rstrip("-") + tail
 
 
-def check_name(name: str) -> list[Problem]:
+def check_name(name: object) -> list[Problem]:
     """Return the problems with a job's name; empty if it is legal."""
-    if _LEGAL.fullmatch(name) and len(name) <= NAME_LIMIT:
+    if isinstance(name, str) and _LEGAL.fullmatch(name) and len(name) <= NAME_LIMIT:
         return []
     return [
         Problem(
             what=f"{name!r} is not a legal job name (letters, digits and inner hyphens, "
             f"at most {NAME_LIMIT} characters)",
             where="the job's name",
-            fix=f"use {_legal(name)[:NAME_LIMIT].rstrip('-')!r}",
+            fix=f"use {_legal(str(name))[:NAME_LIMIT].rstrip('-')!r}",
         )
     ]
 

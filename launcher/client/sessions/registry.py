@@ -9,9 +9,10 @@ A package adds a session through the entry point group `launcher.sessions`:
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.base import PlatformSession, is_session
+from launcher.client.spec.entry_points import load
 from launcher.errors import PlatformError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def open_session(name: str, **options: object) -> PlatformSession:
             f"there is no session {name!r}: the sessions are {', '.join(session_names())}; another "
             f"package adds one through the entry point group {GROUP}"
         )
-    session = _loaded(point)(**options)
+    session: PlatformSession = load(point)(**options)
     if not is_session(session):
         raise PlatformError(
             f"the entry point {name} = {point.value} makes no session: its `platform` must be a "
@@ -70,16 +71,6 @@ def open_local_session() -> LocalSession:
     from launcher.client.sessions.local import LocalSession  # slow; few verbs need it
 
     return LocalSession()
-
-
-def _loaded(point: EntryPoint) -> Any:
-    try:
-        return point.load()
-    except (ImportError, AttributeError) as error:
-        raise PlatformError(
-            f"the entry point {point.name} = {point.value} cannot be loaded: {error}; install its "
-            "package anew, or remove it"
-        ) from error
 
 
 def _entry_points() -> list[EntryPoint]:

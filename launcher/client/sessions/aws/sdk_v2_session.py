@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.aws.aws_session import AwsSession
 from launcher.client.sessions.aws.sdk_v2_calls import SdkV2Calls
+from launcher.client.sessions.given_session import aws_session, is_local_mode, own_session
 from launcher.client.sessions.s3_uris import bucket_and_key
 from launcher.errors import Problem, SpecError
 
@@ -75,9 +75,13 @@ class Session(SdkV2Calls):
         return place if origin.is_dir() else f"{place}/{origin.name}"
 
 
-def get_execution_role(sagemaker_session: AwsSession | None = None) -> str:
-    """Return the ARN of the role that this notebook runs as; raise SpecError if it is unknown."""
-    return (sagemaker_session or Session()).role_arn(None)
+def get_execution_role(sagemaker_session: object = None) -> str:
+    """Return the ARN of the role that this notebook runs as; raise SpecError if it is unknown.
+
+    sagemaker_session: one of ours, or a Session of the sagemaker package; ours by default.
+    """
+    session = own_session(sagemaker_session, local=is_local_mode(sagemaker_session))
+    return (session or aws_session(sagemaker_session)).role_arn(None)
 
 
 def _files(origin: Path) -> Iterator[Path]:

@@ -7,7 +7,6 @@ Another package lists its subclasses of Distribution in the entry point group
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.data_parallel import DataParallel
@@ -17,11 +16,9 @@ from launcher.client.spec.distributions.mpi_distribution import Mpi
 from launcher.client.spec.distributions.multi_worker_mirrored import MultiWorkerMirrored
 from launcher.client.spec.distributions.parameter_server import ParameterServer
 from launcher.client.spec.distributions.toolkit_distribution import Toolkit
-from launcher.errors import ContractError, PlatformError
+from launcher.client.spec.entry_points import load
+from launcher.errors import ContractError
 from launcher.shared import Launch, TrainerPart
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "launcher.distributions"
 
@@ -49,18 +46,7 @@ def distributions() -> Iterator[type[Distribution]]:
     from importlib.metadata import entry_points  # 15 ms to import, and few jobs come here
 
     for point in entry_points(group=ENTRY_POINTS):
-        yield _loaded(point)
-
-
-def _loaded(point: EntryPoint) -> type[Distribution]:
-    try:
-        kind: type[Distribution] = point.load()
-    except (ImportError, AttributeError) as error:
-        raise PlatformError(
-            f"the entry point {point.name} = {point.value} cannot be loaded: {error}; install its "
-            "package anew, or remove it"
-        ) from error
-    return kind
+        yield load(point)
 
 
 def distribution_words() -> dict[str, type[Distribution]]:
