@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from launcher.runtime.event_log import emit
 from launcher.runtime.peer_loss import reads_like_peer_loss
 from launcher.runtime.secret_mask import own_mask
 from launcher.shared import FAILURE_REASON_LIMIT, MlPaths
+from launcher.shared.complete_files import replacing
 from launcher.shared.traceback_frames import FRAME, is_marks, is_users
 
 #: Enough for a reason of 1,024 characters of 4 bytes, rounded up to file system blocks.
@@ -128,11 +128,7 @@ def write_reason(paths: MlPaths, text: str) -> None:
     release_space(paths)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}-{os.getpid()}")
-        try:
+        with replacing(path) as draft:
             draft.write_text(text, encoding="utf-8", errors="backslashreplace")
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
     except OSError as error:  # a full disk; the host must exit anyway
         emit("failure_not_written", why=str(error), reason=text)

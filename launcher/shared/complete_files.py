@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+from launcher.shared.system_entropy import token_hex
 
 
 def write_complete(path: Path, text: str) -> None:
@@ -22,6 +25,20 @@ def write_complete(path: Path, text: str) -> None:
     except OSError:
         draft.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a hidden draft beside a file; it replaces the file once the block has ended.
+
+    A block that raises leaves the file as it was, and no draft. Raises OSError.
+    """
+    draft = path.with_name(f".{path.name[:100]}.{token_hex(4)}")
+    try:
+        yield draft
+        draft.replace(path)  # which leaves a draft that is a hard link to the same file
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _write_unnamed(path: Path, text: str, draft: Path) -> bool:

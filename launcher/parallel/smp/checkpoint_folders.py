@@ -20,6 +20,7 @@ from launcher.parallel.smp.communication import WORLD, allgather, barrier
 from launcher.parallel.smp.distributed_model import DistributedModel
 from launcher.parallel.smp.optimizer import DistributedOptimizer
 from launcher.parallel.smp.smp_session import session
+from launcher.shared.complete_files import replacing
 
 _NEWEST = "newest"
 _PARTIAL = "_partial"
@@ -66,7 +67,8 @@ def save_checkpoint(
                 _write(own / _POSITION, model.position)
         barrier()  # all files are written
         if world.rank == 0:
-            _put(folder / _NEWEST, lambda draft: draft.write_text(tag))
+            with replacing(folder / _NEWEST) as draft:
+                draft.write_text(tag)
             _delete_older(folder, own, num_kept_partial_checkpoints)
     elif is_writer:
         state = None if model is None else model.state_dict()
@@ -167,17 +169,8 @@ def _check_partitions(own: Path) -> None:
 
 
 def _write(file: Path, value: object) -> None:
-    _put(file, lambda draft: torch.save(value, draft))
-
-
-def _put(file: Path, write: Callable[[Path], object]) -> None:
-    """Write a file beside its place, and move it there once it is complete."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        write(draft)
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing(file) as draft:
+        torch.save(value, draft)
 
 
 def _delete_older(folder: Path, newest: Path, kept: int | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -11,6 +10,7 @@ from launcher.client.sessions.base import Progress
 from launcher.client.sessions.local.atomic_files import write_atomically
 from launcher.client.sessions.local.file_access import translate_write_errors
 from launcher.errors import PlatformError
+from launcher.shared.complete_files import replacing
 
 _SCHEME = "file://"
 
@@ -50,12 +50,8 @@ def download(uri: str, path: Path, progress: Progress | None = None) -> None:
     source = path_of(uri)
     if not source.is_file():
         raise PlatformError(f"the object {uri} does not exist: {source} is not a file")
-    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
-    try:
+    with replacing(path) as draft:
         shutil.copyfile(source, draft)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
     if progress:
         size = source.stat().st_size
         progress(size, size)

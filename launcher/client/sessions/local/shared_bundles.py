@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.client.sessions.local.file_uris import path_of, upload
+from launcher.shared.complete_files import replacing
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,5 @@ class SharedBundles:
 
 def _link(existing: Path, path: Path) -> None:
     """Make a path a hard link to an existing file, atomically. Raises OSError."""
-    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
-    try:
+    with replacing(path) as draft:
         os.link(existing, draft)
-        draft.replace(path)  # which leaves the draft if the path is the same file already
-    finally:
-        draft.unlink(missing_ok=True)
