@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -143,8 +144,12 @@ class Learner:
         return replicate(model, self.world, find_unused_parameters=True)
 
 
+@functools.cache
 def _world(kind: Kind) -> ParallelContext:
-    """The ranks that have met, seen with other degrees."""
+    """The ranks that have met, seen with other degrees.
+
+    Made once for each kind: groups last as long as the process, and their idle threads take turns.
+    """
     joined = parallel.world()
     degrees = ParallelDims(
         world=joined.degrees.world,

@@ -14,7 +14,8 @@ pytest.importorskip("torch")
 
 from learner import KINDS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+# Alone: the checkpoints are saved once then, and hundreds of idle groups' threads take turns.
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(1800)]
 
 _RANKS = (1, 2, 4, 8, 16)
 _PATIENCE = 1500  # seconds, for all kinds in one start
