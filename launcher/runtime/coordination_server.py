@@ -10,6 +10,7 @@ from typing import Any
 
 from launcher.errors import AuthenticationError, WireError
 from launcher.runtime import handshake, jsonl_socket
+from launcher.runtime.cluster import in_numeric_order
 from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.failure_file import Failure
@@ -72,6 +73,8 @@ class _Server:
         )
         self._wait_notice = WaitNotice(environment)
         self._silence = HostSilence()
+        self._start_timeout = environment.document.start_timeout
+        self._started = time.monotonic()
         self._next_line = 0.0
         self._ready: set[str] = set()
         self._members: list[tuple[str, jsonl_socket.LineConnection]] = []
@@ -154,6 +157,7 @@ class _Server:
             with self._lock:
                 now = time.monotonic()
                 self._look_for_silence(now)
+                self._look_for_absent(now)
                 outcome = self._decider.outcome(now)
                 self._request_activity()
                 waits = [] if outcome else list(self._wait_notice.due(self._decider.done, now))
@@ -178,6 +182,12 @@ class _Server:
         for host, member in self._members:
             if not self._silence.is_silent(host):  # what it does not read would fill the connection
                 self._send(member, {"alive": True})
+
+    def _look_for_absent(self, now: float) -> None:
+        """Record the awaited hosts that have not joined in time: nobody else would miss them."""
+        if now - self._started > self._start_timeout:
+            for host in in_numeric_order(self._decider.absent):
+                self._decider.record_absent(host, self._groups[host], self._start_timeout, now)
 
     def _request_activity(self) -> None:
         if not self._decider.needs_activity:

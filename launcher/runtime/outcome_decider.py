@@ -74,11 +74,22 @@ class OutcomeDecider:
         elif self._secondary is None:
             self._secondary = (now, failure)
 
+    @property
+    def absent(self) -> frozenset[str]:
+        """The hosts that are awaited and have never joined."""
+        return self.awaited - self._joined - self._lost.keys()
+
+    def record_absent(self, host: str, group: str, seconds: float, now: float) -> None:
+        """Record that a host has not joined for so long, which ends the job as its loss does."""
+        cause = f"the host has not joined the job in {seconds:.0f} s (start_timeout)"
+        self._record_lost(Failure(host=host, group=group, cause=cause, witness=self.leader), now)
+
     def record_lost(self, host: str, group: str, now: float) -> None:
         """Record that a host's connection ended; that is a failure unless the host was done."""
-        if host in self._done:
-            return
-        failure = Failure(host=host, group=group, cause="the host died")
+        if host not in self._done:
+            self._record_lost(Failure(host=host, group=group, cause="the host died"), now)
+
+    def _record_lost(self, failure: Failure, now: float) -> None:
         if self._tolerates(failure):
             self._succeed_if_complete()
         else:

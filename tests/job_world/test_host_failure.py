@@ -49,6 +49,22 @@ def test_a_tolerated_data_host_changes_no_batch(make_hosts: MakeHosts) -> None:
     assert hosts.processes() == []
 
 
+@pytest.mark.parametrize("host_failure", HostFailure)
+def test_a_host_that_never_comes_is_missed(
+    make_hosts: MakeHosts, host_failure: HostFailure
+) -> None:
+    variables = {HOST_FAILURE_VARIABLE: host_failure.value}
+    hosts = make_hosts({"train.py": ""}, train=2, start_timeout=3.0, environment=variables)
+    hosts.start("algo-1")
+    if host_failure is HostFailure.TOLERATE:
+        assert hosts.wait() == {"algo-1": 0}, hosts.output()
+        return
+    assert hosts.wait() == {"algo-1": 1}, hosts.output()
+    assert hosts["algo-1"].failure == (
+        "host algo-2 (train_group): the host has not joined the job in 3 s (start_timeout)"
+    )
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("host_failure", "data"),
