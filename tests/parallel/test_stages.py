@@ -529,3 +529,44 @@ def test_what_goes_into_a_dropout_may_be_used_beside_it(training: bool) -> None:
     expected = model(*given.values())
     seed()
     assert torch.equal(through(stages, given), expected)
+
+
+class Reverse(torch.autograd.Function):
+    """Passes a tensor on, and its gradient back with another sign."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return -gradient
+
+
+reverse = Reverse.apply  # as most code calls such a function
+
+
+class Adversarial(nn.Module):
+    def __init__(self, turn: Any) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6)])
+        self.shift = nn.Parameter(torch.ones(6))
+        self.turn = turn
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.layers[1](self.turn(self.layers[0](x)) + self.turn(self.shift))
+        return self.layers[2](x)
+
+
+@pytest.mark.parametrize(
+    "turn", [reverse, lambda x: Reverse.apply(x)], ids=["by another name", "by its own name"]
+)
+@pytest.mark.parametrize("start", ["layers.1", "layers.2"])
+def test_the_backward_of_an_autograd_function_is_that_of_stages(turn: Any, start: str) -> None:
+    model, arguments = Adversarial(turn), {"x": torch.randn(2, 6)}
+    total(model(**arguments)).backward()
+    expected = [each.grad for each in model.parameters()]
+    model.zero_grad()
+    total(through(cut(model, [start], arguments), arguments)).backward()
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        assert torch.equal(parameter.grad, gradient)

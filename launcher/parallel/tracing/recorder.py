@@ -42,6 +42,9 @@ _ESCAPES = {
     *("__contains__", "__set__", "register_hook", "register_post_accumulate_grad_hook", "set_"),
     *("backward", "retain_grad", "__setstate__", "__reduce_ex__", "__deepcopy__"),
 }
+#: The class whose `apply` that of torch.autograd.Function calls, also by a name bound
+#: before, as in `reverse = Reverse.apply`.
+_FUNCTION: Any = torch.autograd.function._SingleLevelFunction
 _NOTHING = Taken((), {})
 _BY_VALUE = "depends on the values of tensors"
 _DRAWS = "draws random numbers"
@@ -431,16 +434,15 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         """Intercept the calls of modules and of autograd functions."""
         classes = {_owner_of_call(type(module)) for module in self._model.modules()} | {nn.Module}
         before = {each: each.__dict__["__call__"] for each in classes}
-        apply = torch.autograd.Function.__dict__["apply"]
         for each, original in before.items():
             type.__setattr__(each, "__call__", self._intercepted(original))
-        torch.autograd.Function.apply = classmethod(self._applied(apply.__func__))
+        _FUNCTION.apply = classmethod(self._applied())
         try:
             yield
         finally:
             for each, original in before.items():
                 type.__setattr__(each, "__call__", original)
-            torch.autograd.Function.apply = apply
+            del _FUNCTION.apply
 
     def _intercepted(self, original: Callable[..., object]) -> Callable[..., object]:
         def call(module: nn.Module, *args: object, **kwargs: object) -> object:
@@ -448,26 +450,29 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
 
         return call
 
-    def _applied(self, original: Callable[..., object]) -> Callable[..., object]:
+    def _applied(self) -> Callable[..., object]:
         def apply(
             function: type[torch.autograd.Function], *args: object, **kwargs: object
         ) -> object:
+            original = super(_FUNCTION, function).apply
             if self._is_off:
-                return original(function, *args, **kwargs)
+                return original(*args, **kwargs)
             try:
-                taken = self._nodes.taken(args, kwargs)
+                with torch._C.DisableTorchFunction():
+                    taken = self._nodes.taken(args, kwargs)
             except Unknown as unknown:
                 self._fail(f"passes {unknown} to {function.__name__}.apply")
-                return original(function, *args, **kwargs)
+                return original(*args, **kwargs)
             seen = self._observation.now()
             inside = replace(self._frames[-1], is_whole=True)  # its code is not recorded
             self._frames.append(inside)
             try:
-                result = original(function, *args, **kwargs)
+                result = original(*args, **kwargs)
             finally:
                 self._leave(inside)
                 self._frames.pop()
-            self._keep_function(function.apply, taken, result, seen)
+            with torch._C.DisableTorchFunction():
+                self._keep_function(function.apply, taken, result, seen)
             return result
 
         return apply
