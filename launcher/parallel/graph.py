@@ -31,6 +31,7 @@ from launcher.parallel.tracing.preservation import preserved_tensors, random_sta
 from launcher.parallel.tracing.python_state import PythonState, hooks
 from launcher.parallel.tracing.recorded_operations import Same, flatten
 from launcher.parallel.tracing.recorder import Recorder, Recording
+from launcher.parallel.tracing.writes import Observation
 
 _MEND = "move that code into a module of its own, which then stays whole"
 
@@ -338,14 +339,31 @@ def preserved_random_state() -> Iterator[Callable[[], bool]]:
 
 @contextlib.contextmanager
 def in_mode(model: nn.Module, *, training: bool) -> Iterator[None]:
-    """Set train or eval mode within the context; restore each module's own mode afterwards."""
+    """Set train or eval mode within the context; restore each module's own mode afterwards.
+
+    So is whatever else the `train` of a module changes, as one that adds low-rank weights (LoRA) to
+    its own in eval mode.
+    """
     before = {module: module.training for module in model.modules()}
-    model.train(training)
+    state = PythonState([model])
+    observation = Observation(state.tensors)
+    with observation:
+        model.train(training)
+    after = {module: module.training for module in before}
+    _set_modes(before)
+    undo = state.undoing()
+    _set_modes(after)
     try:
         yield
     finally:
-        for module, was in before.items():
-            module.training = was
+        undo()
+        observation.restore()
+        _set_modes(before)
+
+
+def _set_modes(modes: Mapping[nn.Module, bool]) -> None:
+    for module, training in modes.items():
+        module.training = training
 
 
 @contextlib.contextmanager

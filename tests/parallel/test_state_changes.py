@@ -226,6 +226,38 @@ def test_a_model_is_left_as_it_was(make: Callable[[], nn.Module]) -> None:
     assert state_of(model) == before
 
 
+class LowRank(nn.Linear):
+    """Adds its low-rank weights to its own in eval mode, as loralib's layers do."""
+
+    def __init__(self) -> None:
+        super().__init__(6, 6)
+        self.weight.requires_grad = False
+        self.down, self.up = nn.Parameter(torch.randn(2, 6)), nn.Parameter(torch.randn(6, 2))
+        self.is_merged = False
+
+    def train(self, mode: bool = True) -> LowRank:
+        super().train(mode)
+        if self.is_merged == mode:
+            self.weight.data += (-1 if mode else 1) * self.up @ self.down
+            self.is_merged = not mode
+        return self
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + (0 if self.is_merged else x @ self.down.T @ self.up.T)
+
+
+@pytest.mark.parametrize("is_merged", [False, True], ids=["apart", "merged"])
+def test_what_the_mode_of_a_module_changes_is_left_as_it_was(is_merged: bool) -> None:
+    model, example = Blocks(LowRank), {"x": torch.ones(4, 6)}
+    model.layers[1].train(not is_merged)
+    before = {name: each.clone() for name, each in model.state_dict().items()}
+    cut(model, ("layers.2",), example)
+    profile(model, Sample(arguments=example), device=torch.device("cpu"))
+    assert [each.training for each in model.layers[:3]] == [True, not is_merged, True]
+    assert [each.is_merged for each in model.layers[1:3]] == [is_merged, False]
+    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
+
+
 class OwnCounter(nn.Module):
     def __init__(self) -> None:
         super().__init__()

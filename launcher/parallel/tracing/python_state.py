@@ -45,9 +45,17 @@ class PythonState:
 
     def restore(self) -> None:
         """Put back what differs."""
-        for cell in self._cells:
-            if cell.is_changed():
+        self.undoing()()
+
+    def undoing(self) -> Callable[[], None]:
+        """Return a function that puts back what differs at this moment, and nothing else."""
+        changed = [cell for cell in self._cells if cell.is_changed()]
+
+        def undo() -> None:
+            for cell in changed:
                 cell.write(cell.before)
+
+        return undo
 
     def _module(self, module: nn.Module) -> None:
         if not self._is_new(module):
