@@ -54,11 +54,14 @@ def evaluate(
     Buffers (running means) are those of the first replica, which are the ones that are saved.
     """
     metrics = MetricAccumulator(task, world.device)
+    modes = {module: module.training for module in trainer.module.modules()}
     trainer.train(False)
     with torch.no_grad(), _buffers_of_first(trainer.module, world):
         for batch, counted in batches:
             trainer.evaluate(batch, counted, metrics)
     trainer.train(True)
+    for module, training in modes.items():  # the task may keep some in eval mode
+        module.training = training
     return metrics.means()
 
 

@@ -40,11 +40,16 @@ def train(task: Task, model_folder: Path) -> None:
 
 
 def _model(task: Task) -> nn.Module:
-    """Create the model; without weights, if they are read from a folder."""
+    """Create the model; without weights, if they are read from a folder.
+
+    One in eval mode, as `from_pretrained` of transformers returns it, is set to train mode. Modules
+    in eval mode within one in train mode stay so.
+    """
     seed_from(task.seed)
     torch.manual_seed(task.seed)  # determines the initial weights
     with nullcontext() if task.weights is None else without_weights():
-        return task.model()
+        model = task.model()
+    return model if model.training else model.train()
 
 
 def _run(

@@ -65,15 +65,28 @@ class Mixed(nn.Module):
         return self.head(self.noise(self.layers(x)))[:, 0]
 
 
+def with_frozen_norm() -> nn.Module:
+    model = Mixed().double()
+    model.layers[1].eval()
+    return model
+
+
 # Mixed's batch norm is trained on few samples at once, as nobody would.
 @pytest.mark.filterwarnings("ignore:layers.1 and 0 other batch norms compute:UserWarning")
+@pytest.mark.parametrize(
+    "model",
+    [lambda: Mixed().double(), lambda: Mixed().double().eval(), with_frozen_norm],
+    ids=["in train mode", "in eval mode", "with a part in eval mode"],
+)
 def test_training_continues_after_an_evaluation_unchanged(
-    make: Callable[..., Any], tmp_path: Path, way: str
+    make: Callable[..., Any], tmp_path: Path, way: str, model: Callable[[], nn.Module]
 ) -> None:
-    given = {"model": lambda: Mixed().double(), "epochs": 2}
+    given = {"model": model, "epochs": 2}
     judged = trained(make(**given), tmp_path / "judged")
     not_judged = make(**given, validation_data=None, metrics={})
     assert furthest(judged, trained(not_judged, tmp_path / "not judged")) == 0
+    has_counted = bool(judged["layers.1.num_batches_tracked"])
+    assert has_counted is (model is not with_frozen_norm)
 
 
 def test_dropout_drops_other_elements_in_each_step(
