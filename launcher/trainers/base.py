@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import nn
@@ -42,5 +42,5 @@ class Trainer(Protocol):
     def evaluate(self, batch: Batch, counted: int, metrics: MetricAccumulator) -> None:
         """Add the metrics of a batch's first `counted` samples to the metric accumulator."""
 
-    def state(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, Any]:
         """Return the full state_dict on the CPU of rank 0, {} elsewhere. All must call it."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.amp import GradScaler
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
+from launcher.parallel.checkpoints.parameter_names import own_name
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.gradients import accumulating, clip, replicate
 from launcher.parallel.precision import autocasting
@@ -21,6 +22,7 @@ from launcher.trainers.batches import move_to_device, size_of
 from launcher.trainers.evaluation import MetricAccumulator
 from launcher.trainers.stopwatch import Stopwatch
 from launcher.trainers.task import Batch, Task
+from launcher.trainers.whole_state import whole_state
 
 
 class DataParallelTrainer:
@@ -90,8 +92,7 @@ class DataParallelTrainer:
         with self._autocasting():
             metrics.add(self.module(*arguments), target, counted=counted, of=size_of(arguments))
 
-    def state(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, Any]:
         """Return the whole model's state_dict on rank 0, {} elsewhere."""
-        options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-        state: dict[str, torch.Tensor] = get_model_state_dict(self.module, options=options)
-        return state if self._world.rank == 0 else {}
+        found = whole_state(self.module, keep=self._world.rank == 0)
+        return {own_name(self.module, name): value for name, value in found.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -54,7 +55,7 @@ def _model(task: Task) -> nn.Module:
 
 def _run(
     task: Task, world: ParallelContext, data: TrainingBatches
-) -> tuple[dict[str, torch.Tensor], Mapping[str, str]]:
+) -> tuple[dict[str, Any], Mapping[str, str]]:
     """Run all epochs, or fewer with early stopping.
 
     Returns the model's state, on rank 0, and the later names of its tied parameters.
@@ -121,9 +122,7 @@ def _trainer(
     return DataParallelTrainer(model, task, world, watch)
 
 
-def _write(
-    task: Task, state: dict[str, torch.Tensor], tied: Mapping[str, str], folder: Path
-) -> None:
+def _write(task: Task, state: dict[str, Any], tied: Mapping[str, str], folder: Path) -> None:
     if state and task.weights is not None:
         write_pretrained(state, folder, like=task.weights, tied=tied)
     elif state:

@@ -10,7 +10,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.amp import GradScaler
-from torch.distributed.tensor import DTensor
 
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline
@@ -21,6 +20,7 @@ from launcher.trainers.evaluation import MetricAccumulator
 from launcher.trainers.footprint import states_per_parameter
 from launcher.trainers.stopwatch import Stopwatch
 from launcher.trainers.task import Batch, Task
+from launcher.trainers.whole_state import whole_state
 
 
 class PipelineTrainer:
@@ -107,9 +107,9 @@ class PipelineTrainer:
             self._counting.skip()  # the pipeline computes no loss for it
         return count
 
-    def state(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, Any]:
         """Gather the whole model's state_dict on rank 0; return {} elsewhere."""
-        own = {name: _whole(value) for name, value in self.module.state_dict().items()}
+        own = whole_state(self.module, keep=not self._world.dp_rank)
         if self._world.dp_rank:
             return {}
         stages: list[Any] | None = None
@@ -121,11 +121,6 @@ class PipelineTrainer:
             first.get(name, name): value for stage in stages or () for name, value in stage.items()
         }
         return {name: together[first[name]] for name in self._names if first[name] in together}
-
-
-def _whole(value: torch.Tensor) -> torch.Tensor:
-    """Return a tensor on the CPU, gathered if it is sharded. All ranks of its stage call it."""
-    return (value.full_tensor() if isinstance(value, DTensor) else value).cpu()
 
 
 class _Counting:

@@ -166,6 +166,50 @@ def test_all_names_of_a_module_are_in_the_model_that_is_left(
     assert weights.keys() == Aliased().state_dict().keys()
 
 
+class Extra(nn.Linear):
+    """Saves more than tensors, and under a name of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(6, 1)
+        self._register_state_dict_hook(
+            lambda module, state, prefix, _: state.update({f"{prefix}scale": torch.ones(1)})
+        )
+
+    def get_extra_state(self) -> dict[str, int]:
+        return {"calls": 1}
+
+    def set_extra_state(self, state: object) -> None:
+        """Leave it."""
+
+
+def test_what_modules_add_to_their_state_is_in_the_model_that_is_left(
+    make: Callable[..., Any], tmp_path: Path, way: str
+) -> None:
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Linear(6, 6), Extra(), nn.Flatten(0)).double()
+
+    weights = trained(make(model=model, epochs=1, validation_data=None, metrics={}), tmp_path)
+    assert weights.keys() == model().state_dict().keys()
+    assert weights["1._extra_state"] == {"calls": 1}
+
+
+class OwnExtra(nn.Sequential):
+    def get_extra_state(self) -> torch.Tensor:
+        return torch.ones(1)
+
+    def set_extra_state(self, state: object) -> None:
+        """Leave it."""
+
+
+def test_state_that_no_stage_would_save_is_refused(
+    make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAUNCHER_PARALLEL", WAYS["one stage"])
+    task = make(model=lambda: OwnExtra(nn.Linear(6, 1), nn.Flatten(0)).double(), epochs=1)
+    with pytest.raises(ParallelError, match="OwnExtra has '_extra_state', which no stage would"):
+        train(task, tmp_path)
+
+
 @pytest.mark.long
 def test_what_no_stage_has_is_in_the_model_that_is_left(
     make: Callable[..., Any], tmp_path: Path, way: str

@@ -42,10 +42,10 @@ def named(model: nn.Module | Pipeline) -> list[NamedParameters]:
     for key, value in found.items():
         keys.setdefault(id(value) if torch.is_tensor(value) else key, []).append(key)
     tied = model.tied if isinstance(model, Pipeline) else {}
-    elsewhere = {_own_name(module, name): _own_name(module, tied[name]) for name in tied}
+    elsewhere = {own_name(module, name): own_name(module, tied[name]) for name in tied}
     return [
         NamedParameters(
-            names=tuple(_with_others([_own_name(module, key) for key in same], elsewhere)),
+            names=tuple(_with_others([own_name(module, key) for key in same], elsewhere)),
             keys=tuple(same),
             value=found[same[0]],
         )
@@ -66,7 +66,8 @@ def _with_others(names: list[str], tied: Mapping[str, str]) -> Iterator[str]:
     yield from dict.fromkeys(name for name in (*names, *others) if name != first)
 
 
-def _own_name(module: nn.Module, key: str) -> str:
+def own_name(module: nn.Module, key: str) -> str:
+    """Return the name, in the model as its author wrote it, of a key of a module's state_dict."""
     for prefix in _inside_ddp(module):
         if key.startswith(f"{prefix}module."):
             key = prefix + key[len(prefix) + len("module.") :]
