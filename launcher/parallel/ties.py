@@ -23,6 +23,7 @@ class Ties:
 
     def __init__(self, model: nn.Module, stages: Sequence[Stage], world: ParallelContext) -> None:
         _check_buffers(model, stages)
+        _check_memory(stages)
         self._groups: list[tuple[nn.Parameter, dist.ProcessGroup]] = []
         self._later: set[int] = set()  # ids of parameters that an earlier rank has as well
         groups: dict[tuple[int, ...], dist.ProcessGroup] = {}
@@ -107,4 +108,21 @@ def _check_buffers(model: nn.Module, stages: Sequence[Stage]) -> None:
                 raise ParallelError(
                     f"stages {first} and {number} share the buffer {name}, and each would update "
                     "its own copy: put all calls of its module into one stage"
+                )
+
+
+def _check_memory(stages: Sequence[Stage]) -> None:
+    """Reject parameters of several stages in the same memory: each stage would train a copy."""
+    at: dict[int, tuple[int, str, nn.Parameter]] = {}
+    for number, stage in enumerate(stages):
+        for name, parameter in stage.module.named_parameters():
+            if parameter.is_meta or not parameter.numel():
+                continue
+            first, other, there = at.setdefault(parameter.data_ptr(), (number, name, parameter))
+            if first != number and there is not parameter:
+                raise ParallelError(
+                    f"{other} in stage {first} and {name} in stage {number} are two parameters in "
+                    "the same memory (one was given the other's .data), and each stage would train "
+                    "a copy: give both modules the parameter itself (decoder.weight = "
+                    "encoder.weight)"
                 )

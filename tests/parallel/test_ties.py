@@ -54,3 +54,18 @@ def test_stages_may_not_share_a_buffer_that_one_of_them_changes(world: ParallelC
     stages = cut(model, ["1"], {"input": torch.ones(2, 6)})
     with pytest.raises(ParallelError, match="0 and 1 share the buffer 1"):
         Ties(model, stages, world)
+
+
+def test_parameters_in_the_same_memory_are_one_parameter_or_in_one_stage(
+    world: ParallelContext,
+) -> None:
+    model, example = (
+        nn.Sequential(*(nn.Linear(6, 6) for _ in range(3))),
+        {"input": torch.ones(2, 6)},
+    )
+    model[2].weight.data = model[1].weight.data
+    Ties(model, cut(model, ["1"], example), world)
+    with pytest.raises(ParallelError, match=r"1.weight in stage 0 and 2.weight in stage 1 are two"):
+        Ties(model, cut(model, ["2"], example), world)
+    model[2].weight = model[1].weight
+    Ties(model, cut(model, ["2"], example), world)
