@@ -37,6 +37,7 @@ def shard(
             f"a model in {world.degrees.pipeline} pipeline stages cannot be sharded as a whole: "
             "use pipeline=1, or init(shard_degree=...), with which a Pipeline shards each stage"
         )
+    check_hooks(model)
     mesh, policy = world.shard_mesh or world.mesh["dp"], _policy(precision)
     model.to(world.device)
     units = [*blocks(model), model]
@@ -48,6 +49,17 @@ def shard(
         model.set_reduce_scatter_unused_params(True)
     model.parameter_uses = Uses(model, units, world.dp_group)
     return model
+
+
+def check_hooks(model: nn.Module) -> None:
+    """Raise ParallelError for hooks of gradients, which FSDP2's parameters would not have."""
+    for name, parameter in model.named_parameters():
+        if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            raise ParallelError(
+                f"{name} has a hook for its gradient, which would not be called: FSDP2 replaces "
+                "parameters by its own; change the gradient after the backward pass, or train "
+                "without shards"
+            )
 
 
 class Uses:

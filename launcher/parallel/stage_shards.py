@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_map_only
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.gradients import fill
+from launcher.parallel.sharding import check_hooks
 
 
 class StageShards:
@@ -51,6 +52,7 @@ class StageShards:
         self._world = world
         self._keep_gathered = keep_gathered
         self._host: Any = _Host(module)  # FSDP2 adds methods to its class
+        check_hooks(self._host)
         units = [each for each in blocks if _is_called_whole(each, graphs)]
         _check_parameters(self._host, units)
         whole = dict(self._host.named_parameters(remove_duplicate=False))

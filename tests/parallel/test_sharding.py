@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 from ranks import run
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
-from architectures import ARCHITECTURES
+from architectures import ARCHITECTURES  # noqa: E402 - they need torch
+
+from launcher import parallel  # noqa: E402
+from launcher.errors import ParallelError  # noqa: E402
+from launcher.parallel.sharding import shard  # noqa: E402
 
 _SCRIPT = f"""
 import copy
@@ -139,3 +143,14 @@ parallel.leave()
 """
     outcome = run(tmp_path, script, ranks=2)
     assert "a model in 2 pipeline stages cannot be sharded as a whole: use" in outcome.notes[0]
+
+
+def test_hooks_of_gradients_are_not_sharded() -> None:
+    world = parallel.init()
+    try:
+        model = torch.nn.Linear(2, 2)
+        model.bias.register_hook(lambda gradient: gradient * 0)
+        with pytest.raises(ParallelError, match="bias has a hook for its gradient"):
+            shard(model, world)
+    finally:
+        parallel.leave()
