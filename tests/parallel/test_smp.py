@@ -570,6 +570,29 @@ def test_the_whole_state_has_all_names_of_a_module(tmp_path: Path) -> None:
     assert outcome.notes[0] == parts
 
 
+_FROZEN = """
+smp.init(partitions=1, microbatches=2)
+net = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6))
+model = smp.DistributedModel(net)
+model.train()
+net[1].eval()
+
+@smp.step
+def train_step(x):
+    model.backward(model(x).mean())
+
+train_step(torch.ones(4, 6))
+note([net[0].training, net[1].training, int(net[1].num_batches_tracked)])
+"""
+
+
+@pytest.mark.long
+def test_a_layer_that_is_in_eval_mode_before_the_first_step_stays_so(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _FROZEN, ranks=1)
+    _ends_well(outcome, 1)
+    assert outcome.notes[0] == [True, False, 0]
+
+
 _FAILING_RANK = """
 smp.init(partitions=2, microbatches=2, starts=["2"])
 torch.manual_seed(0)

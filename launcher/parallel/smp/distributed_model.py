@@ -199,7 +199,8 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
             precision=part.precision,
             seed=self.seed,
         )
-        self._pipeline.train(self.training)
+        if self._pipeline.module.training != self.training:  # else some may be in another mode
+            self._pipeline.train(self.training)
         for each in (*self.local_parameters(), *self.local_buffers()):
             dist.broadcast(each.data, group=world.dp_group, group_src=0)
         for each in self._on_partition:
