@@ -324,6 +324,20 @@ def test_an_optimizer_of_other_parameters_is_refused(
         )
 
 
+def test_an_optimizer_may_know_the_names_of_its_parameters(
+    tmp_path: Path, world: ParallelContext
+) -> None:
+    """Each stage has those of its own."""
+    model = Training().model
+    named = list(model.named_parameters())
+    halves = [torch.optim.AdamW(part, lr=0.01) for part in (named[:2], named[2:])]
+    Checkpoints(tmp_path, world).save(1, State(model=model, optimizers=halves), wait=True)
+    whole = torch.optim.AdamW(named, lr=1.0)
+    assert Checkpoints(tmp_path, world).load(State(model=model, optimizers=[whole])) == 1
+    (group,) = whole.param_groups
+    assert (group["lr"], group["param_names"]) == (0.01, [name for name, _ in named])
+
+
 # ---- One file ------------------------------------------------------------------------------
 
 

@@ -19,6 +19,8 @@ from torch.optim import Optimizer
 from launcher.errors import ParallelError
 
 _STATE, _OPTIONS = "optimizer/", "options/"
+#: What lists the parameters of a group. With other stages, groups have others.
+_MEMBERS = ("params", "param_names")
 
 NameOf = Callable[[nn.Parameter], str]
 
@@ -27,7 +29,7 @@ def optimizer_contents(optimizer: Optimizer, name_of: NameOf) -> Iterator[tuple[
     """Yield what is saved of an optimizer, by key."""
     packed = optimizer.state_dict()
     for number, group in enumerate(packed["param_groups"]):
-        options = {key: value for key, value in group.items() if key != "params"}
+        options = {key: value for key, value in group.items() if key not in _MEMBERS}
         parameters = optimizer.param_groups[number]["params"]
         for index, parameter in zip(group["params"], parameters, strict=True):
             name = name_of(parameter)
@@ -85,7 +87,8 @@ class OptimizerTargets:
             for index, name in zip(group["params"], names, strict=True):
                 if fields := self._fields.get(name):
                     state[index] = {field: loaded[f"{_STATE}{name}/{field}"] for field in fields}
-            groups.append({**self._options(names, loaded, group), "params": group["params"]})
+            members = {key: group[key] for key in _MEMBERS if key in group}
+            groups.append({**self._options(names, loaded, group), **members})
         self._optimizer.load_state_dict({**packed, "state": state, "param_groups": groups})
 
     def _options(
@@ -96,6 +99,8 @@ class OptimizerTargets:
         kind = type(self._optimizer).__name__
         for name in names:
             saved = loaded[_OPTIONS + name]
+            for key in _MEMBERS:  # of checkpoints of older Launchers
+                saved["options"].pop(key, None)
             if saved["kind"] != kind:
                 raise ParallelError(
                     f"{name} was trained with {saved['kind']}, but its optimizer is now {kind}"
