@@ -9,8 +9,11 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from launcher import parallel
+from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.precision import scaler as make_scaler
 from launcher.parallel.pretrained import PretrainedWeights, without_weights, write_pretrained
@@ -66,7 +69,7 @@ def _run(
     tied = tied_names(model)
     trainer = _trainer(task, world, data, model, watch)
     optimizer = make_optimizer(task.optimizer, list(trainer.module.parameters()))
-    scheduler = task.scheduler(optimizer) if task.scheduler else None
+    scheduler = _scheduler(task, optimizer)
     scaler = make_scaler(world, enabled=world.job.precision == "fp16")
     early_stopping = EarlyStopping(task.patience)
     checkpoints = CheckpointManager(
@@ -108,6 +111,16 @@ def _run(
         checkpoints.save_if_due(step, force=True)
     checkpoints.close()
     return trainer.state(), tied
+
+
+def _scheduler(task: Task, optimizer: Optimizer) -> LRScheduler | None:
+    found = task.scheduler(optimizer) if task.scheduler else None
+    if isinstance(found, ReduceLROnPlateau):
+        raise ParallelError(
+            "the Task's scheduler is a ReduceLROnPlateau, which follows a metric, but schedulers "
+            "of tasks step after each optimizer step: use one that depends on the step alone"
+        )
+    return found
 
 
 def _trainer(

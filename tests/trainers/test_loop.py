@@ -245,6 +245,13 @@ def test_an_evaluation_without_a_mean_is_not_the_best() -> None:
     assert not stopping.is_over
 
 
+def test_a_scheduler_that_follows_a_metric_is_refused(
+    make: Callable[..., Any], tmp_path: Path
+) -> None:
+    with pytest.raises(ParallelError, match="ReduceLROnPlateau, which follows a metric"):
+        train(make(scheduler=torch.optim.lr_scheduler.ReduceLROnPlateau), tmp_path)
+
+
 def test_too_few_samples_for_a_step_are_refused(make: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(ParallelError, match=r"one optimizer step needs \(71\)"):
         train(make(batch_size=71), tmp_path)
