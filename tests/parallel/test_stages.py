@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -570,3 +571,23 @@ def test_the_backward_of_an_autograd_function_is_that_of_stages(turn: Any, start
     total(through(cut(model, [start], arguments), arguments)).backward()
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
         assert torch.equal(parameter.grad, gradient)
+
+
+@dataclass(slots=True)
+class Slotted:
+    values: torch.Tensor
+
+
+class WithSlots(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, given: Slotted) -> Slotted:
+        return Slotted(self.two(self.one(given.values)))
+
+
+def test_dataclasses_may_have_slots() -> None:
+    model, x = WithSlots(), torch.ones(2, 6)
+    found = through(cut(model, ["two"], {"given": Slotted(x)}), {"given": x})
+    assert torch.equal(found.values, model(Slotted(x)).values)

@@ -201,11 +201,15 @@ class Rebuild(Target):
 def flatten(value: object) -> tuple[list[object], TreeSpec]:
     """Return the leaves of a structure; dataclasses are structures too."""
     leaves, spec = tree_flatten(value)
-    new = {type(each) for each in leaves if dataclasses.is_dataclass(each) and _holds(each)}
+    new = {type(each) for each in leaves if _is_structure(each)}
     for each in new:
         pytree.register_dataclass(each)
     return flatten(value) if new else (leaves, spec)
 
 
-def _holds(value: object) -> bool:
-    return any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(dict(vars(value))))
+def _is_structure(value: object) -> bool:
+    """Return whether a value is a dataclass with tensors."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return False
+    parts = [getattr(value, each.name, None) for each in dataclasses.fields(value)]
+    return any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(parts))
