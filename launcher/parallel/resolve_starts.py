@@ -26,14 +26,14 @@ def resolve_starts(
     *,
     loss: Callable[[Any, Any], torch.Tensor] | None = None,
     target: object = None,
-    states: int = 2,
+    states: Callable[[], int] = lambda: 2,
 ) -> Sequence[str] | Pins:
     """Return the first module of each stage but the first, or the pins, as the job sets them.
 
     All ranks call it, with the same model on the CPU.
 
     example, loss, target: the arguments, loss and target of one microbatch, for auto_partition.
-    states: tensors that the optimizer keeps per parameter, for auto_partition.
+    states: returns how many tensors the optimizer keeps per parameter; called for auto_partition.
 
     Raises ParallelError for a file of another model, and if no cuts can be found.
     """
@@ -51,7 +51,8 @@ def resolve_starts(
             )
         from launcher.parallel.partitioning.auto_partition import auto_partition
 
-        return auto_partition(model, world, example, loss=loss, target=target, states=states).starts
+        found = auto_partition(model, world, example, loss=loss, target=target, states=states())
+        return found.starts
     return job.starts
 
 

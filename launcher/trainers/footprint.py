@@ -53,8 +53,12 @@ def _bytes(module: nn.Module, *, trained: bool = False) -> int:
 
 
 def states_per_parameter(task: Task) -> int:
-    """Count the optimizer's tensors of a parameter's size, from a step on a small parameter."""
-    parameter = nn.Parameter(torch.zeros(2, 3))
+    """Count the optimizer's tensors of a parameter's size, from a step on a small parameter.
+
+    It is on a GPU if there is one: some optimizers (capturable=True, of 8 bits) step only there.
+    """
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    parameter = nn.Parameter(torch.zeros(2, 3, device=device))
     optimizer = task.optimizer([parameter])
     parameter.grad = torch.ones_like(parameter)
     optimizer.step()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Sequence
 from typing import Any
@@ -49,7 +50,7 @@ class PipelineTrainer:
             named,
             loss=task.loss,
             target=target,
-            states=states_per_parameter(task),
+            states=functools.partial(states_per_parameter, task),
         )
         self._pipeline = self.saved = Pipeline(
             model,

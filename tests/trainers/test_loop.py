@@ -252,6 +252,21 @@ def test_a_scheduler_that_follows_a_metric_is_refused(
         train(make(scheduler=torch.optim.lr_scheduler.ReduceLROnPlateau), tmp_path)
 
 
+def test_the_optimizer_of_a_pipeline_is_made_once(
+    make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other one is tried, on a parameter of the CPU, where nothing is measured."""
+    monkeypatch.setenv("LAUNCHER_PARALLEL", WAYS["one stage"])
+    made = []
+
+    def optimizer(parameters: list[nn.Parameter]) -> Any:
+        made.append(torch.optim.AdamW(parameters, lr=0.01))
+        return made[-1]
+
+    trained(make(optimizer=optimizer, epochs=1, validation_data=None, metrics={}), tmp_path)
+    assert len(made) == 1
+
+
 def test_too_few_samples_for_a_step_are_refused(make: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(ParallelError, match=r"one optimizer step needs \(71\)"):
         train(make(batch_size=71), tmp_path)
