@@ -20,6 +20,7 @@ class TrainingBatches:
 
     def __init__(self, task: Task, world: ParallelContext) -> None:
         self._split = task.split
+        self._batch_size = task.batch_size
         self._accumulation = world.degrees.accumulation
         self.loader = DataLoader(
             task.train_data,
@@ -47,6 +48,17 @@ class TrainingBatches:
             *[reading] * self._accumulation, strict=False
         ):  # drops an incomplete last step
             yield [self._split(batch) for batch in batches]
+
+    def check_resumed(self, step: int) -> None:
+        """Raise ParallelError unless that many steps lead to the loader's resume point."""
+        epoch, taken = divmod(step, self.steps)
+        state = self.loader.state_dict()
+        if (state["epoch"], state["position"]) != (epoch, taken * self._batch_size):
+            raise ParallelError(
+                f"the checkpoint of step {step} is at sample {state['position']} of epoch "
+                f"{state['epoch']}, which no {step} steps with a batch_size of {self._batch_size} "
+                "reach: use the batch_size that it was saved with, or start without checkpoints"
+            )
 
     def example(self) -> Batch:
         """Return the first batch, which will be read again."""

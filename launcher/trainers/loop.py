@@ -84,6 +84,7 @@ def _run(
     )
     logger = StepLogger(watch, task, steps=task.epochs * data.steps)
     step = checkpoints.resume()
+    data.check_resumed(step)
     for epoch in range(step // data.steps, task.epochs):
         if early_stopping.is_over:
             break

@@ -310,6 +310,19 @@ def test_an_interrupted_training_resumes_exactly(
     assert furthest(undisturbed, resumed) == 0
 
 
+def test_a_training_resumes_with_its_batch_size_only(
+    make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has read one epoch, of five steps."""
+    monkeypatch.setenv("LAUNCHER_CHECKPOINT_DIR", str(tmp_path / "checkpoints"))
+    given = {"validation_data": None, "metrics": {}}
+    trained(make(epochs=1, **given), tmp_path)
+    with pytest.raises(ParallelError, match="at sample 0 of epoch 1, which no 5 steps with a batc"):
+        train(make(epochs=2, batch_size=6, **given), tmp_path)
+    parallel.leave()
+    trained(make(epochs=2, **given), tmp_path)
+
+
 def ending(*, step: int, after: Path) -> Callable[..., None]:
     """A step that ends the training, once a file is there."""
 
