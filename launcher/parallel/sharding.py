@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
@@ -41,8 +42,9 @@ def shard(
     mesh, policy = world.shard_mesh or world.mesh["dp"], _policy(precision)
     model.to(world.device)
     units = [*blocks(model), model]
-    for unit in units:
-        fully_shard(unit, mesh=mesh, mp_policy=policy)
+    with attributes_kept(model):
+        for unit in units:
+            fully_shard(unit, mesh=mesh, mp_policy=policy)
     # Otherwise replicas that use different parameters would add up gradients of different ones.
     # Older releases of torch have no such setting: there, all replicas must use the same ones.
     if hasattr(model, "set_reduce_scatter_unused_params"):
@@ -60,6 +62,18 @@ def check_hooks(model: nn.Module) -> None:
                 "parameters by its own; change the gradient after the backward pass, or train "
                 "without shards"
             )
+
+
+@contextmanager
+def attributes_kept(model: nn.Module) -> Iterator[None]:
+    """Give the parameters that replace others within the context the attributes of those.
+
+    Some models tell optimizers by them what must not decay.
+    """
+    before = {name: dict(vars(each)) for name, each in model.named_parameters()}
+    yield
+    for name, parameter in model.named_parameters():
+        vars(parameter).update(before[name])
 
 
 class Uses:

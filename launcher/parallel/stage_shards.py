@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_map_only
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.gradients import fill
-from launcher.parallel.sharding import check_hooks
+from launcher.parallel.sharding import attributes_kept, check_hooks
 
 
 class StageShards:
@@ -58,8 +58,9 @@ class StageShards:
         whole = dict(self._host.named_parameters(remove_duplicate=False))
         self._slots = {graph: list(_slots_outside(self._host, graph)) for graph in graphs}
         self._units = [*units, self._host]
-        for unit in self._units:
-            fully_shard(unit, mesh=mesh, reshard_after_forward=not keep_gathered)
+        with attributes_kept(self._host):
+            for unit in self._units:
+                fully_shard(unit, mesh=mesh, reshard_after_forward=not keep_gathered)
         shares = dict(self._host.named_parameters(remove_duplicate=False))
         #: The sharded parameters, by the ids of those that they replace.
         self.replaced = {id(parameter): shares[name] for name, parameter in whole.items()}

@@ -184,6 +184,16 @@ def test_names_that_a_model_does_not_need_are_left_out(tmp_path) -> None:
     PretrainedWeights(tmp_path, unused=["model.layers.[45].*"]).check(model)
 
 
+def test_parameters_keep_their_attributes(tmp_path) -> None:
+    write_tensors(torch.nn.Linear(2, 2).state_dict(), tmp_path / "model.safetensors")
+    with without_weights():
+        model = torch.nn.Linear(2, 2)
+        model.bias._no_weight_decay = True
+    PretrainedWeights(tmp_path).load(model, model, _CPU)
+    assert not model.bias.is_meta
+    assert model.bias._no_weight_decay
+
+
 def test_a_buffer_without_values_is_refused(tmp_path) -> None:
     write_checkpoint(tmp_path, SIZES, shard=10**9, seed=1)
     with torch.device("meta"):

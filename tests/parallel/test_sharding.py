@@ -145,6 +145,19 @@ parallel.leave()
     assert "a model in 2 pipeline stages cannot be sharded as a whole: use" in outcome.notes[0]
 
 
+def test_shards_have_the_attributes_of_their_parameters() -> None:
+    """As models with state spaces set them for optimizers."""
+    world = parallel.init()
+    try:
+        model = torch.nn.Linear(2, 2)
+        model.bias._no_weight_decay = True
+        shard(model, world)
+        assert model.bias._no_weight_decay
+        assert not hasattr(model.weight, "_no_weight_decay")
+    finally:
+        parallel.leave()
+
+
 def test_hooks_of_gradients_are_not_sharded() -> None:
     world = parallel.init()
     try:

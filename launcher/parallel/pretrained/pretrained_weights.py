@@ -114,7 +114,9 @@ class PretrainedWeights:
             made: torch.Tensor = nn.Parameter(data, requires_grad=value.requires_grad)
         else:
             made = data
-        # The same object gets other contents: modules, ties and stages refer to it.
+        # The same object gets other contents: modules, ties and stages refer to it. Attributes, by
+        # which some models tell optimizers what must not decay, are swapped as well.
+        vars(made).update(vars(value))
         torch.utils.swap_tensors(value, made)
 
     def _source(self, entry: _Entry) -> StoredTensor | None:
