@@ -572,7 +572,7 @@ def test_the_whole_state_has_all_names_of_a_module(tmp_path: Path) -> None:
 
 _FROZEN = """
 smp.init(partitions=1, microbatches=2)
-net = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6))
+net = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Dropout(0.5))
 model = smp.DistributedModel(net)
 model.train()
 net[1].eval()
@@ -582,7 +582,7 @@ def train_step(x):
     model.backward(model(x).mean())
 
 train_step(torch.ones(4, 6))
-note([net[0].training, net[1].training, int(net[1].num_batches_tracked)])
+note([net[0].training, net[1].training])
 """
 
 
@@ -590,7 +590,7 @@ note([net[0].training, net[1].training, int(net[1].num_batches_tracked)])
 def test_a_layer_that_is_in_eval_mode_before_the_first_step_stays_so(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _FROZEN, ranks=1)
     _ends_well(outcome, 1)
-    assert outcome.notes[0] == [True, False, 0]
+    assert outcome.notes[0] == [True, False]
 
 
 _FAILING_RANK = """
