@@ -131,6 +131,19 @@ class KeptSeededLater(KeptLater):
     seed = 4
 
 
+class Reseeding(KeptSeeded):
+    """Seeds two of its generators in every second sample."""
+
+    loaded = 0
+
+    def __getitem__(self, index: int) -> np.float64:
+        Reseeding.loaded += 1
+        if index % 2 == 0:
+            self.python.seed(index)
+            self.torch.manual_seed(index)
+        return super().__getitem__(index)
+
+
 class Spawning(Kept):
     def draw(self) -> float:
         return float(self.numpy.spawn(2)[1].random())
@@ -198,8 +211,8 @@ class OrderOfSet(Drawing):
 
 ALL: list[Any] = [
     *(Numpy, Sequence, Legacy, SeedOfNumpy, Python, SeedOfPython, System, Torch, SeedOfTorch),
-    *(OfModule, Kept, KeptSeeded, KeptLater, KeptSeededLater, Spawning, Threads, Tasks, Forking),
-    *(Importing, Keys, OrderOfSet),
+    *(OfModule, Kept, KeptSeeded, KeptLater, KeptSeededLater, Reseeding, Spawning),
+    *(Threads, Tasks, Forking, Importing, Keys, OrderOfSet),
 ]
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from launcher.data import DataLoader
+from launcher.data.order import seeding
 from launcher.data.order.entropy import EntropyStream, active_stream
 from launcher.data.order.seeding import preserve_random_states, seed_everything
 from launcher.shared import system_entropy
@@ -76,6 +77,24 @@ def test_generators_of_an_object_are_left_to_the_script_as_they_were() -> None:
     dataset, twin = (entropy_datasets.KeptSeeded() for _ in range(2))
     assert len(list(DataLoader(dataset))) == 8
     assert dataset.draw() == twin.draw()
+
+
+def test_a_generator_that_each_sample_seeds_is_kept_once() -> None:
+    loader = DataLoader("entropy_datasets:Reseeding", verify=0)
+    assert len(list(loader)) == 8
+    loaded, kept = entropy_datasets.Reseeding.loaded, len(seeding.kept_generators.states())
+    assert len(list(loader)) == 8
+    assert entropy_datasets.Reseeding.loaded == loaded + 8
+    assert len(seeding.kept_generators.states()) <= kept
+
+
+def test_an_object_in_many_loaders_has_its_generators_kept_once() -> None:
+    dataset = entropy_datasets.Kept()
+    for _ in range(3):
+        assert len(list(DataLoader(dataset))) == 8
+    kept = [each.generator for each, _ in seeding.kept_generators.states()]
+    own = [dataset.python, dataset.torch, dataset.numpy.bit_generator]
+    assert [sum(one is other for other in kept) for one in own] == [1, 1, 1]
 
 
 def test_epochs_and_seeds_draw_different_numbers() -> None:

@@ -59,6 +59,11 @@ class KeptGenerator(ABC):
 
     @property
     @abstractmethod
+    def generator(self) -> object:
+        """The generator that is seeded, of numpy's the bit generator; None if it is gone."""
+
+    @property
+    @abstractmethod
     def is_gone(self) -> bool:
         """True if it does not exist any more."""
 
@@ -69,6 +74,11 @@ class _WeaklyKept(KeptGenerator):
     def __init__(self, generator: object, label: bytes) -> None:
         super().__init__(label)
         self._generator: weakref.ref[Any] = weakref.ref(generator)
+
+    @property
+    def generator(self) -> object:
+        """The generator; None if it is gone."""
+        return self._generator()
 
     @property
     def is_gone(self) -> bool:
@@ -110,6 +120,10 @@ class _OfNumpy(KeptGenerator):
         super().__init__(label)
         self._generator = generator
         self._legacy = legacy  # neither can be referred to weakly
+
+    @property
+    def generator(self) -> object:
+        return self._generator
 
     @property
     def is_gone(self) -> bool:
@@ -162,11 +176,16 @@ class KeptGenerators:
 
     def record_python(self, generator: object, label: bytes) -> None:
         """Record that dataset code has made or seeded a random.Random."""
-        self._made.append((_OfPython, weakref.ref(generator), label))
+        self._record(_OfPython, generator, label)
 
     def record_torch(self, generator: object, label: bytes) -> None:
         """Record that dataset code has seeded a torch.Generator."""
-        self._made.append((_OfTorch, weakref.ref(generator), label))
+        self._record(_OfTorch, generator, label)
+
+    def _record(self, kind: type[_WeaklyKept], generator: object, label: bytes) -> None:
+        """Record a generator unless it is kept: its label does not follow the latest sample."""
+        if not any(kept.generator is generator for kept in self._kept):
+            self._made.append((kind, weakref.ref(generator), label))
 
     def record_lock(self, lock: object) -> None:
         """Record that a bit generator of numpy's with this lock is being made."""
@@ -192,13 +211,20 @@ class KeptGenerators:
         self._made.clear()
         self._locks.clear()
         self._entropies.clear()
-        self._kept += found
+        self._keep(found)
         return bool(found)
 
     def keep_held_by(self, dataset: object) -> None:
         """Keep the generators that an object of the script's holds, which it has made itself."""
-        for number, generator in enumerate(_held_by(dataset)):
-            self._kept.append(_kept(generator, b"held %d" % number))
+        self._keep(
+            [_kept(each, b"held %d" % number) for number, each in enumerate(_held_by(dataset))]
+        )
+
+    def _keep(self, found: list[KeptGenerator]) -> None:
+        """Keep each generator once, under its latest label; one that is kept has its label."""
+        known = {id(kept.generator) for kept in self._kept}
+        latest = {id(kept.generator): kept for kept in found}
+        self._kept += [kept for generator, kept in latest.items() if generator not in known]
 
     def keep_of_module(self, module: ModuleType) -> None:
         """Keep the generators that are a module's variables, which may have been imported long ago.
@@ -209,9 +235,14 @@ class KeptGenerators:
             return
         self._modules.add(module.__name__)
         home = Path(getattr(module, "__file__", None) or "").stem
-        for name, value in list(vars(module).items()):
-            if is_generator(value):
-                self._kept.append(_kept(value, f"{home}.{name}".encode()))
+        named = [
+            _kept(value, f"{home}.{name}".encode())
+            for name, value in list(vars(module).items())
+            if is_generator(value)
+        ]
+        again = {id(kept.generator) for kept in named}
+        self._kept = [kept for kept in self._kept if id(kept.generator) not in again]
+        self._keep(named)
 
     @property
     def has_made(self) -> bool:
@@ -298,9 +329,10 @@ def _held_by(dataset: object) -> Iterator[object]:
         for held in gc.get_referents(*layer):
             if id(held) not in seen and not isinstance(held, _ELSEWHERE):
                 seen.add(id(held))
-                further.append(held)
                 if isinstance(held, kinds) and not isinstance(held, _STATELESS):
                     yield held
+                else:
+                    further.append(held)
         layer = further
 
 
