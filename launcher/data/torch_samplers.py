@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.data.order import seeding
-from launcher.data.order.kept_generators import is_generator, seeded_meanwhile
+from launcher.data.order.generator_search import is_generator
+from launcher.data.order.kept_generators import seeded_meanwhile
 from launcher.data.order.sample_order import SampleOrder, SamplerCall
 from launcher.errors import DataError
 

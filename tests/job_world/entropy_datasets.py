@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from random import SystemRandom
 from random import seed as seed_python
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from launcher.data import shard
 
 #: A module's own generators, made when it is imported.
 NUMPY, PYTHON = default_rng(), random.Random()
+HOLDER = SimpleNamespace(numpy=RandomState())
 
 
 class Drawing:
@@ -90,6 +92,13 @@ class SeedOfTorch(Drawing):
 class OfModule(Drawing):
     def draw(self) -> float:
         return float(NUMPY.random()) + PYTHON.random()
+
+
+class OfClass(Drawing):
+    numpy, python = default_rng(), random.Random(2)
+
+    def draw(self) -> float:
+        return float(self.numpy.random()) + self.python.random() + HOLDER.numpy.normal()
 
 
 class Kept(Drawing):
@@ -211,7 +220,7 @@ class OrderOfSet(Drawing):
 
 ALL: list[Any] = [
     *(Numpy, Sequence, Legacy, SeedOfNumpy, Python, SeedOfPython, System, Torch, SeedOfTorch),
-    *(OfModule, Kept, KeptSeeded, KeptLater, KeptSeededLater, Reseeding, Spawning),
+    *(OfModule, OfClass, Kept, KeptSeeded, KeptLater, KeptSeededLater, Reseeding, Spawning),
     *(Threads, Tasks, Forking, Importing, Keys, OrderOfSet),
 ]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import itertools
 import json
 import os
 import random
@@ -11,14 +14,17 @@ import sys
 import tempfile
 import threading
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from launcher.data import DataLoader
+from launcher.data.batches import class_names
 from launcher.data.order import seeding
 from launcher.data.order.entropy import EntropyStream, active_stream
 from launcher.data.order.seeding import preserve_random_states, seed_everything
@@ -71,6 +77,81 @@ def test_an_object_of_the_script_is_read_alike_after_any_batches() -> None:
     rest = DataLoader(entropy_datasets.Kept())
     rest.load_state_dict(loader.state_dict())
     assert list(map(float, rest)) == read[0][3:]
+
+
+#: A module whose generators are imported, held by an object, a class and by the module itself.
+PIPELINE = """
+from types import SimpleNamespace
+from numpy.random import default_rng
+import {helper}
+
+NUMPY = default_rng()
+HOLDER = SimpleNamespace(numpy=default_rng(3))
+
+class Numbers:
+    numpy = default_rng(7)
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        return float({draw}.random())
+"""
+
+
+def first_and_rest(make: Callable[[], object]) -> tuple[list[float], list[float]]:
+    """The first six numbers of a dataset, and those after three as a resumed run has them."""
+    loader = DataLoader(make(), verify=0)
+    first = [batch.item() for batch in itertools.islice(loader, 6)]
+    assert len([*itertools.islice(loader, 3)]) == 3
+    loader.set_epoch(0)
+    steps = iter(loader)
+    for _ in range(3):
+        next(steps)
+    rest = DataLoader(make(), verify=0)
+    rest.load_state_dict(loader.state_dict())
+    return first, [batch.item() for batch in itertools.islice(rest, 3)]
+
+
+@pytest.mark.parametrize("as_object", [False, True], ids=["by name", "as an object"])
+@pytest.mark.parametrize(
+    "draw", ["NUMPY", "HOLDER.numpy", "self.numpy", "{helper}.NUMPY"], ids=str.lower
+)
+def test_no_sample_follows_from_what_a_generator_gave_before(
+    draw: str, as_object: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the script has imported the modules, as it does for an object."""
+    digest = hashlib.sha256(str(tmp_path).encode()).hexdigest()[:12]
+    name, helper = f"own_{digest}", f"helper_{digest}"
+    (tmp_path / f"{helper}.py").write_text("import numpy\nNUMPY = numpy.random.default_rng(5)\n")
+    code = PIPELINE.replace("{draw}", draw).replace("{helper}", helper)
+    (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(class_names, "_script_folder", lambda: str(tmp_path))
+    module = importlib.import_module(name)
+    first, rest = first_and_rest(lambda: module.Numbers() if as_object else f"{name}:Numbers")
+    assert first[3:] == rest
+    assert len({*first}) == 6
+
+
+class Transformed:
+    """Many samples, and a generator that is held by what it holds."""
+
+    def __init__(self) -> None:
+        self.samples = [(str(index), index) for index in range(120_000)]
+        inner = SimpleNamespace(python=random.Random())
+        self.transform = SimpleNamespace(random=random.random, inner=inner)
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> float:
+        return float(self.transform.inner.python.random())
+
+
+def test_generators_beside_a_long_list_of_samples_are_found() -> None:
+    first, rest = first_and_rest(Transformed)
+    assert first[3:] == rest
 
 
 def test_generators_of_an_object_are_left_to_the_script_as_they_were() -> None:

@@ -91,6 +91,32 @@ def test_shards_share_the_samples(open_lane: Open) -> None:
     assert all(numbers != sorted(numbers) for numbers in found)
 
 
+def test_shards_share_the_samples_that_a_generator_of_the_module_has_shuffled(
+    open_lane: Open,
+) -> None:
+    """Also the first shard of a process, which imports the module."""
+    shuffled = """
+import random
+from launcher.data import shard
+
+GENERATOR = random.Random(3)
+
+class Files:
+    def __init__(self):
+        self.numbers = list(range(23))
+        GENERATOR.shuffle(self.numbers)
+
+    def __iter__(self):
+        index, count = shard()
+        yield from self.numbers[index::count]
+
+def train_set():
+    return Files()
+"""
+    found = [ids(open_lane(shuffled, number=number)) for number in range(3)]
+    assert sorted(chain(*found)) == list(range(23))
+
+
 def test_a_lane_is_the_same_alone_and_beside_others(open_lane: Open) -> None:
     alone = [[content(open_lane(number=n).read(step)) for step in range(5)] for n in range(3)]
     beside = [open_lane(number=n) for n in range(3)]

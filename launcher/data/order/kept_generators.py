@@ -15,23 +15,20 @@ import sys
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from numpy.random import BitGenerator, Generator, RandomState, SeedSequence
 
+from launcher.data.batches.class_names import is_own
 from launcher.data.order.entropy import EntropyStream, drawing_from
+from launcher.data.order.generator_search import named_generators, own_modules, search
 
 #: Searches for numpy's generators that samples have made. Each looks at all objects of the process,
 #: and datasets make what they keep at their first samples.
 _SEARCHES = 16
 #: References, as sys.getrefcount counts them, to what nothing but this module uses.
 _OWN_REFERENCES = 2
-#: Objects of a dataset that are searched for generators, and kinds that lead to all others.
-_MOST_OBJECTS = 100_000
-_ELSEWHERE = (ModuleType, FunctionType, type)
-_STATELESS = (random.SystemRandom,)
 #: Bytes of a seed.
 _SIZE = 16
 
@@ -39,8 +36,11 @@ _SIZE = 16
 class KeptGenerator(ABC):
     """A generator that is seeded anew for each sample.
 
-    label: distinguishes it from others, the same in every process.
+    label: distinguishes it from others, the same in every process. is_named: the label is the name
+    of a variable.
     """
+
+    is_named = False
 
     def __init__(self, label: bytes) -> None:
         self.label = b"k" + hashlib.blake2b(label, digest_size=_SIZE).digest()
@@ -215,10 +215,13 @@ class KeptGenerators:
         return bool(found)
 
     def keep_held_by(self, dataset: object) -> None:
-        """Keep the generators that an object of the script's holds, which it has made itself."""
-        self._keep(
-            [_kept(each, b"held %d" % number) for number, each in enumerate(_held_by(dataset))]
-        )
+        """Keep the generators that an object of the script's holds, or modules of its code."""
+        generators, code = search(dataset)
+        for home in dict.fromkeys(each.__module__ for each in code):
+            module = sys.modules.get(home or "")
+            if module is not None and (home == type(dataset).__module__ or is_own(module)):
+                self.keep_of_module(module)
+        self._keep([_kept(each, b"held %d" % at) for at, each in enumerate(generators)])
 
     def _keep(self, found: list[KeptGenerator]) -> None:
         """Keep each generator once, under its latest label; one that is kept has its label."""
@@ -227,19 +230,21 @@ class KeptGenerators:
         self._kept += [kept for generator, kept in latest.items() if generator not in known]
 
     def keep_of_module(self, module: ModuleType) -> None:
-        """Keep the generators that are a module's variables, which may have been imported long ago.
+        """Keep the generators that a module holds, and the user's other modules that it imports.
 
-        They are seeded by their names, whether the script or a data host has imported it.
+        They may have been imported long ago, and are seeded by their names, whether the script or a
+        data host has imported them.
         """
         if module.__name__ in self._modules:
             return
         self._modules.add(module.__name__)
-        home = Path(getattr(module, "__file__", None) or "").stem
-        named = [
-            _kept(value, f"{home}.{name}".encode())
-            for name, value in list(vars(module).items())
-            if is_generator(value)
-        ]
+        for other in own_modules(module):
+            self.keep_of_module(other)
+        named = [_kept(each, name.encode()) for name, each in named_generators(module)]
+        known = {id(kept.generator) for kept in self._kept if kept.is_named}
+        named = [kept for kept in named if id(kept.generator) not in known]
+        for kept in named:
+            kept.is_named = True
         again = {id(kept.generator) for kept in named}
         self._kept = [kept for kept in self._kept if id(kept.generator) not in again]
         self._keep(named)
@@ -318,32 +323,6 @@ def _first_numbers(generator: BitGenerator) -> list[int]:
     numbers = [int(number) for number in generator.random_raw(4)]
     generator.state = state
     return numbers
-
-
-def _held_by(dataset: object) -> Iterator[object]:
-    """Yield the generators that are reachable from an object, nearest first."""
-    kinds = _kinds()
-    seen, layer = {id(dataset)}, [dataset]
-    while layer and len(seen) < _MOST_OBJECTS:
-        further = []
-        for held in gc.get_referents(*layer):
-            if id(held) not in seen and not isinstance(held, _ELSEWHERE):
-                seen.add(id(held))
-                if isinstance(held, kinds) and not isinstance(held, _STATELESS):
-                    yield held
-                else:
-                    further.append(held)
-        layer = further
-
-
-def _kinds() -> tuple[type, ...]:
-    torch = sys.modules.get("torch")
-    return (BitGenerator, RandomState, random.Random, *([torch.Generator] if torch else []))
-
-
-def is_generator(value: object) -> bool:
-    """Return whether a value is a generator of Python's, numpy's or torch's with a state."""
-    return isinstance(value, (Generator, *_kinds())) and not isinstance(value, _STATELESS)
 
 
 @contextlib.contextmanager

@@ -68,6 +68,11 @@ class GivenObjects:
                 f"called with the shard's number, {shard.index}\n{latest_traceback()}"
             ) from error
 
+    def import_code(self, spec: StreamSpec) -> None:
+        """Import the dataset's function, before it is seeded."""
+        if self.dataset is None:
+            import_dataset(spec.dataset)
+
     def build(self, spec: StreamSpec, epoch: int) -> Any:
         """Return the dataset for one shard: a copy of the instance if there are more."""
         if self.dataset is None:
@@ -139,11 +144,19 @@ class Datasets(dict[str, Any]):
             return self.given.dataset
         with seeding.preserve_random_states():
             seeding.seed_everything(_BUILD_SEED)
-            _function(reference)  # before seeding: it may import torch
+            import_dataset(reference)  # before seeding: it may import torch
             build = functools.partial(build_dataset, epoch=epoch)
             dataset = seeding.seeded(build, reference, _BUILD_SEED)
             seeding.keep_generators()
         return dataset
+
+
+def import_dataset(reference: str) -> None:
+    """Import the function of a dataset; its modules' generators are seeded from then on.
+
+    Call it before the seed that the function gets, so that each call of it draws the same.
+    """
+    seeding.keep_generators_of_module(_function(reference))
 
 
 def build_dataset(reference: str, epoch: int = 0) -> Any:
@@ -157,7 +170,6 @@ def build_dataset(reference: str, epoch: int = 0) -> Any:
     function, given = _function(reference), arguments_of(reference)
     _check_arguments(reference, function, given)
     seeds_system = seeding.seed_system_entropy(function)
-    seeding.keep_generators_of_module(function)
     try:
         dataset = function(**{name: resolve(each, epoch) for name, each in given.items()})
     except (Exception, SystemExit) as error:  # the user's code may raise anything

@@ -132,6 +132,7 @@ class ShardReader:
         self.close()
         self._next = self._taken = 0
         self._fingerprint = ""
+        self._given.import_code(self._plan.spec)
         # Random numbers drawn while the dataset is created are the same for all shards, so that a
         # list of files can be shuffled here and split into shards later.
         stream = EntropyStream(keeps=False)
