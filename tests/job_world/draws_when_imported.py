@@ -6,6 +6,7 @@ import random
 import threading
 
 import numpy as np
+import torch
 
 
 class Monitor(threading.Thread):
@@ -15,6 +16,7 @@ class Monitor(threading.Thread):
 OWN = random.Random().random() + np.random.default_rng().random() + np.random.random()
 np.random.seed(0)
 random.seed(0)
+torch.manual_seed(0)
 Monitor(daemon=True).start()
 
 
@@ -29,4 +31,4 @@ def number() -> float:
     thread = threading.Thread(target=draw)
     thread.start()
     thread.join()
-    return sum(drawn) + random.random() + float(np.random.random())
+    return sum(drawn) + random.random() + float(np.random.random()) + torch.rand(()).item()

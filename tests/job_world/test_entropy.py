@@ -299,6 +299,37 @@ def test_a_module_that_is_imported_changes_no_numbers_but_its_own(where: str) ->
     assert constants[0] == constants[1]
 
 
+class ImportsBeside:
+    """A thread imports a module that waits until the sample has drawn some of its numbers."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> list[float]:
+        gates: Any = sys.modules["gates"]
+        thread = threading.Thread(target=importlib.import_module, args=("waits_for_gates",))
+        thread.start()
+        gates.entered.wait()
+        numbers = [random.random(), float(np.random.random()), torch.rand(()).item()]
+        gates.go.set()
+        thread.join()
+        return [*numbers, random.random(), float(np.random.random()), torch.rand(()).item()]
+
+
+def test_an_import_in_another_thread_takes_no_number_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "waits_for_gates.py").write_text(
+        "import gates\ngates.entered.set()\ngates.go.wait()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    gates = SimpleNamespace(entered=threading.Event(), go=threading.Event())
+    monkeypatch.setitem(sys.modules, "gates", gates)  # type: ignore[arg-type] # it serves as one
+    (batch,) = DataLoader(ImportsBeside(), verify=0)
+    del sys.modules["waits_for_gates"]
+    assert len({part.item() for part in batch}) == 6
+
+
 def test_a_failed_import_has_no_frames_of_ours() -> None:
     with preserve_random_states():
         seed_everything(1)

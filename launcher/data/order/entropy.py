@@ -18,6 +18,8 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 _NUMBER = struct.Struct("<I")
+#: The kind of streams of forks, whose global generators are their own.
+FORK = b"fork"
 
 
 class EntropyStream:
@@ -36,6 +38,8 @@ class EntropyStream:
         self.keeps = keeps
         self.seeds_system = False
         self._top = top or self
+        #: True for a thread or a task, beside which others draw from the global generators.
+        self.is_beside = False
         self._path = path
         self._seed = b""
         self._turn = 0  # counts the seeds of the top, and here the one that the counts are of
@@ -79,6 +83,7 @@ class EntropyStream:
         path = self._path + kind + _NUMBER.pack(self._started[kind])
         self._started[kind] += 1
         below = EntropyStream(keeps=self.keeps, top=self._top, path=path)
+        below.is_beside = self.is_beside or kind != FORK
         self._below.add(below)
         return below
 
@@ -86,6 +91,7 @@ class EntropyStream:
         """Return the stream of a module that is imported now: the same in every process."""
         stream = EntropyStream(keeps=self.keeps, path=b"module" + name.encode("utf-8", "replace"))
         stream.seeds_system = self._top.seeds_system
+        stream.is_beside = self.is_beside
         return stream
 
     @property

@@ -25,7 +25,7 @@ from typing import Any
 import numpy.random.bit_generator as numpy_generators
 
 from launcher.data.order import generator_memory
-from launcher.data.order.entropy import EntropyStream, activate, active_stream, call_with
+from launcher.data.order.entropy import FORK, EntropyStream, activate, active_stream, call_with
 from launcher.data.order.kept_generators import kept_generators
 
 
@@ -192,7 +192,8 @@ def _connect_imports() -> None:
     """Give each module that dataset code imports entropy of its own, and keep the random states.
 
     A process imports it once. What it draws then, or sets (`np.random.seed(0)` at its top), would
-    change the numbers that follow in that call, and in no call of a process that had it already.
+    change the numbers that follow in that call, and in no call of a process that had it already. An
+    import in another thread leaves the states alone, since the call goes on to draw meanwhile.
     """
     bootstrap: Any = importlib._bootstrap  # not public
     find_and_load = bootstrap._find_and_load
@@ -201,19 +202,31 @@ def _connect_imports() -> None:
         stream = active_stream()
         if stream is None:
             return find_and_load(name, import_)
-        states = generator_memory.python_state(), generator_memory.numpy_state()
+        states = [] if stream.is_beside else _states()
         activate(stream.of_module(name))
         try:
             return find_and_load(name, import_)
         finally:
             activate(stream)
-            generator_memory.restore_python(states[0])
-            generator_memory.restore_numpy(states[1])
+            for restore, state in states:
+                restore(state)
 
     # Python leaves the frames of this file out of the tracebacks of failed imports.
     code = _find_and_load.__code__.replace(co_filename=find_and_load.__code__.co_filename)
     _find_and_load.__code__ = code
     bootstrap._find_and_load = _find_and_load
+
+
+def _states() -> list[tuple[Callable[[Any], object], object]]:
+    """Return the states of the global generators, each with the function that sets it."""
+    states: list[tuple[Callable[[Any], object], object]] = [
+        (generator_memory.restore_python, generator_memory.python_state()),
+        (generator_memory.restore_numpy, generator_memory.numpy_state()),
+    ]
+    torch = sys.modules.get("torch")
+    if torch is not None and not getattr(torch.__spec__, "_initializing", False):
+        states.append((torch.default_generator.set_state, torch.default_generator.get_state()))
+    return states
 
 
 # Threads and forks ---------------------------------------------------------------------------
@@ -276,7 +289,7 @@ def _connect_forks() -> None:
 
     def before() -> None:
         stream = active_stream()
-        forking.stream = stream and stream.start(b"fork")
+        forking.stream = stream and stream.start(FORK)
 
     def after_in_parent() -> None:
         forking.stream = None
