@@ -7,7 +7,7 @@ import random
 import secrets
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from random import SystemRandom
 from random import seed as seed_python
@@ -173,6 +173,12 @@ class Threads(Drawing):
         return sum(value * 10**number for number, value in drawn.items())
 
 
+def run_in_thread(target: Callable[[int], object]) -> None:
+    thread = threading.Thread(target=target, args=(0,))
+    thread.start()
+    thread.join()
+
+
 class Tasks(Drawing):
     """One pool of threads for all samples."""
 
@@ -182,6 +188,21 @@ class Tasks(Drawing):
         self.pool = self.pool or ThreadPoolExecutor(2)
         drawn = self.pool.map(lambda _: default_rng().random(), range(5))
         return float(sum(value * 10**number for number, value in enumerate(drawn)))
+
+
+class TasksOnce(Drawing):
+    """Fills a cache by tasks and a thread at its first sample; the others have it."""
+
+    cache: tuple[int, ...] = ()
+
+    def draw(self) -> float:
+        with ThreadPoolExecutor(2) as pool:
+            if not self.cache:
+                self.cache = tuple(pool.map(int, range(3)))
+                run_in_thread(self.cache.count)
+            drawn = list(pool.map(lambda _: default_rng().random(), range(2)))
+        run_in_thread(lambda _: drawn.append(random.Random().random()))
+        return float(sum(drawn))
 
 
 class Forking(Drawing):
@@ -221,7 +242,7 @@ class OrderOfSet(Drawing):
 ALL: list[Any] = [
     *(Numpy, Sequence, Legacy, SeedOfNumpy, Python, SeedOfPython, System, Torch, SeedOfTorch),
     *(OfModule, OfClass, Kept, KeptSeeded, KeptLater, KeptSeededLater, Reseeding, Spawning),
-    *(Threads, Tasks, Forking, Importing, Keys, OrderOfSet),
+    *(Threads, Tasks, TasksOnce, Forking, Importing, Keys, OrderOfSet),
 ]
 
 

@@ -251,7 +251,8 @@ def _connect_threads() -> None:
         **named: object,
     ) -> object:
         if (stream := active_stream()) is not None:
-            task = functools.partial(call_with, stream.start(b"task"), task)
+            kind = b"task " + _name_of(task)
+            task = functools.partial(call_with, stream.start(kind), task)
         return submit_task(pool, task, *arguments, **named)
 
     threads.start = functools.wraps(start_thread)(start)
@@ -259,17 +260,19 @@ def _connect_threads() -> None:
 
 
 def _kind_of(thread: threading.Thread) -> bytes:
-    """Return the kind of thread with which a thread is counted.
+    """Return the kind of thread with which a thread is counted: its class, and what it runs.
 
-    Threads that libraries start once in a process (tqdm's monitor), or as they need them (those of
-    a pool), do not change the numbers of others.
+    Threads that libraries start once in a process, or as they need them, do not change the numbers
+    of others.
     """
-    target = getattr(thread, "_target", None)
-    if getattr(target, "__module__", None) == ThreadPoolExecutor.__module__:
-        return b"pool"
-    kind = type(thread)
-    name = "" if kind is threading.Thread else f" of {kind.__module__}.{kind.__qualname__}"
-    return b"thread" + name.encode()
+    return b"thread " + _name_of(type(thread)) + b" " + _name_of(getattr(thread, "_target", None))
+
+
+def _name_of(code: object) -> bytes:
+    """Return a name without the module, which in the script is not what it is on data hosts."""
+    while isinstance(code, functools.partial):
+        code = code.func
+    return str(getattr(code, "__qualname__", type(code).__qualname__)).encode()
 
 
 def _run(thread: threading.Thread, run: Callable[[], None], stream: EntropyStream) -> None:
