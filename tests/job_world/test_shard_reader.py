@@ -16,6 +16,7 @@ import pytest
 from hosts import REPOSITORY
 
 from launcher.data import shard
+from launcher.data.order import webdataset_entropy
 from launcher.data.order.shard_passes import ShardBatch, ShardEnd
 from launcher.data.order.shard_reader import ShardReader, ShardReaders
 from launcher.data.order.shards import ShardReaderPlan
@@ -250,6 +251,41 @@ print(ShardReader(ShardReaderPlan(spec=spec, epoch=0, shard=0)).read(0).parts[1]
 
 
 # What goes wrong --------------------------------------------------------------------------------
+
+
+def test_webdataset_that_is_imported_while_a_shard_is_read_is_seeded_as_well(
+    open_lane: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a stand-in that takes its seeds as webdataset does, from process id and clock."""
+    code = """
+import random
+from launcher.data import shard
+
+class Lines:
+    def __iter__(self):
+        from webdataset import filters
+
+        shard()
+        yield from [random.Random(filters.seed()).random() for _ in range(4)]
+
+def train_set():
+    return Lines()
+"""
+    package = tmp_path / "webdataset"
+    package.mkdir()
+    (package / "__init__.py").write_text("from webdataset import filters, shardlists\n")
+    (package / "shardlists.py").write_text("")
+    (package / "filters.py").write_text(
+        "import os\nimport time\n\ndef seed():\n    return f'{os.getpid()} {time.time()}'\n"
+    )
+    for name in ("webdataset", "webdataset.filters", "webdataset.shardlists"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    webdataset_entropy._connect.cache_clear()
+    first, second = (content(open_lane(code, batch_size=4).read(0)) for _ in range(2))
+    for name in ("webdataset", "webdataset.filters", "webdataset.shardlists"):
+        del sys.modules[name]
+    webdataset_entropy._connect.cache_clear()
+    assert first == second
 
 
 def test_a_dataset_that_ignores_its_shard_is_refused(open_lane: Open) -> None:

@@ -27,6 +27,7 @@ import numpy.random.bit_generator as numpy_generators
 from launcher.data.order import generator_memory
 from launcher.data.order.entropy import FORK, EntropyStream, activate, active_stream, call_with
 from launcher.data.order.kept_generators import kept_generators
+from launcher.data.order.webdataset_entropy import WEBDATASET, connect_webdataset
 
 
 @functools.cache
@@ -205,7 +206,10 @@ def _connect_imports() -> None:
         states = [] if stream.is_beside else _states()
         activate(stream.of_module(name))
         try:
-            return find_and_load(name, import_)
+            loaded = find_and_load(name, import_)
+            if name == WEBDATASET:
+                connect_webdataset()
+            return loaded
         finally:
             activate(stream)
             for restore, state in states:

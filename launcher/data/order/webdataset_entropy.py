@@ -17,8 +17,10 @@ from types import ModuleType
 
 from launcher.data.order.entropy import active_stream
 
+#: Its package.
+WEBDATASET = "webdataset"
 #: Its modules that make generators, and the file from which one of them reads entropy.
-_MODULES = ("webdataset.filters", "webdataset.shardlists")
+_MODULES = (f"{WEBDATASET}.filters", f"{WEBDATASET}.shardlists")
 _DEVICES = ("/dev/random", "/dev/urandom")
 
 
