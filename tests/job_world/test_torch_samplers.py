@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from launcher.data import DataLoader
+from launcher.data.order import sample_order
 from launcher.errors import DataError
 
 #: Sampler objects that are iterated: the loader's argument, the object, ids of an epoch.
@@ -96,6 +98,21 @@ def test_a_sampler_of_a_dataset_of_another_length_is_refused(kind: str) -> None:
     with pytest.raises(DataError, match=r"made for 3 samples, and .*Indices.* has 4: .*range\(3\)"):
         ids_of(DataLoader(Indices(), sampler=sampler))
     assert ids_of(DataLoader(Indices(), sampler=range(3))) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("what", "unit"), [("sampler", 0), ("batch_sampler", [0, 1])])
+def test_a_sampler_that_never_ends_is_refused(
+    what: str, unit: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Endless:
+        def __iter__(self) -> Iterator[object]:
+            return itertools.repeat(unit)
+
+    monkeypatch.setitem(sample_order._MOST, what, 1000)
+    with pytest.raises(DataError, match=rf"the {what} .*Endless\(...\) does not end: .* than 1000"):
+        ids_of(DataLoader(Indices(), **{what: Endless()}))  # type: ignore[arg-type] # by name
+    long = DataLoader(Indices(), **{what: [unit] * 1001})  # type: ignore[arg-type] # by name
+    assert len(long) == 1001
 
 
 def test_a_sampler_that_the_script_changes_is_followed() -> None:

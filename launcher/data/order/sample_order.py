@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +82,11 @@ def epoch_order(seed: int, epoch: int, length: int, shuffle: bool) -> Ids:
     return order
 
 
+#: Ids and batches of an epoch, or four times the dataset's length, after which a sampler is taken
+#: for one that never ends: 2.7 GB of them as Python objects.
+_MOST = {"sampler": 1 << 26, "batch_sampler": 1 << 22}
+
+
 @dataclass(frozen=True, kw_only=True)
 class SamplerCall:
     """One call of a user's sampler.
@@ -104,16 +111,32 @@ class SamplerCall:
         try:
             given = draw()
             tell_epoch(given, self.epoch)
-            drawn = np.asarray(given) if hasattr(given, "__array__") else list(given)
+            most = self._most(given)
+            drawn = (
+                np.asarray(given)
+                if hasattr(given, "__array__")
+                else list(itertools.islice(given, most + 1))
+            )
         except (Exception, SystemExit) as error:  # the user's code may raise anything
             raise DataError(
                 f"the {self.what} {self.name} raised {error_repr(error)}; it is called as "
                 f"{self.what}(length={self.length}, epoch={self.epoch}, seed={self.seed}), with "
                 f"positional arguments, or is an object that gives ids\n{latest_traceback()}"
             ) from error
+        if isinstance(drawn, list) and len(drawn) > most:
+            raise DataError(
+                f"the {self.what} {self.name} does not end: it gave more than {most} "
+                f"{'ids' if self.what == 'sampler' else 'batches'} for the {self.length} samples "
+                f"in epoch {self.epoch}: let it end after those of one epoch, as "
+                "itertools.islice(..., COUNT) does"
+            )
         if self.what == "sampler":
             return SampleOrder(self._checked(drawn))
         return self._in_batches([self._checked(batch) for batch in drawn])
+
+    def _most(self, given: object) -> int:
+        """Return the number after which what was given has no end, if it has no length."""
+        return max(_MOST[self.what], 4 * self.length, operator.length_hint(given, 0))
 
     def _in_batches(self, batches: list[Ids]) -> SampleOrder:
         if empty := [number for number, batch in enumerate(batches) if len(batch) == 0]:
