@@ -202,6 +202,7 @@ def test_images_arrive_with_mode_palette_and_info() -> None:
         arrived = sent_and_rebuilt(picture)
         assert type(arrived) is image.Image
         assert arrived == picture
+        assert arrived.convert().mode == picture.convert().mode
         assert arrived.convert("RGBA").tobytes() == picture.convert("RGBA").tobytes()
         assert arrived.info["dpi"] == 72
 

@@ -19,9 +19,12 @@ def shipped() -> Iterator[Codec]:
 
 
 def _content(image: Image.Image) -> object:
-    palette = image.getpalette("RGBA") if image.mode in ("P", "PA") else None
+    raw = image.tobytes()  # loads it, with its palette
+    palette = None
+    if image.mode in ("P", "PA") and image.palette is not None:
+        palette = [image.palette.mode, image.getpalette(None)]
     info = {key: value for key, value in image.info.items() if _is_sent(value)}
-    return [image.mode, list(image.size), image.tobytes(), palette, info]
+    return [image.mode, list(image.size), raw, palette, info]
 
 
 def _is_sent(value: object) -> bool:
@@ -35,6 +38,7 @@ def _image(content: Content) -> Image.Image:
         raise ValueError(f"an image of {size} has {len(raw)} bytes")
     image = Image.frombytes(mode, tuple(size), raw)
     if palette is not None:
-        image.putpalette(bytes(palette), "RGBA")
+        kind, colours = palette
+        image.putpalette(bytes(colours), kind)
     image.info = info
     return image
