@@ -129,8 +129,7 @@ class LocalSource:
         if plan.spec.seeding == "worker":  # as torch's num_workers=0 does
             batch = samples.load_batch(dataset, plan, step, self._given)
         else:
-            with seeding.preserve_random_states(), self._one_thread:
-                batch = samples.load_batch(dataset, plan, step, self._given)
+            batch = self._load(plan, step, dataset)
         chosen = is_chosen(plan, step)
         if not chosen and (plain := copy_plain(batch)) is not None:
             return plain, []
@@ -143,9 +142,12 @@ class LocalSource:
     def load(self, plan: BatchPlan, step: int) -> Parts:
         """Load the batch of one step, whichever were loaded before."""
         dataset = self._datasets.ready(plan.spec, plan.epoch)
+        return structure.disassemble(self._load(plan, step, dataset))
+
+    def _load(self, plan: BatchPlan, step: int, dataset: object) -> object:
+        load = functools.partial(samples.load_batch, dataset, plan, step, self._given)
         with seeding.preserve_random_states(), self._one_thread:
-            batch = samples.load_batch(dataset, plan, step, self._given)
-        return structure.disassemble(batch)
+            return self._one_thread.call(load)
 
     def _batches_of_workers(self, plan: BatchPlan) -> Generator[tuple[Step, Parts], None, None]:
         _ = self._datasets[plan.spec.dataset], plan.order  # made here once, for all forks

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from launcher.data import DataLoader
+from launcher.data.order import thread_counts
 from launcher.data.order.thread_counts import OneThread
 from launcher.errors import DataError
 
@@ -120,6 +123,46 @@ def test_bits_that_depend_on_threads_are_those_of_one_thread() -> None:
     first = next(iter(DataLoader(Normalised())))[0]
     torch.set_num_threads(1)
     assert torch.equal(first, Normalised()[0])
+
+
+class Late:
+    """Samples are the threads of a library that the first of them loads."""
+
+    library = SimpleNamespace(threads=3)
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> int:
+        sys.modules["loaded_late"] = ModuleType("loaded_late")
+        return int(self.library.threads)
+
+
+class LateStream:
+    def __iter__(self) -> Iterator[int]:
+        yield from map(Late().__getitem__, range(2))
+
+
+def libraries_of_late() -> Iterator[tuple[Callable[[], int], Callable[[int], object]]]:
+    if "loaded_late" in sys.modules:
+        yield lambda: Late.library.threads, lambda count: setattr(Late.library, "threads", count)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "workers"),
+    [(Late, 0), (LateStream, 0), (Late, 1)],
+    ids=["script", "stream", "fork"],
+)
+def test_a_library_that_is_loaded_late_uses_one_thread_from_its_first_batch_on(
+    dataset: Callable[[], Any], workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "loaded_late", ModuleType("loaded_late"))
+    del sys.modules["loaded_late"]
+    monkeypatch.setattr(thread_counts, "_blas_libraries", libraries_of_late)
+    monkeypatch.setattr(Late.library, "threads", 3)
+    loader = DataLoader(dataset(), workers=workers, verify=0)
+    assert [int(batch[0]) for batch in loader] == [1, 1]
+    assert Late.library.threads == 3
 
 
 # seeding="worker" ------------------------------------------------------------------------------

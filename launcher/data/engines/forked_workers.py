@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import marshal
 import os
 import signal
@@ -205,8 +206,8 @@ def _run(ours: socket.socket, theirs: socket.socket, prepare: Callable[[], Load]
             inherited.close()
         # A process that the dataset forks may live longer, and would hide that this one has died.
         os.register_at_fork(after_in_child=theirs.close)
-        with OneThread():
-            _serve(theirs, prepare)
+        with OneThread() as one_thread:
+            _serve(theirs, prepare, one_thread)
     except OSError:  # the script has gone on
         os._exit(0)
     except BaseException:  # noqa: BLE001 - the process must not go on with the script's code
@@ -223,13 +224,14 @@ def _flush_prints() -> None:
             stream.flush()
 
 
-def _serve(connection: socket.socket, prepare: Callable[[], Load]) -> None:
+def _serve(connection: socket.socket, prepare: Callable[[], Load], one_thread: OneThread) -> None:
     load: Load | None = None
     while len(asked := connection.recv(_STEP.size, socket.MSG_WAITALL)) == _STEP.size:
         (step,) = _STEP.unpack(asked)
         try:
             load = load or prepare()
-            run, tree, arrays = _disassembled(load(step))
+            batch = one_thread.call(functools.partial(load, step))
+            run, tree, arrays = _disassembled(batch)
         except DataError as error:
             is_sample = isinstance(error, SampleError)
             message, _, rest = str(error).partition("\n") if is_sample else (str(error), "", "")

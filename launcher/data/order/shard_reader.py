@@ -9,6 +9,7 @@ is read. A reader that is asked for an earlier batch than its next one starts ov
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from launcher.data.order.epochs import tell_epoch
 from launcher.data.order.original_types import type_names, with_original_type
 from launcher.data.order.shard_passes import ShardBatch, ShardEnd
 from launcher.data.order.shards import ShardReaderPlan
+from launcher.data.order.thread_counts import OneThread
 from launcher.data.order.user_code import error_text, latest_traceback
 from launcher.data.order.webdataset_entropy import connect_webdataset
 from launcher.errors import DataError, SampleError
@@ -222,18 +224,19 @@ class LocalShardReader:
         self,
         plan: ShardReaderPlan,
         given: samples.GivenObjects = samples.NO_OBJECTS,
-        one_thread: contextlib.AbstractContextManager[None] | None = None,
+        one_thread: OneThread | None = None,
     ) -> None:
         self._reader = ShardReader(plan, given)
-        self._one_thread = one_thread or contextlib.nullcontext()
+        self._one_thread = one_thread or OneThread()
         self._steps = itertools.count()
 
     def __iter__(self) -> Iterator[ShardBatch | ShardEnd]:
         return self
 
     def __next__(self) -> ShardBatch | ShardEnd:
+        read = functools.partial(self._reader.read, next(self._steps))
         with self._one_thread:
-            return self._reader.read(next(self._steps))
+            return self._one_thread.call(read)
 
     def close(self) -> None:
         """Close the shard reader."""

@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from launcher.data.batches.copying_threads import torch_threads
 
@@ -25,6 +26,7 @@ _FUNCTIONS = (
     ("openblas_get_num_threads", "openblas_set_num_threads"),
     ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
 )
+_T = TypeVar("_T")
 _LIBRARY = re.compile(r"(/\S*(?:openblas|mkl_rt)\S*)$", re.MULTILINE)
 
 
@@ -37,7 +39,7 @@ class OneThread:
         self._libraries: list[tuple[Callable[[], int], Callable[[int], object]]] = []
         self._before: list[int] = []
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> OneThread:
         if len(sys.modules) != self._modules:  # a library may have been loaded since
             self._find_libraries()
         self._before = [
@@ -45,11 +47,25 @@ class OneThread:
         ]
         if self._has_torch:
             torch_threads.set(self._before[-1])
+        return self
 
     def __exit__(self, *_: object) -> None:
         torch_threads.set(1)
         for library, count in zip(self._libraries, self._before, strict=True):
             _change(*library, count)
+
+    def call(self, function: Callable[[], _T]) -> _T:
+        """Call a function within this context; again if it loads a library, which has its threads.
+
+        So a batch is the same whether this process had the library before or not.
+        """
+        result = function()
+        if len(sys.modules) == self._modules:
+            return result
+        count = len(self._libraries)
+        self.__exit__()
+        self.__enter__()
+        return result if len(self._libraries) == count else function()
 
     def _find_libraries(self) -> None:
         self._modules = len(sys.modules)
