@@ -150,7 +150,8 @@ class LocalSource:
             return self._one_thread.call(load)
 
     def _batches_of_workers(self, plan: BatchPlan) -> Generator[tuple[Step, Parts], None, None]:
-        _ = self._datasets[plan.spec.dataset], plan.order  # made here once, for all forks
+        # Made here once, for all forks.
+        _ = self._datasets.of_epoch(plan.spec.dataset, plan.epoch), plan.order
 
         def prepare() -> forked_workers.Load:
             dataset = self._datasets.ready(plan.spec, plan.epoch)

@@ -110,7 +110,7 @@ class Datasets(dict[str, Any]):
 
         Its worker_init_fn has been called, once, and it has been told the epoch.
         """
-        dataset = self._of_epoch(spec.dataset, epoch)
+        dataset = self.of_epoch(spec.dataset, epoch)
         key = (spec.dataset, spec.worker_init_fn)
         if spec.worker_init_fn and self._initialised.get(key) is not dataset:
             with seeding.preserve_random_states():
@@ -125,7 +125,8 @@ class Datasets(dict[str, Any]):
             self._told[spec.dataset] = dataset, epoch
         return dataset
 
-    def _of_epoch(self, reference: str, epoch: int) -> object:
+    def of_epoch(self, reference: str, epoch: int) -> Any:
+        """Return the dataset for samples of an epoch, which has not been told the epoch yet."""
         if not follows_epoch(reference):
             return self[reference]
         name = f"{reference} in epoch {epoch}"
@@ -135,6 +136,8 @@ class Datasets(dict[str, Any]):
         return self[name]
 
     def __missing__(self, reference: str) -> Any:
+        if follows_epoch(reference):
+            return self.of_epoch(reference, 0)
         self[reference] = self._built(reference, epoch=0)
         return self[reference]
 
