@@ -134,6 +134,21 @@ def test_no_sample_follows_from_what_a_generator_gave_before(
     assert len({*first}) == 6
 
 
+def test_a_generator_that_a_module_has_been_given_since_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a notebook defines one in a later cell, or loads a module again."""
+    name = f"later_{hashlib.sha256(str(tmp_path).encode()).hexdigest()[:12]}"
+    (tmp_path / f"{name}.py").write_text(
+        PIPELINE.replace("{draw}", "NUMPY").replace("{helper}", "random")
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert len(list(DataLoader(f"{name}:Numbers"))) == 6
+    sys.modules[name].NUMPY = np.random.default_rng(9)
+    first, rest = first_and_rest(lambda: f"{name}:Numbers")
+    assert first[3:] == rest
+
+
 class Transformed:
     """Many samples, and a generator that is held by what it holds."""
 

@@ -172,7 +172,8 @@ class KeptGenerators:
         self._locks: list[weakref.ref[Any]] = []
         self._entropies: dict[int, bytes] = {}
         self._searches = _SEARCHES
-        self._modules: set[str] = set()  # those whose variables were looked at
+        # By module: its variables when they were looked at, and the others that it imports.
+        self._modules: dict[str, tuple[list[int], list[ModuleType]]] = {}
 
     def record_python(self, generator: object, label: bytes) -> None:
         """Record that dataset code has made or seeded a random.Random."""
@@ -229,17 +230,27 @@ class KeptGenerators:
         latest = {id(kept.generator): kept for kept in found}
         self._kept += [kept for generator, kept in latest.items() if generator not in known]
 
-    def keep_of_module(self, module: ModuleType) -> None:
+    def keep_of_module(self, module: ModuleType, visited: set[str] | None = None) -> None:
         """Keep the generators that a module holds, and the user's other modules that it imports.
 
         They may have been imported long ago, and are seeded by their names, whether the script or a
-        data host has imported them.
+        data host has imported them. A notebook may have new ones since the last time.
         """
-        if module.__name__ in self._modules:
+        visited = set() if visited is None else visited
+        if module.__name__ in visited:
             return
-        self._modules.add(module.__name__)
-        for other in own_modules(module):
-            self.keep_of_module(other)
+        visited.add(module.__name__)
+        variables = list(map(id, list(vars(module).values())))
+        before, others = self._modules.get(module.__name__, ([], []))
+        if variables != before:
+            others = own_modules(module)
+            self._modules[module.__name__] = variables, others
+        for other in others:
+            self.keep_of_module(other, visited)
+        if variables != before:
+            self._keep_named(module)
+
+    def _keep_named(self, module: ModuleType) -> None:
         named = [_kept(each, name.encode()) for name, each in named_generators(module)]
         known = {id(kept.generator) for kept in self._kept if kept.is_named}
         named = [kept for kept in named if id(kept.generator) not in known]
