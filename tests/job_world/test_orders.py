@@ -230,6 +230,15 @@ def test_global_random_numbers_of_a_sampler_are_the_same_on_every_host() -> None
     assert drawn(0, 0) != drawn(1, 0) != drawn(1, 1)
 
 
+def test_a_sampler_that_was_loaded_again_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a notebook, after an edit."""
+    samplings = pytest.importorskip("samplings")
+    spec = StreamSpec(name="s", dataset="samplings:set", sampler="samplings:twice_the_odd")
+    before = sampled(spec, 0, 4).ids.tolist()
+    monkeypatch.setattr(samplings, "twice_the_odd", lambda length, epoch, seed: [length - 1])
+    assert sampled(spec, 0, 4).ids.tolist() == [3] != before
+
+
 def test_a_sampler_that_is_not_pure_is_found_out() -> None:
     spec = StreamSpec(name="s", dataset="samplings:set", sampler="samplings:impure")
     plan = make_plan(spec, 100, ResumePoint(epoch=3), rank=1, world=2)

@@ -303,7 +303,8 @@ def sampled(
 ) -> sample_order.SampleOrder:
     """Return the order of an epoch from the user's function, by default from its cache."""
     order = sample_order.sampled_order
-    return (order if use_cache else order.__wrapped__)(sampler_call(spec, epoch, dataset_length))
+    call = sampler_call(spec, epoch, dataset_length)
+    return (order if use_cache else order.__wrapped__)(call, call.function_version)
 
 
 def sampler_call(spec: StreamSpec, epoch: int, dataset_length: int) -> sample_order.SamplerCall:

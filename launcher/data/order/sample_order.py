@@ -100,6 +100,11 @@ class SamplerCall:
     epoch: int
     seed: int
 
+    @property
+    def function_version(self) -> int:
+        """Number of the function of that name; another one once its module was loaded again."""
+        return id(user_code.resolve(self.name, self.what))
+
     def order(self, draw: Callable[[], Any]) -> SampleOrder:
         """Return the order of the ids, or of the batches of ids, that `draw` returns.
 
@@ -166,8 +171,11 @@ class SamplerCall:
 
 
 @functools.lru_cache(maxsize=_ORDERS)
-def sampled_order(call: SamplerCall) -> SampleOrder:
+def sampled_order(call: SamplerCall, version: int) -> SampleOrder:
     """Return the order that the function of a call's name gives.
+
+    version: the call's `function_version`, so that a function which a notebook has loaded again is
+    called again.
 
     Raises DataError if it fails or gives invalid ids.
     """
