@@ -34,7 +34,7 @@ Code = type | FunctionType
 
 def is_generator(value: object) -> bool:
     """Return whether a value is a generator of Python's, numpy's or torch's with its own state."""
-    return isinstance(value, (Generator, *_kinds())) and not _is_elsewhere(value)
+    return issubclass(type(value), (Generator, *_kinds())) and not _is_elsewhere(value)
 
 
 def search(held: object, most: int = MOST_OF_DATASET) -> tuple[list[object], list[Code]]:
@@ -50,19 +50,20 @@ def search(held: object, most: int = MOST_OF_DATASET) -> tuple[list[object], lis
     while layer:
         further: list[object] = []
         for each in gc.get_referents(*layer):
-            if type(each) in _ATOMS or id(each) in seen or isinstance(each, ModuleType):
+            kind = type(each)  # isinstance would run the code of proxies
+            if kind in _ATOMS or id(each) in seen or issubclass(kind, ModuleType):
                 continue
             if len(seen) >= most:
                 return generators, code
             seen.add(id(each))
-            if isinstance(each, Code):
+            if issubclass(kind, Code):
                 code.append(each)
                 further.append(getattr(each, "__closure__", None))
-            elif isinstance(each, kinds):
+            elif issubclass(kind, kinds):
                 if not _is_elsewhere(each):
                     generators.append(each)
             else:
-                is_long = type(each) in _CONTAINERS and len(each) > _LONG
+                is_long = kind in _CONTAINERS and len(each) > _LONG
                 (long if is_long else further).append(each)
         layer = further or long
         if not further:
@@ -88,11 +89,11 @@ def _variables(module: ModuleType) -> Iterator[tuple[str, object]]:
     for name, value in list(vars(module).items()):
         if name.startswith("__"):
             continue
-        if not isinstance(value, (Code, ModuleType)):
+        if not issubclass(type(value), (Code, ModuleType)):
             yield name, value
-        elif isinstance(value, type) and value.__module__ == module.__name__:
+        elif issubclass(type(value), type) and value.__module__ == module.__name__:
             for attribute, held in list(vars(value).items()):
-                if not isinstance(held, (Code, ModuleType)):
+                if not issubclass(type(held), (Code, ModuleType)):
                     yield f"{name}.{attribute}", held
 
 
@@ -103,10 +104,10 @@ def own_modules(module: ModuleType) -> list[ModuleType]:
     return [home for home in found.values() if home is not module and is_own(home)]
 
 
-def _home(value: object) -> ModuleType | None:
-    if isinstance(value, Code):
+def _home(value: Any) -> ModuleType | None:
+    if issubclass(type(value), Code):
         return sys.modules.get(value.__module__ or "")
-    return value if isinstance(value, ModuleType) else None
+    return value if issubclass(type(value), ModuleType) else None
 
 
 def _kinds() -> tuple[type, ...]:
