@@ -132,6 +132,7 @@ class LoaderDataset(DataAdapter):  # type: ignore[misc] # Keras has no types
                 if states is not self._states:
                     return  # another iteration has begun
                 if (batch := next(batches, None)) is None:
+                    self._end_early()
                     return
                 states.append(self._loader.state_dict())
                 self._is_complete = len(states) == left
@@ -146,8 +147,17 @@ class LoaderDataset(DataAdapter):  # type: ignore[misc] # Keras has no types
             self._begin(self.state_dict())
         elif self._states:
             self._begin(self._states[-1])
+        if self._loader._steps_left() == 0:  # a state after the last batch of a stream
+            self._loader.set_epoch(self._loader._resume_point.epoch + 1)
+            self._begin(self._loader.state_dict())
         self._states = []  # of this iteration alone
         return iter(self._loader), self._states
+
+    def _end_early(self) -> None:
+        """Note the end of a stream with fewer batches than its `len()` promised."""
+        self._is_complete = True
+        if self._states:
+            self._states[-1] = self._loader.state_dict()
 
     # What a LoaderCheckpoint calls ----------------------------------------------------------
 

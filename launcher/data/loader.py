@@ -338,12 +338,15 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         self._counts_held = True
 
     def _steps_left(self) -> int | None:
-        """Return the steps of this rank from the resume point on; None if unknown."""
-        resume_point = self._resume_point
-        plan = self._plan(resume_point)
+        """Return the steps of this rank from the resume point on; None if unknown.
+
+        For an iterable dataset they are as many as steps= or its `__len__` promise.
+        """
+        plan = self._plan(self._resume_point)
         if isinstance(plan, BatchPlan):
             return plan.steps
-        return None if resume_point.taken else plan.expected_steps
+        whole = plan.expected_steps
+        return None if whole is None else max(0, whole - plan.first)
 
     def _dataset_length(self) -> int:
         """Return the dataset's `len()`; raises TypeError when it has none."""

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = [pytest.mark.library("tensorflow"), pytest.mark.long]
 
-FIT = """
+SETUP = """
 import sys
 from pathlib import Path
 
@@ -39,18 +39,19 @@ def model(built=False):
     return made
 
 class Stop(keras.callbacks.Callback):
-    def __init__(self, at):
+    def __init__(self, at, kills):
         super().__init__()
-        self.left = at
+        self.left, self.kills = at, kills
     def on_train_batch_end(self, batch, logs=None):
         self.left -= 1
-        if self.left == 0:
+        if self.left == 0 and self.kills:
             raise KeyboardInterrupt
+        self.model.stop_training = self.model.stop_training or self.left == 0
 
-def fit(folder, built=False, stop=0, every=1):
-    data, made = lk.LoaderDataset(loader()), model(built)
+def fit(folder, built=False, stop=0, every=1, kills=True, make=loader):
+    data, made = lk.LoaderDataset(make()), model(built)
     checkpoint = lk.LoaderCheckpoint(data, folder, every=every)
-    callbacks = [checkpoint, Stop(stop)] if stop else [checkpoint]
+    callbacks = [checkpoint, Stop(stop, kills)] if stop else [checkpoint]
     try:
         made.fit(data, epochs=3, initial_epoch=checkpoint.epoch, verbose=0, callbacks=callbacks)
     except KeyboardInterrupt:
@@ -59,7 +60,9 @@ def fit(folder, built=False, stop=0, every=1):
 
 def same(some, others):
     return all(np.allclose(a, b, atol=1e-6) for a, b in zip(some, others, strict=True))
+"""
 
+FIT = """
 whole, steps = fit(f"{FOLDER}/whole")
 assert steps == 18, steps
 by_hand, reader = model(), loader()
@@ -86,18 +89,52 @@ except Exception as error:
     assert "initial_epoch=checkpoint.epoch" in str(error), error
 else:
     raise AssertionError("it began at another epoch than the checkpoint")
-print("the same on", keras.backend.backend())
+"""
+
+STREAM = """
+class Stream:
+    def __init__(self, promised):
+        self.promised = promised
+    def __len__(self):
+        return self.promised
+    def __iter__(self):
+        yield from map(Samples().__getitem__, range(LENGTH))
+
+for name, promised, steps in (("exact", LENGTH, None), ("long", 29, None), ("given", LENGTH, 5)):
+    def make():
+        return DataLoader(Stream(promised), batch_size=4, steps=steps, tensors=False)
+    whole, count = fit(f"{FOLDER}/{name}", make=make)
+    assert count == 3 * (steps or 6), (name, count)
+    for stop, every in ((7, None), (8, 1), (6, 3)) if name != "long" else ():
+        folder = f"{FOLDER}/{name}-{stop}"
+        fit(folder, stop=stop, every=every, make=make)
+        resumed, again = fit(folder, built=True, every=every, make=make)
+        assert again == count, (name, stop, again)
+        assert same(whole, resumed), f"another model of {name} after a stop at {stop}"
 """
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+BACKENDS = ["tensorflow", "jax", "torch"]
+
+
+def run(script: str, backend: str, folder: Path, *options: str) -> None:
+    program = folder / "fit.py"
+    program.write_text(SETUP + script)
+    environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "2"}
+    command = [sys.executable, *options, program, folder / "checkpoints"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_each_batch_is_trained_on_once_and_a_resumed_model_is_the_same(
     backend: str, tmp_path: Path
 ) -> None:
-    script = tmp_path / "fit.py"
-    script.write_text(FIT)
-    environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "2"}
-    command = [sys.executable, "-W", "error::UserWarning:keras", script, tmp_path / "checkpoints"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert f"the same on {backend}" in done.stdout
+    run(FIT, backend, tmp_path, "-W", "error::UserWarning:keras")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_iterable_dataset_resumes_at_any_batch_and_loses_no_epoch(
+    backend: str, tmp_path: Path
+) -> None:
+    run(STREAM, backend, tmp_path)

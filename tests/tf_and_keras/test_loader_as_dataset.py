@@ -86,6 +86,26 @@ def test_a_resume_point_at_the_end_of_a_stream_begins_the_next_epoch() -> None:
     assert batches == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
+def test_only_steps_make_the_length_of_an_iterable_dataset_certain() -> None:
+    import tensorflow as tf
+
+    from launcher.data.tf import from_service
+
+    class Stream:
+        def __len__(self) -> int:
+            return 24
+
+        def __iter__(self) -> Any:
+            yield from range(20)
+
+    spec = tf.TensorSpec((None,), tf.int64)
+    estimated = from_service(DataLoader(Stream(), 4, tensors=False), element_spec=spec)
+    assert int(estimated.cardinality()) == tf.data.UNKNOWN_CARDINALITY
+    assert len(list(estimated)) == 5
+    given = from_service(DataLoader(Stream(), 4, steps=3, tensors=False))
+    assert int(given.cardinality()) == len(list(given)) == 3
+
+
 def test_its_signature_follows_the_first_batch_or_is_given() -> None:
     import tensorflow as tf
 

@@ -89,10 +89,9 @@ class _Passes:
         loader = self._loader
         if loader._spec.sampler or loader._spec.batch_sampler:
             return None  # each epoch may have another length
-        try:
-            whole = len(loader)
-        except TypeError:
-            return None
+        if loader._plan(loader._resume_point).steps is None:
+            return None  # a stream's length, if it has one, is an estimate
+        whole = len(loader)
         return whole if loader._steps_left() == whole - len(self._peeked) else None
 
     def read(self) -> Iterator[object]:
