@@ -8,7 +8,7 @@ import re
 import shutil
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -269,11 +269,9 @@ def test_a_stranger_cannot_start_anything(make_hosts: MakeHosts, tmp_path: Path)
 # The command -----------------------------------------------------------------------------------
 
 
-def command(*custom: str, interface: str | None = "eth0") -> str:
-    addresses = ["algo-2", "algo-3"]
-    return " ".join(
-        mpirun_command(addresses, 2, interface, "/agent", custom, ["python", "-m", "rank"])
-    )
+def command(*custom: str, interface: str | None = "eth0", variables: Sequence[str] = ()) -> str:
+    addresses, program = ["algo-2", "algo-3"], ["python", "-m", "rank"]
+    return " ".join(mpirun_command(addresses, 2, interface, "/agent", custom, program, variables))
 
 
 def test_the_command_names_hosts_and_interface() -> None:
@@ -292,9 +290,21 @@ def test_the_command_names_hosts_and_interface() -> None:
         pytest.param(("-bind-to", "core"), "--bind-to none", id="one dash"),
         pytest.param(("--mca", "pml", "ucx"), "--mca pml ob1", id="parameter"),
         pytest.param(("-mca", "btl", "tcp,self"), "--mca btl ^openib", id="parameter, one dash"),
+        pytest.param(
+            ("-mca", "btl_tcp_if_exclude", "lo,docker0"),
+            "--mca btl_tcp_if_include eth0",
+            id="networks that are excluded",
+        ),
     ],
 )
 def test_the_users_options_replace_ours(custom: tuple[str, ...], replaced: str) -> None:
     assert replaced in command()
     assert replaced not in command(*custom)
     assert f"{' '.join(custom)} python" in command(*custom)
+
+
+def test_networks_that_a_variable_excludes_replace_the_interface() -> None:
+    """Open MPI refuses to have both."""
+    words = command(variables=["PATH", "OMPI_MCA_oob_tcp_if_exclude"])
+    assert "oob_tcp_if_include" not in words
+    assert "--mca btl_tcp_if_include eth0" in words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ def group_command(environment: Environment, *, rank: str, custom: Sequence[str])
         agent=f"{sys.executable} -m {_AGENT}",
         custom=custom,
         program=[sys.executable, "-m", rank],
+        variables=os.environ,
     )
 
 

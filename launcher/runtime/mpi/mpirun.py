@@ -7,7 +7,10 @@ that AWS's toolkit passes (mpi.py of sagemaker-training 5.1.4).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+#: Before a parameter's name, in the name of a variable that sets it.
+_VARIABLE_PREFIX = "OMPI_MCA_"
 
 
 def mpirun_command(
@@ -17,12 +20,21 @@ def mpirun_command(
     agent: str,
     custom: Sequence[str],
     program: Sequence[str],
+    variables: Collection[str] = (),
 ) -> list[str]:
     """Build the mpirun command, with ranks in the hosts' order; the user's options replace ours.
 
     interface: None to let mpirun find one. agent: the command that mpirun runs instead of ssh.
+    variables: the names of those that mpirun gets. Networks that an option or a variable excludes
+        take the place of the interface, since mpirun refuses to have both.
     """
     given = _names(custom)
+    by_variables = {name.removeprefix(_VARIABLE_PREFIX) for name in variables}
+    given |= {
+        name.replace("exclude", "include")
+        for name in given | by_variables
+        if name.endswith("_tcp_if_exclude")
+    }
     slots = ",".join(f"{address}:{processes_per_host}" for address in addresses)
     options = [
         ["--allow-run-as-root"],
