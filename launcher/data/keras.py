@@ -264,13 +264,19 @@ class LoaderCheckpoint(keras.callbacks.Callback):  # type: ignore[misc] # Keras 
 
     def on_epoch_end(self, epoch: int, logs: object = None) -> None:
         """Record the end of the epoch, and save."""
+        is_left = self._is_left_within()
         if self.model.stop_training is _EPOCH_OVER:
             self.model.stop_training = False
         elif self.params.get("steps") == self._data.num_batches and not self.model.stop_training:
             self._record(self._data.untrained)  # steps_per_execution does not divide the epoch
-        self.epoch, self._is_short = epoch + 1, False
+        self.epoch, self._is_short = (epoch, True) if is_left else (epoch + 1, False)
         if not self._every:
             self._save(self.epoch)
+
+    def _is_left_within(self) -> bool:
+        """Return whether another callback ends `fit` before the end of Keras's epoch."""
+        is_over = self._has_ended or self._seen >= self.params["steps"]
+        return bool(self.model.stop_training) and not is_over
 
     def _record(self, more: int) -> None:
         if not self._has_ended:

@@ -91,6 +91,16 @@ else:
     raise AssertionError("it began at another epoch than the checkpoint")
 """
 
+STOP = """
+whole, _ = fit(f"{FOLDER}/whole")
+for every in (None, 2):
+    folder = f"{FOLDER}/{every}"
+    fit(folder, stop=8, every=every, kills=False)
+    resumed, steps = fit(folder, built=True, every=every)
+    assert steps == 18, (every, steps)
+    assert same(whole, resumed), f"another model with every={every}"
+"""
+
 STREAM = """
 class Stream:
     def __init__(self, promised):
@@ -131,6 +141,13 @@ def test_each_batch_is_trained_on_once_and_a_resumed_model_is_the_same(
     backend: str, tmp_path: Path
 ) -> None:
     run(FIT, backend, tmp_path, "-W", "error::UserWarning:keras")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_epoch_that_another_callback_ends_goes_on_after_a_restart(
+    backend: str, tmp_path: Path
+) -> None:
+    run(STOP, backend, tmp_path, "-W", "error::UserWarning:keras")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
