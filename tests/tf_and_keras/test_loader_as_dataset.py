@@ -120,6 +120,38 @@ def test_its_signature_follows_the_first_batch_or_is_given() -> None:
     assert numbers(given) == expected(1)[0]
 
 
+def test_texts_keep_zeros_at_their_end() -> None:
+    from launcher.data.tf import from_service
+
+    class Texts:
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, index: int) -> tuple[bytes, str]:
+            return b"x" + b"\0" * index, "ä\0" * index
+
+    batches = from_service(DataLoader(Texts(), batch_size=2, tensors=False))
+    found = [text for _, texts in batches for text in texts.numpy()]
+    assert found == [("ä\0" * index).encode() for index in range(4)]
+    found = [text for texts, _ in batches for text in texts.numpy()]
+    assert found == [b"x", b"x\0", b"x\0\0", b"x\0\0\0"]
+
+
+@pytest.mark.parametrize("part", [np.datetime64("2026-11-27"), np.longdouble(1)], ids=str)
+def test_a_batch_that_is_no_tensor_is_refused(part: object) -> None:
+    from launcher.data.tf import from_service
+
+    class Samples:
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, index: int) -> object:
+            return part
+
+    with pytest.raises(DataError, match="which is no tensor"):
+        from_service(DataLoader(Samples(), batch_size=2, tensors=False))
+
+
 def test_a_loader_that_was_read_before_is_refused() -> None:
     from launcher.data.tf import from_service
 

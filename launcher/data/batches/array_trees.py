@@ -13,7 +13,8 @@ from launcher.errors import DataError
 def as_arrays(batch: object) -> object:
     """Return a batch with lists as tuples, and texts and torch tensors as arrays.
 
-    Arrays share the tensors' memory. A sequence of texts, as collating makes it, is one array.
+    Arrays share the tensors' memory. A sequence of texts, as collating makes it, is one array of
+    objects: arrays of fixed strings would cut zeros at the end of bytes.
 
     Raises DataError for tensors of types that numpy lacks.
     """
@@ -21,7 +22,7 @@ def as_arrays(batch: object) -> object:
         return {key: as_arrays(value) for key, value in batch.items()}
     if isinstance(batch, (list, tuple)) and not hasattr(batch, "_fields"):
         if batch and all(isinstance(each, (str, bytes)) for each in batch):
-            return np.array(batch)
+            return np.array(batch, dtype=object)
         return tuple(as_arrays(value) for value in batch)
     if isinstance(batch, tuple):  # a NamedTuple
         make: Callable[..., object] = type(batch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -143,13 +144,22 @@ def spec_of(batch: object, loader: DataLoader[object]) -> object:
 
     def spec(leaf: object) -> tf.TensorSpec:
         array = np.asarray(leaf)
-        if array.dtype.kind == "O":
+        if (kind := _type_of(array)) is None:
             raise DataError(
-                f"a batch of {loader._spec.dataset} holds a {type(leaf).__name__}, which is no "
-                "tensor: return numbers, strings and arrays, or give from_service(element_spec=)"
+                f"a batch of {loader._spec.dataset} holds a {type(leaf).__name__} of type "
+                f"{array.dtype}, which is no tensor: return numbers, strings and arrays of these"
             )
-        kind = tf.string if array.dtype.kind in "SU" else tf.as_dtype(array.dtype)
         is_batched = collates and array.ndim > 0 and not has_fixed_size
         return tf.TensorSpec((None, *array.shape[1:]) if is_batched else array.shape, kind)
 
     return tf.nest.map_structure(spec, batch)
+
+
+def _type_of(array: np.ndarray[Any, Any]) -> tf.DType | None:
+    """Return TensorFlow's type of an array; None if it has none."""
+    if array.dtype.kind == "O":  # texts, as `as_arrays` returns them
+        return tf.string if all(isinstance(each, (str, bytes)) for each in array.flat) else None
+    try:
+        return tf.string if array.dtype.kind in "SU" else tf.as_dtype(array.dtype)
+    except TypeError:  # dates, records, and floats of 80 bits
+        return None
