@@ -120,6 +120,32 @@ def test_its_signature_follows_the_first_batch_or_is_given() -> None:
     assert numbers(given) == expected(1)[0]
 
 
+def test_drop_last_fixes_only_what_has_the_batch_size() -> None:
+    from launcher.data.tf import from_service
+
+    class Growing:
+        def __len__(self) -> int:
+            return 6
+
+        def __getitem__(self, index: int) -> Any:
+            return np.ones(index + 1, np.float32)
+
+    class Broken(Growing):
+        def __getitem__(self, index: int) -> Any:
+            if index == 4:
+                raise ValueError("damaged")
+            return np.ones(3, np.float32)
+
+    def pack(samples: list[Any]) -> tuple[Any, Any]:
+        return np.concatenate(samples), np.asarray([len(each) for each in samples])
+
+    packed = from_service(DataLoader(Growing(), 2, drop_last=True, collate_fn=pack, tensors=False))
+    assert [(len(tokens), len(sizes)) for tokens, sizes in packed] == [(3, 2), (7, 2), (11, 2)]
+    assert packed.element_spec[1].shape.as_list() == [2]
+    skips = from_service(DataLoader(Broken(), 3, drop_last=True, on_error="skip", tensors=False))
+    assert [len(batch) for batch in skips] == [3, 2]
+
+
 def test_texts_keep_zeros_at_their_end() -> None:
     from launcher.data.tf import from_service
 

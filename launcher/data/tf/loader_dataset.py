@@ -34,7 +34,7 @@ def from_service(
 
     loader: a new one, which is read through the dataset alone.
     element_spec: nested tf.TensorSpec of a batch; by default, that of the first batch, with any
-        number of samples unless the loader has drop_last=True.
+        number of samples unless drop_last=True makes it the same in each.
     prefetch: batches that TensorFlow holds ahead; they count towards the host's prefetch_bytes.
     resume_points: elements are (batch, resume point): a scalar string, the JSON of the loader's
         state after that batch, for `load_state_dict(json.loads(...))`. The loader's own
@@ -140,7 +140,8 @@ class _Passes:
 def spec_of(batch: object, loader: DataLoader[object]) -> object:
     """Return the tf.TensorSpec of each array of a batch."""
     collates = loader._spec.collates
-    has_fixed_size = collates and loader.drop_last and not loader._spec.batch_sampler
+    is_whole = loader.drop_last and not loader._spec.batch_sampler
+    size = loader.batch_size if is_whole and loader._spec.on_error != "skip" else None
 
     def spec(leaf: object) -> tf.TensorSpec:
         array = np.asarray(leaf)
@@ -149,8 +150,9 @@ def spec_of(batch: object, loader: DataLoader[object]) -> object:
                 f"a batch of {loader._spec.dataset} holds a {type(leaf).__name__} of type "
                 f"{array.dtype}, which is no tensor: return numbers, strings and arrays of these"
             )
-        is_batched = collates and array.ndim > 0 and not has_fixed_size
-        return tf.TensorSpec((None, *array.shape[1:]) if is_batched else array.shape, kind)
+        # A collate_fn may return parts of another length, such as all tokens of a batch.
+        varies = collates and array.ndim > 0 and len(array) != size
+        return tf.TensorSpec((None, *array.shape[1:]) if varies else array.shape, kind)
 
     return tf.nest.map_structure(spec, batch)
 
