@@ -9,6 +9,7 @@ model.fit(data, epochs=5, initial_epoch=checkpoint.epoch, callbacks=[checkpoint]
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -30,6 +31,8 @@ from launcher.errors import DataError
 
 _STEPS = "step-"
 _CHECKPOINT = re.compile(f"{_STEPS}([0-9]+)")
+#: Batches whose shapes are compared, as Keras does for generators.
+_PEEKED = 2
 _WEIGHTS, _STATE = "model.weights.h5", "loader.json"
 
 
@@ -112,12 +115,13 @@ class LoaderDataset(DataAdapter):  # type: ignore[misc] # Keras has no types
 
     def get_tf_dataset(self) -> object:
         """Return the batches of an epoch as a dataset; each iteration begins where training is."""
-        from launcher.data.tf.loader_dataset import PREFETCH, spec_of, without_auto_shard
+        from launcher.data.tf.loader_dataset import PREFETCH, common_spec, without_auto_shard
 
         tf = keras.src.utils.module_utils.tensorflow
         peeked = self._read(as_arrays)
-        spec = spec_of(next(peeked), self._loader)
+        spec = common_spec(itertools.islice(peeked, _PEEKED), self._loader)
         peeked.close()
+        self._is_complete = False  # nothing was trained on, even if these are all
         dataset = tf.data.Dataset.from_generator(
             lambda: self._read(as_arrays), output_signature=spec
         )

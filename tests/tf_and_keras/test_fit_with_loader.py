@@ -124,6 +124,33 @@ for name, promised, steps in (("exact", LENGTH, None), ("long", 29, None), ("giv
 """
 
 
+PADDED = """
+class Words:
+    def __len__(self):
+        return 8
+    def __getitem__(self, index):
+        return np.ones((index + 1, 1), np.float32)
+
+def pad(samples):
+    longest = max(map(len, samples))
+    padded = [np.pad(each, ((0, longest - len(each)), (0, 0))) for each in samples]
+    return np.stack(padded), np.ones((len(samples), 1), np.float32)
+
+made = keras.Sequential([keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(1)])
+made.compile(loss="mse", jit_compile=False)
+data = lk.LoaderDataset(DataLoader(Words(), batch_size=2, collate_fn=pad, tensors=False))
+made.fit(data, epochs=2, verbose=0)
+"""
+
+ONE_BATCH = """
+def whole():
+    return DataLoader(Samples(), batch_size=64, shuffle=True, seed=3, tensors=False, name="whole")
+reader = whole()
+read = [y.tolist() for epoch in range(2) for x, y in reader]
+data = lk.LoaderDataset(whole())
+assert [y.numpy().tolist() for _ in range(2) for x, y in data.get_tf_dataset()] == read
+"""
+
 BACKENDS = ["tensorflow", "jax", "torch"]
 
 
@@ -155,3 +182,11 @@ def test_an_iterable_dataset_resumes_at_any_batch_and_loses_no_epoch(
     backend: str, tmp_path: Path
 ) -> None:
     run(STREAM, backend, tmp_path)
+
+
+def test_tensorflow_takes_batches_that_are_padded_to_their_longest_sample(tmp_path: Path) -> None:
+    run(PADDED, "tensorflow", tmp_path)
+
+
+def test_an_epoch_of_one_batch_that_tensorflow_looks_at_is_not_lost(tmp_path: Path) -> None:
+    run(ONE_BATCH, "tensorflow", tmp_path)

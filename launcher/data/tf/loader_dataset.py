@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -155,6 +155,14 @@ def spec_of(batch: object, loader: DataLoader[object]) -> object:
         return tf.TensorSpec((None, *array.shape[1:]) if varies else array.shape, kind)
 
     return tf.nest.map_structure(spec, batch)
+
+
+def common_spec(batches: Iterable[object], loader: DataLoader[object]) -> object:
+    """Return the nested tf.TensorSpec that fits each of the batches."""
+    first, *others = (spec_of(batch, loader) for batch in batches)
+    return tf.nest.map_structure(
+        lambda spec, *more: spec.most_specific_common_supertype(more) or spec, first, *others
+    )
 
 
 def _type_of(array: np.ndarray[Any, Any]) -> tf.DType | None:
