@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.errors import DataError
+
 pytestmark = [pytest.mark.library("tensorflow"), pytest.mark.long]
 
 #: The second element is not ready before a file is there; the watchdog waits for it for 2 s.
@@ -60,3 +62,27 @@ def test_one_that_takes_a_few_and_trains_on_does_not(tmp_path: Path) -> None:
     done = run(TRAINS, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "got 0\ntrained\n"
+
+
+PARTS = """
+import tensorflow as tf
+from launcher.data.tf.batch_watchdog import watched
+
+pairs = tf.data.Dataset.range(2).map(lambda number: {"x": number, "weight": None})
+print([(int(each["x"]), each["weight"]) for each in watched(pairs, "train", 100.0)])
+"""
+
+
+def test_parts_that_are_none_stay_none(tmp_path: Path) -> None:
+    done = run(PARTS, tmp_path)
+    assert done.stdout == "[(0, None), (1, None)]\n", done.stderr
+
+
+@pytest.mark.parametrize("timeout", [None, 0, -1, float("nan"), "10"])
+def test_a_timeout_that_is_no_time_is_refused(timeout: object) -> None:
+    import tensorflow as tf
+
+    from launcher.data.tf import distribute
+
+    with pytest.raises(DataError, match=r"timeout is .*; it must be a number of seconds above 0"):
+        distribute(tf.data.Dataset.range(2), timeout=timeout)

@@ -33,9 +33,14 @@ def watched(dataset: tf.data.Dataset, stream: str, timeout: float) -> tf.data.Da
 
     def note(turn: tf.Tensor, element: object) -> object:
         with tf.control_dependencies([tf.numpy_function(watchdog.arrived, [turn], tf.int64)]):
-            return tf.nest.map_structure(tf.identity, element)
+            return tf.nest.map_structure(_same, element)
 
     return tf.data.Dataset.zip((turns, dataset.concatenate(end))).map(note)
+
+
+def _same(part: object) -> object:
+    """Return a part of an element as an operation of its own; parts may be None."""
+    return None if part is None else tf.identity(part)
 
 
 class BatchWatchdog:

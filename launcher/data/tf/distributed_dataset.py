@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import numbers
 import os
 from typing import Literal
 
@@ -51,6 +52,10 @@ def distribute(
     """
     if sharding not in _POLICIES:
         raise DataError(f"sharding is {sharding!r}; it must be one of {', '.join(_POLICIES)}")
+    if not isinstance(timeout, numbers.Real) or not timeout > 0:
+        raise DataError(
+            f"timeout is {timeout!r}; it must be a number of seconds above 0, or float('inf')"
+        )
     if (address := os.environ.get(TF_SERVICE_VARIABLE)) is None:
         _check_no_other_engine()
         return dataset
