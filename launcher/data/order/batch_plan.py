@@ -304,7 +304,7 @@ def sampled(
     """Return the order of an epoch from the user's function, by default from its cache."""
     order = sample_order.sampled_order
     call = sampler_call(spec, epoch, dataset_length)
-    return (order if use_cache else order.__wrapped__)(call, call.function_version)
+    return (order if use_cache else order.__wrapped__)(call, call.function)
 
 
 def sampler_call(spec: StreamSpec, epoch: int, dataset_length: int) -> sample_order.SamplerCall:

@@ -87,6 +87,20 @@ def epoch_order(seed: int, epoch: int, length: int, shuffle: bool) -> Ids:
 _MOST = {"sampler": 1 << 26, "batch_sampler": 1 << 22}
 
 
+class LoadedFunction:
+    """A user's function, equal to itself alone: once its module is loaded again, it is another."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self._code = getattr(function, "__func__", function)  # each access binds a method anew
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LoadedFunction) and self._code is other._code
+
+    def __hash__(self) -> int:
+        return id(self._code)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SamplerCall:
     """One call of a user's sampler.
@@ -101,9 +115,9 @@ class SamplerCall:
     seed: int
 
     @property
-    def function_version(self) -> int:
-        """Number of the function of that name; another one once its module was loaded again."""
-        return id(user_code.resolve(self.name, self.what))
+    def function(self) -> LoadedFunction:
+        """The function of that name as it is loaded now."""
+        return LoadedFunction(user_code.resolve(self.name, self.what))
 
     def order(self, draw: Callable[[], Any]) -> SampleOrder:
         """Return the order of the ids, or of the batches of ids, that `draw` returns.
@@ -171,17 +185,15 @@ class SamplerCall:
 
 
 @functools.lru_cache(maxsize=_ORDERS)
-def sampled_order(call: SamplerCall, version: int) -> SampleOrder:
-    """Return the order that the function of a call's name gives.
+def sampled_order(call: SamplerCall, loaded: LoadedFunction) -> SampleOrder:
+    """Return the order that the function of a call gives.
 
-    version: the call's `function_version`, so that a function which a notebook has loaded again is
-    called again.
+    loaded: the call's `function`, so that one which a notebook has loaded again is called again.
 
     Raises DataError if it fails or gives invalid ids.
     """
-    function = user_code.resolve(call.name, call.what)
     with seeding.preserve_random_states():
-        return call.order(lambda: function(call.length, call.epoch, call.seed))
+        return call.order(lambda: loaded.function(call.length, call.epoch, call.seed))
 
 
 def _as_array(ids: Any) -> npt.NDArray[Any] | None:
