@@ -120,12 +120,12 @@ class LocalSource:
         if self._workers:
             yield from self._batches_of_workers(plan)
             return
-        dataset = self._datasets.ready(plan.spec, plan.epoch)
         for step in range(plan.steps):
-            yield step, self._loading.load(functools.partial(self._prepare, plan, step, dataset))
+            yield step, self._loading.load(functools.partial(self._prepare, plan, step))
 
-    def _prepare(self, plan: BatchPlan, step: int, dataset: object) -> Parts:
+    def _prepare(self, plan: BatchPlan, step: int) -> Parts:
         """Load a batch, verify it if it is chosen, and return what becomes the script's own."""
+        dataset = self._datasets.ready(plan.spec, plan.epoch)
         if plan.spec.seeding == "worker":  # as torch's num_workers=0 does
             batch = samples.load_batch(dataset, plan, step, self._given)
         else:

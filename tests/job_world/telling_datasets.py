@@ -15,12 +15,14 @@ class Told:
     """Four samples that hold the epoch."""
 
     epoch = -1
+    calls = 0
 
     def __len__(self) -> int:
         return 4
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
+        self.calls += 1
 
     def __getitem__(self, index: int) -> int:
         return 10 * self.epoch + index
@@ -59,6 +61,17 @@ def wrapped() -> object:
 
 def wrapped_in_list() -> object:
     return Around([Told()], "datasets")
+
+
+SHARED = Told()
+
+
+def shared() -> object:
+    return SHARED
+
+
+def around_shared() -> object:
+    return Around(SHARED)
 
 
 class PassesOn:

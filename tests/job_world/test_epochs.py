@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 pytest.importorskip("telling_datasets")
@@ -32,6 +34,41 @@ def test_a_dataset_object_is_told_the_epoch() -> None:
     loader = DataLoader(telling_datasets.Told())
     loader.set_epoch(7)
     assert [int(batch[0]) for batch in loader] == [70, 71, 72, 73]
+
+
+def read_by_turns(first: object, second: object) -> list[list[int]]:
+    """Read a batch of the first loader's epoch 0, then one of the second's epoch 3, and so on."""
+    loaders = DataLoader(first), DataLoader(second)  # type: ignore[call-overload]
+    loaders[1].set_epoch(3)
+    turns = list(zip(*loaders, strict=True))
+    return [[int(batch[0]) for batch in each] for each in zip(*turns, strict=True)]
+
+
+@pytest.mark.parametrize("around", [lambda dataset: dataset, telling_datasets.Around])
+def test_loaders_that_read_one_dataset_by_turns_have_their_own_epochs(
+    around: Callable[[object], object],
+) -> None:
+    told = telling_datasets.Told()
+    assert read_by_turns(around(told), around(told)) == [[0, 1, 2, 3], [30, 31, 32, 33]]
+
+
+def test_functions_that_return_one_dataset_have_their_own_epochs() -> None:
+    names = "telling_datasets:shared", "telling_datasets:around_shared"
+    assert read_by_turns(*names) == [[0, 1, 2, 3], [30, 31, 32, 33]]
+
+
+def test_a_dataset_is_told_an_epoch_once() -> None:
+    told = telling_datasets.Told()
+    list(DataLoader(told))
+    assert told.calls == 1
+
+
+def test_an_object_in_the_place_of_one_that_is_gone_is_told() -> None:
+    """What is known of an object ends with it, since another may get its identity."""
+    for _ in range(20):
+        loader = DataLoader(telling_datasets.Told())
+        assert [int(batch[0]) for batch in loader] == [0, 1, 2, 3]
+        del loader
 
 
 def test_a_sampler_is_told_the_epoch() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from launcher.data.order.user_code import error_repr, latest_traceback
@@ -13,6 +14,10 @@ _LEVELS = 8
 #: Attributes in which wrappers hold what they wrap: those of torch's Subset and ConcatDataset.
 _INNER = ("dataset", "datasets", "sampler")
 
+#: The epoch that each object of this process was told last, by identity: several loaders may read
+#: one dataset by turns.
+_told_last: dict[int, int] = {}
+
 
 class FollowsEpochs(Protocol):
     """A dataset or sampler that is told which epoch comes next."""
@@ -21,12 +26,14 @@ class FollowsEpochs(Protocol):
         """Make the next iteration that of an epoch."""
 
 
-def tell_epoch(dataset: object, epoch: int) -> None:
+def tell_epoch(dataset: object, epoch: int) -> list[FollowsEpochs]:
     """Call `set_epoch` of a dataset, or else of what it wraps; raises DataError when that raises.
 
-    What has none is left as it is.
+    What has none is left as it is. Returns what was told.
     """
-    for each in _with_epochs(dataset, _LEVELS):
+    followers = list(_with_epochs(dataset, _LEVELS))
+    for each in followers:
+        _remember(each, epoch)
         try:
             each.set_epoch(epoch)
         except (Exception, SystemExit) as error:  # noqa: PERF203 - the user's code, of each
@@ -34,6 +41,22 @@ def tell_epoch(dataset: object, epoch: int) -> None:
                 f"set_epoch({epoch}) of a {type(each).__name__} raised {error_repr(error)}\n"
                 f"{latest_traceback()}"
             ) from error
+    return followers
+
+
+def are_in_epoch(followers: Iterable[FollowsEpochs], epoch: int) -> bool:
+    """Return whether the epoch that each of them was told last is this one, as far as is known."""
+    return all(_told_last.get(id(each), epoch) == epoch for each in followers)
+
+
+def _remember(told: FollowsEpochs, epoch: int) -> None:
+    key = id(told)
+    if key not in _told_last:
+        try:
+            weakref.finalize(told, _told_last.pop, key, None).atexit = False
+        except TypeError:  # some objects, those with __slots__, cannot be watched
+            return
+    _told_last[key] = epoch
 
 
 def _with_epochs(value: Any, levels: int) -> Iterator[FollowsEpochs]:

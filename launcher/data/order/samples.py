@@ -21,7 +21,7 @@ from launcher.data.order.dataset_arguments import (
     resolve,
     without_arguments,
 )
-from launcher.data.order.epochs import tell_epoch
+from launcher.data.order.epochs import FollowsEpochs, are_in_epoch, tell_epoch
 from launcher.data.order.original_types import type_names, with_original_type
 from launcher.data.order.streams import StreamSpec
 from launcher.data.order.user_code import error_repr, error_text, latest_traceback
@@ -103,12 +103,14 @@ class Datasets(dict[str, Any]):
         super().__init__()
         self.given = given
         self._initialised: dict[tuple[str, str | None], Any] = {}  # for which dataset
-        self._told: dict[str, tuple[Any, int]] = {}  # the latest dataset, and its epoch
+        #: The latest dataset, its epoch, and what was told that.
+        self._told: dict[str, tuple[Any, int, list[FollowsEpochs]]] = {}
 
     def ready(self, spec: StreamSpec, epoch: int) -> Any:
         """Return a stream's dataset for samples of an epoch.
 
-        Its worker_init_fn has been called, once, and it has been told the epoch.
+        Its worker_init_fn has been called, once, and it has been told the epoch, again if another
+        stream has told it another one since.
         """
         dataset = self.of_epoch(spec.dataset, epoch)
         key = (spec.dataset, spec.worker_init_fn)
@@ -117,12 +119,11 @@ class Datasets(dict[str, Any]):
                 seeding.seed_everything(_BUILD_SEED)
                 self.given.initialise(dataset, spec, CurrentShard(0, 1), _BUILD_SEED)
             self._initialised[key] = dataset
-        told, in_epoch = self._told.get(spec.dataset, (None, -1))
-        if told is not dataset or in_epoch != epoch:
+        told, in_epoch, followers = self._told.get(spec.dataset, (None, -1, []))
+        if told is not dataset or in_epoch != epoch or not are_in_epoch(followers, epoch):
             with seeding.preserve_random_states():
                 seeding.seed_everything(_BUILD_SEED)
-                tell_epoch(dataset, epoch)
-            self._told[spec.dataset] = dataset, epoch
+                self._told[spec.dataset] = dataset, epoch, tell_epoch(dataset, epoch)
         return dataset
 
     def of_epoch(self, reference: str, epoch: int) -> Any:
