@@ -137,6 +137,7 @@ FILES = {
         "reserved": "Plans and retries are within their limits",
         "tracking": "Trackers have their places",
         "tracking_password": "Trackers' places have no passwords",
+        "tracking_database": "Nor have those that are databases",
         "untracked": "Tracking names a tracker",
         "watching": "What is watched has its forms and places",
         "hyperparameters": "Hyperparameters are JSON under a name of their own",

@@ -292,6 +292,7 @@ MUTANTS = (
     _set("is not a folder of this machine", tracking=Tracking(tensorboard=S3)),
     _set("MLflow has no store at", tracking=Tracking(mlflow="ftp://server")),
     _set("has a name or password", tracking=Tracking(mlflow="https://me:secret@server")),
+    _set("'s database has a password", tracking=Tracking(mlflow="postgresql://me:secret@db/ml")),
     _set("without mlflow", tracking=Tracking(callback="a:b", mlflow_experiment="c")),
     _set("names no function", tracking=Tracking(callback="a.b")),
     _groups("cannot be an alternative of", _typed(GPU, alternatives=("local",))),

@@ -20,7 +20,8 @@ _SCHEMES = (
     *("databricks-uc", "uc"),
 )
 _SCHEME = re.compile(r"(?P<name>[^:+/]+)(?:\+[a-z0-9]+)?:")
-_WITH_PASSWORD = re.compile(r"https?://[^/]*@")
+_SERVER_WITH_NAME = re.compile(r"https?://[^/]*@")
+_DATABASE_WITH_PASSWORD = re.compile(r"[^:/]+://[^/@:]*:[^/]+@")
 _CALLBACK = re.compile(r"(?:.+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
 
 
@@ -57,7 +58,11 @@ def _place_problems(tracking: Tracking) -> Iterator[Problem]:
         what = f'MLflow has no store at "{uri}"'
         fix = choice_fix(scheme["name"], _SCHEMES)
         yield Problem(path=("tracking", "mlflow"), what=what, fix=fix)
-    elif uri and _WITH_PASSWORD.match(uri):
+    elif uri and _SERVER_WITH_NAME.match(uri):
         what = "the URI of MLflow's server has a name or password, which records would keep"
         fix = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD where you follow the job"
+        yield Problem(path=("tracking", "mlflow"), what=what, fix=fix)
+    elif uri and _DATABASE_WITH_PASSWORD.match(uri):
+        what = "the URI of MLflow's database has a password, which records would keep"
+        fix = "leave it out, and give it as the database's client reads it: PGPASSWORD, ~/.my.cnf"
         yield Problem(path=("tracking", "mlflow"), what=what, fix=fix)
