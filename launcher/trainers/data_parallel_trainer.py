@@ -61,7 +61,11 @@ class DataParallelTrainer:
             with accumulating(self._model, is_last=part == len(batches) - 1):
                 with self._autocasting():
                     output = self._model(*arguments)
-                    loss = self._task.loss(output, target) if weights[part] else zero_loss(output)
+                    loss = (
+                        self._task.scalar_loss(output, target)
+                        if weights[part]
+                        else zero_loss(output)
+                    )
                 self._watch.watch_backward(loss)
                 scaler.scale(loss * weights[part]).backward()
             losses.append(loss.detach())

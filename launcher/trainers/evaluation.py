@@ -13,26 +13,27 @@ from torch import nn
 from launcher.parallel.context import ParallelContext
 from launcher.trainers.base import Trainer
 from launcher.trainers.batches import ValidationBatches, take_first
-from launcher.trainers.task import Measure, Task
+from launcher.trainers.task import Task
 
 
 class MetricAccumulator:
     """Weighted sums of one evaluation's metrics, kept by the rank that sees the outputs."""
 
     def __init__(self, task: Task, device: torch.device) -> None:
-        self._measures: Mapping[str, Measure] = {"loss": task.loss, **task.metrics}
-        self._valid = task.valid
-        #: The sum of the weights, then the sum of the weighted values of each metric.
-        self._sums = torch.zeros(1 + len(self._measures), dtype=torch.float64, device=device)
+        self._task = task
+        #: The sum of the weights, then that of the weighted losses and of each weighted metric.
+        self._sums = torch.zeros(2 + len(task.metrics), dtype=torch.float64, device=device)
 
     def add(self, output: object, target: object, *, counted: int, of: int) -> None:
         """Add the first `counted` of a batch's `of` samples."""
         output, target = take_first(output, counted, of), take_first(target, counted, of)
-        weight = counted if self._valid is None else self._valid(target)
+        task = self._task
+        weight = counted if task.valid is None else task.valid(target)
         if not counted or not weight:  # the mean of an empty batch is NaN
             return
-        values = [measure(output, target) for measure in self._measures.values()]
+        metrics = (task.scalar_metric(name, output, target) for name in task.metrics)
         one = torch.ones((), device=self._sums.device)
+        values = (task.scalar_loss(output, target), *metrics)
         self._sums += torch.stack([one, *(one * value for value in values)]) * weight
 
     def means(self) -> dict[str, float]:
@@ -42,7 +43,7 @@ class MetricAccumulator:
         weight, *sums = self._sums.tolist()
         return {
             name: value / weight if weight else float("nan")
-            for name, value in zip(self._measures, sums, strict=True)
+            for name, value in zip(("loss", *self._task.metrics), sums, strict=True)
         }
 
 

@@ -140,7 +140,7 @@ def _run(
     arguments, target = batch
     precision = torch.autocast("cpu", torch.bfloat16) if low else nullcontext()
     with precision, saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = task.loss(model(*arguments), target)
+        loss = task.scalar_loss(model(*arguments), target)
     whole = kept.all
     for each in inputs:
         kept.outside |= each

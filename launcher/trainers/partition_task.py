@@ -121,7 +121,9 @@ def _build(task: Task, request: PartitionJob, kind: ProfileKind) -> tuple[nn.Mod
 
     # Arguments are numbered until there is a model to name them.
     sample = Sample(
-        arguments={str(n): each for n, each in enumerate(arguments)}, target=target, loss=task.loss
+        arguments={str(n): each for n, each in enumerate(arguments)},
+        target=target,
+        loss=task.scalar_loss,
     )
     if kind is ProfileKind.MEASURED:
         model = make()

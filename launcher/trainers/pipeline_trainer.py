@@ -48,7 +48,7 @@ class PipelineTrainer:
             model,
             world,
             named,
-            loss=task.loss,
+            loss=task.scalar_loss,
             target=target,
             states=functools.partial(states_per_parameter, task),
         )
@@ -97,7 +97,7 @@ class PipelineTrainer:
         """Compute the loss of a microbatch; in an evaluation, also add its metrics."""
         if self._counting is not None:
             self._counting.add(output, target)
-        loss = self._task.loss(output, target)
+        loss = self._task.scalar_loss(output, target)
         self._watch.watch_backward(loss)
         return loss
 

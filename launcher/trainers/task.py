@@ -80,6 +80,30 @@ class Task:
         if problems := [*self._wrong_functions(), *self._wrong_values()]:
             raise ParallelError("this Task cannot be trained: " + "; ".join(problems))
 
+    def scalar_loss(self, output: object, target: object) -> torch.Tensor:
+        """Return the loss of a batch; raises ParallelError if `loss` does not return a scalar."""
+        loss = self.loss(output, target)
+        if not isinstance(loss, torch.Tensor):
+            raise ParallelError(
+                f"the task's loss returned a {type(loss).__name__}, and must return a tensor, the "
+                "mean over samples; if the model returns its loss, take that: "
+                "loss=lambda output, target: output.loss"
+            )
+        return _as_scalar("loss", loss)
+
+    def scalar_metric(self, name: str, output: object, target: object) -> torch.Tensor | float:
+        """Return a metric of a batch; raises ParallelError if it is not one number."""
+        metric = self.metrics[name](output, target)
+        if isinstance(metric, torch.Tensor):
+            return _as_scalar(f"metric {name!r}", metric)
+        try:
+            return float(metric)
+        except (TypeError, ValueError):
+            raise ParallelError(
+                f"the task's metric {name!r} returned a {type(metric).__name__}, and must return "
+                "one number, the mean over samples"
+            ) from None
+
     def _wrong_functions(self) -> Iterator[str]:
         optional = {"scheduler": self.scheduler, "valid": self.valid}
         given: dict[str, object] = {n: value for n, value in optional.items() if value is not None}
@@ -118,6 +142,15 @@ class Task:
             for name in ("patience", "metrics"):
                 if getattr(self, name):
                     yield f"{name} is given without validation_data, which it needs"
+
+
+def _as_scalar(which: str, value: torch.Tensor) -> torch.Tensor:
+    if value.numel() != 1:
+        raise ParallelError(
+            f"the task's {which} returned a tensor of shape {tuple(value.shape)}, and must return "
+            "one number, the mean over samples: reduction='mean', or .mean()"
+        )
+    return value.reshape(())
 
 
 def _not_counts(task: Task) -> Iterator[str]:

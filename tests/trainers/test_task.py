@@ -88,3 +88,44 @@ def test_what_makes_no_task_is_refused(
             make_task(reference, hyperparameters)
     finally:
         sys.modules.pop("other_task", None)
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (None, "loss returned a NoneType, and must return a tensor.*: output.loss"),
+        ({"loss": 1.0}, "loss returned a dict, and must return a tensor"),
+        (0.5, "loss returned a float"),
+        (torch.ones(4), r"loss returned a tensor of shape \(4,\), .*reduction='mean'"),
+    ],
+    ids=str,
+)
+def test_a_loss_that_is_no_scalar_is_refused(
+    make: Callable[..., Any], returned: object, words: str
+) -> None:
+    task = make(loss=lambda output, target: returned)
+    with pytest.raises(ParallelError, match=words):
+        task.scalar_loss(None, None)
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        ({"top5": 1}, "the task's metric 'top5' returned a dict, and must return one number"),
+        (torch.ones(2), r"metric 'top5' returned a tensor of shape \(2,\)"),
+    ],
+    ids=str,
+)
+def test_a_metric_that_is_no_number_is_refused(
+    make: Callable[..., Any], returned: object, words: str
+) -> None:
+    task = make(metrics={"top5": lambda output, target: returned})
+    with pytest.raises(ParallelError, match=words):
+        task.scalar_metric("top5", None, None)
+
+
+def test_a_loss_and_metrics_may_be_of_one_element(make: Callable[..., Any]) -> None:
+    metrics = {"plain": lambda *_: 0.5, "tensor": lambda *_: torch.ones(1, 1)}
+    task = make(loss=lambda *_: torch.ones(1), metrics=metrics)
+    assert task.scalar_loss(None, None).shape == ()
+    assert [float(task.scalar_metric(name, None, None)) for name in metrics] == [0.5, 1.0]

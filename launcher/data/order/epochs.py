@@ -36,7 +36,7 @@ def tell_epoch(dataset: object, epoch: int) -> list[FollowsEpochs]:
         _remember(each, epoch)
         try:
             each.set_epoch(epoch)
-        except (Exception, SystemExit) as error:  # noqa: PERF203 - the user's code, of each
+        except (Exception, SystemExit) as error:
             raise DataError(
                 f"set_epoch({epoch}) of a {type(each).__name__} raised {error_repr(error)}\n"
                 f"{latest_traceback()}"
