@@ -17,6 +17,7 @@ from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.precision import scaler as make_scaler
 from launcher.parallel.pretrained import PretrainedWeights, without_weights, write_pretrained
+from launcher.parallel.pretrained.pretrained_folder import check_pretrained
 from launcher.parallel.randomness import seed_from
 from launcher.parallel.ties import tied_names
 from launcher.trainers.base import Trainer
@@ -67,6 +68,8 @@ def _run(
     watch = Stopwatch(world)
     model = _model(task)
     tied = tied_names(model)
+    if task.weights is not None:  # as it is written in the end
+        check_pretrained(model.state_dict(), task.weights)
     trainer = _trainer(task, world, data, model, watch)
     optimizer = make_optimizer(task.optimizer, list(trainer.module.parameters()))
     scheduler = _scheduler(task, optimizer)

@@ -18,6 +18,7 @@ from waiting import wait_until  # noqa: E402
 from launcher import parallel  # noqa: E402
 from launcher.errors import ParallelError  # noqa: E402
 from launcher.parallel.checkpoints import manifests  # noqa: E402
+from launcher.parallel.pretrained.tensor_file import write_tensors  # noqa: E402
 from launcher.trainers.evaluation import EarlyStopping, MetricAccumulator  # noqa: E402
 from launcher.trainers.loop import train  # noqa: E402
 
@@ -191,6 +192,36 @@ def test_what_modules_add_to_their_state_is_in_the_model_that_is_left(
     weights = trained(make(model=model, epochs=1, validation_data=None, metrics={}), tmp_path)
     assert weights.keys() == model().state_dict().keys()
     assert weights["1._extra_state"] == {"calls": 1}
+
+
+@pytest.mark.parametrize(
+    ("config", "layer", "words"),
+    [
+        (None, lambda: nn.Linear(6, 1), r"has no config.json, .* write one with {} in it"),
+        ("{", lambda: nn.Linear(6, 1), "config.json cannot be read"),
+        ("[]", lambda: nn.Linear(6, 1), "config.json is not a JSON object"),
+        ("{}", Extra, "1._extra_state of the model's state_dict is not a tensor"),
+    ],
+    ids=["no configuration", "a cut one", "another", "other state than tensors"],
+)
+def test_what_could_not_be_written_in_the_end_is_refused_before_a_step(
+    make: Callable[..., Any],
+    tmp_path: Path,
+    way: str,
+    config: str | None,
+    layer: Callable[[], nn.Module],
+    words: str,
+) -> None:
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Linear(6, 6), layer(), nn.Flatten(0)).double()
+
+    (tmp_path / "given").mkdir()
+    write_tensors(dict(model().named_parameters()), tmp_path / "given/model.safetensors")
+    if config is not None:
+        (tmp_path / "given/config.json").write_text(config)
+    task = make(model=model, weights=tmp_path / "given", loss=lambda *_: pytest.fail("a step"))
+    with pytest.raises(ParallelError, match=words):
+        train(task, tmp_path / "model")
 
 
 class OwnExtra(nn.Sequential):

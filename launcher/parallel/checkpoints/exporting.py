@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from launcher.errors import ParallelError
 from launcher.parallel.checkpoints import folders, manifests, safetensors_files
 from launcher.parallel.checkpoints.contents import MODEL
-from launcher.parallel.pretrained.pretrained_folder import write_pretrained
+from launcher.parallel.pretrained.pretrained_folder import check_pretrained, write_pretrained
 
 
 def export(folder: Path | str, file: Path | str) -> Path:
@@ -55,8 +55,7 @@ def export_pretrained(folder: Path | str, target: Path | str, *, like: Path | st
     chosen = _choose(Path(folder))
     tied = manifests.read_manifest(chosen).tied
     model = _model_in(chosen)
-    if objects := [name for name, value in model.items() if not torch.is_tensor(value)]:
-        raise ParallelError(f"{', '.join(objects)} is not a tensor, so it cannot be exported")
+    check_pretrained(model, like)
     state = {name: each for name, each in model.items() if isinstance(each, torch.Tensor)}
     write_pretrained(state, target, like=like, tied=tied)
     return chosen
