@@ -8,7 +8,7 @@ import pytest
 
 from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan, plan_job
-from launcher.client.planning.plan_formats import plan_text
+from launcher.client.planning.cost_plan_text import cost_plan_text
 from launcher.client.request.builder import JobLocation
 from launcher.client.sessions.aws.aws_session import AwsSession
 from launcher.client.sessions.local import LocalSession
@@ -80,9 +80,9 @@ def test_a_type_that_the_catalogue_does_not_know_has_no_size_either() -> None:
 
 def test_on_a_narrow_terminal_each_group_has_lines_of_its_own() -> None:
     table = repr(plan()).partition("\n\n")[0]
-    assert plan_text(plan(), width=len(table.splitlines()[0])).startswith(table)
+    assert cost_plan_text(plan(), width=len(table.splitlines()[0])).startswith(table)
 
-    stacked = plan_text(plan(), width=40).partition("\n\n")[0].splitlines()
+    stacked = cost_plan_text(plan(), width=40).partition("\n\n")[0].splitlines()
     assert stacked[:3] == ["data_group", "  role   data", "  type   ml.c5.9xlarge"]
     assert max(map(len, stacked)) <= 40
 

@@ -15,9 +15,9 @@ from test_recommendation import WORKLOAD, chosen, made_up, priced
 
 from launcher.client.cli.plan_chart import plan_chart
 from launcher.client.planning.candidates import candidates
-from launcher.client.planning.plan_scatter import plan_scatter, share, ticks
 from launcher.client.planning.recommendation import PlanLimits, Recommendation
 from launcher.client.planning.recommendation_html import recommendation_page
+from launcher.client.planning.recommendation_scatter import recommendation_scatter, share, ticks
 from launcher.errors import PlatformError
 
 TYPES = [priced("ml.g5.xlarge", 1.4), priced("ml.c5.xlarge", 0.2), priced("ml.m5.2xlarge", 0.5)]
@@ -47,8 +47,8 @@ def test_the_pareto_set_keeps_to_the_limits() -> None:
 
 
 def test_points_are_of_the_whole_training_or_of_a_million_samples() -> None:
-    whole = plan_scatter(chosen(WORKLOAD, TYPES))
-    part = plan_scatter(chosen(replace(WORKLOAD, epochs=None), TYPES))
+    whole = recommendation_scatter(chosen(WORKLOAD, TYPES))
+    part = recommendation_scatter(chosen(replace(WORKLOAD, epochs=None), TYPES))
     assert whole is not None
     assert part is not None
     assert (whole.what, part.what) == ("10 epochs", "a million samples")
@@ -65,7 +65,7 @@ def test_axes_are_logarithmic_with_round_numbers() -> None:
 
 
 def test_a_chart_has_each_mark_and_keeps_to_its_width() -> None:
-    scatter = plan_scatter(chosen(WORKLOAD, TYPES))
+    scatter = recommendation_scatter(chosen(WORKLOAD, TYPES))
     assert scatter is not None
     lines = plan_chart(scatter, 72)
     assert all(len(line) <= 72 for line in lines[1:])
@@ -76,7 +76,7 @@ def test_a_chart_has_each_mark_and_keeps_to_its_width() -> None:
 
 def test_nothing_is_drawn_of_no_cluster() -> None:
     found = chosen(WORKLOAD, TYPES, PlanLimits(max_cost_per_hour=0.01))
-    assert plan_scatter(found) is None
+    assert recommendation_scatter(found) is None
     assert "<svg" not in found._repr_html_()
     assert "Recommended: none" in found._repr_html_()
 
@@ -108,7 +108,7 @@ def test_a_page_loads_nothing_and_names_each_dot(tmp_path: Path) -> None:
     links = set(re.findall(r'(?:https?:)?//[^\s"<]+', page))
     assert links == {"http://www.w3.org/2000/svg"}  # a name, which nobody loads
     assert not re.search(r"<(script|link|img|iframe)|url\(|@import", page)
-    scatter = plan_scatter(found)
+    scatter = recommendation_scatter(found)
     assert scatter is not None
     assert page.count("<circle") == len(scatter.points) + 3  # and the legend
     best = next(point for point in scatter.points if point.is_best)

@@ -13,7 +13,7 @@ from launcher.client.cli.shared_options import Verb
 from launcher.client.cli.verb_output import print_message
 from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan
-from launcher.client.planning.plan_formats import plan_text
+from launcher.client.planning.cost_plan_text import cost_plan_text
 from launcher.errors import CloudError, NotSent, Problem, SpecError
 
 _MAX_COST = click.option(
@@ -35,7 +35,7 @@ def approval_options(verb: Verb) -> Verb:
 def show_plan(plan: CostPlan, max_cost: float | None) -> None:
     """Print what a job may cost; refuse it when that exceeds `max_cost` dollars."""
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
-    print_message(plan_text(plan, width) + "\n")
+    print_message(cost_plan_text(plan, width) + "\n")
     if max_cost is not None:
         enforce_max_cost(plan, max_cost, "--max-cost")
 

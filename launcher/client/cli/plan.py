@@ -14,9 +14,9 @@ from launcher.client.cli.plan_options import plan_options
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.planning.new_file import check_new
-from launcher.client.planning.plan_scatter import plan_scatter
 from launcher.client.planning.recommendation import PlanLimits, PlanOrder, recommend
 from launcher.client.planning.recommendation_json import plain_recommendation
+from launcher.client.planning.recommendation_scatter import recommendation_scatter
 from launcher.client.planning.recommendation_text import (
     comparison,
     explanation,
@@ -62,7 +62,7 @@ def plan(
         print_json(plain_recommendation(found, limit))
     else:
         echo(recommendation_text(found, limit))
-        if is_drawn and (scatter := plan_scatter(found)):
+        if is_drawn and (scatter := recommendation_scatter(found)):
             echo("\n".join(["", *plan_chart(scatter, get_terminal_size().columns)]))
         if is_explained:
             echo("\n".join(["", *explanation(found), "", *comparison(found, limit)]))

@@ -1,16 +1,16 @@
-"""The clusters of a plan as a picture in a terminal."""
+"""The clusters of a recommendation as a picture in a terminal."""
 
 from __future__ import annotations
 
 from launcher.client.jobs.short_numbers import short_number
-from launcher.client.planning.plan_scatter import PlanScatter, share
+from launcher.client.planning.recommendation_scatter import ClusterScatter, share
 
 _ROWS = 14
 #: Marks, of which a later one covers an earlier one at the same place.
 _OTHER, _PARETO, _BEST = "·", "o", "@"
 
 
-def plan_chart(scatter: PlanScatter, width: int) -> list[str]:
+def plan_chart(scatter: ClusterScatter, width: int) -> list[str]:
     """Draw dollars over hours, as lines of `width` characters at most; both are logarithmic."""
     labels = {0: _dollars(scatter.dollars[1]), _ROWS - 1: _dollars(scatter.dollars[0])}
     margin = max(map(len, labels.values()))

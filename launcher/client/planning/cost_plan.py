@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 from launcher.client import catalogue
 from launcher.client.catalogue.cost import CostEstimate, GroupCost, estimate
-from launcher.client.planning.plan_formats import plan_html, plan_text
+from launcher.client.planning.cost_plan_text import cost_plan_html, cost_plan_text
 from launcher.client.request.builder import JobLocation
 from launcher.client.sessions.aws.clients import configured_endpoint
 from launcher.client.sessions.base import PlatformSession
@@ -54,10 +54,10 @@ class CostPlan:
         return [group, *(other for other in self.alternatives if other.name == group.name)]
 
     def __repr__(self) -> str:
-        return plan_text(self)
+        return cost_plan_text(self)
 
     def _repr_html_(self) -> str:
-        return plan_html(self)
+        return cost_plan_html(self)
 
 
 def plan_job(

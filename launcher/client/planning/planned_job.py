@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from launcher.client.planning.recommendation import Recommendation
 
 
-def write_planned_job(plan: Recommendation, path: Path) -> None:
+def write_planned_job(recommendation: Recommendation, path: Path) -> None:
     """Write a new job file with the recommended groups.
 
     Raises PlatformError if there is no recommendation, the file exists, or it cannot be written.
     """
-    if plan.best is None:
-        raise PlatformError(f"{path} is not written: {plan.reason}")
+    if recommendation.best is None:
+        raise PlatformError(f"{path} is not written: {recommendation.reason}")
     if path.exists():
         raise PlatformError(f"{path} is already there; name another file, or remove it first")
     try:
-        write_complete(path, planned_job(plan.best).to_yaml())
+        write_complete(path, planned_job(recommendation.best).to_yaml())
     except OSError as error:
         raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from launcher.client.jobs.short_numbers import short_number
 from launcher.client.planning.candidate_reasons import cluster_text
 from launcher.client.planning.new_file import write_new
-from launcher.client.planning.plan_scatter import (
-    PlanPoint,
-    PlanScatter,
-    plan_scatter,
+from launcher.client.planning.recommendation_scatter import (
+    ClusterPoint,
+    ClusterScatter,
+    recommendation_scatter,
     share,
     ticks,
 )
@@ -42,36 +42,38 @@ svg { max-width: 100%; height: auto; }
 """
 
 
-def write_page(plan: Recommendation, path: Path) -> None:
+def write_page(recommendation: Recommendation, path: Path) -> None:
     """Write the page as a new file. Raises PlatformError if it exists or cannot be written."""
-    write_new(recommendation_page(plan), path)
+    write_new(recommendation_page(recommendation), path)
 
 
-def recommendation_page(plan: Recommendation) -> str:
+def recommendation_page(recommendation: Recommendation) -> str:
     """Return a page of its own, which loads nothing from anywhere."""
     title = "Clusters compared"
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>\n{_STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{title}</h1>\n{recommendation_html(plan)}\n</main>\n</body>\n</html>\n"
+        f"<h1>{title}</h1>\n{recommendation_html(recommendation)}\n</main>\n</body>\n</html>\n"
     )
 
 
-def recommendation_html(plan: Recommendation, limit: int = _LIMIT) -> str:
+def recommendation_html(recommendation: Recommendation, limit: int = _LIMIT) -> str:
     """Return the recommendation as a part of a page, in the page's own colours."""
-    answer = cluster_text(plan.best) if plan.best else "none"
-    parts = [f"<p><strong>Recommended: {escaped(answer)}</strong><br>{escaped(plan.reason)}</p>"]
-    if scatter := plan_scatter(plan):
+    answer = cluster_text(recommendation.best) if recommendation.best else "none"
+    reason = escaped(recommendation.reason)
+    parts = [f"<p><strong>Recommended: {escaped(answer)}</strong><br>{reason}</p>"]
+    if scatter := recommendation_scatter(recommendation):
         parts.append(_picture(scatter))
-    if plan.shown:
-        rows = (html_cells("td", row(each, plan)) for each in shown_clusters(plan, limit))
+    if recommendation.shown:
+        shown = shown_clusters(recommendation, limit)
+        rows = (html_cells("td", row(each, recommendation)) for each in shown)
         parts.append(html_table([html_cells("th", HEAD), *rows]))
-    parts += [f"<p>{escaped(note)}</p>" for note in notes(plan)]
+    parts += [f"<p>{escaped(note)}</p>" for note in notes(recommendation)]
     return "\n".join(parts)
 
 
-def _picture(scatter: PlanScatter) -> str:
+def _picture(scatter: ClusterScatter) -> str:
     words = f"Dollars over hours of {scatter.what}, of {len(scatter.points)} clusters"
     return "\n".join(
         [
@@ -97,7 +99,7 @@ def _legend() -> Iterator[str]:
         x += 7 * len(name) + 40
 
 
-def _axes(scatter: PlanScatter) -> Iterator[str]:
+def _axes(scatter: ClusterScatter) -> Iterator[str]:
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
     line = 'stroke="currentColor" stroke-opacity="0.2"'
     for value in ticks(scatter.hours):
@@ -115,19 +117,19 @@ def _axes(scatter: PlanScatter) -> Iterator[str]:
     yield f'<text x="{middle}" y="{_HEIGHT - 10}" text-anchor="middle">{words}</text>'
 
 
-def _line(scatter: PlanScatter) -> Iterator[str]:
+def _line(scatter: ClusterScatter) -> Iterator[str]:
     best = sorted((p for p in scatter.points if p.is_pareto), key=lambda point: point.hours)
     if len(best) > 1:
         path = "L".join(f"{_x(scatter, p.hours):.1f} {_y(scatter, p.dollars):.1f}" for p in best)
         yield f'<path d="M{path}" fill="none" stroke="{_PARETO}" stroke-width="1.5"/>'
 
 
-def _in_order(scatter: PlanScatter) -> list[PlanPoint]:
+def _in_order(scatter: ClusterScatter) -> list[ClusterPoint]:
     """Return the points so that the recommended one is drawn last, above the others."""
     return sorted(scatter.points, key=lambda point: (point.is_best, point.is_pareto))
 
 
-def _dot(scatter: PlanScatter, point: PlanPoint) -> str:
+def _dot(scatter: ClusterScatter, point: ClusterPoint) -> str:
     colour = _BEST if point.is_best else _PARETO if point.is_pareto else _OTHER
     radius = 8 if point.is_best else 5
     words = f"{point.name}: {point.hours:.3g} hours, ${point.dollars:,.2f}"
@@ -138,9 +140,9 @@ def _dot(scatter: PlanScatter, point: PlanPoint) -> str:
     )
 
 
-def _x(scatter: PlanScatter, hours: float) -> float:
+def _x(scatter: ClusterScatter, hours: float) -> float:
     return _LEFT + share(hours, scatter.hours) * (_WIDTH - _LEFT - _RIGHT)
 
 
-def _y(scatter: PlanScatter, dollars: float) -> float:
+def _y(scatter: ClusterScatter, dollars: float) -> float:
     return _HEIGHT - _BOTTOM - share(dollars, scatter.dollars) * (_HEIGHT - _TOP - _BOTTOM)

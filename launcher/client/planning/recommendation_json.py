@@ -14,32 +14,33 @@ from launcher.client.planning.step_model import GroupShape, Interval
 from launcher.client.planning.strategy_text import strategy_warnings
 
 
-def plain_recommendation(plan: Recommendation, limit: int) -> dict[str, Any]:
+def plain_recommendation(recommendation: Recommendation, limit: int) -> dict[str, Any]:
     """Return the answer, the `limit` best clusters and the notes; seconds, hours and USD."""
+    best, shown = recommendation.best, shown_clusters(recommendation, limit)
     return {
-        "recommended": _cluster(plan.best, plan) if plan.best else None,
-        "reason": plan.reason,
-        "without_data_group": break_even(plan.best) if plan.best else None,
-        "sorted_by": plan.order.value,
-        "compared": plan.compared,
-        "clusters": [_cluster(each, plan) for each in shown_clusters(plan, limit)],
-        "pareto": [_cluster(each, plan) for each in plan.pareto],
-        "price_unknown": list(plan.without_price),
-        "time_unknown": list(plan.without_time),
-        "memory_too_small": list(plan.without_memory),
-        "no_vcpu_left": list(plan.without_vcpus),
-        "notes": list(notes(plan)),
-        "explanation": list(explanation(plan)),
+        "recommended": _cluster(best, recommendation) if best else None,
+        "reason": recommendation.reason,
+        "without_data_group": break_even(best) if best else None,
+        "sorted_by": recommendation.order.value,
+        "compared": recommendation.compared,
+        "clusters": [_cluster(each, recommendation) for each in shown],
+        "pareto": [_cluster(each, recommendation) for each in recommendation.pareto],
+        "price_unknown": list(recommendation.without_price),
+        "time_unknown": list(recommendation.without_time),
+        "memory_too_small": list(recommendation.without_memory),
+        "no_vcpu_left": list(recommendation.without_vcpus),
+        "notes": list(notes(recommendation)),
+        "explanation": list(explanation(recommendation)),
     }
 
 
-def _cluster(each: Candidate, plan: Recommendation) -> dict[str, Any]:
-    step = each.step
+def _cluster(each: Candidate, recommendation: Recommendation) -> dict[str, Any]:
+    step, data, best = each.step, each.shape.data, recommendation.best
     return {
         "region": each.region,
-        "reason": why_not(each, plan.best) if plan.best else None,
-        "train": _group(each.shape.train, each.prices[0], plan),
-        "data": _group(each.shape.data, each.prices[1], plan) if each.shape.data else None,
+        "reason": why_not(each, best) if best else None,
+        "train": _group(each.shape.train, each.prices[0], recommendation),
+        "data": _group(data, each.prices[1], recommendation) if data else None,
         "step_seconds": asdict(step.seconds),
         "bottleneck": step.bottleneck.value,
         "limits": {resource.value: seconds for resource, seconds in step.limits.items()},
@@ -82,14 +83,14 @@ def _strategy(each: Candidate) -> dict[str, Any] | None:
     }
 
 
-def _group(group: GroupShape, price: Price, plan: Recommendation) -> dict[str, Any]:
+def _group(group: GroupShape, price: Price, recommendation: Recommendation) -> dict[str, Any]:
     return {
         "instance_type": group.instance.name,
         "count": group.count,
         "price_per_hour": price.per_hour,
         "price_as_of": price.as_of,
         "price_region": price.region,
-        "price_is_old": price.is_old(plan.today),
+        "price_is_old": price.is_old(recommendation.today),
     }
 
 

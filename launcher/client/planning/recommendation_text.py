@@ -43,42 +43,43 @@ _NUMERIC = frozenset(HEAD) - {"train", "data", "bottleneck"}
 _NAMES = 6
 
 
-def recommendation_text(plan: Recommendation, limit: int = 10) -> str:
+def recommendation_text(recommendation: Recommendation, limit: int = 10) -> str:
     """Return the answer with its reason, the `limit` best clusters, and notes."""
-    lines = [f"Recommended: {cluster_text(plan.best)}" if plan.best else "Recommended: none"]
-    lines.append(f"  {plan.reason}")
-    if plan.best and (needed := break_even(plan.best)):
+    best = recommendation.best
+    lines = [f"Recommended: {cluster_text(best)}" if best else "Recommended: none"]
+    lines.append(f"  {recommendation.reason}")
+    if best and (needed := break_even(best)):
         lines.append(f"  {needed}")
-    if plan.best and plan.best.strategy:
-        lines.append(f"  {strategy_text(plan.best)}")
-        lines += [f"  {warning}" for warning in strategy_warnings(plan.best)]
-    if plan.shown:
-        lines += ["", *aligned(_rows(plan, limit), _NUMERIC)]
-    return "\n".join([*lines, "", *notes(plan)])
+    if best and best.strategy:
+        lines.append(f"  {strategy_text(best)}")
+        lines += [f"  {warning}" for warning in strategy_warnings(best)]
+    if recommendation.shown:
+        lines += ["", *aligned(_rows(recommendation, limit), _NUMERIC)]
+    return "\n".join([*lines, "", *notes(recommendation)])
 
 
-def _rows(plan: Recommendation, limit: int) -> list[tuple[str, ...]]:
+def _rows(recommendation: Recommendation, limit: int) -> list[tuple[str, ...]]:
     """Return the table's rows; with several regions, the first column names them."""
-    shown = shown_clusters(plan, limit)
-    rows = [HEAD, *(row(each, plan) for each in shown)]
-    if len({each.region for each in plan.shown}) == 1:
+    shown = shown_clusters(recommendation, limit)
+    rows = [HEAD, *(row(each, recommendation) for each in shown)]
+    if len({each.region for each in recommendation.shown}) == 1:
         return rows
     regions = ("region", *(each.region for each in shown))
     return [(region, *cells) for region, cells in zip(regions, rows, strict=True)]
 
 
-def shown_clusters(plan: Recommendation, limit: int) -> list[Candidate]:
+def shown_clusters(recommendation: Recommendation, limit: int) -> list[Candidate]:
     """Return the best clusters, and the best one without a data group if it is not among them."""
-    shown = list(plan.shown[:limit])
-    if plan.alone is not None and plan.alone not in shown:
-        shown.append(plan.alone)
+    shown = list(recommendation.shown[:limit])
+    if recommendation.alone is not None and recommendation.alone not in shown:
+        shown.append(recommendation.alone)
     return shown
 
 
-def row(each: Candidate, plan: Recommendation) -> tuple[str, ...]:
+def row(each: Candidate, recommendation: Recommendation) -> tuple[str, ...]:
     """Return the cells of a cluster, in the order of HEAD; "*" marks an old price."""
     data = each.shape.data
-    old = "*" if any(price.is_old(plan.today) for price in each.prices) else ""
+    old = "*" if any(price.is_old(recommendation.today) for price in each.prices) else ""
     step = each.step.seconds
     return (
         f"{each.shape.train.count} x {each.shape.train.instance.name}",
@@ -94,55 +95,56 @@ def row(each: Candidate, plan: Recommendation) -> tuple[str, ...]:
     )
 
 
-def notes(plan: Recommendation) -> Iterator[str]:
+def notes(recommendation: Recommendation) -> Iterator[str]:
     """Yield what the numbers rest on, and what was not compared."""
-    yield f"{plan.compared} clusters compared, by {plan.order.value} per sample."
-    prices = {price for each in plan.shown for price in each.prices}
+    order, best = recommendation.order, recommendation.best
+    yield f"{recommendation.compared} clusters compared, by {order.value} per sample."
+    prices = {price for each in recommendation.shown for price in each.prices}
     dates = sorted({price.as_of or "unknown date" for price in prices if not price.file})
     if dates:
         yield f"Prices: on demand, of {', '.join(dates)}; storage and traffic are not included."
-    if any(price.is_old(plan.today) for price in prices):
+    if any(price.is_old(recommendation.today) for price in prices):
         yield "* an old price; `launcher catalog update` reads today's."
-    if borrowed := _borrowed(plan):
+    if borrowed := _borrowed(recommendation):
         yield f"Prices of us-east-1 stand for {', '.join(borrowed)}, which differ."
-    if plan.without_price:
-        yield f"Price unknown, so not compared: {_listed(plan.without_price)}."
-    if plan.without_time:
-        yield f"No time in the workload for the accelerator: {_listed(plan.without_time)}."
-    if plan.without_memory:
-        yield f"Too little memory for the model, however spread: {_listed(plan.without_memory)}."
-    if plan.without_vcpus:
-        yield f"No vCPU left by the ranks to prepare or receive: {_listed(plan.without_vcpus)}."
-    if plan.best and plan.best.strategy is None:
+    if names := recommendation.without_price:
+        yield f"Price unknown, so not compared: {_listed(names)}."
+    if names := recommendation.without_time:
+        yield f"No time in the workload for the accelerator: {_listed(names)}."
+    if names := recommendation.without_memory:
+        yield f"Too little memory for the model, however spread: {_listed(names)}."
+    if names := recommendation.without_vcpus:
+        yield f"No vCPU left by the ranks to prepare or receive: {_listed(names)}."
+    if best and best.strategy is None:
         yield UNKNOWN
-    if unknown := _unknown_speeds(plan):
+    if unknown := _unknown_speeds(recommendation):
         yield (
             f"CPU speed of {', '.join(unknown)} is not measured: taken as 1, and the range of the "
             "step is wider."
         )
-    if plan.best and plan.best.spot_per_hour:
-        low, high = (dollars_text(each) for each in plan.best.spot_per_hour)
+    if best and best.spot_per_hour:
+        low, high = (dollars_text(each) for each in best.spot_per_hour)
         yield (
             "With spot instances, by your prices, the recommended cluster costs "
             f"{low} to {high} an hour."
         )
-    if plan.best and plan.best.workload.epochs is None:
+    if best and best.workload.epochs is None:
         yield "Give --epochs and samples_per_epoch for hours and total dollars."
 
 
-def comparison(plan: Recommendation, limit: int = 10) -> Iterator[str]:
+def comparison(recommendation: Recommendation, limit: int = 10) -> Iterator[str]:
     """Yield the reason why each shown cluster is recommended or not, a line each."""
-    if plan.best is not None:
-        for each in shown_clusters(plan, limit):
-            yield f"{cluster_text(each)}: {why_not(each, plan.best)}"
+    if recommendation.best is not None:
+        for each in shown_clusters(recommendation, limit):
+            yield f"{cluster_text(each)}: {why_not(each, recommendation.best)}"
 
 
-def explanation(plan: Recommendation) -> Iterator[str]:
+def explanation(recommendation: Recommendation) -> Iterator[str]:
     """Yield the why of each number of the recommended cluster, a line each."""
-    each = plan.best
+    each = recommendation.best
     if each is None:
         return
-    load, shape, step = plan.workload, each.shape, each.step
+    load, shape, step = recommendation.workload, each.shape, each.step
     spare = spare_vcpus(load, shape.train)
     seconds = each.samples_per_step * load.cpu_seconds_per_sample.mean
     gigabytes = shape.ranks * load.bytes_per_batch / 1e9
@@ -190,20 +192,21 @@ def explanation(plan: Recommendation) -> Iterator[str]:
         )
 
 
-def _borrowed(plan: Recommendation) -> list[str]:
+def _borrowed(recommendation: Recommendation) -> list[str]:
     return sorted(
         {
             each.region
-            for each in plan.shown
+            for each in recommendation.shown
             for price in each.prices
             if price.region not in (None, each.region)
         }
     )
 
 
-def _unknown_speeds(plan: Recommendation) -> list[str]:
-    groups = (each for c in plan.shown for each in (c.shape.train, c.shape.data) if each)
-    return sorted({family(each.instance) for each in groups} - set(plan.workload.cpu_speed))
+def _unknown_speeds(recommendation: Recommendation) -> list[str]:
+    groups = (each for c in recommendation.shown for each in (c.shape.train, c.shape.data) if each)
+    known = set(recommendation.workload.cpu_speed)
+    return sorted({family(each.instance) for each in groups} - known)
 
 
 def _listed(names: Sequence[str]) -> str:

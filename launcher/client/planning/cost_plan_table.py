@@ -1,4 +1,4 @@
-"""The content of a printed plan: its groups as rows of cells, with a total, and notes below."""
+"""The content of a printed cost plan: its groups as rows, with a total, and notes below."""
 
 from __future__ import annotations
 

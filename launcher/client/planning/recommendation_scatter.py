@@ -1,4 +1,4 @@
-"""The clusters of a plan as points: dollars over time, both on logarithmic axes."""
+"""The clusters of a recommendation as points: dollars over time, both on logarithmic axes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEPS = (1, 2, 5)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanPoint:
+class ClusterPoint:
     """One cluster.
 
     hours, dollars: of the whole training if it is known, else of a million samples. is_pareto: none
@@ -36,35 +36,35 @@ class PlanPoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanScatter:
+class ClusterScatter:
     """Points and their axes, from least to most. what: that hours and dollars are of."""
 
-    points: tuple[PlanPoint, ...]
+    points: tuple[ClusterPoint, ...]
     what: str
     hours: tuple[float, float]
     dollars: tuple[float, float]
 
 
-def plan_scatter(plan: Recommendation) -> PlanScatter | None:
-    """Return the points of a plan; None if no cluster keeps to its limits."""
-    by_id = {id(each): each for each in (*plan.pareto, *plan.shown)}
+def recommendation_scatter(recommendation: Recommendation) -> ClusterScatter | None:
+    """Return the points of a recommendation; None if no cluster keeps to its limits."""
+    by_id = {id(each): each for each in (*recommendation.pareto, *recommendation.shown)}
     clusters = [each for each in by_id.values() if each.per_sample > 0]  # free: not on a log axis
     if not clusters:
         return None
     is_whole = all(each.hours is not None and each.total is not None for each in clusters)
-    pareto = {id(each) for each in plan.pareto}
+    pareto = {id(each) for each in recommendation.pareto}
     points = tuple(
-        PlanPoint(
+        ClusterPoint(
             name=cluster_text(each),
             hours=_hours(each, is_whole=is_whole),
             dollars=_dollars(each, is_whole=is_whole),
             is_pareto=id(each) in pareto,
-            is_best=each is plan.best,
+            is_best=each is recommendation.best,
         )
         for each in clusters
     )
-    epochs = plan.workload.epochs
-    return PlanScatter(
+    epochs = recommendation.workload.epochs
+    return ClusterScatter(
         points=points,
         what=f"{epochs} epochs" if is_whole else "a million samples",
         hours=_range([point.hours for point in points]),
