@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from launcher.client.planning.parallel_strategy import ModelFigures
-from launcher.client.planning.task_answer import answer_of
+from launcher.client.planning.task_subprocess import run_task_program
 from launcher.client.spec import JobSpec
 from launcher.client.spec.distributions.torchrun_distribution import TorchrunDistribution
 from launcher.shared.rank_memory import Activations, Footprint
@@ -28,7 +28,7 @@ def measure_model(task: str, job: JobSpec, folder: Path) -> ModelFigures:
     def to_json(output: int, lifeline: int) -> str:
         return json.dumps({**request, "output": output, "lifeline": lifeline})
 
-    found = json.loads(answer_of("model_profile", to_json))
+    found = json.loads(run_task_program("model_profile", to_json))
     activations = found["footprint"].pop("activations")
     timed = job.distribution if isinstance(job.distribution, TorchrunDistribution) else None
     return ModelFigures(

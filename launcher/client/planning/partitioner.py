@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from launcher.client.planning.partition_request import PartitionRequest
 from launcher.client.planning.partition_view import Partition
-from launcher.client.planning.task_answer import answer_of
+from launcher.client.planning.task_subprocess import run_task_program
 from launcher.errors import Problem, SpecError
 from launcher.shared.partitions.quantities import parse_bandwidth, parse_bytes, parse_seconds
 from launcher.shared.partitions.stage_costs import Link
@@ -76,7 +76,7 @@ def partition(
     problems += request.problems()
     if problems:
         raise SpecError(problems)
-    return Partition.from_json(answer_of("partition_task", request.to_json))
+    return Partition.from_json(run_task_program("partition_task", request.to_json))
 
 
 def _link(

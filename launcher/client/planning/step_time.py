@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.client.catalogue import instance_types
-from launcher.client.planning.task_answer import answer_of
+from launcher.client.planning.task_subprocess import run_task_program
 from launcher.client.spec import JobSpec
 from launcher.client.spec.distributions.torchrun_distribution import TorchrunDistribution
 
@@ -60,7 +60,7 @@ def measure_step(
     def to_json(output: int, lifeline: int) -> str:
         return json.dumps({**request, "output": output, "lifeline": lifeline})
 
-    found = json.loads(answer_of("step_profile", to_json))
+    found = json.loads(run_task_program("step_profile", to_json))
     return StepTime(memory_bytes=found.pop("memory"), **found)
 
 

@@ -1,4 +1,4 @@
-"""The job-world process that does something with a task: one request, one answer."""
+"""Run a program of launcher.trainers in a subprocess: one JSON request, one answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from launcher.shared.printable import printable
 _ERROR = "error: "
 
 
-def answer_of(program: str, request: Callable[[int, int], str]) -> str:
+def run_task_program(program: str, request: Callable[[int, int], str]) -> str:
     """Run a program of launcher.trainers and return its answer; its other output goes to stderr.
 
     request: returns the request as JSON, given the descriptor for the answer and that of a pipe
