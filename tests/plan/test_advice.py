@@ -17,7 +17,7 @@ from launcher.client.planning.diagnosis.job_evidence import (
     JobEvidence,
     RankTimes,
 )
-from launcher.client.planning.diagnosis.step_times import StepTimes
+from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime
 from launcher.shared.data_verdict import Bound
 
 
@@ -94,7 +94,7 @@ def test_use_that_the_planner_does_not_explain_has_no_prediction() -> None:
 def test_more_data_hosts_that_would_gain_nothing_are_not_advised() -> None:
     """The job's own verdict is that workers are short, and the planner sees another limit."""
     waits = data(0.4, Bound.WORKERS, bytes_per_batch=1e8, margin=1.0)
-    step = StepTimes(mean=0.1, error=None, steps=500, batches=1)
+    step = MeanStepTime(mean=0.1, error=None, steps=500, batches=1)
     first, *_ = advised(
         group("ml.g5.2xlarge", 0.1, 0.2),
         group("ml.c5.xlarge", 0.7, count=6, vcpus=4),

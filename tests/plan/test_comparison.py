@@ -14,13 +14,13 @@ from launcher.client.planning.comparison.compared_job import ComparedGroup, Comp
 from launcher.client.planning.comparison.comparison import Comparison
 from launcher.client.planning.comparison.comparison_text import change_text
 from launcher.client.planning.comparison.price_change import price_change
-from launcher.client.planning.diagnosis.step_times import StepWindow, step_times
+from launcher.client.planning.diagnosis.mean_step_time import StepWindow, mean_step_time
 
 
 def windows(milliseconds: float, *, count: int = 40, noise: float = 0.0, seed: int = 0) -> Any:
     """Return the step times of windows of 50 steps, whose means differ by a share."""
     draws = random.Random(seed)
-    return step_times(
+    return mean_step_time(
         [
             StepWindow(50, 50 * milliseconds / 1000 * (1 + draws.gauss(0, noise)))
             for _ in range(count)
@@ -85,7 +85,7 @@ def test_slow_phases_widen_the_interval() -> None:
     """Ten slow windows in a row are one event, not ten."""
     mixed = [StepWindow(10, 1.0 if number % 2 else 2.0) for number in range(200)]
     phases = [StepWindow(10, 1.0 if number % 100 < 50 else 2.0) for number in range(200)]
-    calm, slow = step_times(mixed), step_times(phases)
+    calm, slow = mean_step_time(mixed), mean_step_time(phases)
 
     assert calm is not None
     assert slow is not None
@@ -109,7 +109,7 @@ def test_slow_phases_widen_the_interval() -> None:
 def test_windows_count_by_their_steps(
     given: Sequence[StepWindow], mean: float | None, error: float | None
 ) -> None:
-    found = step_times(given)
+    found = mean_step_time(given)
 
     assert (found and found.mean) == (mean if mean is None else pytest.approx(mean))
     assert (found and found.error) == (error if error is None else pytest.approx(error))

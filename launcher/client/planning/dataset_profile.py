@@ -16,9 +16,9 @@ from launcher.client.doctor.dataset_process import DatasetCopy, ReadLimits, at_h
 from launcher.client.doctor.named_datasets import NamedDataset, named_datasets
 from launcher.client.planning.machine_cpu import MachineCpu, this_cpu
 from launcher.client.planning.measure import Measure
-from launcher.client.planning.model_memory import measure_model
+from launcher.client.planning.measured_model_memory import measure_model_memory
+from launcher.client.planning.measured_step_time import MeasuredStepTime, measure_step_time
 from launcher.client.planning.parallel_strategy import ModelFigures
-from launcher.client.planning.step_time import StepTime, measure_step
 from launcher.client.planning.workload_profile import WorkloadProfile, rounded
 from launcher.client.request.source_tree import SourceTree
 from launcher.client.spec import JobSpec
@@ -90,16 +90,18 @@ def profile_datasets(target: str | None, request: ProfileRequest) -> Iterator[Wo
 def _model(job: JobSpec, tree: SourceTree, request: ProfileRequest) -> ModelFigures | None:
     """Measure the memory of the task's model, if there is a task."""
     task = request.task or job.task
-    return None if task is None else measure_model(task, job, tree.folder or Path())
+    return None if task is None else measure_model_memory(task, job, tree.folder or Path())
 
 
-def _step(job: JobSpec, tree: SourceTree, size: int, request: ProfileRequest) -> StepTime | None:
+def _step(
+    job: JobSpec, tree: SourceTree, size: int, request: ProfileRequest
+) -> MeasuredStepTime | None:
     """Measure steps of the task, if there is one, and a GPU."""
     task = request.task or job.task
     if task is None or not visible_gpus(os.environ):
         return None
     folder = tree.folder or Path()
-    return measure_step(task, job, folder, batch_size=size, seconds=request.limits.seconds)
+    return measure_step_time(task, job, folder, batch_size=size, seconds=request.limits.seconds)
 
 
 def _job_file(target: str | None) -> Path:

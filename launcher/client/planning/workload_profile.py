@@ -10,10 +10,10 @@ import yaml
 
 from launcher.client.planning.machine_cpu import MachineCpu
 from launcher.client.planning.measure import Measure
+from launcher.client.planning.measured_step_time import MeasuredStepTime
 from launcher.client.planning.model_fields import model_fields
 from launcher.client.planning.parallel_strategy import ModelFigures
 from launcher.client.planning.step_model import UNKNOWN_SPEED
-from launcher.client.planning.step_time import StepTime
 
 _DIGITS = 4
 
@@ -39,7 +39,7 @@ class WorkloadProfile:
     measured: Mapping[str, Any] = field(default_factory=dict)
     model: ModelFigures | None = None
 
-    def with_step(self, step: StepTime) -> WorkloadProfile:
+    def with_step(self, step: MeasuredStepTime) -> WorkloadProfile:
         """Return the profile with what was measured of a step on a GPU."""
         found = {
             "accelerator": step.accelerator,

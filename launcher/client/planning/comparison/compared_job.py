@@ -8,7 +8,7 @@ from launcher.client import catalogue
 from launcher.client.jobs.job import Job
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
 from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
-from launcher.client.planning.diagnosis.step_times import StepTimes
+from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime
 
 _HOUR = 3600
 
@@ -47,7 +47,7 @@ class ComparedJob:
     status: str
     is_priced_by_type: bool
     groups: tuple[ComparedGroup, ...]
-    step: StepTimes | None
+    step: MeanStepTime | None
     samples_per_step: float | None
     billable_seconds: float | None
     price_as_of: tuple[str, ...]

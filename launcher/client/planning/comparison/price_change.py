@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from launcher.client.planning.diagnosis.step_times import StepTimes, t95
+from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime, t95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +27,8 @@ class PriceChange:
 
 
 def price_change(
-    before: StepTimes,
-    after: StepTimes,
+    before: MeanStepTime,
+    after: MeanStepTime,
     *,
     per_hour_before: float,
     per_hour_after: float,

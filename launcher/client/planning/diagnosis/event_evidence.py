@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.summary import data_groups, rates_of, summarise
 from launcher.client.planning.diagnosis.job_evidence import DataWait, RankTimes, UsePoint
-from launcher.client.planning.diagnosis.step_times import StepTimes, StepWindow, step_times
+from launcher.client.planning.diagnosis.mean_step_time import (
+    MeanStepTime,
+    StepWindow,
+    mean_step_time,
+)
 from launcher.shared.data_verdict import Bound, explain
 from launcher.shared.observed_rates import COMPUTING
 
@@ -164,7 +168,7 @@ class EventEvidence:
         return len({str(rank) for rank, _ in self._steps} | {key[0] for key in self._passes})
 
     @property
-    def step(self) -> StepTimes | None:
+    def step(self) -> MeanStepTime | None:
         """Times of a step, of the rank and stream with the longest record; None if unknown."""
         usable = [
             [each for each in windows if each.steps > 0 and each.seconds > 0]
@@ -173,7 +177,7 @@ class EventEvidence:
         most: list[StepWindow] = max(usable, key=_seconds, default=[])
         if not most:  # of a task that logged a step or two
             most = [StepWindow(each.steps, each.step * each.steps) for each in self.ranks()]
-        return step_times(most)
+        return mean_step_time(most)
 
     @property
     def samples_per_step(self) -> float | None:

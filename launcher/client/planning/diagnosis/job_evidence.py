@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from launcher.client.planning.diagnosis.step_times import StepTimes
+from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime
 from launcher.shared.data_verdict import Bound
 
 
@@ -147,7 +147,7 @@ class JobEvidence:
     ranks: tuple[RankTimes, ...] = ()
     rank_count: int = 0
     data: DataWait | None = None
-    step: StepTimes | None = None
+    step: MeanStepTime | None = None
     samples_per_step: float | None = None
     input_modes: tuple[str, ...] = ()
     measured: Mapping[str, Sequence[UsePoint]] = field(default_factory=dict)

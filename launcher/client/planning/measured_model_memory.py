@@ -12,7 +12,7 @@ from launcher.client.spec.distributions.torchrun_distribution import TorchrunDis
 from launcher.shared.rank_memory import Activations, Footprint
 
 
-def measure_model(task: str, job: JobSpec, folder: Path) -> ModelFigures:
+def measure_model_memory(task: str, job: JobSpec, folder: Path) -> ModelFigures:
     """Measure the model of a task ("module:function").
 
     job: gives the hyperparameters, and the precision and recomputation of its steps. folder: with

@@ -34,7 +34,7 @@ class StepWindow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepTimes:
+class MeanStepTime:
     """Mean seconds of a step. error: the standard error of the mean; None from too few windows.
 
     steps: number of steps behind the mean. batches: number of batch means behind the error.
@@ -51,7 +51,7 @@ class StepTimes:
         return None if self.error is None else self.error * t95(self.batches)
 
 
-def step_times(windows: Sequence[StepWindow]) -> StepTimes | None:
+def mean_step_time(windows: Sequence[StepWindow]) -> MeanStepTime | None:
     """Return the mean time of the steps in windows, by time; None without any step."""
     usable = [each for each in windows if each.steps > 0 and each.seconds > 0]
     kept = usable[_WARM_UP:] or usable
@@ -60,7 +60,7 @@ def step_times(windows: Sequence[StepWindow]) -> StepTimes | None:
     batches = _joined(kept)
     steps = sum(each.steps for each in kept)
     mean = sum(each.seconds for each in kept) / steps
-    return StepTimes(mean=mean, error=_error(batches, mean), steps=steps, batches=len(batches))
+    return MeanStepTime(mean=mean, error=_error(batches, mean), steps=steps, batches=len(batches))
 
 
 def t95(batches: int) -> float:

@@ -11,7 +11,7 @@ import pytest
 
 from launcher.client.planning.machine_cpu import MachineCpu
 from launcher.client.planning.measure import Measure
-from launcher.client.planning.step_time import StepTime, catalogue_name
+from launcher.client.planning.measured_step_time import MeasuredStepTime, catalogue_name
 from launcher.client.planning.workload import Workload
 from launcher.client.planning.workload_profile import WorkloadProfile
 
@@ -68,7 +68,7 @@ def test_without_a_gpu_the_memory_of_a_tasks_model_is_measured(
 
 
 def test_a_measured_step_is_in_the_workload_by_the_catalogues_name() -> None:
-    step = StepTime(
+    step = MeasuredStepTime(
         accelerator="NVIDIA H100 80GB HBM3",
         batch_size=8,
         steps=10,

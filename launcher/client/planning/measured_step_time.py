@@ -18,7 +18,7 @@ _BRANDS = {"Tesla ": "NVIDIA "}
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepTime:
+class MeasuredStepTime:
     """Seconds of a step whose data is there already.
 
     accelerator: as the driver calls it. median, low, high: seconds; low and high are quartiles.
@@ -39,9 +39,9 @@ class StepTime:
         return catalogue_name(self.accelerator)
 
 
-def measure_step(
+def measure_step_time(
     task: str, job: JobSpec, folder: Path, *, batch_size: int, seconds: float
-) -> StepTime:
+) -> MeasuredStepTime:
     """Measure steps of a task ("module:function") for some seconds.
 
     job: gives the hyperparameters and the precision. folder: with the job's code. batch_size:
@@ -61,7 +61,7 @@ def measure_step(
         return json.dumps({**request, "output": output, "lifeline": lifeline})
 
     found = json.loads(run_task_program("step_profile", to_json))
-    return StepTime(memory_bytes=found.pop("memory"), **found)
+    return MeasuredStepTime(memory_bytes=found.pop("memory"), **found)
 
 
 def _computation(job: JobSpec) -> Mapping[str, Any]:
