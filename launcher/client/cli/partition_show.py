@@ -11,9 +11,9 @@ import click
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_json_flag
-from launcher.client.planning.drawing import timeline_svg
 from launcher.client.planning.partition_table import title
 from launcher.client.planning.partition_view import Partition
+from launcher.client.planning.timeline_svg import timeline_svg
 from launcher.errors import PlatformError
 
 

@@ -1,4 +1,4 @@
-"""Drawing of a pipeline's step: a row for each rank, a box for each pass of a microbatch."""
+"""SVG of a pipeline's timeline: a row for each rank, a box for each pass of a microbatch."""
 
 from __future__ import annotations
 
