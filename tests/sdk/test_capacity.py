@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from launcher import CapacityError, Estimator, InstanceGroup, LocalSession
-from launcher.client.planning.capacity_policy import capacity_shortage, next_step, type_combinations
+from launcher.client.planning.capacity_retry_policy import (
+    capacity_shortage,
+    next_attempt,
+    type_combinations,
+)
 from launcher.client.planning.retry_capacity import retry_capacity
 from launcher.client.spec import CapacityRetry, JobSpec
 
@@ -46,13 +50,13 @@ def test_a_job_without_groups_has_one_choice():
 )
 def test_all_choices_are_tried_before_anybody_waits(shortages, types, wait, reason):
     retry = CapacityRetry(attempts=2, wait_seconds=60)
-    step = next_step([{"data": C5}, {"data": C6}], shortages, retry)
-    assert (step.types["data"], step.wait_seconds, step.reason) == (types, wait, reason)
+    found = next_attempt([{"data": C5}, {"data": C6}], shortages, retry)
+    assert (found.types["data"], found.wait_seconds, found.reason) == (types, wait, reason)
 
 
 def test_the_last_shortage_is_the_end():
-    assert next_step([{}], 10, CapacityRetry(attempts=10)) is None
-    assert next_step([{"data": C5}, {"data": C6}], 2, None) is None
+    assert next_attempt([{}], 10, CapacityRetry(attempts=10)) is None
+    assert next_attempt([{"data": C5}, {"data": C6}], 2, None) is None
 
 
 @pytest.mark.parametrize(

@@ -57,11 +57,11 @@ class JobSender:
             print_warnings(detached_warnings(first.spec))
             return self._send(first)
 
-        def attempt(tried: JobSpec, its_name: str) -> Job:  # first: what the user approved
+        def start_job(tried: JobSpec, its_name: str) -> Job:  # first: what the user approved
             return self._send(first if its_name == first.name else self.draft(tried, its_name))
 
         return retry_capacity(
-            first.spec, first.name, attempt, notify=print_notice, is_left=lambda: self.is_left
+            first.spec, first.name, start_job, notify=print_notice, is_left=lambda: self.is_left
         )
 
     def answer(self, job: Job, output: str) -> int:

@@ -70,7 +70,7 @@ class Estimator(LatestJob, JobArguments):
         session = self._session(spec, local)
         name = job_name or new_job_name(spec)
 
-        def attempt(tried: JobSpec, its_name: str) -> Job:
+        def start_job(tried: JobSpec, its_name: str) -> Job:
             # the caller of fit; `retry_capacity` adds a frame between fit and its attempts
             stacklevel = 5 if wait else 4
             job = _send(tried, session, its_name, max_cost, stacklevel=stacklevel)
@@ -82,8 +82,8 @@ class Estimator(LatestJob, JobArguments):
         if not wait:
             for warning in detached_warnings(spec):
                 warnings.warn(warning, stacklevel=2)
-            return attempt(spec, name)
-        job = retry_capacity(spec, name, attempt, notify=print_notice)
+            return start_job(spec, name)
+        job = retry_capacity(spec, name, start_job, notify=print_notice)
         with with_resume_hint(job.name):
             job.raise_for_status()
         return job

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.retrying_session import with_resume_hint
-from launcher.client.planning.capacity_policy import (
+from launcher.client.planning.capacity_retry_policy import (
     capacity_shortage,
-    next_step,
+    next_attempt,
     type_combinations,
     with_types,
 )
@@ -19,13 +19,13 @@ from launcher.client.spec import JobSpec
 from launcher.errors import CapacityError
 
 #: Creates a job from a spec under a name, and follows it until the user detaches.
-Attempt = Callable[[JobSpec, str], Job]
+JobStarter = Callable[[JobSpec, str], Job]
 
 
 def retry_capacity(
     spec: JobSpec,
     name: str,
-    attempt: Attempt,
+    start_job: JobStarter,
     *,
     notify: Callable[[str], None],
     is_left: Callable[[], bool] = lambda: False,
@@ -39,14 +39,14 @@ def retry_capacity(
     """
     # The policy chooses each attempt; this is no retry of one call (sessions/retry.py).
     choices, shortages, reason = type_combinations(spec), 0, ""
-    while step := next_step(choices, shortages, spec.capacity_retry):
+    while chosen := next_attempt(choices, shortages, spec.capacity_retry):
         attempt_name = _numbered(name, shortages + 1)
         if shortages:
-            delay = f", in {readable(step.wait_seconds)}" if step.wait_seconds else ""
-            notify(f"{step.reason}{delay}: job {attempt_name}")
-            sleep(step.wait_seconds)
+            delay = f", in {readable(chosen.wait_seconds)}" if chosen.wait_seconds else ""
+            notify(f"{chosen.reason}{delay}: job {attempt_name}")
+            sleep(chosen.wait_seconds)
         try:
-            job = attempt(with_types(spec, step.types), attempt_name)
+            job = start_job(with_types(spec, chosen.types), attempt_name)
             with with_resume_hint(attempt_name):
                 shortage = capacity_shortage(job.description(None if is_left() else notify))
         except CapacityError as error:

@@ -1,4 +1,4 @@
-"""The next step after a capacity shortage, as a pure function of the attempts so far."""
+"""The next attempt after a capacity shortage, as a pure function of the attempts so far."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SHORTAGE_TEXTS = ("CapacityError", "Unable to provision requested ML compute ca
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
-    """The next attempt.
+class NextAttempt:
+    """An attempt to get instances, and the wait before it.
 
     types: the instance type of each group; wait_seconds: the delay before it; reason: an
     explanation for the user.
@@ -47,9 +47,9 @@ def type_combinations(spec: JobSpec) -> list[dict[str, str]]:
     ]
 
 
-def next_step(
+def next_attempt(
     choices: Sequence[Mapping[str, str]], shortages: int, retry: CapacityRetry | None
-) -> Step | None:
+) -> NextAttempt | None:
     """Return the attempt after this many shortages in a row; None when all allowed ones failed."""
     retry = retry or _ONCE
     attempt, number = divmod(shortages, len(choices))
@@ -57,10 +57,10 @@ def next_step(
         return None
     if number > 0:
         reason = f"trying {_types_text(choices[number])}, choice {number + 1} of {len(choices)}"
-        return Step(types=choices[number], wait_seconds=0, reason=reason)
+        return NextAttempt(types=choices[number], wait_seconds=0, reason=reason)
     reason = f"trying again from the first choice, attempt {attempt + 1} of {retry.attempts}"
     wait_seconds = retry.wait_seconds if attempt else 0
-    return Step(types=choices[0], wait_seconds=wait_seconds, reason=reason)
+    return NextAttempt(types=choices[0], wait_seconds=wait_seconds, reason=reason)
 
 
 def with_types(spec: JobSpec, types: Mapping[str, str]) -> JobSpec:
