@@ -15,11 +15,11 @@ from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.doctor.dataset_process import ReadLimits
 from launcher.client.jobs.job import Job
+from launcher.client.planning.cpu_speed_calibration import CpuSpeedCalibration
 from launcher.client.planning.dataset_profile import ProfileRequest, profile_datasets
 from launcher.client.planning.job_profile import profile_of_job
 from launcher.client.planning.new_file import check_new, write_new
 from launcher.client.planning.profile_text import profile_text
-from launcher.client.planning.speed_calibration import SpeedCalibration
 from launcher.client.planning.workload_profile import WorkloadProfile
 
 
@@ -40,7 +40,7 @@ def profile(
         raise click.UsageError("--calibrate keeps the rest of FILE: no --step-seconds or --task")
     if out:
         check_new(out)
-    other = SpeedCalibration.read(calibrate, asked["cpu_family"]) if calibrate else None
+    other = CpuSpeedCalibration.read(calibrate, asked["cpu_family"]) if calibrate else None
     profiles = []
     for each in _profiles(target, **asked):
         profiles.append(each)

@@ -17,10 +17,11 @@ from launcher.errors import PlatformError
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpeedCalibration:
-    """A workload measured elsewhere, which gets the speed of this machine's family.
+class CpuSpeedCalibration:
+    """A workload measured elsewhere, to which this machine's relative CPU speed is added.
 
-    file: its workload. fields: what is in it. dataset: that was measured. family: of this machine.
+    file: of the workload. fields: its content. dataset: that was measured. family: the CPU family
+    of this machine, under which the speed is added.
     """
 
     file: Path
@@ -29,7 +30,7 @@ class SpeedCalibration:
     family: str
 
     @classmethod
-    def read(cls, file: Path, family: str | None) -> SpeedCalibration:
+    def read(cls, file: Path, family: str | None) -> CpuSpeedCalibration:
         """Read a workload; raises SpecError if it is none, PlatformError if it cannot be compared.
 
         family: of this machine; None to ask EC2's firmware.
