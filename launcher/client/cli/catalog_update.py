@@ -12,7 +12,10 @@ from launcher.client.catalogue.price_update import PriceUpdate, update_prices
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
-from launcher.client.planning.instance_type_update import TypeUpdate, update_types
+from launcher.client.planning.catalogue_type_update import (
+    CatalogueTypeUpdate,
+    update_catalogue_types,
+)
 from launcher.errors import CloudError
 
 
@@ -73,8 +76,8 @@ def _print_prices(each: PriceUpdate) -> None:
         print_message(f"No price any more: {', '.join(each.lost)}")
 
 
-def _types(region: str) -> tuple[TypeUpdate | None, str | None]:
+def _types(region: str) -> tuple[CatalogueTypeUpdate | None, str | None]:
     try:
-        return update_types(region, date.today()), None
+        return update_catalogue_types(region, date.today()), None
     except CloudError as error:
         return None, str(error).splitlines()[0].removeprefix("error: ")

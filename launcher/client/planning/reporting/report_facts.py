@@ -21,7 +21,7 @@ from launcher.client.planning.comparison.compared_job import ComparedJob, compar
 from launcher.client.planning.diagnosis.diagnosis import Diagnosis, diagnosis_of
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
-from launcher.client.planning.reporting.joined_hosts import ReportEvent
+from launcher.client.planning.reporting.merged_rows import ReportEvent
 from launcher.client.planning.reporting.report_chart import ChartBar
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from launcher.client.planning.comparison.compared_job import ComparedGroup, Comp
 from launcher.client.planning.diagnosis.diagnosis_text import advice_text
 from launcher.client.planning.diagnosis.findings import Sureness
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
-from launcher.client.planning.reporting.host_lines import host_lines
-from launcher.client.planning.reporting.joined_hosts import joined_events, joined_hosts
+from launcher.client.planning.reporting.host_chart_lines import host_chart_lines
+from launcher.client.planning.reporting.merged_rows import merged_events, merged_hosts
 from launcher.client.planning.reporting.report_chart import (
     ChartBar,
     bar_chart,
@@ -92,7 +92,7 @@ def _with_code(text: str) -> str:
 
 def _timeline(facts: ReportFacts) -> str:
     rows: list[tuple[str, Sequence[ChartBar]]] = [
-        (name, [bar]) for name, bar in joined_hosts(facts.hosts)
+        (name, [bar]) for name, bar in merged_hosts(facts.hosts)
     ]
     charts = [
         bar_chart("states of the job", [("job", facts.states)], "time"),
@@ -142,7 +142,7 @@ def _charts(found: Sequence[MetricSeries], wanted: Callable[[str], bool]) -> str
     for name, group, series in group_series(found):
         if not wanted(name):
             continue
-        lines = host_lines(series)
+        lines = host_chart_lines(series)
         title = f"{name}, {group}" if group else name
         charts.append(line_chart(title, lines, is_share=name in _SHARES))
     return f'<div class="charts">{"".join(charts)}</div>' if charts else ""
@@ -185,7 +185,7 @@ def _events(facts: ReportFacts) -> str:
     pattern = "%H:%M:%S" if _time(first).date() == _time(last).date() else "%m-%d %H:%M:%S"
     rows = [
         html_cells("td", (_time(each.time).strftime(pattern), each.host, each.text))
-        for each in joined_events(facts.events)
+        for each in merged_events(facts.events)
     ]
     head = html_cells("th", ("UTC", "host", "event"))
     return _wide("events", [head, *rows])

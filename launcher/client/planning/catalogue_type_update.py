@@ -18,7 +18,7 @@ from launcher.shared.complete_files import write_complete
 
 
 @dataclass(frozen=True, kw_only=True)
-class TypeUpdate:
+class CatalogueTypeUpdate:
     """The instance types that EC2 described in a region; new: those that Launcher did not have."""
 
     region: str
@@ -27,7 +27,7 @@ class TypeUpdate:
     file: Path
 
 
-def update_types(region: str | None, today: date) -> TypeUpdate:
+def update_catalogue_types(region: str | None, today: date) -> CatalogueTypeUpdate:
     """Ask EC2 for its instance types, and store those of SageMaker.
 
     A type is SageMaker's if it is in Launcher's table or has a price for training. The old types
@@ -47,7 +47,7 @@ def update_types(region: str | None, today: date) -> TypeUpdate:
     except OSError as error:
         raise PlatformError(f"{file} cannot be written: {error.strerror}") from error
     new = tuple(each.name for each in kept if each.name not in own)
-    return TypeUpdate(region=asked, count=len(kept), new=new, file=file)
+    return CatalogueTypeUpdate(region=asked, count=len(kept), new=new, file=file)
 
 
 def _type(described: Mapping[str, Any], today: date) -> catalogue.InstanceType:

@@ -11,8 +11,8 @@ from launcher.client.planning.reporting.report_chart import ChartLine
 
 #: With more hosts than this, no reader can follow a line.
 MOST_HOSTS = 8
-#: Parts of the time of which the lowest, median and highest host are drawn.
-_PARTS = 120
+#: Parts of the time; in each, the lowest, median and highest mean of a host are drawn.
+_TIME_BINS = 120
 _CHOICES: tuple[tuple[str, Callable[[Sequence[float]], float]], ...] = (
     ("highest host", max),
     ("median host", statistics.median),
@@ -20,7 +20,7 @@ _CHOICES: tuple[tuple[str, Callable[[Sequence[float]], float]], ...] = (
 )
 
 
-def host_lines(series: Sequence[MetricSeries]) -> list[ChartLine]:
+def host_chart_lines(series: Sequence[MetricSeries]) -> list[ChartLine]:
     """Return a line for each host, or three of all hosts if they are many.
 
     These are of the hosts' means in parts of the time, so that a host which is slow for a while
@@ -32,12 +32,12 @@ def host_lines(series: Sequence[MetricSeries]) -> list[ChartLine]:
             for each in series
         ]
     begin = min(each.times[0] for each in series)
-    length = (max(each.times[-1] for each in series) - begin) / _PARTS or 1.0
-    parts: list[list[float]] = [[] for _ in range(_PARTS)]
+    length = (max(each.times[-1] for each in series) - begin) / _TIME_BINS or 1.0
+    bins: list[list[float]] = [[] for _ in range(_TIME_BINS)]
     for each in series:
-        for part, mean in _means(each, begin, length):
-            parts[part].append(mean)
-    middles = [(begin + (part + 0.5) * length, found) for part, found in enumerate(parts) if found]
+        for number, mean in _means(each, begin, length):
+            bins[number].append(mean)
+    middles = [(begin + (n + 0.5) * length, found) for n, found in enumerate(bins) if found]
     times = [time for time, _ in middles]
     return [
         ChartLine(name=name, times=times, values=[choose(found) for _, found in middles])
@@ -46,11 +46,11 @@ def host_lines(series: Sequence[MetricSeries]) -> list[ChartLine]:
 
 
 def _means(series: MetricSeries, begin: float, length: float) -> Iterator[tuple[int, float]]:
-    """Yield the parts of the time in which a host has values, and their means."""
-    sums = [0.0] * _PARTS
-    counts = [0] * _PARTS
+    """Yield the number of each bin in which a host has values, and their mean."""
+    sums = [0.0] * _TIME_BINS
+    counts = [0] * _TIME_BINS
     for time, value in zip(series.times, series.values, strict=True):
-        part = min(_PARTS - 1, math.floor((time - begin) / length))
-        sums[part] += value
-        counts[part] += 1
-    yield from ((part, sums[part] / count) for part, count in enumerate(counts) if count)
+        number = min(_TIME_BINS - 1, math.floor((time - begin) / length))
+        sums[number] += value
+        counts[number] += 1
+    yield from ((number, sums[number] / count) for number, count in enumerate(counts) if count)

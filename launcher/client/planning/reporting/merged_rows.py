@@ -14,14 +14,14 @@ _SAME = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class ReportEvent:
-    """A report of a host. time: in seconds since the epoch."""
+    """An event of a host, as the report lists it. time: in seconds since the epoch."""
 
     time: float
     host: str
     text: str
 
 
-def joined_events(events: Sequence[ReportEvent]) -> Iterator[ReportEvent]:
+def merged_events(events: Sequence[ReportEvent]) -> Iterator[ReportEvent]:
     """Yield the events in their order; hosts that report the same in turn are one, at its first."""
     for text, found in itertools.groupby(events, lambda each: each.text):
         alike = list(found)
@@ -32,7 +32,7 @@ def joined_events(events: Sequence[ReportEvent]) -> Iterator[ReportEvent]:
         yield ReportEvent(time=alike[0].time, host=host, text=text + times)
 
 
-def joined_hosts(hosts: Mapping[str, ChartBar]) -> Iterator[tuple[str, ChartBar]]:
+def merged_hosts(hosts: Mapping[str, ChartBar]) -> Iterator[tuple[str, ChartBar]]:
     """Yield a name and bar for neighbours of a group with the same times: "algo-1 to algo-16"."""
     if not hosts:
         return
