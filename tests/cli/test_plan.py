@@ -131,7 +131,7 @@ def test_write_keeps_a_file_that_is_there(launcher, tmp_path):
     result = launcher("--write", "job.yaml")
 
     assert result.exit_code == 2
-    assert "job.yaml is already there" in result.stderr
+    assert "job.yaml exists already" in result.stderr
     assert (tmp_path / "job.yaml").read_text() == "mine\n"
 
 

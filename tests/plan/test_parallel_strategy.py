@@ -8,6 +8,7 @@ import pytest
 from test_recommendation import TODAY, WORKLOAD, chosen, priced
 
 from launcher.client.catalogue import InstanceType, find
+from launcher.client.planning.job_file_writer import job_of_candidate
 from launcher.client.planning.parallel_strategy import (
     RESERVED,
     ModelFigures,
@@ -15,7 +16,6 @@ from launcher.client.planning.parallel_strategy import (
     strategies,
     strategy_for,
 )
-from launcher.client.planning.planned_job import planned_job
 from launcher.client.planning.recommendation import recommend
 from launcher.client.planning.recommendation_json import plain_recommendation
 from launcher.client.planning.recommendation_text import explanation
@@ -213,4 +213,4 @@ def test_without_figures_of_the_model_nothing_is_guessed() -> None:
     assert plan.best.strategy is None
     assert "its parallel strategy is not planned" in repr(plan)
     assert plain_recommendation(plan, 1)["recommended"]["strategy"] is None
-    assert planned_job(plan.best).distribution == DataParallel()
+    assert job_of_candidate(plan.best).distribution == DataParallel()

@@ -132,9 +132,9 @@ class Recommendation:
 
     def write_job(self, path: Path) -> None:
         """Write the recommended cluster as a job file; raises PlatformError or SpecError."""
-        from launcher.client.planning.planned_job import write_planned_job
+        from launcher.client.planning.job_file_writer import write_job_file
 
-        write_planned_job(self, path)
+        write_job_file(self, path)
 
 
 def recommend(

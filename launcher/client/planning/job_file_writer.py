@@ -1,4 +1,4 @@
-"""The job file of a recommended cluster."""
+"""Write the job file of a recommended cluster."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.planning.candidates import Candidate
+from launcher.client.planning.new_file import check_new
 from launcher.client.planning.step_model import local_workers
 from launcher.client.spec import DataParallel, DataService, InstanceGroup, JobSpec, ModelParallel
 from launcher.errors import PlatformError
@@ -16,39 +17,32 @@ if TYPE_CHECKING:
     from launcher.client.planning.recommendation import Recommendation
 
 
-def write_planned_job(recommendation: Recommendation, path: Path) -> None:
+def write_job_file(recommendation: Recommendation, path: Path) -> None:
     """Write a new job file with the recommended groups.
 
     Raises PlatformError if there is no recommendation, the file exists, or it cannot be written.
     """
     if recommendation.best is None:
         raise PlatformError(f"{path} is not written: {recommendation.reason}")
-    if path.exists():
-        raise PlatformError(f"{path} is already there; name another file, or remove it first")
+    check_new(path)
     try:
-        write_complete(path, planned_job(recommendation.best).to_yaml())
+        write_complete(path, job_of_candidate(recommendation.best).to_yaml())
     except OSError as error:
         raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _distribution(each: Candidate) -> DataParallel | ModelParallel | None:
-    if each.strategy and each.workload.model:
-        return each.strategy.distribution(each.workload.model)
-    return DataParallel() if each.shape.ranks > 1 else None
-
-
-def planned_job(each: Candidate) -> JobSpec:
+def job_of_candidate(candidate: Candidate) -> JobSpec:
     """Return the job of a cluster: its groups, the ranks, and the workers on idle vCPUs."""
-    workload, train, data = each.workload, each.shape.train, each.shape.data
+    workload, train, data = candidate.workload, candidate.shape.train, candidate.shape.data
     job = JobSpec(
         entry_point=workload.entry_point,
         source_dir=".",
-        distribution=_distribution(each),
+        distribution=_distribution(candidate),
     )
     service = DataService(
         datasets=workload.datasets,
-        local_workers=local_workers(workload, train) if each.step.offloaded < 1 else 0,
-        prefetch_bytes=each.step.prefetch.host_bytes,
+        local_workers=local_workers(workload, train) if candidate.step.offloaded < 1 else 0,
+        prefetch_bytes=candidate.step.prefetch.host_bytes,
     )
     if data is None:
         return job.replace(
@@ -63,3 +57,9 @@ def planned_job(each: Candidate) -> JobSpec:
         ),
         data_service=service,
     )
+
+
+def _distribution(candidate: Candidate) -> DataParallel | ModelParallel | None:
+    if candidate.strategy and candidate.workload.model:
+        return candidate.strategy.distribution(candidate.workload.model)
+    return DataParallel() if candidate.shape.ranks > 1 else None
