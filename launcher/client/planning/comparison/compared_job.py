@@ -92,14 +92,14 @@ def read_compared_job(job: Job) -> ComparedJob:
 
 def compared_job(job: Job, evidence: JobEvidence) -> ComparedJob:
     """Return a job with its prices, from the evidence on it."""
-    now = job.description()
+    description = job.description()
     prices = catalogue.price_list()
     by_type = {
         group.instance_type: prices.newest(group.instance_type, evidence.region)
         for group in evidence.groups
     }
-    billed = job.cost(now) if evidence.bills else None
-    seconds = billed.billable_seconds if billed else now.get("BillableTimeInSeconds")
+    billed = job.cost(description) if evidence.bills else None
+    seconds = billed.billable_seconds if billed else description.get("BillableTimeInSeconds")
     dates = {price.as_of for price in by_type.values() if price and price.as_of}
     return ComparedJob(
         job_name=job.name,

@@ -41,12 +41,12 @@ def read_evidence(job: Job, lines: Callable[[LogLine], None] | None = None) -> J
     What cannot be read is named in `missing`. Raises JobNotFound, and the platform's error if the
     job cannot be described.
     """
-    now = job.description()
+    description = job.description()
     document = job.document()
     missing: list[str] = []
     events = _read_events(job, lines, missing)
-    groups = host_groups(now)
-    measured = _from_cloudwatch(job, now, groups, missing)
+    groups = host_groups(description)
+    measured = _from_cloudwatch(job, description, groups, missing)
     sources = []
     if measured:
         sources.append(f"CloudWatch, every {PERIOD_SECONDS} s")
@@ -54,7 +54,7 @@ def read_evidence(job: Job, lines: Callable[[LogLine], None] | None = None) -> J
         sources.append("the logs of its hosts")
     span = events.first, events.last
     training = _training_groups(groups, document)
-    data = events.data(now, document) or _wait_from_cloudwatch(job, missing)
+    data = events.data(description, document) or _wait_from_cloudwatch(job, missing)
     if data is None:
         missing.append("the wait for data: no rank has reported one, as launcher.data does")
     uses = tuple(
@@ -72,7 +72,7 @@ def read_evidence(job: Job, lines: Callable[[LogLine], None] | None = None) -> J
         missing.append("the use of accelerators: neither NVML nor CloudWatch has figures of it")
     return JobEvidence(
         job_name=job.name,
-        status=now["TrainingJobStatus"],
+        status=description["TrainingJobStatus"],
         region=job.session.region,
         bills=job.session.platform.bills,
         groups=uses,
@@ -81,7 +81,7 @@ def read_evidence(job: Job, lines: Callable[[LogLine], None] | None = None) -> J
         data=data,
         step=events.step,
         samples_per_step=events.samples_per_step,
-        input_modes=_input_modes(now),
+        input_modes=_input_modes(description),
         measured=measured,
         sources=tuple(sources),
         missing=tuple(missing),
@@ -103,13 +103,13 @@ def _read_events(
 
 
 def _from_cloudwatch(
-    job: Job, now: TrainingJobDescription, groups: Sequence[HostGroup], missing: list[str]
+    job: Job, description: TrainingJobDescription, groups: Sequence[HostGroup], missing: list[str]
 ) -> dict[str, list[UsePoint]]:
     """Return the use of each host that CloudWatch has values of."""
     session = job.session
     if not isinstance(session, HasHostAverages):
         return {}
-    start, end = _training_time(now)
+    start, end = _training_time(description)
     hosts = [host for group in groups for host in group.hosts]
     try:
         found = session.host_averages(job.name, hosts, (_CPU, _GPU), start, end, PERIOD_SECONDS)
@@ -164,14 +164,14 @@ def _points(
     ]
 
 
-def _training_time(now: TrainingJobDescription) -> tuple[datetime, datetime]:
+def _training_time(description: TrainingJobDescription) -> tuple[datetime, datetime]:
     """Return the times between which a described job trained, by its secondary statuses."""
-    for each in now.get("SecondaryStatusTransitions", ()):
+    for each in description.get("SecondaryStatusTransitions", ()):
         if each.get("Status") == "Training" and "StartTime" in each:
             end = each.get("EndTime") or datetime.now(timezone.utc)
             return each["StartTime"], end + timedelta(seconds=PERIOD_SECONDS)
-    start = now.get("TrainingStartTime") or now["CreationTime"]
-    end = now.get("TrainingEndTime") or datetime.now(timezone.utc)
+    start = description.get("TrainingStartTime") or description["CreationTime"]
+    end = description.get("TrainingEndTime") or datetime.now(timezone.utc)
     return start, end + timedelta(seconds=PERIOD_SECONDS)
 
 
@@ -256,12 +256,12 @@ def _values(points: Sequence[UsePoint], figure: str) -> list[float]:
     return [value for value in found if value is not None]
 
 
-def _input_modes(now: TrainingJobDescription) -> tuple[str, ...]:
+def _input_modes(description: TrainingJobDescription) -> tuple[str, ...]:
     """Return how the channels of data are read: File, FastFile or Pipe."""
-    default = now.get("AlgorithmSpecification", {}).get("TrainingInputMode", "File")
+    default = description.get("AlgorithmSpecification", {}).get("TrainingInputMode", "File")
     modes = (
         channel.get("InputMode", default)
-        for channel in now.get("InputDataConfig", [])
+        for channel in description.get("InputDataConfig", [])
         if channel["ChannelName"] != CODE_CHANNEL
     )
     return tuple(dict.fromkeys(str(mode) for mode in modes))

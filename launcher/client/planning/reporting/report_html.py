@@ -47,13 +47,14 @@ def report_html(facts: ReportFacts) -> str:
 
 
 def _heading(facts: ReportFacts) -> str:
-    now, written = facts.description, f"{facts.written:%Y-%m-%d %H:%M} UTC"
-    status, secondary = now["TrainingJobStatus"], now["SecondaryStatus"]
+    description, written = facts.description, f"{facts.written:%Y-%m-%d %H:%M} UTC"
+    status, secondary = description["TrainingJobStatus"], description["SecondaryStatus"]
     state = status if status == secondary else f"{status} ({secondary})"
     groups = ", ".join(
-        f"{each.name}: {len(each.hosts)} x {each.instance_type}" for each in host_groups(now)
+        f"{each.name}: {len(each.hosts)} x {each.instance_type}"
+        for each in host_groups(description)
     )
-    reason = now.get("FailureReason")
+    reason = description.get("FailureReason")
     cause = f"<p><b>Cause</b> {escaped(reason)}</p>" if reason else ""
     return (
         f"<p>{escaped(state)} &middot; {escaped(groups)}</p>{cause}"
