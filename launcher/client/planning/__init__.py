@@ -1,1 +1,4 @@
-"""Plans made before a job is submitted, and what its figures say of it afterwards."""
+"""Planning before a job is submitted: cost, capacity, profiles and the recommended cluster.
+
+Its subpackages are about jobs that ran: comparison, diagnosis and reporting.
+"""

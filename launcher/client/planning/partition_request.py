@@ -1,4 +1,4 @@
-"""The request to the profiling process, and its validation."""
+"""The arguments of `launcher.partition`, checked, as the request to the profiling process."""
 
 from __future__ import annotations
 

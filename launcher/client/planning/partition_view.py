@@ -1,4 +1,4 @@
-"""`launcher.Partition`: a partition file that shows itself in terminals and notebooks."""
+"""The public class `launcher.Partition`, which shows itself in terminals and notebooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`launcher.partition`: profile a task's model and find its best cuts."""
+"""`launcher.partition`: profile a task's model and find its best cuts.
+
+The process that it starts, launcher.trainers.partition_task, finds the cuts.
+"""
 
 from __future__ import annotations
 
