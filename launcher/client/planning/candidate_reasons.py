@@ -136,7 +136,7 @@ def why_not_compared(
 
 
 def why_none(nearest: Candidate, *, has_deadline: bool) -> str:
-    """Return why no cluster keeps to the limits; nearest: the best one without them."""
+    """Return why no cluster keeps to the limits; nearest: the best one if they are ignored."""
     if has_deadline and nearest.hours is None:
         return (
             "no cluster is known to keep to the deadline: the workload's hours follow from epochs "

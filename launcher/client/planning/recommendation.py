@@ -29,7 +29,7 @@ AS_GOOD = 0.01
 
 
 class PlanOrder(enum.Enum):
-    """The amount of which the best cluster has least, per sample."""
+    """The quantity that the best cluster minimizes, per sample."""
 
     PRICE = "price"
     TIME = "time"
@@ -50,13 +50,13 @@ class PlanLimits:
 class Recommendation:
     """The clusters that were compared for a workload, the best first.
 
-    best: of those within AS_GOOD of the least the one with the fewest hosts; None if none keeps to
-        the limits.
-    shown: `best`, then the least of each pair of types, within the limits.
+    best: the one with the fewest hosts among those within AS_GOOD of the minimum; None if none
+        keeps to the limits.
+    shown: `best`, then the best of each pair of types, within the limits.
     pareto: from the cheapest to the fastest, those that no other cluster is both cheaper and faster
         than, per sample and within the limits.
     compared: the number of clusters, with all counts of hosts.
-    nearest: the least without limits.
+    nearest: the best if the limits are ignored.
     without_price, without_time, without_memory, without_vcpus: types that could not be compared: no
         price, no time on their accelerator in the workload, too little memory for the model,
         however it is spread, or no vCPU that the ranks leave to prepare or receive batches.
@@ -153,7 +153,7 @@ def recommend(
     gpu_types: types of train hosts; by default all whose accelerator the workload has a time for.
     train_hosts: the numbers of train hosts that are tried.
     epochs: replaces that of the workload.
-    order: what the best cluster has least of, dollars or seconds per sample.
+    order: what the best cluster minimizes, dollars or seconds per sample.
 
     Raises SpecError for bad files of prices.
     """
@@ -218,8 +218,8 @@ def choose(
     without_memory: tuple[str, ...] = (),
     without_vcpus: tuple[str, ...] = (),
 ) -> Recommendation:
-    """Return the recommendation among candidates: the least of `order`, or one as good."""
-    everything = sorted(compared, key=lambda each: _rank(each, order))
+    """Return the recommendation among candidates: the minimum of `order`, or one as good."""
+    everything = sorted(compared, key=lambda each: _sort_key(each, order))
     allowed = [each for each in everything if _keeps_to(each, limits)]
     best = _simplest(allowed, order)
     return Recommendation(
@@ -239,16 +239,17 @@ def choose(
     )
 
 
-def _measure(each: Candidate, order: PlanOrder) -> float:
-    return each.per_sample if order is PlanOrder.PRICE else each.seconds_per_sample
+def _objective_value(candidate: Candidate, order: PlanOrder) -> float:
+    by_price = order is PlanOrder.PRICE
+    return candidate.per_sample if by_price else candidate.seconds_per_sample
 
 
-def _rank(each: Candidate, order: PlanOrder) -> tuple[float, int, float, str]:
+def _sort_key(candidate: Candidate, order: PlanOrder) -> tuple[float, int, float, str]:
     return (
-        _measure(each, order),
-        each.hosts,
-        each.per_hour,
-        each.shape.train.instance.name,
+        _objective_value(candidate, order),
+        candidate.hosts,
+        candidate.per_hour,
+        candidate.shape.train.instance.name,
     )
 
 
@@ -256,17 +257,18 @@ def _simplest(ranked: Sequence[Candidate], order: PlanOrder) -> Candidate | None
     """Return the candidate with the fewest hosts among those that are as good as the first."""
     if not ranked:
         return None
-    enough = _measure(ranked[0], order) * (1 + AS_GOOD)
-    near = [each for each in ranked if _measure(each, order) <= enough]
+    enough = _objective_value(ranked[0], order) * (1 + AS_GOOD)
+    near = [each for each in ranked if _objective_value(each, order) <= enough]
     return min(near, key=lambda each: each.hosts)  # of equal numbers the first, the best
 
 
-def _keeps_to(each: Candidate, limits: PlanLimits) -> bool:
-    if limits.max_cost_per_hour is not None and not each.per_hour <= limits.max_cost_per_hour:
+def _keeps_to(candidate: Candidate, limits: PlanLimits) -> bool:
+    most = limits.max_cost_per_hour
+    if most is not None and not candidate.per_hour <= most:
         return False
     if limits.deadline_hours is None:
         return True
-    return each.hours is not None and each.hours.expected <= limits.deadline_hours
+    return candidate.hours is not None and candidate.hours.expected <= limits.deadline_hours
 
 
 def _best_of_each_pair(ranked: Iterable[Candidate]) -> Iterator[Candidate]:
