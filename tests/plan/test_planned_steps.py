@@ -139,7 +139,7 @@ def test_few_batches_take_several_times_as_long(seconds: float) -> None:
     drawn = {2: 1.60e-2, 3: 1.82e-3, 4: 3.87e-4, 6: 6.25e-5}
     times = BatchTimes(mean=1.0, samples=32, variation=2.0)
 
-    assert times.longer(seconds) == pytest.approx(drawn[int(seconds)], rel=0.25)
+    assert times.probability_longer(seconds) == pytest.approx(drawn[int(seconds)], rel=0.25)
 
 
 def arrivals(sizes: dict[str, float], rates: dict[str, float], limit: float) -> dict[str, float]:

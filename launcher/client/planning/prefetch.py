@@ -22,7 +22,7 @@ from launcher.shared.prefetch_limits import (
 _FEW_STALLS = 0.005
 #: Share of a host's memory that is used in any case: a data host may be slower than planned.
 _CHEAP = 1 / 20
-#: Stalls that are expected during the batches that are ahead: fewer are none.
+#: Probability of a stall during the batches that are ahead, below which stalls are neglected.
 _RARE = 1e-3
 #: Ratio of two lengths of a stall between which its probability is taken to be linear.
 _RATIO = 1.1
@@ -47,7 +47,7 @@ class BatchTimes(NamedTuple):
     samples: int = 1
     variation: float = 0.0
 
-    def longer(self, seconds: float) -> float:
+    def probability_longer(self, seconds: float) -> float:
         """Return the probability that a batch takes longer.
 
         The larger of two estimates: all samples together are log-normal, or one of them is so long
@@ -55,23 +55,23 @@ class BatchTimes(NamedTuple):
         """
         if not self.variation or not 0 < self.mean < math.inf:
             return float(self.mean > seconds)
-        whole = _longer(seconds, self.mean, self.variation / math.sqrt(self.samples))
+        whole = _log_normal_longer(seconds, self.mean, self.variation / math.sqrt(self.samples))
         each = self.mean / self.samples
-        one = _longer(seconds - (self.samples - 1) * each, each, self.variation)
+        one = _log_normal_longer(seconds - (self.samples - 1) * each, each, self.variation)
         return min(1.0, max(whole, self.samples * one))
 
 
 def stall_seconds(times: BatchTimes, ranks: int, step: float, ahead: int) -> float:
     """Return the seconds by which a step of all ranks is longer for batches that take long.
 
-    step: its seconds without them. ahead: batches that are prepared ahead of each rank. The steps
-    that these last take as long as the longest of them; stalls of several ranks are one.
+    step: its seconds without them. ahead: batches that are prepared ahead of each rank. Those
+    `ahead` steps take as long as their slowest batch; ranks that stall together count once.
     """
     if not times.variation or not 0 < step < math.inf:
         return 0.0
 
     def probability(seconds: float) -> float:
-        return -math.expm1(-ranks * ahead * times.longer(seconds))
+        return -math.expm1(-ranks * ahead * times.probability_longer(seconds))
 
     length, before, total = ahead * step, probability(ahead * step), 0.0
     while before > _RARE:
@@ -112,7 +112,7 @@ def prefetch_for(
     return Prefetch(batches=min(most, host_bytes // per_batch), host_bytes=host_bytes)
 
 
-def _longer(seconds: float, mean: float, variation: float) -> float:
+def _log_normal_longer(seconds: float, mean: float, variation: float) -> float:
     """Return the probability that something log-normal takes longer."""
     if seconds <= 0:
         return 1.0
