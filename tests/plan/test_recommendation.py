@@ -233,7 +233,7 @@ def test_what_is_predicted_is_possible(seed: int) -> None:
         assert step.seconds.low <= step.seconds.expected <= step.seconds.high
         assert 0 <= step.gpu_busy <= 1 + 1e-12
         assert 0 <= step.offloaded <= 1
-        assert step.limits[step.bottleneck] == pytest.approx(step.seconds.expected)
+        assert step.seconds_by_resource[step.bottleneck] == pytest.approx(step.seconds.expected)
 
 
 @pytest.mark.long

@@ -92,14 +92,14 @@ def test_the_network_of_either_side_limits(
     found = estimate_step(slow, shape(train, data, hosts))
 
     assert found.bottleneck is bottleneck
-    assert found.seconds.expected == max(found.limits.values())
+    assert found.seconds.expected == max(found.seconds_by_resource.values())
 
 
 def test_an_unknown_network_is_no_limit() -> None:
     p3 = replace(WORKLOAD, gpu_seconds_per_step={"NVIDIA V100": Measure.exact(0.05)})
     step = estimate_step(p3, shape("ml.p3.2xlarge", "ml.c5.18xlarge"))
 
-    assert step.limits[Bottleneck.TRAIN_NETWORK] == 0
+    assert step.seconds_by_resource[Bottleneck.TRAIN_NETWORK] == 0
 
 
 def test_ranks_keep_vcpus_busy_themselves() -> None:

@@ -69,7 +69,7 @@ def why_no_data_group(best: Candidate, with_data: Candidate | None, *, by_time: 
     by_time: the best takes least time.
     """
     if best.step.bottleneck is Bottleneck.ACCELERATOR:
-        busy = best.step.limits[Bottleneck.TRAIN_CPU] / best.step.expected
+        busy = best.step.seconds_by_resource[Bottleneck.TRAIN_CPU] / best.step.expected
         return (
             "do not add a data group: the accelerators are the bottleneck, and the idle vCPUs of "
             f"their hosts prepare the batches in {busy:.0%} of the step"
@@ -92,7 +92,8 @@ def why_no_data_group(best: Candidate, with_data: Candidate | None, *, by_time: 
 def _receiving_takes_longer(best: Candidate) -> bool:
     workload, shape = best.workload, best.shape
     seconds = shape.ranks * workload.bytes_per_batch / 1e9 * SECONDS_PER_GB
-    return seconds / spare_vcpus(workload, shape.train) >= best.step.limits[Bottleneck.TRAIN_CPU]
+    preparing = best.step.seconds_by_resource[Bottleneck.TRAIN_CPU]
+    return seconds / spare_vcpus(workload, shape.train) >= preparing
 
 
 def break_even(best: Candidate) -> str | None:
@@ -107,7 +108,7 @@ def break_even(best: Candidate) -> str | None:
         return None
     speed = workload.cpu_speed.get(family(best.shape.train.instance), 1.0)
     power = workers * speed * workload.parallel_efficiency
-    allowed = best.step.limits[Bottleneck.ACCELERATOR] * power / best.samples_per_step
+    allowed = best.step.seconds_by_resource[Bottleneck.ACCELERATOR] * power / best.samples_per_step
     now = workload.cpu_seconds_per_sample.mean
     return (
         f"without a data group, preparing a sample may take {allowed * _SECONDS_TO_MS:.3g} ms of a "

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 class Measure:
     """A measured amount, with the range that its mean lies in.
 
+    Measures are inputs of predictions; an Interval is a prediction.
     deviation: the standard deviation of single samples around the mean, 0 if unknown.
     """
 

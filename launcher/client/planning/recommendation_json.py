@@ -43,7 +43,7 @@ def _cluster(each: Candidate, recommendation: Recommendation) -> dict[str, Any]:
         "data": _group(data, each.prices[1], recommendation) if data else None,
         "step_seconds": asdict(step.seconds),
         "bottleneck": step.bottleneck.value,
-        "limits": {resource.value: seconds for resource, seconds in step.limits.items()},
+        "limits": {kind.value: needed for kind, needed in step.seconds_by_resource.items()},
         "gpu_busy": step.gpu_busy,
         "offloaded": step.offloaded,
         "stall_seconds": step.stall,

@@ -166,7 +166,7 @@ def explanation(recommendation: Recommendation) -> Iterator[str]:
             f"{SECONDS_PER_GB} CPU s per GB (benchmarks/RESULTS.md)"
         )
         yield f"share of the data group: {step.offloaded:.1%}, where both sides take as long"
-    for resource, needed in step.limits.items():
+    for resource, needed in step.seconds_by_resource.items():
         binding = ", the bottleneck" if resource is step.bottleneck else ""
         yield f"{resource.value}: {needed * 1e3:.4g} ms per step{binding}"
     yield (

@@ -10,7 +10,7 @@ where `local` and `receive` are seconds of the train hosts' idle vCPUs, and `rem
 of the data group's vCPUs, its network, and the train hosts' network. The best share is where both
 are equal; it is 0 where receiving a batch takes longer than preparing it.
 
-Each rank holds so many prepared batches as its host's memory allows, and workers are idle where
+Each rank holds as many prepared batches as its host's memory allows, and workers are idle where
 these are too few. A batch that takes longer than the steps that they last adds a wait.
 """
 
@@ -91,16 +91,16 @@ class StepEstimate:
     """The predicted step of a cluster.
 
     expected: seconds of one step. bottleneck, gpu_busy (0 to 1), offloaded: for the expected step;
-    offloaded is the share of batches that the data group prepares. limits: seconds that each
-    resource needs. stall: seconds that it waits for batches that take long, after those of the
-    bottleneck. prefetch: batches that are prepared ahead.
+    offloaded is the share of batches that the data group prepares. seconds_by_resource: seconds
+    that each resource needs. stall: seconds that it waits for batches that take long, after those
+    of the bottleneck. prefetch: batches that are prepared ahead.
     """
 
     expected: float
     bottleneck: Bottleneck
     gpu_busy: float
     offloaded: float
-    limits: Mapping[Bottleneck, float]
+    seconds_by_resource: Mapping[Bottleneck, float]
     stall: float
     prefetch: Prefetch
     #: Return the seconds with the measures at either end of their ranges.
@@ -108,9 +108,24 @@ class StepEstimate:
 
     @functools.cached_property
     def seconds(self) -> Interval:
-        """The seconds of one step; only for the few clusters that are shown is it computed."""
+        """The seconds of one step; computed only for the clusters that are shown."""
         ends = (self.expected, *self._ends())
         return Interval(low=min(ends), expected=self.expected, high=max(ends))
+
+
+class _Case(NamedTuple):
+    """The ends of the measures' ranges with which a step is predicted.
+
+    measure: the field of each Measure. unknown_speed: of a CPU family whose speed is not measured.
+    """
+
+    measure: str
+    unknown_speed: float
+
+
+_BEST = _Case(measure="low", unknown_speed=UNKNOWN_SPEED)
+_EXPECTED = _Case(measure="mean", unknown_speed=1.0)
+_WORST = _Case(measure="high", unknown_speed=1 / UNKNOWN_SPEED)
 
 
 class _Workers(NamedTuple):
@@ -160,16 +175,16 @@ def local_workers(workload: Workload, train: GroupShape) -> int:
 def estimate_step(workload: Workload, shape: ClusterShape) -> StepEstimate:
     """Predict the step of a cluster; its accelerator must be one of the workload's."""
     workers = _workers(workload, shape)
-    load = _load(workload, shape, workers, 0)
-    limits, share = _resources(shape, load)
-    prefetch = _prefetch(workload, shape, load, max(limits.values()), share)
-    seconds, bottleneck, stall = _step(workload, load, limits, share, prefetch)
+    load = _load(workload, shape, workers, _EXPECTED)
+    seconds_by_resource, share = _resources(shape, load)
+    prefetch = _prefetch(workload, shape, load, max(seconds_by_resource.values()), share)
+    seconds, bottleneck, stall = _step(workload, load, seconds_by_resource, share, prefetch)
     return StepEstimate(
         expected=seconds,
         bottleneck=bottleneck,
-        gpu_busy=limits[Bottleneck.ACCELERATOR] / seconds if seconds else 0.0,
+        gpu_busy=seconds_by_resource[Bottleneck.ACCELERATOR] / seconds if seconds else 0.0,
         offloaded=share,
-        limits=limits,
+        seconds_by_resource=seconds_by_resource,
         stall=stall,
         prefetch=prefetch,
         _ends=functools.partial(_ends, workload, shape, workers, prefetch),
@@ -180,7 +195,7 @@ def _ends(
     workload: Workload, shape: ClusterShape, workers: _Workers, prefetch: Prefetch
 ) -> list[float]:
     """Return the seconds of a step with measures at their best and at their worst."""
-    loads = (_load(workload, shape, workers, luck) for luck in (1, -1))
+    loads = (_load(workload, shape, workers, case) for case in (_BEST, _WORST))
     return [_step(workload, load, *_resources(shape, load), prefetch)[0] for load in loads]
 
 
@@ -193,31 +208,31 @@ def _workers(workload: Workload, shape: ClusterShape) -> _Workers:
     )
 
 
-def _load(workload: Workload, shape: ClusterShape, workers: _Workers, luck: int) -> _Load:
-    """Return the demand with measures at their best (luck 1), expected (0) or worst (-1)."""
-    end = {1: "low", 0: "mean", -1: "high"}[luck]
+def _load(workload: Workload, shape: ClusterShape, workers: _Workers, case: _Case) -> _Load:
+    """Return the demand of a step in the best, expected or worst case."""
     train, ranks = shape.train, shape.ranks
-    seconds: float = getattr(workload.cpu_seconds_per_sample, end)
-    if luck < 0:
+    seconds: float = getattr(workload.cpu_seconds_per_sample, case.measure)
+    if case is _WORST:
         seconds += _spread(workload, workers)
-    gpu: float = getattr(workload.gpu_seconds_per_step[train.instance.accelerator_name or ""], end)
+    by_accelerator = workload.gpu_seconds_per_step
+    gpu: float = getattr(by_accelerator[train.instance.accelerator_name or ""], case.measure)
     if train.count > 1:
-        gpu += getattr(workload.communication_seconds_per_step, end)
+        gpu += getattr(workload.communication_seconds_per_step, case.measure)
     return _Load(
         ranks=ranks,
         cpu_seconds=ranks * workload.batch_size * seconds,
         gpu_seconds=gpu,
         gigabytes=ranks * workload.bytes_per_batch / 1e9,
-        train_speed=_speed(workload, train.instance, luck),
-        data_speed=_speed(workload, shape.data.instance, luck) if shape.data else 1.0,
+        train_speed=_speed(workload, train.instance, case),
+        data_speed=_speed(workload, shape.data.instance, case) if shape.data else 1.0,
         workers=workers,
     )
 
 
-def _speed(workload: Workload, instance: InstanceType, luck: int) -> float:
-    """Return the speed of a vCPU when all are busy; one of an unknown family may be lucky."""
+def _speed(workload: Workload, instance: InstanceType, case: _Case) -> float:
+    """Return the speed of a vCPU when all are busy; that of an unknown family is the case's."""
     known = workload.cpu_speed.get(family(instance))
-    return workload.parallel_efficiency * (UNKNOWN_SPEED**luck if known is None else known)
+    return workload.parallel_efficiency * (case.unknown_speed if known is None else known)
 
 
 def _spread(workload: Workload, workers: _Workers) -> float:
@@ -248,14 +263,14 @@ def _prefetch(
 def _step(
     workload: Workload,
     load: _Load,
-    limits: dict[Bottleneck, float],
+    seconds_by_resource: dict[Bottleneck, float],
     share: float,
     prefetch: Prefetch,
 ) -> tuple[float, Bottleneck, float]:
-    """Return the seconds of a step, its bottleneck, and the stall; add the memory to the limits."""
+    """Return the seconds of a step, its bottleneck and the stall; add the memory's seconds."""
     times = _batch_times(workload, load, share)
-    limits[Bottleneck.TRAIN_MEMORY] = times.mean / prefetch.batches
-    longest, bottleneck = _longest(limits)
+    seconds_by_resource[Bottleneck.TRAIN_MEMORY] = times.mean / prefetch.batches
+    longest, bottleneck = _longest(seconds_by_resource)
     stall = stall_seconds(times, load.ranks, longest, prefetch.batches)
     return longest + stall, bottleneck, stall
 
@@ -275,7 +290,7 @@ def _resources(shape: ClusterShape, load: _Load) -> tuple[dict[Bottleneck, float
     """Return the seconds that each resource needs, and the share of the data group."""
     workers = load.workers
     local = load.cpu_seconds / (workers.local * load.train_speed) if workers.local else math.inf
-    limits = {Bottleneck.ACCELERATOR: load.gpu_seconds, Bottleneck.TRAIN_CPU: local}
+    seconds_by_resource = {Bottleneck.ACCELERATOR: load.gpu_seconds, Bottleneck.TRAIN_CPU: local}
     share = 0.0
     if shape.data:
         remote = _remote(shape.train, shape.data, load)
@@ -283,9 +298,9 @@ def _resources(shape: ClusterShape, load: _Load) -> tuple[dict[Bottleneck, float
         receive = load.gigabytes * SECONDS_PER_GB / idle if idle else math.inf
         share = _best_share(local, receive, max(remote.values()))
         own = local * (1 - share) if share < 1 else 0.0
-        limits[Bottleneck.TRAIN_CPU] = own + receive * share if idle else math.inf
-        limits.update({each: seconds * share for each, seconds in remote.items()})
-    return limits, share
+        seconds_by_resource[Bottleneck.TRAIN_CPU] = own + receive * share if idle else math.inf
+        seconds_by_resource.update({each: seconds * share for each, seconds in remote.items()})
+    return seconds_by_resource, share
 
 
 def _remote(train: GroupShape, data: GroupShape, load: _Load) -> dict[Bottleneck, float]:
@@ -313,9 +328,9 @@ def _best_share(local: float, receive: float, remote: float) -> float:
     return min(1.0, local / (local - receive + remote))
 
 
-def _longest(limits: Mapping[Bottleneck, float]) -> tuple[float, Bottleneck]:
+def _longest(seconds_by_resource: Mapping[Bottleneck, float]) -> tuple[float, Bottleneck]:
     """Return the longest time and its resource: of equal ones the accelerator, or the last."""
-    longest = max(limits.values())
+    longest = max(seconds_by_resource.values())
     near = longest * (1 - 1e-9)
-    binding = [each for each, seconds in limits.items() if seconds >= near]
+    binding = [each for each, seconds in seconds_by_resource.items() if seconds >= near]
     return longest, binding[0] if binding[0] is Bottleneck.ACCELERATOR else binding[-1]
