@@ -29,14 +29,14 @@ def test_none_is_cheaper_and_faster_than_the_pareto_set(seed: int) -> None:
     workload, types = made_up(seed)
     found = chosen(workload, types)
     compared = list(candidates(workload, {"us-east-1": types}))
-    pairs = {(each.per_sample, each.seconds_per_sample) for each in compared}
+    pairs = {(each.dollars_per_sample, each.seconds_per_sample) for each in compared}
     expected = {
         (price, time)
         for price, time in pairs
         if not any(p <= price and t <= time and (p, t) != (price, time) for p, t in pairs)
     }
-    assert {(e.per_sample, e.seconds_per_sample) for e in found.pareto} == expected
-    prices = [each.per_sample for each in found.pareto]
+    assert {(e.dollars_per_sample, e.seconds_per_sample) for e in found.pareto} == expected
+    prices = [each.dollars_per_sample for each in found.pareto]
     assert prices == sorted(prices)
 
 

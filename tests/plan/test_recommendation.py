@@ -151,7 +151,7 @@ def brute_force(workload: Workload, types: list[PricedType], order: PlanOrder) -
 
 def amount_of(each: Candidate | None, order: PlanOrder) -> float:
     assert each is not None
-    return each.per_sample if order is PlanOrder.PRICE else each.seconds_per_sample
+    return each.dollars_per_sample if order is PlanOrder.PRICE else each.seconds_per_sample
 
 
 @pytest.mark.parametrize("order", PlanOrder, ids=lambda each: each.value)
@@ -220,7 +220,8 @@ def test_a_higher_limit_never_makes_it_dearer(seed: int, limit: float, more: flo
     after = chosen(workload, types, PlanLimits(max_cost_per_hour=limit + more)).shown
 
     if before:
-        assert min(each.per_sample for each in after) <= min(each.per_sample for each in before)
+        least = [min(each.dollars_per_sample for each in found) for found in (before, after)]
+        assert least[1] <= least[0]
     assert all(each.per_hour <= limit for each in before)
 
 

@@ -23,7 +23,8 @@ def why_data_group(
 ) -> str:
     """Return why a candidate with a data group is the best.
 
-    same: its train hosts alone; alone: the best alone. by_time: the best takes least time.
+    same: the same train hosts without a data group. alone: the best candidate without one.
+    by_time: the best takes least time.
     """
     compared = same or alone
     name = group_text(best.shape.data) if best.shape.data else ""
@@ -38,19 +39,21 @@ def why_data_group(
 
 
 def _money(best: Candidate, compared: Candidate) -> str:
-    if not compared.per_sample:
-        return "a sample costs nothing" if not best.per_sample else "a sample is not free any more"
-    change = 1 - best.per_sample / compared.per_sample
+    dollars, before = best.dollars_per_sample, compared.dollars_per_sample
+    if not before:
+        return "a sample costs nothing" if not dollars else "a sample is not free any more"
+    change = 1 - dollars / before
     return f"a sample costs {abs(change):.0%} {'less' if change >= 0 else 'more'}"
 
 
-def why_not(each: Candidate, best: Candidate) -> str:
+def why_not(candidate: Candidate, best: Candidate) -> str:
     """Return a candidate's difference from the best one, and what its step waits for."""
-    if each == best:
+    if candidate == best:
         return "recommended"
-    money = _change(each.per_sample, best.per_sample, "dearer", "cheaper", "as dear")
-    time = _change(each.seconds_per_sample, best.seconds_per_sample, "slower", "faster", "as fast")
-    return f"{money} and {time} per sample; a step waits for its {each.step.bottleneck.value}"
+    dollars, seconds = candidate.dollars_per_sample, candidate.seconds_per_sample
+    money = _change(dollars, best.dollars_per_sample, "dearer", "cheaper", "as dear")
+    time = _change(seconds, best.seconds_per_sample, "slower", "faster", "as fast")
+    return f"{money} and {time} per sample; a step waits for its {candidate.step.bottleneck.value}"
 
 
 def _change(amount: float, of_best: float, more: str, less: str, same: str) -> str:
@@ -109,10 +112,10 @@ def break_even(best: Candidate) -> str | None:
     speed = workload.cpu_speed.get(family(best.shape.train.instance), 1.0)
     power = workers * speed * workload.parallel_efficiency
     allowed = best.step.seconds_by_resource[Bottleneck.ACCELERATOR] * power / best.samples_per_step
-    now = workload.cpu_seconds_per_sample.mean
+    needed = workload.cpu_seconds_per_sample.mean
     return (
         f"without a data group, preparing a sample may take {allowed * _SECONDS_TO_MS:.3g} ms of a "
-        f"vCPU, and takes {now * _SECONDS_TO_MS:.3g}: {now / allowed:.1f} times as much. Try "
+        f"vCPU, and takes {needed * _SECONDS_TO_MS:.3g}: {needed / allowed:.1f} times as much. Try "
         "uint8, smaller images or decoding on the GPU (DALI) first"
     )
 
@@ -150,10 +153,10 @@ def why_none(nearest: Candidate, *, has_deadline: bool) -> str:
     )
 
 
-def cluster_text(each: Candidate) -> str:
+def cluster_text(candidate: Candidate) -> str:
     """Return a cluster as text: "1 x ml.p4d.24xlarge with 2 x ml.c5.18xlarge"."""
-    data = f" with {group_text(each.shape.data)}" if each.shape.data else ""
-    return f"{group_text(each.shape.train)}{data}"
+    data = f" with {group_text(candidate.shape.data)}" if candidate.shape.data else ""
+    return f"{group_text(candidate.shape.train)}{data}"
 
 
 def group_text(group: GroupShape) -> str:
@@ -161,6 +164,6 @@ def group_text(group: GroupShape) -> str:
     return f"{group.count} x {group.instance.name}"
 
 
-def _ms(each: Candidate) -> str:
-    milliseconds = each.step.expected * _SECONDS_TO_MS
+def _ms(candidate: Candidate) -> str:
+    milliseconds = candidate.step.expected * _SECONDS_TO_MS
     return f"{milliseconds:,.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"

@@ -38,9 +38,10 @@ class PricedType:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A cluster in a region, with its predicted step and its cost; dollars are USD.
+    """A cluster in a region, with its predicted step and its cost.
 
-    prices: of one train host, and of one data host if there are any.
+    prices: of one train host, and of one data host if there are any. per_hour, per_step, per_epoch,
+    total: dollars (USD), by their names in `launcher plan -o json`.
     """
 
     workload: Workload
@@ -71,7 +72,7 @@ class Candidate:
         return self.step.seconds.times(self.per_hour / _HOUR)
 
     @property
-    def per_sample(self) -> float:
+    def dollars_per_sample(self) -> float:
         """Expected dollars per sample, which compares clusters of different global batches."""
         return self.per_hour / _HOUR * self.step.expected / self.samples_per_step
 

@@ -241,7 +241,7 @@ def choose(
 
 def _objective_value(candidate: Candidate, order: PlanOrder) -> float:
     by_price = order is PlanOrder.PRICE
-    return candidate.per_sample if by_price else candidate.seconds_per_sample
+    return candidate.dollars_per_sample if by_price else candidate.seconds_per_sample
 
 
 def _sort_key(candidate: Candidate, order: PlanOrder) -> tuple[float, int, float, str]:
@@ -285,7 +285,8 @@ def _best_of_each_pair(ranked: Iterable[Candidate]) -> Iterator[Candidate]:
 def _pareto(allowed: Iterable[Candidate]) -> Iterator[Candidate]:
     """Yield the candidates that none is both cheaper and faster than, from the cheapest on."""
     fastest = float("inf")
-    for each in sorted(allowed, key=lambda each: (each.per_sample, each.seconds_per_sample)):
+    by_price = sorted(allowed, key=lambda each: (each.dollars_per_sample, each.seconds_per_sample))
+    for each in by_price:
         if each.seconds_per_sample < fastest:
             fastest = each.seconds_per_sample
             yield each

@@ -34,13 +34,13 @@ def plain_recommendation(recommendation: Recommendation, limit: int) -> dict[str
     }
 
 
-def _cluster(each: Candidate, recommendation: Recommendation) -> dict[str, Any]:
-    step, data, best = each.step, each.shape.data, recommendation.best
+def _cluster(candidate: Candidate, recommendation: Recommendation) -> dict[str, Any]:
+    step, data, best = candidate.step, candidate.shape.data, recommendation.best
     return {
-        "region": each.region,
-        "reason": why_not(each, best) if best else None,
-        "train": _group(each.shape.train, each.prices[0], recommendation),
-        "data": _group(data, each.prices[1], recommendation) if data else None,
+        "region": candidate.region,
+        "reason": why_not(candidate, best) if best else None,
+        "train": _group(candidate.shape.train, candidate.prices[0], recommendation),
+        "data": _group(data, candidate.prices[1], recommendation) if data else None,
         "step_seconds": asdict(step.seconds),
         "bottleneck": step.bottleneck.value,
         "limits": {kind.value: needed for kind, needed in step.seconds_by_resource.items()},
@@ -48,21 +48,21 @@ def _cluster(each: Candidate, recommendation: Recommendation) -> dict[str, Any]:
         "offloaded": step.offloaded,
         "stall_seconds": step.stall,
         "prefetch_bytes": step.prefetch.host_bytes,
-        "strategy": _strategy(each),
-        "samples_per_step": each.samples_per_step,
-        "steps_per_epoch": each.steps_per_epoch,
-        "per_hour": each.per_hour,
-        "spot_per_hour": each.spot_per_hour,
-        "per_step": asdict(each.per_step),
-        "per_epoch": _interval(each.per_epoch),
-        "total": _interval(each.total),
-        "hours": _interval(each.hours),
+        "strategy": _strategy(candidate),
+        "samples_per_step": candidate.samples_per_step,
+        "steps_per_epoch": candidate.steps_per_epoch,
+        "per_hour": candidate.per_hour,
+        "spot_per_hour": candidate.spot_per_hour,
+        "per_step": asdict(candidate.per_step),
+        "per_epoch": _interval(candidate.per_epoch),
+        "total": _interval(candidate.total),
+        "hours": _interval(candidate.hours),
     }
 
 
-def _strategy(each: Candidate) -> dict[str, Any] | None:
+def _strategy(candidate: Candidate) -> dict[str, Any] | None:
     """Return the parallel strategy in numbers; None if the model's memory is unknown."""
-    found = each.strategy
+    found = candidate.strategy
     if found is None:
         return None
     degrees = found.degrees
@@ -79,7 +79,7 @@ def _strategy(each: Candidate) -> dict[str, Any] | None:
         "bytes": {**asdict(found.need), "total": found.need.total},
         "available_bytes": found.available,
         "fits": found.fits,
-        "warnings": list(strategy_warnings(each)),
+        "warnings": list(strategy_warnings(candidate)),
     }
 
 

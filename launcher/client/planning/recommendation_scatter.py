@@ -48,7 +48,8 @@ class ClusterScatter:
 def recommendation_scatter(recommendation: Recommendation) -> ClusterScatter | None:
     """Return the points of a recommendation; None if no cluster keeps to its limits."""
     by_id = {id(each): each for each in (*recommendation.pareto, *recommendation.shown)}
-    clusters = [each for each in by_id.values() if each.per_sample > 0]  # free: not on a log axis
+    # A free cluster has no place on a logarithmic axis.
+    clusters = [each for each in by_id.values() if each.dollars_per_sample > 0]
     if not clusters:
         return None
     is_whole = all(each.hours is not None and each.total is not None for each in clusters)
@@ -92,16 +93,16 @@ def _round_numbers(axis: tuple[float, float]) -> Iterator[float]:
         yield from (n for step in _STEPS if low <= (n := step * 10.0**power) <= high)
 
 
-def _hours(each: Candidate, *, is_whole: bool) -> float:
-    if is_whole and each.hours is not None:
-        return each.hours.expected
-    return each.seconds_per_sample * _MILLION / _HOUR
+def _hours(candidate: Candidate, *, is_whole: bool) -> float:
+    if is_whole and candidate.hours is not None:
+        return candidate.hours.expected
+    return candidate.seconds_per_sample * _MILLION / _HOUR
 
 
-def _dollars(each: Candidate, *, is_whole: bool) -> float:
-    if is_whole and each.total is not None:
-        return each.total.expected
-    return each.per_sample * _MILLION
+def _dollars(candidate: Candidate, *, is_whole: bool) -> float:
+    if is_whole and candidate.total is not None:
+        return candidate.total.expected
+    return candidate.dollars_per_sample * _MILLION
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:

@@ -76,22 +76,22 @@ def shown_clusters(recommendation: Recommendation, limit: int) -> list[Candidate
     return shown
 
 
-def row(each: Candidate, recommendation: Recommendation) -> tuple[str, ...]:
+def row(candidate: Candidate, recommendation: Recommendation) -> tuple[str, ...]:
     """Return the cells of a cluster, in the order of HEAD; "*" marks an old price."""
-    data = each.shape.data
-    old = "*" if any(price.is_old(recommendation.today) for price in each.prices) else ""
-    step = each.step.seconds
+    data = candidate.shape.data
+    old = "*" if any(price.is_old(recommendation.today) for price in candidate.prices) else ""
+    step = candidate.step.seconds
     return (
-        f"{each.shape.train.count} x {each.shape.train.instance.name}",
+        f"{candidate.shape.train.count} x {candidate.shape.train.instance.name}",
         f"{data.count} x {data.instance.name}" if data else "-",
         f"{step.expected * 1e3:.4g} ({step.low * 1e3:.4g} to {step.high * 1e3:.4g})",
-        each.step.bottleneck.value,
-        f"{each.step.gpu_busy:.0%}",
-        f"{each.per_hour:,.3f}{old}",
-        f"{each.per_step.expected * 1000:.4g}",
-        _money(each.per_epoch),
-        _money(each.total),
-        "-" if each.hours is None else f"{each.hours.expected:.3g}",
+        candidate.step.bottleneck.value,
+        f"{candidate.step.gpu_busy:.0%}",
+        f"{candidate.per_hour:,.3f}{old}",
+        f"{candidate.per_step.expected * 1000:.4g}",
+        _money(candidate.per_epoch),
+        _money(candidate.total),
+        "-" if candidate.hours is None else f"{candidate.hours.expected:.3g}",
     )
 
 

@@ -19,18 +19,18 @@ UNKNOWN = (
 )
 
 
-def strategy_text(each: Candidate) -> str:
+def strategy_text(candidate: Candidate) -> str:
     """Return the strategy of a cluster and what a rank needs, in a line."""
-    found = each.strategy
+    found = candidate.strategy
     if found is None:
         return UNKNOWN
     changes = f" with {', '.join(found.changes)}" if found.changes else ""
     return f"Parallel strategy: {_name(found)}{changes}; {_memory(found)}"
 
 
-def strategy_warnings(each: Candidate) -> Iterator[str]:
+def strategy_warnings(candidate: Candidate) -> Iterator[str]:
     """Yield what the user must know before choosing a cluster's strategy."""
-    found, model = each.strategy, each.workload.model
+    found, model = candidate.strategy, candidate.workload.model
     if found is None or model is None:
         return
     if found.changes:
@@ -47,12 +47,13 @@ def strategy_warnings(each: Candidate) -> Iterator[str]:
             f"{FEW_SAMPLES}: use a larger batch, synchronised batch normalisation or group "
             "normalisation."
         )
-    yield from _shared_batch(each)
+    yield from _shared_batch(candidate)
 
 
-def _shared_batch(each: Candidate) -> Iterator[str]:
+def _shared_batch(candidate: Candidate) -> Iterator[str]:
     """Yield a warning about a global batch that is kept while the ranks become more."""
-    ranks, size, model = each.shape.ranks, each.workload.batch_size, each.workload.model
+    ranks, workload = candidate.shape.ranks, candidate.workload
+    size, model = workload.batch_size, workload.model
     if ranks > 1 and model and model.batch_norm and size / ranks < FEW_SAMPLES <= size:
         yield (
             f"The global batch grows to {ranks} x {size} = {ranks * size} samples. Kept at {size}, "
@@ -60,9 +61,9 @@ def _shared_batch(each: Candidate) -> Iterator[str]:
         )
 
 
-def strategy_why(each: Candidate) -> Iterator[str]:
+def strategy_why(candidate: Candidate) -> Iterator[str]:
     """Yield the arithmetic of a strategy, and why those before it were not taken."""
-    found, model = each.strategy, each.workload.model
+    found, model = candidate.strategy, candidate.workload.model
     if found is None or model is None:
         yield UNKNOWN
         return
@@ -82,8 +83,8 @@ def strategy_why(each: Candidate) -> Iterator[str]:
             f"memory of an accelerator: {bytes_text(found.available + RESERVED)}, of which "
             f"{bytes_text(RESERVED)} are left to the process and its libraries"
         )
-    instance = each.shape.train.instance
-    tried = strategies(model, instance, each.shape.ranks, each.workload.batch_size)
+    instance = candidate.shape.train.instance
+    tried = strategies(model, instance, candidate.shape.ranks, candidate.workload.batch_size)
     least: dict[str, Strategy] = {}
     for other in tried:
         if other == found:

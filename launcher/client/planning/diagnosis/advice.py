@@ -130,7 +130,7 @@ def _larger_type(train: tuple[GroupUse, ...], cluster: ObservedCluster | None) -
         if cluster is not None:
             compared = [each for type_ in larger for each in _with_type(cluster, type_)]
             if compared:
-                cheapest = min(compared, key=lambda each: each.per_sample)
+                cheapest = min(compared, key=lambda each: each.dollars_per_sample)
                 best, effect = cheapest.shape.train.instance, effect_of(cluster, cheapest)
         yield Advice(
             what=f"train on {group.count} x {best.name} instead of {instance.name}: "
@@ -156,7 +156,7 @@ def _data_group(evidence: JobEvidence, cluster: ObservedCluster | None) -> Advic
             if instance.name.startswith("ml.") and can_prepare(instance)
             for each in _with_feed(cluster, instance, range(1, MOST_DATA_HOSTS + 1))
         ]
-        best = min(compared, key=lambda each: each.per_sample, default=None)
+        best = min(compared, key=lambda each: each.dollars_per_sample, default=None)
         if best is not None and best.shape.data is not None:
             effect = effect_of(cluster, best)
             if effect.price.expected < 0:
@@ -183,7 +183,7 @@ def _more_data_hosts(feeds: tuple[GroupUse, ...], cluster: ObservedCluster | Non
     compared = list(_with_feed(cluster, instance, more))
     if not compared:
         return unknown
-    best = min(compared, key=lambda each: each.per_sample)
+    best = min(compared, key=lambda each: each.dollars_per_sample)
     effect = effect_of(cluster, best)
     if effect.step.expected > -AS_GOOD:  # what was measured is not what the planner predicts
         return unknown
