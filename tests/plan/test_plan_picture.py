@@ -17,7 +17,7 @@ from launcher.client.cli.plan_chart import plan_chart
 from launcher.client.planning.candidates import candidates
 from launcher.client.planning.recommendation import PlanLimits, Recommendation
 from launcher.client.planning.recommendation_html import recommendation_page
-from launcher.client.planning.recommendation_scatter import recommendation_scatter, share, ticks
+from launcher.client.planning.recommendation_scatter import position, recommendation_scatter, ticks
 from launcher.errors import PlatformError
 
 TYPES = [priced("ml.g5.xlarge", 1.4), priced("ml.c5.xlarge", 0.2), priced("ml.m5.2xlarge", 0.5)]
@@ -59,7 +59,7 @@ def test_points_are_of_the_whole_training_or_of_a_million_samples() -> None:
 
 
 def test_axes_are_logarithmic_with_round_numbers() -> None:
-    assert share(10, (1, 100)) == pytest.approx(0.5)
+    assert position(10, (1, 100)) == pytest.approx(0.5)
     assert ticks((0.9, 30)) == pytest.approx([1, 2, 5, 10, 20])
     assert ticks((0.9, 1e5)) == pytest.approx([1, 10, 100, 1000, 10000, 100000])
 

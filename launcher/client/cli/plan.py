@@ -18,7 +18,7 @@ from launcher.client.planning.recommendation import PlanLimits, PlanOrder, recom
 from launcher.client.planning.recommendation_json import plain_recommendation
 from launcher.client.planning.recommendation_scatter import recommendation_scatter
 from launcher.client.planning.recommendation_text import (
-    comparison,
+    cluster_reasons,
     explanation,
     recommendation_text,
 )
@@ -65,7 +65,7 @@ def plan(
         if is_drawn and (scatter := recommendation_scatter(found)):
             echo("\n".join(["", *plan_chart(scatter, get_terminal_size().columns)]))
         if is_explained:
-            echo("\n".join(["", *explanation(found), "", *comparison(found, limit)]))
+            echo("\n".join(["", *explanation(found), "", *cluster_reasons(found, limit)]))
     if path:
         print_message(f"\nThe job is in {path}; `launcher check {path}` checks it.")
     if page:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.client.jobs.short_numbers import short_number
-from launcher.client.planning.recommendation_scatter import ClusterScatter, share
+from launcher.client.planning.recommendation_scatter import ClusterScatter, position
 
 _ROWS = 14
 #: Marks, of which a later one covers an earlier one at the same place.
@@ -17,8 +17,8 @@ def plan_chart(scatter: ClusterScatter, width: int) -> list[str]:
     columns = max(10, width - margin - 2)
     cells = [[" "] * columns for _ in range(_ROWS)]
     for point in sorted(scatter.points, key=lambda point: (point.is_best, point.is_pareto)):
-        column = round(share(point.hours, scatter.hours) * (columns - 1))
-        row = _ROWS - 1 - round(share(point.dollars, scatter.dollars) * (_ROWS - 1))
+        column = round(position(point.hours, scatter.hours) * (columns - 1))
+        row = _ROWS - 1 - round(position(point.dollars, scatter.dollars) * (_ROWS - 1))
         cells[row][column] = _BEST if point.is_best else _PARETO if point.is_pareto else _OTHER
     lines = [f"{labels.get(n, ''):>{margin}} |{''.join(row)}" for n, row in enumerate(cells)]
     left, right = (f"{short_number(end)} h" for end in scatter.hours)

@@ -16,8 +16,8 @@ from launcher.client.planning.new_file import write_new
 from launcher.client.planning.recommendation_scatter import (
     ClusterPoint,
     ClusterScatter,
+    position,
     recommendation_scatter,
-    share,
     ticks,
 )
 from launcher.client.planning.recommendation_text import HEAD, notes, row, shown_clusters
@@ -141,8 +141,8 @@ def _dot(scatter: ClusterScatter, point: ClusterPoint) -> str:
 
 
 def _x(scatter: ClusterScatter, hours: float) -> float:
-    return _LEFT + share(hours, scatter.hours) * (_WIDTH - _LEFT - _RIGHT)
+    return _LEFT + position(hours, scatter.hours) * (_WIDTH - _LEFT - _RIGHT)
 
 
 def _y(scatter: ClusterScatter, dollars: float) -> float:
-    return _HEIGHT - _BOTTOM - share(dollars, scatter.dollars) * (_HEIGHT - _TOP - _BOTTOM)
+    return _HEIGHT - _BOTTOM - position(dollars, scatter.dollars) * (_HEIGHT - _TOP - _BOTTOM)

@@ -37,7 +37,7 @@ class ClusterPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterScatter:
-    """Points and their axes, from least to most. what: that hours and dollars are of."""
+    """Points and their axes, from least to most. what: the work that hours and dollars are for."""
 
     points: tuple[ClusterPoint, ...]
     what: str
@@ -73,8 +73,8 @@ def recommendation_scatter(recommendation: Recommendation) -> ClusterScatter | N
     )
 
 
-def share(value: float, axis: tuple[float, float]) -> float:
-    """Return the place of a value on a logarithmic axis, 0 to 1."""
+def position(value: float, axis: tuple[float, float]) -> float:
+    """Return the position of a value on a logarithmic axis, 0 to 1."""
     low, high = (math.log(end) for end in axis)
     return (math.log(value) - low) / (high - low)
 

@@ -1,4 +1,4 @@
-"""A recommendation as text: the answer, the table of clusters, and every number's why."""
+"""A recommendation as text: the answer, the table of clusters, and how each number is computed."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
         yield "Give --epochs and samples_per_epoch for hours and total dollars."
 
 
-def comparison(recommendation: Recommendation, limit: int = 10) -> Iterator[str]:
+def cluster_reasons(recommendation: Recommendation, limit: int = 10) -> Iterator[str]:
     """Yield the reason why each shown cluster is recommended or not, a line each."""
     if recommendation.best is not None:
         for each in shown_clusters(recommendation, limit):
@@ -140,17 +140,17 @@ def comparison(recommendation: Recommendation, limit: int = 10) -> Iterator[str]
 
 
 def explanation(recommendation: Recommendation) -> Iterator[str]:
-    """Yield the why of each number of the recommended cluster, a line each."""
-    each = recommendation.best
-    if each is None:
+    """Yield how each number of the recommended cluster is computed, a line each."""
+    best = recommendation.best
+    if best is None:
         return
-    load, shape, step = recommendation.workload, each.shape, each.step
+    load, shape, step = recommendation.workload, best.shape, best.step
     spare = spare_vcpus(load, shape.train)
-    seconds = each.samples_per_step * load.cpu_seconds_per_sample.mean
+    seconds = best.samples_per_step * load.cpu_seconds_per_sample.mean
     gigabytes = shape.ranks * load.bytes_per_batch / 1e9
-    yield f"samples per step: {shape.ranks} ranks x {load.batch_size} = {each.samples_per_step}"
+    yield f"samples per step: {shape.ranks} ranks x {load.batch_size} = {best.samples_per_step}"
     yield (
-        f"CPU of a step: {each.samples_per_step} samples x "
+        f"CPU of a step: {best.samples_per_step} samples x "
         f"{load.cpu_seconds_per_sample.mean:.4g} s = {seconds:.4g} vCPU seconds"
     )
     workers = shape.train.count * local_workers(load, shape.train)
@@ -175,20 +175,20 @@ def explanation(recommendation: Recommendation) -> Iterator[str]:
     )
     if step.stall:
         yield f"waits for batches that take long: {step.stall * 1e3:.4g} ms per step"
-    yield from strategy_why(each)
+    yield from strategy_why(best)
     yield f"GPU busy: {step.gpu_busy:.1%} = the accelerator's time / the step"
-    terms = [f"{shape.train.count} x ${each.prices[0].per_hour:g}"]
+    terms = [f"{shape.train.count} x ${best.prices[0].per_hour:g}"]
     if shape.data:
-        terms.append(f"{shape.data.count} x ${each.prices[1].per_hour:g}")
-    yield f"per hour: {' + '.join(terms)} = ${each.per_hour:.3f}"
+        terms.append(f"{shape.data.count} x ${best.prices[1].per_hour:g}")
+    yield f"per hour: {' + '.join(terms)} = ${best.per_hour:.3f}"
     yield (
-        f"per step: ${each.per_hour:.3f} / 3600 x {step.seconds.expected:.4g} s = "
-        f"${each.per_step.expected:.4g}"
+        f"per step: ${best.per_hour:.3f} / 3600 x {step.seconds.expected:.4g} s = "
+        f"${best.per_step.expected:.4g}"
     )
-    if each.steps_per_epoch is not None and each.per_epoch is not None:
+    if best.steps_per_epoch is not None and best.per_epoch is not None:
         yield (
-            f"per epoch: {each.steps_per_epoch} steps = ceil({load.samples_per_epoch} / "
-            f"{each.samples_per_step}), {dollars_text(each.per_epoch.expected)}"
+            f"per epoch: {best.steps_per_epoch} steps = ceil({load.samples_per_epoch} / "
+            f"{best.samples_per_step}), {dollars_text(best.per_epoch.expected)}"
         )
 
 
