@@ -255,8 +255,8 @@ def _use(evidence: JobEvidence) -> Finding | None:
         return _without_use(evidence)
     if gpu >= BUSY_GPU:
         return _busy_accelerators(evidence, gpu)
-    if (odd := _odd_host(train)) is not None:
-        return odd
+    if (outlier := _outlier_host(train)) is not None:
+        return outlier
     return None if known_wait(evidence) else _busy_cpus(evidence)
 
 
@@ -300,23 +300,23 @@ def _is_one_rank(evidence: JobEvidence) -> bool:
     return evidence.rank_count == 1 and sum(group.count for group in evidence.train) == 1
 
 
-def _odd_host(train: tuple[GroupUse, ...]) -> Finding | None:
+def _outlier_host(train: tuple[GroupUse, ...]) -> Finding | None:
     """Find a host whose accelerators are used otherwise than those of the hosts beside it."""
     shares = {
         each.host: each.gpu for group in train for each in group.hosts if each.gpu is not None
     }
-    if len(shares) < 3:  # of two that differ, either may be the odd one
+    if len(shares) < 3:  # of two that differ, either may be the outlier
         return None
     usual = statistics.median(shares.values())
-    odd = max(shares, key=lambda host: abs(shares[host] - usual))
-    if abs(shares[odd] - usual) < _UNEVEN:
+    outlier = max(shares, key=lambda host: abs(shares[host] - usual))
+    if abs(shares[outlier] - usual) < _UNEVEN:
         return None
     return Finding(
         limit=StepLimit.IMBALANCED,
         sureness=Sureness.LOW,
-        why=f"the accelerators of {odd} are {shares[odd]:.0%} busy, those of the other hosts "
-        f"{usual:.0%}",
-        culprit=odd,
+        why=f"the accelerators of {outlier} are {shares[outlier]:.0%} busy, those of the other "
+        f"hosts {usual:.0%}",
+        culprit=outlier,
     )
 
 

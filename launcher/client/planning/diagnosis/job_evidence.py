@@ -166,7 +166,7 @@ class JobEvidence:
 
     @property
     def feeds(self) -> tuple[GroupUse, ...]:
-        """The groups beside them."""
+        """The groups that do not train."""
         return tuple(group for group in self.groups if not group.trains)
 
 

@@ -29,7 +29,7 @@ _TRUSTED = 0.25
 class ObservedCluster:
     """A job's hosts with their prices, and the workload that its use of them shows.
 
-    step_seconds: of a step as it is, with which others compare. Where none was timed, it is taken
+    step_seconds: of a step as it is, the baseline of predictions. Where none was timed, it is taken
     to last a second, and only ratios hold.
     """
 
@@ -59,7 +59,7 @@ class ObservedCluster:
 def observe_cluster(evidence: JobEvidence) -> ObservedCluster | None:
     """Return a job's cluster; None if its types, prices or figures do not suffice for a plan.
 
-    Prices of a cluster that costs nothing do not: no change of them is a share of it.
+    None also for a cluster that costs nothing: a relative change of price has no meaning.
 
     The planner compares clusters of one train group with accelerators, and one data group or none.
     """
