@@ -28,8 +28,8 @@ from launcher.shared.visible_gpus import visible_gpus
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(\(.*\))?")
 _BATCH_SIZES = ("batch_size", "batch-size")
 _JOB_FILE = Path("job.yaml")
-#: Share of the mean by which two runs on one machine differ at least.
-_REPEATABLE = 0.02
+#: Least relative difference between two runs on one machine.
+_RUN_TO_RUN_NOISE = 0.02
 #: Standard errors that the range of a mean covers on either side: 95 % of means.
 _STANDARD_ERRORS = 2.0
 
@@ -182,14 +182,15 @@ def _profile(
     one_by_one: list[float] = costs["cpu"] or [costs["first_seconds"]]
     batches: list[tuple[int, float, int]] = costs["batches"]
     count = len(one_by_one) + sum(size for size, *_ in batches)
-    others = costs["children_cpu"] / count
+    children_cpu_per_sample = costs["children_cpu"] / count
     wall = max(costs["wall"], 1e-9)
     busy = min(1.0, costs["starved"] / wall)
-    waiting = costs["wall"] - costs["starved"] - sum(costs["cpu"]) - others * len(costs["cpu"])
+    own = costs["cpu"]
+    waiting = costs["wall"] - costs["starved"] - sum(own) - children_cpu_per_sample * len(own)
     return WorkloadProfile(
         dataset=dataset.reference,
         batch_size=batch_size,
-        cpu_seconds=_mean_of(one_by_one, batches, others, busy),
+        cpu_seconds=_mean_of(one_by_one, batches, children_cpu_per_sample, busy),
         bytes_per_batch=batch_size * _bytes_per_sample(costs),
         cpu=cpu,
         samples_per_epoch=answer["length"],
@@ -197,9 +198,9 @@ def _profile(
             "date": str(date.today()),
             "samples": count,
             "cpu_seconds": {
-                "p50": rounded(_quantile(one_by_one, 0.5) + others),
-                "p95": rounded(_quantile(one_by_one, 0.95) + others),
-                "max": rounded(max(one_by_one) + others),
+                "p50": rounded(_quantile(one_by_one, 0.5) + children_cpu_per_sample),
+                "p95": rounded(_quantile(one_by_one, 0.95) + children_cpu_per_sample),
+                "max": rounded(max(one_by_one) + children_cpu_per_sample),
             },
             "seconds_until_first_sample": rounded(costs["build_seconds"] + costs["first_seconds"]),
             "memory_bytes_per_worker": costs["memory"],
@@ -213,13 +214,13 @@ def _profile(
 def _mean_of(
     one_by_one: Sequence[float],
     batches: Sequence[tuple[int, float, int]],
-    others: float,
+    children_cpu_per_sample: float,
     busy: float,
 ) -> Measure:
     """Return the CPU seconds of a sample in whole batches, or else of single ones.
 
     The range covers the standard error of the mean, the difference between the first half of the
-    measurement and the second, what no machine repeats, and on a busy machine, whose processes
+    measurement and the second, the noise between runs, and on a busy machine, whose processes
     slow each other down, the share of the time without a CPU.
     """
     deviation = statistics.stdev(one_by_one) if len(one_by_one) > 1 else 0.0
@@ -227,9 +228,9 @@ def _mean_of(
     count = sum(size for size, *_ in batches) or len(one_by_one)
     half = len(each) // 2
     drift = abs(statistics.fmean(each[:half]) - statistics.fmean(each[half:])) / 2 if half else 0.0
-    mean = statistics.fmean(each) + others
+    mean = statistics.fmean(each) + children_cpu_per_sample
     error = max(
-        _STANDARD_ERRORS * deviation / math.sqrt(count), drift, max(_REPEATABLE, busy) * mean
+        _STANDARD_ERRORS * deviation / math.sqrt(count), drift, max(_RUN_TO_RUN_NOISE, busy) * mean
     )
     return Measure(mean=mean, low=max(0.0, mean - error), high=mean + error, deviation=deviation)
 

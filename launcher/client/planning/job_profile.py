@@ -16,8 +16,8 @@ from launcher.errors import PlatformError
 from launcher.shared import parse_event
 from launcher.shared.observed_rates import FEWEST_STEPS
 
-#: Share of the mean by which a job's may be off: its CPU seconds include receiving and sending, and
-#: the kernel counts them in ticks. A host that differs more widens the range further.
+#: A job's mean may be off by this share: its CPU seconds include receiving and sending, and the
+#: kernel counts them in ticks. A host that differs more widens the range further.
 _UNCERTAINTY = 0.15
 _WITHOUT_FIGURES = "measure its dataset instead: launcher profile job.yaml"
 
@@ -26,15 +26,15 @@ _WITHOUT_FIGURES = "measure its dataset instead: launcher profile job.yaml"
 class StreamCounts:
     """Samples and steps of one stream, over all ranks and epochs.
 
-    largest: samples of the largest batch; the mean of jobs whose events have no batch_size. first:
-    samples of epoch 0 that the ranks received, of which surplus were repeated, less those that no
-    rank got.
+    largest: samples of the largest batch; the mean of jobs whose events have no batch_size.
+    epoch_0_samples: samples of epoch 0 that the ranks received. surplus: repeated samples less
+    dropped ones, in epoch 0, of all ranks.
     """
 
     samples: int = 0
     steps: int = 0
     largest: int = 0
-    first: int = 0
+    epoch_0_samples: int = 0
     surplus: int = 0
 
 
@@ -83,7 +83,7 @@ class JobFigures:
                 size = int(fields.get("batch_size", math.ceil(samples / steps)))
                 counts.largest = max(counts.largest, size)
             if int(fields["epoch"]) == 0:
-                counts.first += samples
+                counts.epoch_0_samples += samples
                 counts.surplus = int(fields["pads"]) - int(fields["drops"])  # of all ranks
 
 
@@ -117,7 +117,7 @@ def profile_of_job(
         cpu_seconds=_cpu_seconds(figures.hosts, per_batch),
         bytes_per_batch=size * _ratio(figures.hosts.values(), "bytes", "batches") / per_batch,
         cpu=this_cpu(cpu_family),
-        samples_per_epoch=max(0, counts.first - counts.surplus) or None,
+        samples_per_epoch=max(0, counts.epoch_0_samples - counts.surplus) or None,
         gpu_seconds=gpu_seconds or {},
         datasets=tuple(figures.streams),
         measured={

@@ -1,4 +1,4 @@
-"""The fields of a model in a workload's file: bytes, as `launcher profile --task` measures them."""
+"""The memory fields of a model, in bytes, as `launcher profile --task` writes them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _problems(path: FieldPath, value: Mapping[Any, Any]) -> Iterator[Problem]:
             yield Problem(
                 path=(*path, name), what=f'"{name}" is missing', fix=f'write "{name}: ..."'
             )
-    yield from _no_bytes(path, value, _BYTES)
+    yield from _byte_problems(path, value, _BYTES)
     yield from _activation_problems((*path, "activations"), value.get("activations") or {})
     for name in _TEXTS:
         if value.get(name) is not None and not isinstance(value[name], str):
@@ -113,7 +113,7 @@ def _activation_problems(path: FieldPath, value: object) -> Iterator[Problem]:
             yield _wrong((*path, str(name)), each, "bytes of a sample", "{sample: 2e8}")
             continue
         yield from _unknown((*path, str(name)), each, _ACTIVATIONS)
-        yield from _no_bytes((*path, str(name)), each, _ACTIVATIONS)
+        yield from _byte_problems((*path, str(name)), each, _ACTIVATIONS)
 
 
 def _unknown(
@@ -125,7 +125,7 @@ def _unknown(
         yield Problem(path=(*path, str(name)), what=f"{shown(name)} is not a field here", fix=fix)
 
 
-def _no_bytes(
+def _byte_problems(
     path: FieldPath, value: Mapping[Any, Any], names: tuple[str, ...]
 ) -> Iterator[Problem]:
     for name in names:
