@@ -12,9 +12,9 @@ import pytest
 from waiting import wait_until
 
 from launcher.data.control import messages as m
-from launcher.data.dispatcher import coordinator, dataset_info, health_monitor, open_reads
+from launcher.data.dispatcher import coordinator, dataset_lengths, health_monitor, open_reads
 from launcher.data.dispatcher.coordinator import Coordinator
-from launcher.data.dispatcher.dataset_info import DatasetInfo
+from launcher.data.dispatcher.dataset_lengths import DatasetLengths
 from launcher.data.dispatcher.dispatcher import Dispatcher
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.metrics.publishing import Publisher
@@ -408,7 +408,7 @@ def test_the_reports_of_a_lost_receiver_constrain_no_other(meeting: Meeting) -> 
 
 def test_the_first_answer_about_a_dataset_holds_for_all_who_ask() -> None:
     """Ranks that differ in it would read different samples, without a word."""
-    lengths = DatasetInfo(("a",))
+    lengths = DatasetLengths(("a",))
     assert lengths.ask("train", "a", 0.0) is None
     first = m.Length(dataset="a", length=10)
     assert lengths.answer(first) == {"train"}
@@ -418,7 +418,7 @@ def test_the_first_answer_about_a_dataset_holds_for_all_who_ask() -> None:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset_info, "DYING_SECONDS", 0.0)
+    monkeypatch.setattr(dataset_lengths, "DYING_SECONDS", 0.0)
 
 
 def come_and_die(meeting: Meeting, place: str, pids: range) -> Player:
@@ -435,9 +435,9 @@ def come_and_die(meeting: Meeting, place: str, pids: range) -> Player:
 def test_a_dataset_that_kills_all_who_build_it_is_given_up(meeting: Meeting) -> None:
     train = meeting.receiver()
     train.say(m.Describe(dataset="pipeline:train_set"))
-    come_and_die(meeting, "data/0", range(dataset_info.MAX_DEATHS)).leave()
+    come_and_die(meeting, "data/0", range(dataset_lengths.MAX_DEATHS)).leave()
     assert not train.all(m.Length)
-    meeting.worker(f"data/0/{dataset_info.MAX_DEATHS}")
+    meeting.worker(f"data/0/{dataset_lengths.MAX_DEATHS}")
     answer = train.wait_for(m.Length)
     assert "died repeatedly while they built pipeline:train_set" in answer.error
     assert not answer.unavailable
@@ -449,7 +449,7 @@ def test_it_is_not_while_others_have_lived_with_it(meeting: Meeting) -> None:
     train.say(m.Describe(dataset="pipeline:train_set"))
     other = meeting.worker("data/1/1")
     other.wait_for(m.Describe)
-    come_and_die(meeting, "data/0", range(2 * dataset_info.MAX_DEATHS))
+    come_and_die(meeting, "data/0", range(2 * dataset_lengths.MAX_DEATHS))
     assert not train.all(m.Length)
     other.say(m.Length(dataset="pipeline:train_set", length=10))
     assert train.wait_for(m.Length).length == 10
@@ -461,7 +461,7 @@ def test_who_comes_back_or_leaves_has_not_died_of_a_dataset(meeting: Meeting, pa
     train = meeting.receiver()
     if parting != "nothing asked":
         train.say(m.Describe(dataset="pipeline:train_set"))
-    for number in range(2 * dataset_info.MAX_DEATHS):
+    for number in range(2 * dataset_lengths.MAX_DEATHS):
         worker = meeting.worker(f"data/0/{0 if parting == 'lost' else number}")
         if parting != "nothing asked":
             worker.wait_for(m.Describe)
@@ -478,24 +478,24 @@ def test_who_comes_back_or_leaves_has_not_died_of_a_dataset(meeting: Meeting, pa
 
 
 def test_the_host_gives_up_those_that_die_fast() -> None:
-    lengths = DatasetInfo(("a",))
+    lengths = DatasetLengths(("a",))
     assert lengths.ask("train", "a", 0.0) is None
     for pid in range(10):
         lengths.record_death(f"data/0/{pid}", float(pid))
-    assert not lengths.is_fatal_to(["data/0/10"], now=dataset_info.DYING_SECONDS - 1)
-    assert lengths.is_fatal_to(["data/0/10"], now=dataset_info.DYING_SECONDS)
-    assert not lengths.is_fatal_to([], now=dataset_info.DYING_SECONDS)
+    assert not lengths.is_fatal_to(["data/0/10"], now=dataset_lengths.DYING_SECONDS - 1)
+    assert lengths.is_fatal_to(["data/0/10"], now=dataset_lengths.DYING_SECONDS)
+    assert not lengths.is_fatal_to([], now=dataset_lengths.DYING_SECONDS)
     lengths.answer(m.Length(dataset="a", length=10))
-    assert not lengths.is_fatal_to(["data/0/10"], now=dataset_info.DYING_SECONDS)
+    assert not lengths.is_fatal_to(["data/0/10"], now=dataset_lengths.DYING_SECONDS)
 
 
 def test_who_died_before_the_question_or_comes_back_late_has_not_died_of_it() -> None:
-    lengths = DatasetInfo(("a",))
+    lengths = DatasetLengths(("a",))
     assert lengths.ask("train", "a", 10.0) is None
-    for pid in range(dataset_info.MAX_DEATHS):
+    for pid in range(dataset_lengths.MAX_DEATHS):
         lengths.record_death(f"data/0/{pid}", 9.0)
     assert not lengths.is_fatal_to(["data/0/9"], now=100.0)
-    for pid in range(dataset_info.MAX_DEATHS):
+    for pid in range(dataset_lengths.MAX_DEATHS):
         lengths.record_death(f"data/0/{pid}", 11.0)
     assert lengths.is_fatal_to(["data/0/9"], now=100.0)
     lengths.record_reconnect("data/0/0")
@@ -507,9 +507,9 @@ def test_workers_that_are_silent_while_they_build_a_dataset_are_given_up_in_time
     scheduler.add_worker("data/0/1", now=0.0)
     judge = health_monitor.HealthMonitor(("data",), start_timeout=300.0, now=0.0)
     judge.record_workers()
-    assert judge.abandonment(scheduler, 100.0) is not None
-    assert judge.abandonment(scheduler, 100.0, are_building=True) is None
-    word = judge.abandonment(scheduler, 301.0, are_building=True)
+    assert judge.no_worker_error(scheduler, 100.0) is not None
+    assert judge.no_worker_error(scheduler, 100.0, are_building=True) is None
+    word = judge.no_worker_error(scheduler, 301.0, are_building=True)
     assert word == "every data worker is gone or silent for 301 s; data hosts: data"
 
 

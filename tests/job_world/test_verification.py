@@ -11,7 +11,7 @@ import pytest
 from hosts import Hosts
 
 from launcher.data import DataLoader
-from launcher.data.dispatcher.batch_verifier import BatchVerifier
+from launcher.data.dispatcher.determinism_check import DeterminismCheck
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.streams import StreamSpec
 from launcher.data.order.verification import BatchContent, is_chosen
@@ -119,16 +119,26 @@ def test_what_differs_is_said(other: BatchContent, difference: str) -> None:
 
 
 def test_a_worker_of_another_host_prepares_it_again_if_there_is_one() -> None:
-    verifier, workers = BatchVerifier(), ["algo-1/0/5", "algo-1/1/6", "algo-2/0/7", "algo-2/1/8"]
-    asked = [verifier.begin(("run", n), workers[0], content(), workers) for n in range(4)]
+    verifier, workers = DeterminismCheck(), ["algo-1/0/5", "algo-1/1/6", "algo-2/0/7", "algo-2/1/8"]
+    asked = [
+        verifier.choose_second_worker(("run", n), workers[0], content(), workers) for n in range(4)
+    ]
     assert asked == ["algo-2/0/7", "algo-2/1/8"] * 2
-    assert verifier.begin(("run", 0), workers[1], content(), workers) is None  # it waits for one
-    assert verifier.begin(("run", 9), workers[0], content(), workers[:2]) == workers[1]
-    assert verifier.begin(("run", 10), workers[0], content(), workers[:1]) == workers[0]
-    assert verifier.begin(("run", 11), workers[0], content(), []) is None  # it is leaving
-    assert verifier.end(("run", 2)) == (workers[0], content())
+    assert (
+        verifier.choose_second_worker(("run", 0), workers[1], content(), workers) is None
+    )  # it waits for one
+    assert (
+        verifier.choose_second_worker(("run", 9), workers[0], content(), workers[:2]) == workers[1]
+    )
+    assert (
+        verifier.choose_second_worker(("run", 10), workers[0], content(), workers[:1]) == workers[0]
+    )
+    assert (
+        verifier.choose_second_worker(("run", 11), workers[0], content(), []) is None
+    )  # it is leaving
+    assert verifier.pop_first(("run", 2)) == (workers[0], content())
     verifier.close("run")
-    assert verifier.end(("run", 3)) is None
+    assert verifier.pop_first(("run", 3)) is None
 
 
 #: The sample that differs waits for both workers: one alone would prepare it again itself.

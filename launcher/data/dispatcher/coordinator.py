@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from launcher.data.control import messages as m
 from launcher.data.control.message_fields import host_of
-from launcher.data.dispatcher.batch_verifier import BatchVerifier
-from launcher.data.dispatcher.dataset_info import DatasetInfo
+from launcher.data.dispatcher.dataset_lengths import DatasetLengths
+from launcher.data.dispatcher.determinism_check import DeterminismCheck
 from launcher.data.dispatcher.epoch_reads import ConsumedCounts
 from launcher.data.dispatcher.health_monitor import (
     IDLE_AFTER,
@@ -55,17 +55,19 @@ class Coordinator:
         self._now = now
         self._metrics = Metrics()
         self._scheduler = LeaseScheduler(part.prefetch_bytes)
-        self._dataset_info = DatasetInfo(part.datasets)
+        self._dataset_lengths = DatasetLengths(part.datasets)
         self._health = HealthMonitor(self._data_hosts, start_timeout, now())
-        self._verifier = BatchVerifier()
-        self._differing: set[str] = set()  # datasets of which the log says so
+        self._verifier = DeterminismCheck()
+        self._differing: set[str] = set()  # datasets already logged as such
         self._workers = Peers()
         self._receivers = Peers()
         self._reads = OpenReads(
-            self._scheduler, self._dataset_info, self._workers, self._receivers, now
+            self._scheduler, self._dataset_lengths, self._workers, self._receivers, now
         )
         self._addresses: dict[str, tuple[str, int]] = {}
-        self._returning: dict[str, asyncio.TimerHandle] = {}  # for receivers that may reconnect
+        self._reconnect_timers: dict[
+            str, asyncio.TimerHandle
+        ] = {}  # for receivers that may reconnect
 
     @property
     def has_receivers(self) -> bool:
@@ -126,19 +128,19 @@ class Coordinator:
             self._scheduler.pause(name)
         for _, message in self._health.lost_receivers(self._now()):
             self._fail_runs(self._scheduler.runs, message)  # its ranks' peers wait for them
-        are_building = bool(self._workers and self._dataset_info.asked)
-        if reason := self._health.abandonment(
+        are_building = bool(self._workers and self._dataset_lengths.asked)
+        if reason := self._health.no_worker_error(
             self._scheduler, self._now(), are_building=are_building
         ):
             self._fail_runs(self._scheduler.runs, reason)
-            self._give_up_descriptions(reason, unavailable=True)
+            self._fail_length_requests(reason, unavailable=True)
 
     def _record_deaths(self) -> None:
         for worker, moment in self._scheduler.pop_deaths():
-            self._dataset_info.record_death(worker, moment)
+            self._dataset_lengths.record_death(worker, moment)
 
-    def _give_up_descriptions(self, why: str, *, unavailable: bool = False) -> None:
-        for asker, answer in self._dataset_info.give_up(why, unavailable=unavailable):
+    def _fail_length_requests(self, why: str, *, unavailable: bool = False) -> None:
+        for asker, answer in self._dataset_lengths.give_up(why, unavailable=unavailable):
             self._receivers.send(asker, answer)
 
     def _check_poisoned(self) -> None:
@@ -198,23 +200,23 @@ class Coordinator:
         )
         emit("worker_joined", worker=peer.name, pid=peer.pid)
         self._record_deaths()
-        self._dataset_info.record_reconnect(peer.name)
-        if self._dataset_info.is_fatal_to(self._workers.keys(), self._now()):
-            asked = " and ".join(question.dataset for question in self._dataset_info.asked)
-            self._give_up_descriptions(
+        self._dataset_lengths.record_reconnect(peer.name)
+        if self._dataset_lengths.is_fatal_to(self._workers.keys(), self._now()):
+            asked = " and ".join(question.dataset for question in self._dataset_lengths.asked)
+            self._fail_length_requests(
                 f"data workers died repeatedly while they built {asked}; the events worker_died in "
                 "the data hosts' logs give the causes"
             )
         if registration.runs:
             loop = asyncio.get_running_loop()
             loop.call_later(FORGET_CLOSED_AFTER, self._forget_closed, peer, registration.runs)
-        peer.send(*self._dataset_info.asked)
+        peer.send(*self._dataset_lengths.asked)
 
     def _register_receiver(self, peer: Peer, registration: m.RegisterReceiver) -> None:
         if before := self._receivers.get(registration.host):
             before.drop()
         peer.name = registration.host
-        if waiting := self._returning.pop(peer.name, None):
+        if waiting := self._reconnect_timers.pop(peer.name, None):
             waiting.cancel()
         self._receivers[peer.name] = peer
         self._addresses[peer.name] = (registration.address[0], registration.address[1])
@@ -246,7 +248,7 @@ class Coordinator:
             self._scheduler.resume(peer.name)
             self._reads.disconnect(peer.name)
             loop = asyncio.get_running_loop()
-            self._returning[peer.name] = loop.call_later(
+            self._reconnect_timers[peer.name] = loop.call_later(
                 RECEIVER_RECONNECT_TIMEOUT, self._close_runs, peer.name
             )
 
@@ -257,7 +259,7 @@ class Coordinator:
 
     def _close_runs(self, receiver: str) -> None:
         """Close the epoch reads of a receiver that has not reconnected in time."""
-        del self._returning[receiver]
+        del self._reconnect_timers[receiver]
         for run in self._scheduler.runs_of(receiver):
             self._reads.close(run)
 
@@ -273,7 +275,7 @@ class Coordinator:
         if isinstance(message, m.Length):
             if message.error:
                 message = replace(message, error=_with_host(message.error, host_of(peer.name)))
-            for asker in self._dataset_info.answer(message):
+            for asker in self._dataset_lengths.answer(message):
                 self._receivers.send(asker, message)
         elif isinstance(message, m.Prepared):
             self._verify(message, peer.name)
@@ -297,12 +299,14 @@ class Coordinator:
         )
         if not prepared.again:
             others = [name for name, peer in self._workers.items() if not peer.leaving]
-            if (other := self._verifier.begin(batch, worker, content, others)) is not None:
+            if (
+                other := self._verifier.choose_second_worker(batch, worker, content, others)
+            ) is not None:
                 self._workers[other].send(
                     *self._definition(run, self._workers[other]),
                     m.Verify(run=run, step=prepared.step),
                 )
-        elif (first := self._verifier.end(batch)) is not None:
+        elif (first := self._verifier.pop_first(batch)) is not None:
             self._compare(prepared, first[1], content, (first[0], worker))
 
     def _compare(
@@ -371,8 +375,8 @@ class Coordinator:
             self._health.record_reached(peer.name)
 
     def _describe(self, peer: Peer, question: m.Describe) -> None:
-        is_asked = question in self._dataset_info.asked
-        answer = self._dataset_info.ask(peer.name, question.dataset, self._now())
+        is_asked = question in self._dataset_lengths.asked
+        answer = self._dataset_lengths.ask(peer.name, question.dataset, self._now())
         if answer is not None:
             peer.send(answer)
         elif not is_asked:

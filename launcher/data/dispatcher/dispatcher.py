@@ -47,7 +47,7 @@ class Dispatcher:
         self._token = token
         self._data_group = data_group
         self._metrics_port = part.metrics_port
-        self._frozen = 0.0
+        self._stopped_seconds = 0.0
         self._is_assigning = False
         self._coordinator = Coordinator(
             part,
@@ -62,7 +62,7 @@ class Dispatcher:
 
         Peers that sent nothing during such a period were not silent.
         """
-        return time.monotonic() - self._frozen
+        return time.monotonic() - self._stopped_seconds
 
     # Lifetime -----------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class Dispatcher:
             late = time.monotonic() - before - _TICK
             before = time.monotonic()
             if late > _FROZEN:
-                self._frozen += late
+                self._stopped_seconds += late
                 continue  # first handle the messages that arrived meanwhile
             ticks += 1
             if ticks % _HEARTBEAT_TICKS == 0:

@@ -1,6 +1,7 @@
-"""Epoch reads: the steps of each (leased, arrived, consumed) and its prefetch window. Pure.
+"""Epoch reads: each one rank's read of one epoch of a stream. Pure.
 
-An epoch read is one rank's read of one epoch of a stream; messages and events call it a run.
+It has the steps that are leased, arrived and consumed, and its prefetch window. Messages and events
+call it a run.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class ReadProgress:
 
 
 @dataclass(eq=False)
-class HostBudget:
+class ReceiverBudget:
     """One receiver's memory budget in bytes, and the number of epoch reads that share it.
 
     window: maximum number of batches ahead of each rank.
@@ -61,7 +62,7 @@ class HostBudget:
     window: int = USUAL_WINDOW
 
     @property
-    def share(self) -> int:
+    def bytes_per_read(self) -> int:
         """Bytes for each epoch read that is being consumed."""
         return self.budget // max(1, self.readers)
 
@@ -82,7 +83,7 @@ class EpochRead:
     receiver: str
     rank: int
     steps: int
-    host_budget: HostBudget
+    receiver_budget: ReceiverBudget
     last_consumed_at: float  # when its rank last consumed a batch
     is_shard_reader: bool = False
     owner: str | None = None
@@ -92,7 +93,7 @@ class EpochRead:
     largest: int = 0
     usual_seconds: float = 0.0  # moving average of a worker's seconds per batch
     turn: int = 0  # number of its latest lease, counted over all epoch reads
-    fresh: int = 0  # the first step never leased
+    next_unleased: int = 0  # the first step never leased
     head: int = 0  # the first step not consumed
     early: set[int] = field(default_factory=set)  # consumed beyond the head
     arrived: dict[int, str] = field(default_factory=dict)  # not consumed: which host prepared it
@@ -113,12 +114,12 @@ class EpochRead:
         """Number of batches that may be leased or waiting ahead of the rank."""
         if self.after is not None:  # the part of the window that the read before no longer needs
             before = self.after
-            spare = before.window - (before.fresh - before.consumed)
-            return max(0, spare) if before.fresh == before.steps else 0
+            spare = before.window - (before.next_unleased - before.consumed)
+            return max(0, spare) if before.next_unleased == before.steps else 0
         if self.largest == 0:  # a rank has many shard readers
             return 1 if self.is_shard_reader else INITIAL_WINDOW
-        most = self.host_budget.window if self.active else INITIAL_WINDOW
-        return max(1, min(most, self.host_budget.share // self.largest))
+        most = self.receiver_budget.window if self.active else INITIAL_WINDOW
+        return max(1, min(most, self.receiver_budget.bytes_per_read // self.largest))
 
     @property
     def _limit(self) -> int:
@@ -138,8 +139,8 @@ class EpochRead:
                 yield self.returned[0]
             else:
                 break
-        while self.fresh < limit:
-            yield self.fresh
+        while self.next_unleased < limit:
+            yield self.next_unleased
 
     def next_step(self) -> int | None:
         """Return the first of `next_steps`, or None."""
@@ -174,17 +175,19 @@ class EpochRead:
     def awaited(self, count: int) -> Iterator[int]:
         """Return the leased steps among the next `count` that the rank will consume."""
         return (
-            s for s in range(self.head, min(self.fresh, self.head + count)) if s in self.holders
+            s
+            for s in range(self.head, min(self.next_unleased, self.head + count))
+            if s in self.holders
         )
 
     def _reach(self, step: int) -> None:
-        """Advance `fresh` past a step; any steps skipped on the way are to be leased.
+        """Advance `next_unleased` past a step; any steps skipped on the way are to be leased.
 
         A restarted dispatcher learns of steps in any order.
         """
-        for skipped in range(self.fresh, step):
+        for skipped in range(self.next_unleased, step):
             heapq.heappush(self.returned, skipped)
-        self.fresh = max(self.fresh, step + 1)
+        self.next_unleased = max(self.next_unleased, step + 1)
 
     def _is_done(self, step: int) -> bool:
         return step < self.head or step in self.arrived or step in self.early
@@ -232,9 +235,13 @@ class EpochRead:
         self.largest = max(self.largest, progress.largest)
         self.arrived = {step: host_of(worker) for step, worker in progress.arrived.items()}
         self.holders = {s: names for s, names in self.holders.items() if not self._is_done(s)}
-        known = [self.fresh, self.head, *(step + 1 for step in [*self.early, *self.arrived])]
-        self.fresh = max(known)
-        self.returned = [s for s in range(self.head, self.fresh) if self._is_missing(s)]
+        known = [
+            self.next_unleased,
+            self.head,
+            *(step + 1 for step in [*self.early, *self.arrived]),
+        ]
+        self.next_unleased = max(known)
+        self.returned = [s for s in range(self.head, self.next_unleased) if self._is_missing(s)]
 
 
 @dataclass(kw_only=True)

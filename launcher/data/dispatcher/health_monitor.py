@@ -1,4 +1,8 @@
-"""Health monitor: detect failures that leasing cannot repair, and name their causes. Pure."""
+"""Health monitor: detect lost receivers, idle ranks, overdue batches, and a job without workers.
+
+The silence and death of one worker, which leasing repairs, are in the worker pool and the lease
+scheduler. Pure.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ class HealthMonitor:
         self._last_worker = now
         # By receiver: the first and the latest failure that workers reported, and the reason.
         self._unreached: dict[str, tuple[float, float, str]] = {}
-        self._named: set[str] = set()
+        self._reported_idle: set[str] = set()
         self._seen: dict[str, float] = {}  # by connected receiver, its latest message
         self._silent: set[str] = set()
         self._overdue: dict[str, int] = {}  # by epoch read, the latest step that was reported
@@ -45,7 +49,7 @@ class HealthMonitor:
         """Record that there are workers, so that losing all of them is a failure from now on."""
         self._had_workers = True
 
-    def abandonment(
+    def no_worker_error(
         self, scheduler: LeaseScheduler, now: float, *, are_building: bool = False
     ) -> str | None:
         """Return the error for all ranks if no worker prepares batches, else None.
@@ -126,9 +130,11 @@ class HealthMonitor:
         ]
 
     def newly_idle(self, scheduler: LeaseScheduler, now: float) -> list[tuple[int, str]]:
-        """Return (rank, epoch read) for ranks that stopped consuming, each read once."""
-        found = [run for run in scheduler.idle(now, IDLE_AFTER) if run.name not in self._named]
-        self._named.update(run.name for run in found)
+        """Return (rank, epoch read) of ranks that stopped consuming; each is reported once."""
+        found = [
+            run for run in scheduler.idle(now, IDLE_AFTER) if run.name not in self._reported_idle
+        ]
+        self._reported_idle.update(run.name for run in found)
         return [(run.rank, run.name) for run in found]
 
     def newly_overdue(

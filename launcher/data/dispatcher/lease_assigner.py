@@ -1,4 +1,7 @@
-"""Lease assigner: choose which worker is leased which batch, and lease late batches twice. Pure."""
+"""Lease assigner: choose which worker is leased which batch. Pure.
+
+Late batches are leased speculatively to a second worker.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class LeaseAssigner:
         self._revoked: list[Assignment] = []
         self._paused: set[str] = set()  # receivers that are silent
         #: Number of leases of late batches that another worker already held.
-        self.late = 0
+        self.speculative_leases = 0
 
     def give_back(self, worker: WorkerState, leases: Iterable[Lease]) -> None:
         """Make the leases available to other workers."""
@@ -151,7 +154,7 @@ class LeaseAssigner:
 
     def assign(self, now: float) -> list[Assignment]:
         """Lease late batches a second time, then whatever else can be leased."""
-        self._catch_up()
+        self._requeue_marked()
         grants: dict[tuple[str, str], list[int]] = {}
         for run_id, step in list(self._late):
             self._lease_again(run_id, step, now, grants)
@@ -164,15 +167,15 @@ class LeaseAssigner:
                 continue  # a shard reader waits until its owner has room
             self._lease_block(worker, run, now, grants)
             self._pool.put_back(worker)
-            self._rank(run)
+            self._enqueue(run)
         for run in unserved:
-            self._rank(run)
+            self._enqueue(run)
         return [
             Assignment(worker=worker, run=run, steps=tuple(steps))
             for (worker, run), steps in grants.items()
         ]
 
-    def _catch_up(self) -> None:
+    def _requeue_marked(self) -> None:
         """Requeue the workers and epoch reads marked since the last call."""
         offering, self._offering = self._offering, {}
         for worker in offering:
@@ -182,7 +185,7 @@ class LeaseAssigner:
         changed, self._changed = self._changed, {}
         for run in changed:
             if self._runs.get(run.name) is run:
-                self._rank(run)
+                self._enqueue(run)
 
     def _lease_again(
         self, run_id: str, step: int, now: float, grants: dict[tuple[str, str], list[int]]
@@ -196,7 +199,7 @@ class LeaseAssigner:
             if worker is None:
                 return  # retry when a worker has room
             self._lease(worker, run, step, now, grants)
-            self.late += 1
+            self.speculative_leases += 1
             self._pool.put_back(worker)
         del self._late[run_id, step]
 
@@ -224,7 +227,7 @@ class LeaseAssigner:
         self._affinity.own(worker, run)
         grants.setdefault((worker.name, run.name), []).append(step)
 
-    def _rank(self, run: EpochRead) -> None:
+    def _enqueue(self, run: EpochRead) -> None:
         """Queue an epoch read by the batch it wants next.
 
         Reads that a rank is consuming come before those that follow them.
@@ -237,4 +240,4 @@ class LeaseAssigner:
             return
         self._wanting.drop(run)
         if run.follower is not None:  # it may use the window that this one does not
-            self._rank(run.follower)
+            self._enqueue(run.follower)

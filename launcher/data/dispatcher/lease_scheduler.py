@@ -1,6 +1,6 @@
-"""The lease scheduler, which decides which worker prepares which batch.
+"""Lease scheduler: the state of workers, epoch reads and leases, as workers join, finish and die.
 
-It is pure: it does no I/O, and the time is passed in.
+`LeaseAssigner` chooses who gets what. Pure: no I/O, and the time is passed in.
 
 A batch is leased to a worker that has room, and is done when a receiver holds it. Leases of a
 worker that died or fell silent go to others. A batch that a rank will want soon, and whose worker
@@ -20,9 +20,9 @@ from launcher.data.control.message_fields import host_of, slot_of
 from launcher.data.dispatcher.epoch_reads import (
     ConsumedCounts,
     EpochRead,
-    HostBudget,
     ReadProgress,
     ReadSpec,
+    ReceiverBudget,
 )
 from launcher.data.dispatcher.lease_assigner import Assignment, LeaseAssigner
 from launcher.data.dispatcher.shard_affinity import ShardAffinity
@@ -49,7 +49,7 @@ class LeaseScheduler:
         self._pool = WorkerPool()
         self._affinity = ShardAffinity(self._pool)
         self._runs: dict[str, EpochRead] = {}
-        self._budgets: dict[str, HostBudget] = {}
+        self._budgets: dict[str, ReceiverBudget] = {}
         self._assigner = LeaseAssigner(self._pool, self._affinity, self._runs)
         self._unclaimed: dict[str, dict[tuple[int, str], None]] = {}  # for epoch reads not open yet
         self._poisoned: list[Lease] = []
@@ -80,7 +80,7 @@ class LeaseScheduler:
         for other in [other for other in self._missing if slot_of(other) == slot_of(name)]:
             self._record_death(other)  # this worker replaces it
         worker = WorkerState(
-            name=name, last_seen=now, seconds=seconds, progress=now, receiver=receiver
+            name=name, last_seen=now, seconds=seconds, last_arrival_at=now, receiver=receiver
         )
         self._pool.add(worker)
         self._set_windows()
@@ -88,7 +88,7 @@ class LeaseScheduler:
         for run_id, steps in (holds or {}).items():
             for step in steps:
                 self._claim(worker, run_id, step, now)
-        for run in self._affinity.share(worker, self._runs.values()):
+        for run in self._affinity.rebalance_to(worker, self._runs.values()):
             self._assigner.want(run)
 
     def _claim(self, worker: WorkerState, run_id: str, step: int, now: float) -> None:
@@ -209,13 +209,13 @@ class LeaseScheduler:
         name = spec.name
         run = self._runs.get(name)
         if run is None:
-            budget = self._budgets.setdefault(spec.receiver, HostBudget(self._budget))
+            budget = self._budgets.setdefault(spec.receiver, ReceiverBudget(self._budget))
             run = EpochRead(
                 name=name,
                 receiver=spec.receiver,
                 rank=spec.rank,
                 steps=spec.steps,
-                host_budget=budget,
+                receiver_budget=budget,
                 last_consumed_at=now,
                 is_shard_reader=spec.is_shard_reader,
             )
@@ -229,7 +229,7 @@ class LeaseScheduler:
             worker = self._pool.get(holder)
             if worker is not None and (name, step) in worker.leases:  # not finished yet
                 self._claim(worker, name, step, now)
-        self._share(run.host_budget)
+        self._divide_budget(run.receiver_budget)
 
     def close_run(self, name: str) -> None:
         """Close an epoch read and release its leases."""
@@ -244,7 +244,7 @@ class LeaseScheduler:
         self._affinity.disown(run)
         self._assigner.drop(run)
         self._unlink(run)
-        self._share(run.host_budget)
+        self._divide_budget(run.receiver_budget)
 
     def _unlink(self, run: EpochRead) -> None:
         if run.after is not None:
@@ -254,9 +254,9 @@ class LeaseScheduler:
             follower.active = follower.active or run.active
             follower.largest = max(follower.largest, run.largest)
 
-    def _share(self, budget: HostBudget) -> None:
+    def _divide_budget(self, budget: ReceiverBudget) -> None:
         """Redistribute a receiver's memory among the epoch reads that are being consumed."""
-        runs = [run for run in self._runs.values() if run.host_budget is budget]
+        runs = [run for run in self._runs.values() if run.receiver_budget is budget]
         budget.readers = sum(run.active and run.after is None for run in runs)
         self._set_windows()
         for run in runs:
@@ -315,7 +315,7 @@ class LeaseScheduler:
             self._assigner.want(run)
         else:
             run.active = True
-            self._share(run.host_budget)
+            self._divide_budget(run.receiver_budget)
 
     def total(self) -> ConsumedCounts:
         """Return the counts of all receivers together."""
@@ -382,4 +382,4 @@ class LeaseScheduler:
     @property
     def late_leases(self) -> int:
         """Number of leases of late batches that another worker already held."""
-        return self._assigner.late
+        return self._assigner.speculative_leases

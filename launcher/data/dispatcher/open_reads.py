@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from launcher.data.control import messages as m
-from launcher.data.dispatcher.dataset_info import DatasetInfo
+from launcher.data.dispatcher.dataset_lengths import DatasetLengths
 from launcher.data.dispatcher.epoch_reads import ReadProgress, ReadSpec
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.dispatcher.peer import Peer, Peers
 from launcher.data.dispatcher.rank_consistency import (
     CONFIRM_TIMEOUT,
-    Conflict,
-    Conflicts,
+    HeldBackRead,
+    HeldBackReads,
     RankConsistency,
     StreamReader,
 )
@@ -33,18 +33,18 @@ class OpenReads:
     def __init__(
         self,
         scheduler: LeaseScheduler,
-        dataset_info: DatasetInfo,
+        dataset_lengths: DatasetLengths,
         workers: Peers,
         receivers: Peers,
         now: Callable[[], float],
     ) -> None:
         self._scheduler = scheduler
-        self._dataset_info = dataset_info
+        self._dataset_lengths = dataset_lengths
         self._workers = workers
         self._receivers = receivers
         self._now = now
         self._consistency = RankConsistency()
-        self._conflicts = Conflicts()
+        self._held_back = HeldBackReads()
         self._plans: dict[str, dict[str, Any]] = {}
         self._receiver_names: dict[str, str] = {}
 
@@ -67,7 +67,7 @@ class OpenReads:
         """Open a read, hold it back for a conflict, or refuse it; raises WireError."""
         try:
             plan = m.decode_plan(opened.plan)
-            self._dataset_info.check(plan.spec.dataset)
+            self._dataset_lengths.check(plan.spec.dataset)
         except DataError as error:
             self._refuse(peer, opened.run, str(error))
             return
@@ -75,7 +75,7 @@ class OpenReads:
             rank=opened.rank, receiver=peer.name, plan=plan, reading=opened.reading
         )
         if objections := self._consistency.objections(reader):
-            self._begin_conflict(peer, opened, objections)
+            self._hold_back(peer, opened, objections)
             return
         if why := self._consistency.start_mismatch(reader):
             emit("ranks_begin_apart", stream=plan.spec.name, why=why)
@@ -94,13 +94,13 @@ class OpenReads:
 
     def confirm(self, run: str) -> None:
         """Refuse the held-back reads that conflict with a read confirmed to be open."""
-        for conflict, why in self._conflicts.confirmed(run):
-            self._refuse(conflict.peer, conflict.opened.run, why)
+        for held, why in self._held_back.pop_confirmed(run):
+            self._refuse(held.peer, held.opened.run, why)
 
     def poll(self) -> None:
         """Open the held-back reads whose conflicts have ended."""
-        for conflict in self._conflicts:
-            self._poll_conflict(conflict)
+        for held in self._held_back:
+            self._poll_held_back(held)
 
     def fail(self, failed: m.RunFailed) -> None:
         """Notify the rank that its epoch read cannot continue, and forget the read."""
@@ -110,7 +110,7 @@ class OpenReads:
     def close(self, run: str) -> None:
         """Close a read, and notify the workers that know it."""
         self._consistency.close(run)
-        self._conflicts.end(run)
+        self._held_back.end(run)
         self._scheduler.close_run(run)
         self._plans.pop(run, None)
         self._receiver_names.pop(run, None)
@@ -126,23 +126,23 @@ class OpenReads:
     def _refuse(self, peer: Peer, run: str, why: str) -> None:
         peer.send(m.RunFailed(run=run, kind="refused", message=why))
 
-    def _begin_conflict(self, peer: Peer, opened: m.OpenRun, objections: dict[str, str]) -> None:
+    def _hold_back(self, peer: Peer, opened: m.OpenRun, objections: dict[str, str]) -> None:
         """Hold back a conflicting read until the reads it conflicts with close or are confirmed."""
-        self._conflicts.begin(
-            Conflict(peer=peer, opened=opened, objections=objections, since=self._now())
+        self._held_back.begin(
+            HeldBackRead(peer=peer, opened=opened, objections=objections, since=self._now())
         )
         for other in objections:
             self._receivers.send(self._receiver_names[other], m.Confirm(run=other))
 
-    def _poll_conflict(self, conflict: Conflict) -> None:
-        open_still = [run for run in conflict.objections if run in self._consistency]
-        if self._receivers.get(conflict.peer.name) is not conflict.peer:
-            self._conflicts.end(conflict.opened.run)  # reopened when its host reconnects
-        elif not open_still or self._now() - conflict.since > CONFIRM_TIMEOUT:
+    def _poll_held_back(self, held: HeldBackRead) -> None:
+        open_still = [run for run in held.objections if run in self._consistency]
+        if self._receivers.get(held.peer.name) is not held.peer:
+            self._held_back.end(held.opened.run)  # reopened when its host reconnects
+        elif not open_still or self._now() - held.since > CONFIRM_TIMEOUT:
             for run in open_still:
                 self._consistency.close(run)
-            self._conflicts.end(conflict.opened.run)
-            self.open(conflict.peer, conflict.opened)
+            self._held_back.end(held.opened.run)
+            self.open(held.peer, held.opened)
 
 
 def _progress(opened: m.OpenRun, steps: int) -> ReadProgress:

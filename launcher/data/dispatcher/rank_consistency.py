@@ -38,9 +38,10 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamReader:
-    """The rank that opened an epoch read.
+    """An epoch read as it is compared with others: its rank, receiver and plan.
 
-    receiver: that of its host. reading: as in OpenRun.
+    receiver: that of the rank's host. reading: how many times its process has started to read the
+    stream.
     """
 
     rank: int
@@ -50,7 +51,7 @@ class StreamReader:
 
 
 class RankConsistency:
-    """The open epoch reads, by id."""
+    """Compares each new epoch read with the open ones."""
 
     def __init__(self) -> None:
         self._open: dict[str, StreamReader] = {}
@@ -107,7 +108,7 @@ class RankConsistency:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conflict:
+class HeldBackRead:
     """An epoch read that waits to be opened.
 
     peer: its receiver. objections: a description of each conflict, by the conflicting read's id.
@@ -119,32 +120,32 @@ class Conflict:
     since: float
 
 
-class Conflicts:
-    """The unresolved conflicts, by the id of the epoch read that waits."""
+class HeldBackReads:
+    """The epoch reads that wait until their conflicts are resolved, by id."""
 
     def __init__(self) -> None:
-        self._all: dict[str, Conflict] = {}
+        self._all: dict[str, HeldBackRead] = {}
 
-    def __iter__(self) -> Iterator[Conflict]:
+    def __iter__(self) -> Iterator[HeldBackRead]:
         return iter(list(self._all.values()))
 
-    def begin(self, conflict: Conflict) -> None:
-        """Add a conflict."""
-        self._all[conflict.opened.run] = conflict
+    def begin(self, held: HeldBackRead) -> None:
+        """Add an epoch read."""
+        self._all[held.opened.run] = held
 
     def end(self, run: str) -> None:
-        """Remove the conflict of an epoch read, if it has one."""
+        """Remove an epoch read, if it is held back."""
         self._all.pop(run, None)
 
-    def confirmed(self, run: str) -> Iterator[tuple[Conflict, str]]:
-        """Resolve the conflicts with an epoch read that is confirmed to be still open.
+    def pop_confirmed(self, run: str) -> Iterator[tuple[HeldBackRead, str]]:
+        """Remove what is held back by an epoch read that is confirmed to be still open.
 
-        Yields each conflict with the description of its difference from that read.
+        Yields each with the description of its difference from that read.
         """
-        for conflict in self:
-            if run in conflict.objections:
-                self.end(conflict.opened.run)
-                yield conflict, conflict.objections[run]
+        for held in self:
+            if run in held.objections:
+                self.end(held.opened.run)
+                yield held, held.objections[run]
 
 
 def _differences(reader: StreamReader, other: StreamReader) -> Iterator[Difference]:

@@ -25,7 +25,7 @@ class ShardAffinity:
     def worker_for(self, run: EpochRead) -> WorkerState | None:
         """Return the worker for a read's next batches; None if no eligible one has room."""
         if not run.is_shard_reader:
-            return self._pool.soonest(run.receiver)
+            return self._pool.pop_soonest(run.receiver)
         if (owner := self._owner(run)) is None:
             return self._pool.least_loaded(run.receiver)
         return owner if owner.room > 0 else None
@@ -37,7 +37,7 @@ class ShardAffinity:
         """
         owner = self._owner(run)
         if owner is None or owner.name in holders:
-            return self._pool.soonest(run.receiver, without=holders)
+            return self._pool.pop_soonest(run.receiver, without=holders)
         return owner if owner.room > 0 else None
 
     def own(self, worker: WorkerState, run: EpochRead) -> None:
@@ -57,7 +57,7 @@ class ShardAffinity:
             owner.shard_readers.discard(run.name)
         run.owner = None
 
-    def share(self, newcomer: WorkerState, runs: Iterable[EpochRead]) -> list[EpochRead]:
+    def rebalance_to(self, newcomer: WorkerState, runs: Iterable[EpochRead]) -> list[EpochRead]:
         """Give a newly connected worker its share of the shard readers that have hardly begun.
 
         Returns the reads that it was given.
@@ -65,7 +65,9 @@ class ShardAffinity:
         given = []
         for run in runs:
             owner = (
-                self._owner(run) if run.is_shard_reader and run.fresh <= MOVABLE_LEASES else None
+                self._owner(run)
+                if run.is_shard_reader and run.next_unleased <= MOVABLE_LEASES
+                else None
             )
             loaded = (
                 owner is not None and len(owner.shard_readers) > len(newcomer.shard_readers) + 1

@@ -39,7 +39,7 @@ class WorkerState:
     seconds: float = 0.0
     leases: dict[Lease, float] = field(default_factory=dict)  # lease -> time it was granted
     sent: set[Lease] = field(default_factory=set)  # reported as sent, not arrived yet
-    progress: float = 0.0  # when its latest batch arrived
+    last_arrival_at: float = 0.0  # when its latest batch arrived
     silent: bool = False
     slow: bool = False
     leaving: bool = False
@@ -87,7 +87,7 @@ class WorkerState:
         """Return the seconds an arrived batch took, or None if it was not leased to this worker."""
         since = self.leases.pop(lease, None)
         self.sent.discard(lease)
-        before, self.progress = self.progress, now
+        before, self.last_arrival_at = self.last_arrival_at, now
         return None if since is None else now - max(since, before)
 
     def started_at(self, lease: Lease) -> float:
@@ -96,7 +96,7 @@ class WorkerState:
         A worker prepares its batches in order, so that is the later of the lease and its last
         arrival.
         """
-        return max(self.leases[lease], self.progress)
+        return max(self.leases[lease], self.last_arrival_at)
 
 
 class WorkerPool:
@@ -142,7 +142,7 @@ class WorkerPool:
         """True if any worker is queued for leases."""
         return any(self._ready.values())
 
-    def soonest(self, receiver: str, without: Collection[str] = ()) -> WorkerState | None:
+    def pop_soonest(self, receiver: str, without: Collection[str] = ()) -> WorkerState | None:
         """Remove and return the queued worker that will start a new batch soonest.
 
         Call `put_back` after use.

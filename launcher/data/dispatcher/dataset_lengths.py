@@ -11,12 +11,12 @@ from launcher.data.dispatcher.lease_scheduler import MAX_DEATHS
 from launcher.data.order.served_code import is_listed, not_served
 from launcher.errors import DataError
 
-#: Seconds from the first of MAX_DEATHS deaths in each worker slot until a question is given up.
-#: If workers die faster than that, their host gives them up.
+#: Seconds from the first recorded death until a question is given up, if each worker slot has had
+#: MAX_DEATHS. Workers that die faster than that are given up by their host.
 DYING_SECONDS = 30.0
 
 
-class DatasetInfo:
+class DatasetLengths:
     """Dataset lengths, each requested from the workers once.
 
     datasets: those that the job lists; none if the workers decide.

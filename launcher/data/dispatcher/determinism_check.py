@@ -1,4 +1,7 @@
-"""Batch verifier: compare a share of the batches with what another worker prepares. Pure."""
+"""Determinism check: a share of the batches is prepared again by another worker. Pure.
+
+The first content of each is kept until the second one arrives; `BatchContent` compares them.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ _MAX_PENDING = 256
 Batch = tuple[str, int]
 
 
-class BatchVerifier:
-    """The batches that were prepared once and are compared with a second preparation."""
+class DeterminismCheck:
+    """The batches that were prepared once and wait for their second preparation."""
 
     def __init__(self) -> None:
         self._first: dict[Batch, tuple[str, BatchContent]] = {}
         self._asked: Counter[str] = Counter()
 
-    def begin(
+    def choose_second_worker(
         self, batch: Batch, worker: str, content: BatchContent, workers: Collection[str]
     ) -> str | None:
         """Record a first preparation; return the worker to prepare it again, None for none.
@@ -38,7 +41,7 @@ class BatchVerifier:
         self._asked[chosen] += 1
         return chosen
 
-    def end(self, batch: Batch) -> tuple[str, BatchContent] | None:
+    def pop_first(self, batch: Batch) -> tuple[str, BatchContent] | None:
         """Return who prepared a batch first, and what it was; None if that is not known."""
         return self._first.pop(batch, None)
 
