@@ -97,6 +97,17 @@ def test_every_problem_of_the_job_file_is_reported(offline, job):
     assert all(finding.fix for finding in found)
 
 
+def test_a_job_file_that_is_checked_runs_no_code_of_its_tracking(offline, job, tmp_path):
+    path = job(ONE_HOST + "tracking: {callback: 'tracker.py:log'}\n")
+    code = "import pathlib\npathlib.Path(__file__).with_name('has_run').touch()\n"
+    path.with_name("tracker.py").write_text(code + "def log(name, record): pass\n")
+    assert [finding.level for finding in of_job(path)] == [Level.OK]
+    path.with_name("tracker.py").write_text(code)
+    [finding] = of_job(path)
+    assert "has no log" in finding.what
+    assert not path.with_name("has_run").exists()
+
+
 def test_what_this_machine_cannot_do_of_a_job_is_reported(offline, job):
     found = of_job(job(ONE_HOST + 'inputs: {a: "file://absent", b: "s3://bucket/b"}\n'))
     assert [finding.level for finding in found] == [Level.PROBLEM] * 2

@@ -25,6 +25,7 @@ from launcher import (
 )
 from launcher.client.jobs.metric_tracking import MetricTracking
 from launcher.client.jobs.trackers.mlflow_tracker import MlflowTracker
+from launcher.client.jobs.trackers.registry import tracker_problems
 
 LINES = (
     "loss=0.5",
@@ -175,6 +176,53 @@ def test_what_is_missing_is_refused_before_anything_is_created(
     [problem] = [p for p in caught.value.problems if what in p.what]
     assert fix in problem.fix
     assert problem.where.startswith("tracking")
+    assert session.requests == {}
+    assert session.objects == {}
+
+
+RUNS = """
+import pathlib
+pathlib.Path(__file__).with_name("has_run").touch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "has_log"),
+    [
+        ("FOLDER/mine.py:log", "def log(name, record): pass", True),
+        ("FOLDER/mine.py:log", "if True:\n    log = print\nelse:\n    log = None", True),
+        ("FOLDER/mine.py:log", "from os.path import *", True),
+        ("FOLDER/mine.py:log", "globals()['log'] = print", True),
+        ("FOLDER/mine.py:log", "def other():\n    log = 1", False),
+        ("FOLDER/mine.py:log", r"lg = '\d'", False),
+        ("package_of_callbacks.inner:log", "async def log(name, record): pass", True),
+        ("package_of_callbacks.inner:log", "class Log: log = 1", False),
+        ("package_of_callbacks.absent:log", "", False),
+        ("os.path:join", "", True),
+        ("sys:log", "", True),  # compiled: not known before it is loaded
+    ],
+)
+def test_a_check_looks_for_the_callback_without_running_it(
+    folder, monkeypatch, recwarn, name, file, has_log
+):
+    package = folder / "package_of_callbacks"
+    package.mkdir()
+    (package / "__init__.py").write_text(RUNS)
+    (package / "inner.py").write_text(RUNS + file)
+    (folder / "mine.py").write_text(RUNS + file)
+    monkeypatch.syspath_prepend(str(folder))
+    problems = [*tracker_problems(Tracking(callback=name.replace("FOLDER", str(folder))))]
+    assert not [*folder.rglob("has_run")]
+    assert len(problems) == (not has_log)
+    assert not recwarn.list
+
+
+def test_a_callback_that_cannot_be_loaded_is_refused_before_anything_is_created(estimate, folder):
+    (folder / "mine.py").write_text("def log(name, record): pass\nraise RuntimeError('no')")
+    session = MemorySession()
+    tracking = Tracking(callback=f"{folder}/mine.py:log")
+    with pytest.raises(SpecError, match="cannot be loaded: RuntimeError: no"):
+        estimate(tracking, session=session).fit(logs=False)
     assert session.requests == {}
     assert session.objects == {}
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
 from launcher.client.jobs.metric_records import MetricRecord
+
+#: Bytes of a file up to which its names are looked at.
+_MAX_PARSED = 1 << 20
 
 Callback = Callable[[str, MetricRecord], object]
 
@@ -55,3 +61,55 @@ def _load_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
         sys.modules[name] = module
     return sys.modules[name]
+
+
+def check_callback(name: str) -> None:
+    """Raise what `load_callback` would, as far as that can be seen without running any code."""
+    home, _, function = name.rpartition(":")
+    path = Path(home) if home.endswith(".py") else _source_of(home)
+    if path is None:
+        return
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    if path.stat().st_size > _MAX_PARSED:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as of invalid escapes in its texts
+        tree = ast.parse(path.read_bytes(), str(path))
+    if not set(_bound_names(tree)) & {function, "*", "__getattr__"}:
+        raise AttributeError(f"{home} has no {function}")
+
+
+def _source_of(module: str) -> Path | None:
+    """Return the source file of a module, None if it has none or that is not known.
+
+    Does not import the packages that it is in, as `find_spec` does. Raises ModuleNotFoundError.
+    """
+    known, *parts = module.split(".")
+    spec = importlib.util.find_spec(known)
+    for part in parts:
+        if spec is not None and spec.submodule_search_locations is None:
+            return None  # no package, which may have made a module of that name, as os has os.path
+        known = f"{known}.{part}"
+        spec = spec and PathFinder.find_spec(known, list(spec.submodule_search_locations or ()))
+    if spec is None:
+        raise ModuleNotFoundError(f"No module named {module!r}")
+    return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
+
+
+def _bound_names(module: ast.Module) -> Iterator[str]:
+    """Yield the names that a module may bind in its own scope, "*" for unknown ones."""
+    left: list[ast.AST] = [module]
+    while left:
+        node = left.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+                continue
+            case ast.alias():
+                yield node.asname or node.name.partition(".")[0]
+            case ast.Name(ctx=ast.Store()):
+                yield node.id
+            case ast.Call(func=ast.Name(id="globals" | "vars" | "exec" | "setattr")):
+                yield "*"
+        left += ast.iter_child_nodes(node)

@@ -10,7 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from launcher.client.jobs.trackers.base import Tracker
-from launcher.client.jobs.trackers.callback_tracker import CallbackTracker, load_callback
+from launcher.client.jobs.trackers.callback_tracker import (
+    CallbackTracker,
+    check_callback,
+    load_callback,
+)
 from launcher.client.jobs.trackers.mlflow_tracker import (
     DEFAULT_EXPERIMENT,
     MlflowTracker,
@@ -43,9 +47,23 @@ def openers(
 
 
 def check_trackers(spec: JobSpec) -> None:
-    """Raise SpecError for each tracker of a job that this machine cannot open."""
-    if spec.tracking is not None and (problems := [*tracker_problems(spec.tracking)]):
-        raise SpecError(problem.located(spec.where) for problem in problems)
+    """Raise SpecError for each tracker of a job that this machine cannot open.
+
+    Runs no code of the job: a job file that is only checked may be anybody's.
+    """
+    if spec.tracking is not None:
+        _refuse(spec, tracker_problems(spec.tracking))
+
+
+def load_trackers(spec: JobSpec) -> None:
+    """Import the function of a job's tracking; raises SpecError if it cannot be imported."""
+    if spec.tracking is not None and spec.tracking.callback:
+        _refuse(spec, _callback_problems(spec.tracking.callback, load_callback))
+
+
+def _refuse(spec: JobSpec, problems: Iterator[Problem]) -> None:
+    if found := [problem.located(spec.where) for problem in problems]:
+        raise SpecError(found)
 
 
 def tracker_problems(tracking: Tracking) -> Iterator[Problem]:
@@ -57,7 +75,7 @@ def tracker_problems(tracking: Tracking) -> Iterator[Problem]:
         missing = [*_library_problems("mlflow", "MLflow")]
         yield from missing or _mlflow_problems(tracking.mlflow)
     if tracking.callback:
-        yield from _callback_problems(tracking.callback)
+        yield from _callback_problems(tracking.callback, check_callback)
 
 
 def _library_problems(package: str, name: str) -> Iterator[Problem]:
@@ -88,9 +106,9 @@ def _mlflow_problems(uri: str) -> Iterator[Problem]:
         yield Problem(path=path, what=what, fix=fix)
 
 
-def _callback_problems(callback: str) -> Iterator[Problem]:
+def _callback_problems(callback: str, attempt: Callable[[str], object]) -> Iterator[Problem]:
     try:
-        load_callback(callback)
+        attempt(callback)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's module may raise anything
         yield Problem(
             path=("tracking", "callback"),
