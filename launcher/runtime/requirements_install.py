@@ -19,10 +19,10 @@ from launcher.runtime.event_log import emit
 from launcher.runtime.job_host import FAILURE_GRACE, JobHost
 from launcher.runtime.output import Output
 from launcher.shared import (
-    DEFAULT_INSTALL_TIMEOUT,
     INSTALL_TIMEOUT_VARIABLE,
     REQUIREMENTS_FILE,
     REQUIREMENTS_VARIABLE,
+    install_timeout,
 )
 
 
@@ -54,11 +54,15 @@ def _install(host: JobHost, file: str) -> None:
             f"{file} cannot be installed: {sys.executable} has no pip: use an image that has it, "
             "or one that has the packages"
         )
+    try:
+        timeout = install_timeout(os.environ)
+    except ValueError as error:
+        raise host.failure(str(error)) from error
     start = time.monotonic()
     emit("requirements_started", file=file)
     output = Output()
     child = _start_pip(host, file, output)
-    _wait(host, child, file, start)
+    _wait(host, child, file, timeout)
     output.drain()
     if child.returncode != 0:
         how = processes.describe_exit(child.returncode)
@@ -86,11 +90,11 @@ def _without_own_folders(host: JobHost) -> str:
     return os.pathsep.join(path for path in paths if path and Path(path) not in own)
 
 
-def _wait(host: JobHost, child: subprocess.Popen[bytes], file: str, start: float) -> None:
-    timeout = float(os.environ.get(INSTALL_TIMEOUT_VARIABLE, DEFAULT_INSTALL_TIMEOUT))
+def _wait(host: JobHost, child: subprocess.Popen[bytes], file: str, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
 
     def check_timeout() -> None:
-        if time.monotonic() - start > timeout:
+        if time.monotonic() > deadline:
             host.end_children(FAILURE_GRACE)
             raise host.failure(
                 f"pip did not install {file} within {timeout:.0f} s: set "

@@ -50,7 +50,6 @@ from launcher.shared.variables import (
     ADDRESSES_VARIABLE,
     CHECKPOINT_VARIABLE,
     CPUS_VARIABLE,
-    DEFAULT_INSTALL_TIMEOUT,
     EVENTS_VARIABLE,
     FAILURE_REASON_LIMIT,
     HOMOGENEOUS_GROUP,
@@ -67,6 +66,7 @@ from launcher.shared.variables import (
     TOOLKIT_NAMES,
     TOOLKIT_PREFIX,
     HostFailure,
+    install_timeout,
     is_of_toolkit,
 )
 
@@ -94,7 +94,7 @@ __all__ = [
     "HOST_FAILURE_VARIABLE",
     "REQUIREMENTS_VARIABLE",
     "INSTALL_TIMEOUT_VARIABLE",
-    "DEFAULT_INSTALL_TIMEOUT",
+    "install_timeout",
     "HOSTS_VARIABLE",
     "HOST_ADDRESS_VARIABLE",
     "PARALLEL_VARIABLE",

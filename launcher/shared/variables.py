@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import math
+from collections.abc import Mapping
 
 #: The job's secret, created once per job and redacted in everything that is printed.
 TOKEN_VARIABLE = "LAUNCHER_TOKEN"
@@ -24,7 +26,7 @@ HOST_FAILURE_VARIABLE = "LAUNCHER_HOST_FAILURE"
 REQUIREMENTS_VARIABLE = "LAUNCHER_REQUIREMENTS"
 #: Seconds that the installation of requirements.txt may take: set by the user.
 INSTALL_TIMEOUT_VARIABLE = "LAUNCHER_INSTALL_TIMEOUT"
-DEFAULT_INSTALL_TIMEOUT = 1800.0
+_DEFAULT_INSTALL_TIMEOUT = 1800.0
 
 #: For every process of a job: JSON {"group": ["address", ...]}, the addresses to connect to.
 #: LAUNCHER_HOSTS_<GROUP> has those of one group, separated by commas. The group's name is in
@@ -66,3 +68,20 @@ class HostFailure(str, enum.Enum):
 def is_of_toolkit(hyperparameter: str) -> bool:
     """Return whether SageMaker's toolkit keeps hyperparameters of this name for itself."""
     return hyperparameter.startswith(TOOLKIT_PREFIX) or hyperparameter in TOOLKIT_NAMES
+
+
+def install_timeout(variables: Mapping[str, str]) -> float:
+    """Return the seconds that the installation of requirements.txt may take.
+
+    Raises ValueError, with words, for a variable that holds no number of seconds.
+    """
+    text = variables.get(INSTALL_TIMEOUT_VARIABLE)
+    if text is None:
+        return _DEFAULT_INSTALL_TIMEOUT
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{INSTALL_TIMEOUT_VARIABLE} is {text!r}, and must be a number of seconds")
+    return seconds

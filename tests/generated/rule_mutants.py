@@ -288,6 +288,7 @@ MUTANTS = (
     _set("max_retry_attempts is 31", max_retry_attempts=31),
     _set("attempts is 0", capacity_retry=CapacityRetry(attempts=0)),
     _set("wait_seconds is 0", capacity_retry=CapacityRetry(wait_seconds=0)),
+    _set("must be a number of seconds", environment={"LAUNCHER_INSTALL_TIMEOUT": "30m"}),
     _set("names no tracker", tracking=Tracking()),
     _set("is not a folder of this machine", tracking=Tracking(tensorboard=S3)),
     _set("MLflow has no store at", tracking=Tracking(mlflow="ftp://server")),

@@ -121,6 +121,16 @@ def test_an_installation_has_a_time_limit(make, index: Index) -> None:
     assert hosts.processes() == []
 
 
+def test_a_time_limit_that_is_none_fails_the_job(make) -> None:
+    """In a request of another SDK, which no rule of a job file has seen."""
+    files = {"train.py": "", "requirements.txt": "small-a\n"}
+    hosts = make(ALONE, files, {"LAUNCHER_INSTALL_TIMEOUT": "30m"})
+    hosts.start()
+    assert hosts.wait() == {"algo-1": 1}
+    words = "LAUNCHER_INSTALL_TIMEOUT is '30m', and must be a number of seconds"
+    assert words in hosts["algo-1"].failure
+
+
 @pytest.mark.long
 def test_a_host_that_installs_can_be_stopped(make, index: Index) -> None:
     hosts = make(ALONE, {"train.py": "", "requirements.txt": "small-a\n"})

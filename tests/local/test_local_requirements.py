@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import signal
@@ -436,6 +437,21 @@ def test_a_job_can_be_stopped_while_it_installs(source: Path, index: Index) -> N
         job.stop()
         with pytest.raises(JobStopped):
             end(job)
+
+
+def test_a_request_whose_time_limit_is_none_fails_with_these_words(
+    source: Path, index: Index
+) -> None:
+    """One of another SDK, which no rule of a job file has seen."""
+    write(source, train_py=TELLS, requirements_txt="small-a\n")
+    run(source, "first", index).stop()
+    session = LocalSession(source.parent / "home", "process")
+    request = json.loads((source.parent / "home/jobs/first/request.json").read_text())
+    request["Environment"]["LAUNCHER_INSTALL_TIMEOUT"] = "30m"
+    session.create_training_job(**{**request, "TrainingJobName": "second"})
+    words = "LAUNCHER_INSTALL_TIMEOUT is '30m', and must be a number of seconds"
+    with pytest.raises(JobFailed, match=words):
+        end(Job("second", session))
 
 
 @pytest.mark.long

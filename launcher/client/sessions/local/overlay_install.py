@@ -31,9 +31,9 @@ from launcher.client.sessions.local.sent_code import SentCode, code_of
 from launcher.client.sessions.local.toolkit_mode import is_script_mode
 from launcher.client.spec.requirements_file import RequirementsFile, read_requirements
 from launcher.shared import (
-    DEFAULT_INSTALL_TIMEOUT,
     INSTALL_TIMEOUT_VARIABLE,
     REQUIREMENTS_FILE,
+    install_timeout,
 )
 
 if TYPE_CHECKING:
@@ -173,6 +173,10 @@ class _Build:
 
     def _run_pip(self, overlay: Overlay, file: RequirementsFile, lock: int) -> None:
         command = [str(overlay.python), "-m", "pip", "install", "-r", file.path]
+        try:
+            timeout = install_timeout(self.variables)
+        except ValueError as error:
+            raise InstallFailed(str(error)) from error
         with self.folder.requirements_log.open("ab") as log:
             begin = log.tell()
             child = subprocess.Popen(
@@ -185,7 +189,7 @@ class _Build:
                 pass_fds=(lock,),  # whoever builds next waits for a pip that outlives this process
                 preexec_fn=die_with_parent,
             )
-        self._wait(child, file)
+        self._wait(child, file, timeout)
         if child.returncode != 0:
             output = self.folder.requirements_log.read_bytes()[begin:].decode(errors="replace")
             raise InstallFailed(self._reason(command, file, child.returncode, output))
@@ -207,8 +211,7 @@ class _Build:
         own = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
         return {**own, **inherited, **self.variables}
 
-    def _wait(self, child: subprocess.Popen[bytes], file: RequirementsFile) -> None:
-        timeout = float(self.variables.get(INSTALL_TIMEOUT_VARIABLE, DEFAULT_INSTALL_TIMEOUT))
+    def _wait(self, child: subprocess.Popen[bytes], file: RequirementsFile, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         try:
             while child.poll() is None:

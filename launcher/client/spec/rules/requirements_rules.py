@@ -10,7 +10,7 @@ from launcher.client.spec.field_checks import groups_with_paths
 from launcher.client.spec.requirements_file import RequirementsFile, read_requirements
 from launcher.client.spec.rules.source_rules import SourceFiles
 from launcher.errors import FieldPath, Problem
-from launcher.shared import REQUIREMENTS_FILE
+from launcher.shared import INSTALL_TIMEOUT_VARIABLE, REQUIREMENTS_FILE, install_timeout
 
 if TYPE_CHECKING:
     from launcher.client.spec.groups import InstanceGroup
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def find_problems(spec: JobSpec) -> Iterator[Problem]:
-    """Find requirements of groups that nothing would install."""
+    """Find requirements of groups that nothing would install, and a time limit that is none."""
+    try:
+        install_timeout(spec.environment)
+    except ValueError as error:
+        fix = f'write seconds, such as {INSTALL_TIMEOUT_VARIABLE}: "3600"'
+        yield Problem(path=("environment", INSTALL_TIMEOUT_VARIABLE), what=str(error), fix=fix)
     for path, group in _groups_with_requirements(spec):
         here = (*path, "requirements")
         if (
