@@ -14,7 +14,7 @@ from launcher.data.loader_state import LoaderProgress
 from launcher.data.metrics.counters import StreamCounters
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.samples import Skipped
-from launcher.data.order.shard_passes import ShardBatch, ShardProgress
+from launcher.data.order.shard_interleaving import ShardBatch, ShardProgress
 from launcher.data.order.shards import ShardPlan
 from launcher.runtime.event_log import emit
 from launcher.shared.wait_metric import wait_share

@@ -29,7 +29,7 @@ from launcher.data.order.batch_plan import (
 )
 from launcher.data.order.samples import Description, GivenObjects
 from launcher.data.order.shards import ShardPlan, plan_shards
-from launcher.data.order.streams import OnError, OnNondeterminism, Seeding, StreamSpec, Uneven
+from launcher.data.order.stream_spec import OnError, OnNondeterminism, Seeding, StreamSpec, Uneven
 from launcher.data.sendable_objects import check_sendable
 from launcher.data.sources import open_source
 from launcher.data.torch_arguments import TorchArguments

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from launcher.data.order.samples import GivenObjects
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.data.torch_arguments import TorchArguments
 from launcher.errors import DataError
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from launcher.data.order.batch_plan import BatchPlan, ResumePoint
-from launcher.data.order.steps import Range, StepSet
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.step_set import Range, StepSet
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.errors import DataError
 
 VERSION = 2

@@ -18,7 +18,7 @@ from launcher.data.dataset_code import DatasetCode, Hidden, file_of, is_importab
 from launcher.data.given_code import GivenDataset
 from launcher.data.instance_code import VALUE_LIMIT, channel_path, shown_arguments
 from launcher.data.order.dataset_arguments import UNKNOWN, ChannelPath, wrong_values
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.data.sources import declared_engine
 from launcher.data.torch_samplers import DrawnOrders, TorchSampler
 from launcher.errors import DataError

@@ -16,9 +16,16 @@ from launcher.data.memory.pinning import Pinning
 from launcher.data.memory.receiver_client import ReceiverClient
 from launcher.data.memory.slabs import SlabViews
 from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.original_types import with_original_type
+from launcher.data.order.original_error_types import with_original_type
 from launcher.data.order.samples import Description
-from launcher.data.order.shard_passes import Parts, ShardBatch, ShardEnd, Step, read_parts, unpack
+from launcher.data.order.shard_interleaving import (
+    Parts,
+    ShardBatch,
+    ShardEnd,
+    Step,
+    read_parts,
+    unpack,
+)
 from launcher.data.order.shards import ShardPlan, ShardReaderPlan
 from launcher.data.receiver.local_peers import MAX_COALESCED
 from launcher.errors import DataError, DataServiceUnavailable, SampleError

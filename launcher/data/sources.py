@@ -16,14 +16,14 @@ from launcher.data.engines.registry import find_engine
 from launcher.data.memory.pinning import Pinning
 from launcher.data.metrics import in_process
 from launcher.data.metrics.loading_times import LoadingTimes
-from launcher.data.order import samples, seeding, shard_passes
+from launcher.data.order import samples, seeding, shard_interleaving
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.samples import Description, GivenObjects
-from launcher.data.order.shard_passes import Parts, Step
+from launcher.data.order.shard_interleaving import Parts, Step
 from launcher.data.order.shard_reader import LocalShardReader
 from launcher.data.order.shards import ShardPlan
-from launcher.data.order.streams import StreamSpec
-from launcher.data.order.thread_counts import OneThread
+from launcher.data.order.single_thread import OneThread
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.data.order.verification import LocalVerifier, is_chosen
 from launcher.data.torch_arguments import TorchArguments
 from launcher.runtime.environment import ENGINE_VARIABLE, paths_here
@@ -108,7 +108,7 @@ class LocalSource:
     def batches(self, plan: BatchPlan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
         """Load the batches of a plan, in order."""
         if isinstance(plan, ShardPlan):
-            passes = shard_passes.read_parts(
+            passes = shard_interleaving.read_parts(
                 plan, lambda each: LocalShardReader(each, self._given, self._one_thread)
             )
             # Unlike a loop, map keeps no reference to what it has given.

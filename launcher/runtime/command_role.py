@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from launcher.runtime.host_program import ProgramSettings, run_program
 from launcher.runtime.hyperparameters import as_arguments
 from launcher.runtime.job_host import JobHost
+from launcher.runtime.supervised_program import ProgramSettings, run_program
 from launcher.shared import PYTHON_WORDS
 
 

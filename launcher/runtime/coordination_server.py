@@ -15,9 +15,9 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import RankActivity
-from launcher.runtime.host_silence import INTERVAL, HostSilence
+from launcher.runtime.host_silence import HEARTBEAT_INTERVAL, HostSilence
 from launcher.runtime.outcome_decider import OutcomeDecider
-from launcher.runtime.version_comparison import VersionComparison
+from launcher.runtime.version_skew import VersionSkew
 from launcher.runtime.wait_notice import WaitNotice
 from launcher.shared import HostFailure
 
@@ -36,14 +36,14 @@ def record_report(decider: OutcomeDecider, host: str, message: dict[str, Any]) -
     elif "hung" in message:
         decider.record_hang(Failure.from_message(message["hung"]), now)
     elif "left" in message:
-        decider.record_left(Failure.from_message(message["left"]))
+        decider.record_silent_exit(Failure.from_message(message["left"]))
     elif "activity" in message:
         activities = [RankActivity.from_message(each) for each in message["activity"]]
         decider.record_activity(host, activities)
 
 
 def serve(environment: Environment) -> Callable[[], bool]:
-    """Start the coordination server in threads; return a check that every host has the end."""
+    """Start the coordination server in threads; return what tells if the end was sent to all."""
     address = (environment.cluster.bind_address, environment.ports.coordination)
     server = _Server(environment, socket.create_server(address, backlog=1024))
     server.start()
@@ -68,14 +68,14 @@ class _Server:
             leader=cluster.leader,
             tolerant_groups=self._groups if tolerant else {},
         )
-        self._versions = VersionComparison(
+        self._versions = VersionSkew(
             groups=self._groups, roles={group.name: group.role for group in cluster.groups}
         )
         self._wait_notice = WaitNotice(environment)
         self._silence = HostSilence()
         self._start_timeout = environment.document.start_timeout
         self._started = time.monotonic()
-        self._next_line = 0.0
+        self._next_heartbeat = 0.0
         self._ready: set[str] = set()
         self._members: list[tuple[str, jsonl_socket.LineConnection]] = []
         self._end_sent: set[str] = set()
@@ -176,9 +176,9 @@ class _Server:
             emit("host_silent", member=host, seconds=round(seconds))
         for host in self._silence.frozen(now):
             self._decider.record_frozen(host, self._groups[host], now)
-        if now < self._next_line:
+        if now < self._next_heartbeat:
             return
-        self._next_line = now + INTERVAL
+        self._next_heartbeat = now + HEARTBEAT_INTERVAL
         for host, member in self._members:
             if not self._silence.is_silent(host):  # what it does not read would fill the connection
                 self._send(member, {"alive": True})

@@ -1,4 +1,4 @@
-"""Processes of a data engine on the hosts of a job, as the roles start and stop them.
+"""The interface of a data engine's services: what the roles start and stop on each host.
 
 Rooms above this one hold the engines, so the registry is imported by its name.
 """

@@ -1,4 +1,4 @@
-"""Events of a host's processes, written to its log by the first process, a line each."""
+"""Copies the events of a host's processes to its log, from the file that they append to."""
 
 from __future__ import annotations
 

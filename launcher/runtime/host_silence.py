@@ -1,13 +1,13 @@
 """Silence of hosts whose connection is open, as that of a frozen host stays. Pure: time is given.
 
-Each side of the job coordination sends a line in each interval. The kernel of a host whose
+Each side of the job coordination sends heartbeats. The kernel of a host whose
 processes are stopped (SIGSTOP) still acknowledges what it gets, so nothing else would tell.
 """
 
 from __future__ import annotations
 
-#: Seconds between two lines; of silence after which a host is named; and ends the job.
-INTERVAL = 2.0
+#: Seconds between two heartbeats; of silence until a host is named, and until the job ends.
+HEARTBEAT_INTERVAL = 2.0
 NAMED_AFTER = 8.0
 ENDED_AFTER = 120.0
 #: A look that is this many seconds late means that this process itself did not run.

@@ -10,7 +10,7 @@ The leader runs the server; every host connects to it and keeps the connection u
                       {"left": {...}}     a rank called os._exit(0): the Failure that it may cause
                       {"activity": [...]} what each rank is doing: RankActivity
                       {"versions": {...}} of Python and of packages
-                      {"alive": true}     every 2 s
+                      {"alive": true}     every second
     leader -> host    {"ready": [...]}    the hosts that are ready
                       {"report_activity": true}  to train hosts: report what your ranks are doing
                       {"alive": true}     every 2 s
@@ -42,7 +42,7 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import RankActivity
-from launcher.runtime.host_silence import ENDED_AFTER, INTERVAL, HostSilence, cause_of
+from launcher.runtime.host_silence import ENDED_AFTER, HEARTBEAT_INTERVAL, HostSilence, cause_of
 from launcher.runtime.outcome_decider import SETTLE, JobOutcome, OutcomeDecider
 from launcher.shared import Role
 
@@ -107,7 +107,7 @@ class JobCoordination:
         """Report that a rank of this host hangs."""
         self._send({"hung": failure.to_message()})
 
-    def report_left(self, failure: Failure) -> None:
+    def report_silent_exit(self, failure: Failure) -> None:
         """Report that a rank of this host called os._exit(0), which others may fail of."""
         self._send({"left": failure.to_message()})
 
@@ -144,7 +144,7 @@ def _single_host(host: str) -> JobCoordination:
         if report := message.get("failed"):  # there are no peers whose reports could matter
             failure = Failure.from_message(report)
             if failure.is_secondary:
-                failure = decider.caused_by_left(failure)
+                failure = decider.caused_by_silent_exit(failure)
             coordination.set_outcome(JobOutcome(failure))
             return
         record_report(decider, host, message)
@@ -216,10 +216,12 @@ class _LeaderConnection:
             for unsent in self._unsent:
                 connection.send(unsent)
         self._silence.record(cluster.leader, time.monotonic())
-        threading.Thread(target=self._send_lines, name="coordination-lines", daemon=True).start()
+        threading.Thread(
+            target=self._send_heartbeats, name="coordination-heartbeats", daemon=True
+        ).start()
         return connection
 
-    def _send_lines(self) -> None:
+    def _send_heartbeats(self) -> None:
         """Send a line in each interval until the end, and end the job if the leader is frozen."""
         while self.coordination.outcome is None:
             now = time.monotonic()
@@ -228,7 +230,7 @@ class _LeaderConnection:
             if self._silence.frozen(now):  # on any host: no other one might report it
                 self.coordination.set_outcome(JobOutcome(self._failure_of_leader(ENDED_AFTER)))
             self._send({"alive": True})
-            time.sleep(INTERVAL / 2)
+            time.sleep(HEARTBEAT_INTERVAL / 2)
 
     def _receive_end(self, connection: jsonl_socket.LineConnection) -> dict[str, Any] | None:
         """Receive until the end arrives; return None if the leader disconnects without one."""

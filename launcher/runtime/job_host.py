@@ -1,4 +1,4 @@
-"""The base of all roles: supervised child processes, signal handling and an orderly exit."""
+"""What every role works with: the host's child processes and services, its signals, its exit."""
 
 from __future__ import annotations
 

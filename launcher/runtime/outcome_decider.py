@@ -44,7 +44,7 @@ class OutcomeDecider:
     _unreachable: dict[str, float] = field(default_factory=dict)
     _lost: dict[str, Failure] = field(default_factory=dict)
     _secondary: tuple[float, Failure] | None = None
-    _left: list[Failure] = field(default_factory=list)
+    _silent_exits: list[Failure] = field(default_factory=list)
     _diagnosis: HangDiagnosis | None = None
     _outcome: JobOutcome | None = None
 
@@ -115,15 +115,15 @@ class OutcomeDecider:
         """True if the train hosts are to report what their ranks are doing."""
         return self._diagnosis is not None
 
-    def record_left(self, failure: Failure) -> None:
+    def record_silent_exit(self, failure: Failure) -> None:
         """Record that a rank left by os._exit(0): the cause if others fail without it."""
-        self._left.append(failure)
+        self._silent_exits.append(failure)
 
-    def caused_by_left(self, failure: Failure) -> Failure:
+    def caused_by_silent_exit(self, failure: Failure) -> Failure:
         """Return the failure, or that of the rank that left before it."""
-        if not self._left:
+        if not self._silent_exits:
             return failure
-        left = self._left[0]
+        left = self._silent_exits[0]
         detail = f"{failure.cause}\n{failure.detail}".rstrip()
         cause = f"{left.cause}, and rank {failure.rank} failed without it"
         return replace(left, cause=cause, detail=detail, witness=self.leader or None)
@@ -157,12 +157,12 @@ class OutcomeDecider:
         """Return a failure that has waited long enough for a better report, or None."""
         pending_hosts = self.train_hosts - self._done - self._lost.keys()
         if self._diagnosis and self._diagnosis.is_complete(pending_hosts, now):
-            return self.caused_by_left(self._diagnosis.failure(pending_hosts))
+            return self.caused_by_silent_exit(self._diagnosis.failure(pending_hosts))
         if failure := self._network_failure(now):
             return failure
         if self._secondary is not None and now - self._secondary[0] >= SETTLE:
             lost = (self._lost[host] for host in self.train_hosts & self._lost.keys())
-            return next(lost, None) or self.caused_by_left(self._secondary[1])
+            return next(lost, None) or self.caused_by_silent_exit(self._secondary[1])
         return None
 
     def _network_failure(self, now: float) -> Failure | None:

@@ -20,11 +20,11 @@ from types import TracebackType
 from typing import NoReturn
 
 from launcher.errors import LauncherError
-from launcher.runtime import gloo_threads, rank_watch, stacks
+from launcher.runtime import gloo_threads, hang_watchdog, stacks
 from launcher.runtime.event_log import emit_text
 from launcher.runtime.output import print_to, print_whole_lines, rank_pipe
 from launcher.runtime.peer_loss import is_peer_loss
-from launcher.runtime.reports import REPORTS_VARIABLE, write_report
+from launcher.runtime.report_files import REPORTS_VARIABLE, write_report
 
 #: Seconds that this rank may wait in one place for others; 0 disables hang detection.
 HANG_VARIABLE = "LAUNCHER_HANG_TIMEOUT"
@@ -95,7 +95,7 @@ def _enable_monitoring() -> None:
     stacks.enable_dumps(Path(folder), _rank())
     _report_silent_exits(Path(folder))
     if timeout := float(os.environ.get(HANG_VARIABLE, "0")):
-        rank_watch.start(timeout, Path(folder), _rank())
+        hang_watchdog.start(timeout, Path(folder), _rank())
 
 
 def _report_silent_exits(folder: Path) -> None:

@@ -24,8 +24,8 @@ from launcher.runtime import (
     failure_file,
     hyperparameters,
     processes,
-    script_mpi,
-    script_tensorflow,
+    script_mode_mpi,
+    script_mode_tensorflow,
 )
 from launcher.runtime.environment import Environment, paths_here, read_config
 from launcher.runtime.event_log import emit
@@ -95,9 +95,9 @@ def main(archive: str | None = None) -> int:
         variables |= {"PYTHONPATH": _search_path(code), **events}
         if settings.get("sagemaker_mpi_enabled") and environment.cluster.is_in_train_group:
             return _run_mpi(environment, settings, variables, code, program)
-        variables |= script_tensorflow.variables(environment, settings)
+        variables |= script_mode_tensorflow.variables(environment, settings)
         command = _command(environment, settings, code, program)
-        if script_tensorflow.has_servers(environment, settings):
+        if script_mode_tensorflow.has_servers(environment, settings):
             return _run_beside_server(environment, command, variables, code)
         return _run(environment, command, variables, code)
 
@@ -110,23 +110,23 @@ def _run_mpi(
     program: str,
 ) -> int:
     """Run the ranks of a group: mpirun on its first host, a daemon on the others."""
-    if missing := script_mpi.missing_program():
+    if missing := script_mode_mpi.missing_program():
         failure_file.write_reason(environment.paths, missing)
         return 1
     arguments = hyperparameters.as_arguments(environment.hyperparameters)
-    command = script_mpi.script_command(program, arguments)
+    command = script_mode_mpi.script_command(program, arguments)
     with tempfile.TemporaryDirectory(prefix="launcher-mpi-") as shared_memory:
         variables = {
             **variables,
-            **script_mpi.variables(environment, command, code, shared_memory),
+            **script_mode_mpi.variables(environment, command, code, shared_memory),
         }
         exempt: list[int] = []
         if len(environment.cluster.train_group.hosts) > 1:
             outputs: list[Output] = []
-            daemons = script_mpi.serve_daemons(environment, variables, exempt, outputs)
+            daemons = script_mode_mpi.serve_daemons(environment, variables, exempt, outputs)
             if not environment.cluster.is_leader:
                 return _wait_for_mpi(daemons, exempt, outputs)
-        start = script_mpi.mpirun(environment, settings)
+        start = script_mode_mpi.mpirun(environment, settings)
         return _run(environment, start, variables, environment.paths.library, exempt)
 
 
@@ -134,14 +134,14 @@ def _run_beside_server(
     environment: Environment, command: list[str], variables: Mapping[str, str], code: Path
 ) -> int:
     """Run the script beside a parameter server, which serves until the first host's has ended."""
-    if missing := script_tensorflow.missing_package():
+    if missing := script_mode_tensorflow.missing_package():
         failure_file.write_reason(environment.paths, missing)
         return 1
-    with script_tensorflow.parameter_server(environment, variables):
+    with script_mode_tensorflow.parameter_server(environment, variables):
         exit_code = _run(environment, command, variables, code)
         stopped = _forward_signals(())
         if exit_code == 0:
-            script_tensorflow.wait_for_master(environment, lambda: bool(stopped))
+            script_mode_tensorflow.wait_for_master(environment, lambda: bool(stopped))
     return exit_code
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from launcher.runtime import train_role
 from launcher.runtime.environment import Environment
-from launcher.runtime.host_program import ProgramSettings, run_program
 from launcher.runtime.hyperparameters import as_arguments
 from launcher.runtime.job_host import HostFailed, JobEnded, JobHost
-from launcher.runtime.reports import REPORTS_VARIABLE, read_reports
+from launcher.runtime.report_files import REPORTS_VARIABLE, read_reports
+from launcher.runtime.supervised_program import ProgramSettings, run_program
 from launcher.shared import Lifetime
 
 

@@ -1,4 +1,4 @@
-"""Every SM_* variable that SageMaker's training toolkit sets, for scripts that read them.
+"""The environment of a host's child processes, with every SM_* variable of SageMaker's toolkit.
 
 Names, formats and spellings follow sagemaker-training 5.1.4.
 """
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from launcher.runtime import hyperparameters
-from launcher.runtime.cuda import compatibility_variables
+from launcher.runtime.cuda_compatibility import compatibility_variables
 from launcher.runtime.environment import Environment
-from launcher.runtime.network_interface import network_variables
+from launcher.runtime.network_variables import network_variables
 from launcher.shared import (
     CHECKPOINT_VARIABLE,
     CODE_CHANNEL,

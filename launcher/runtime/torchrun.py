@@ -23,7 +23,7 @@ from torch.distributed import DistError, TCPStore, run
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from launcher.runtime.processes import ignore_stop_signals
-from launcher.runtime.reports import REPORTS_VARIABLE, write_report
+from launcher.runtime.report_files import REPORTS_VARIABLE, write_report
 from launcher.shared import ADDRESSES_VARIABLE
 
 #: Longest time in seconds that the leader's store outlives its torchrun, for the other hosts.

@@ -9,9 +9,9 @@ from launcher.runtime.environment import Environment
 from launcher.shared import Launch, Role
 
 #: Seconds between two notices.
-INTERVAL = 600.0
+_NOTICE_INTERVAL = 600.0
 #: Seconds until the first one: hosts that end together never do so at the same moment.
-SETTLE = 2.0
+_FIRST_NOTICE_AFTER = 2.0
 
 
 class WaitNotice:
@@ -23,7 +23,7 @@ class WaitNotice:
 
     def __init__(self, environment: Environment, interval: float | None = None) -> None:
         cluster, document = environment.cluster, environment.document
-        self._interval = INTERVAL if interval is None else interval
+        self._interval = _NOTICE_INTERVAL if interval is None else interval
         self._awaited = environment.awaited_hosts
         scripts = [group for group in cluster.groups if group.role is Role.SCRIPT]
         leads = cluster.train_group.role is Role.TRAIN or document.trainer.launch != Launch.PYTHON
@@ -45,7 +45,7 @@ class WaitNotice:
         if ended is None or self._awaited <= set(done):
             return
         if self._since is None:
-            self._since, self._next = now, now + min(SETTLE, self._interval)
+            self._since, self._next = now, now + min(_FIRST_NOTICE_AFTER, self._interval)
         if now < self._next:
             return
         self._next = now + self._interval

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 #: Set to 1, it makes `tf.keras` the package tf_keras, which is Keras 2.
 LEGACY_VARIABLE = "TF_USE_LEGACY_KERAS"
 #: The ways out, of which each works; docs/guides/tensorflow.md has an example of each.
-THREE_WAYS = (
+WAYS_OUT = (
     "write the training loop yourself (Keras 3's models work in it), or use Keras 2 (tf_keras, or "
     f"{LEGACY_VARIABLE}=1 for tf.keras), or train Keras 3 on JAX (distribution: jax)"
 )

@@ -15,7 +15,7 @@ from schedule import Reading, Schedule
 
 from launcher.data.order import seeding
 from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 
 
 @dataclass(frozen=True, kw_only=True)

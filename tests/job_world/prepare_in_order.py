@@ -10,7 +10,7 @@ import sys
 
 from launcher.data.order import samples
 from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 
 
 def prepare(steps: list[int], names: list[str]) -> dict[str, dict[int, list[float]]]:

@@ -8,7 +8,7 @@ import sys
 from launcher.data.batches import structure
 from launcher.data.order import samples
 from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.data.order.verification import BatchContent
 
 

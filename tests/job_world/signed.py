@@ -18,7 +18,7 @@ from hosts import Host, Hosts
 
 from launcher.data.order import seeding
 from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 
 LENGTH, BATCH_SIZE, EPOCHS, SEED = 303, 4, 2, 3
 #: Batches that a train host holds ahead of its rank: 1 MiB, of 64 KiB and one more for the labels.

@@ -12,7 +12,7 @@ import pytest
 
 from launcher.data import DataLoader, shard
 from launcher.data.batches import class_names
-from launcher.data.order.original_types import type_names, with_original_type
+from launcher.data.order.original_error_types import type_names, with_original_type
 from launcher.errors import DataError, SampleError
 from launcher.runtime.environment import ENGINE_VARIABLE
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.sample_order import epoch_order
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.errors import DataError
 
 

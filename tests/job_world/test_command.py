@@ -234,7 +234,7 @@ def shorten_grace(hosts: Hosts) -> None:
     text = script.read_text()
     line = "    return run(ROOT)\n"
     assert line in text
-    patch = "    import launcher.runtime.host_program as program\n\n    program.GRACE = 1.0\n"
+    patch = "    import launcher.runtime.supervised_program as program\n\n    program.GRACE = 1.0\n"
     script.write_text(text.replace(line, patch + line))
 
 

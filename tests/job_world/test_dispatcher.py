@@ -19,7 +19,7 @@ from launcher.data.dispatcher.dispatcher import Dispatcher
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.metrics.publishing import Publisher
 from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.runtime import jsonl_socket
 from launcher.shared import DataPart, parse_event
 

@@ -26,7 +26,7 @@ import pytest
 from launcher.data import DataLoader
 from launcher.data.batches import class_names
 from launcher.data.order import seeding
-from launcher.data.order.entropy import EntropyStream, active_stream
+from launcher.data.order.entropy_stream import EntropyStream, active_stream
 from launcher.data.order.seeding import preserve_random_states, seed_everything
 from launcher.shared import system_entropy
 

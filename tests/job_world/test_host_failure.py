@@ -13,7 +13,7 @@ from hosts import Hosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
-from launcher.runtime.host_silence import INTERVAL
+from launcher.runtime.host_silence import HEARTBEAT_INTERVAL
 from launcher.shared import HOST_FAILURE_VARIABLE, HostFailure
 
 MakeHosts = Callable[..., Hosts]
@@ -88,7 +88,7 @@ def test_a_host_that_died_with_unread_lines_has_died(make_hosts: MakeHosts) -> N
     hosts = reading(make_hosts, HostFailure.FAIL)
     for pid in hosts.processes("algo-1"):
         os.kill(pid, signal.SIGSTOP)
-    time.sleep(2 * INTERVAL)  # the leader sends a line in each
+    time.sleep(2 * HEARTBEAT_INTERVAL)  # the leader sends a line in each
     hosts.kill("algo-1")
     codes = hosts.wait()
     assert [codes[name] for name in hosts.members["train_group"]] == [1, 1], hosts.output()

@@ -15,7 +15,7 @@ from launcher.runtime import job_coordination
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.host_silence import (
     ENDED_AFTER,
-    INTERVAL,
+    HEARTBEAT_INTERVAL,
     NAMED_AFTER,
     HostSilence,
     cause_of,
@@ -38,7 +38,7 @@ def test_a_silent_host_is_named_once_within_ten_seconds() -> None:
     silence.record("algo-1", 0.0)
     assert looks(silence, 0.0, NAMED_AFTER - STEP) == []
     assert looks(silence, NAMED_AFTER, 60.0) == ["algo-1"]
-    assert NAMED_AFTER + INTERVAL <= 10.0
+    assert NAMED_AFTER + HEARTBEAT_INTERVAL <= 10.0
     assert silence.is_silent("algo-1")
     assert silence.seconds("algo-1", 60.0) == 60.0
 

@@ -88,7 +88,7 @@ LEFT = Failure(
 
 
 def test_a_rank_that_left_is_named_when_others_fail_without_it(decider: OutcomeDecider) -> None:
-    decider.record_left(LEFT)
+    decider.record_silent_exit(LEFT)
     decider.record_failure(PEER_LOSS, 0.0)
     outcome = decider.outcome(SETTLE)
     assert outcome is not None
@@ -99,7 +99,7 @@ def test_a_rank_that_left_is_named_when_others_fail_without_it(decider: OutcomeD
 
 
 def test_a_rank_that_left_is_no_failure_by_itself(decider: OutcomeDecider) -> None:
-    decider.record_left(LEFT)
+    decider.record_silent_exit(LEFT)
     decider.record_done("algo-3")
     assert decider.outcome(SETTLE) is None
     decider.record_done("algo-2")
@@ -107,7 +107,7 @@ def test_a_rank_that_left_is_no_failure_by_itself(decider: OutcomeDecider) -> No
 
 
 def test_a_cause_of_its_own_is_told_although_a_rank_left(decider: OutcomeDecider) -> None:
-    decider.record_left(LEFT)
+    decider.record_silent_exit(LEFT)
     decider.record_failure(CAUSE, 0.0)
     assert decider.outcome(0.0) == JobOutcome(CAUSE)
 

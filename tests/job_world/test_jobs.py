@@ -534,7 +534,7 @@ def test_a_dead_leader_ends_the_other_hosts(make_hosts: MakeHosts, unread: bool)
     assert leader.process is not None
     if unread:
         leader.process.send_signal(signal.SIGSTOP)
-        time.sleep(2 * host_silence.INTERVAL)  # each host sends a line in less
+        time.sleep(2 * host_silence.HEARTBEAT_INTERVAL)  # each host sends a line in less
     leader.process.kill()
     assert hosts["algo-3"].wait() == 1
     assert hosts["algo-1"].wait() == 0

@@ -24,7 +24,7 @@ from waiting import PATIENCE
 
 from launcher.data import DataLoader
 from launcher.data.order.batch_plan import sampled
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.errors import DataError, SampleError
 from launcher.shared import parse_event
 

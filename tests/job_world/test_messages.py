@@ -19,7 +19,7 @@ from launcher.data.control.messages import (
 )
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.shards import ShardReaderPlan
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.errors import DataError, WireError
 
 PLAN = BatchPlan(

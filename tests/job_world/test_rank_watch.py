@@ -19,10 +19,10 @@ from waiting import wait_until
 
 from launcher.data import service
 from launcher.data.order.batch_plan import ResumePoint, make_plan
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.data.service import ServiceSource
 from launcher.errors import DataServiceUnavailable
-from launcher.runtime.rank_watch import RankWatch
+from launcher.runtime.hang_watchdog import HangWatchdog
 
 COLLECTIVE = "/site-packages/torch/distributed/distributed_c10d.py"
 BACKWARD = "/site-packages/torch/autograd/graph.py"
@@ -67,7 +67,7 @@ def stopped_in(file: str, function: str = "wait") -> Iterator[FrameType]:
 
 def checks(frame: Callable[[], FrameType | None], *, cpu: float = 0.0) -> list[bool]:
     """What a watch of 10 s reports at 0, 4, 8 and 12 s; cpu: its load."""
-    watch = RankWatch(10.0, frame)
+    watch = HangWatchdog(10.0, frame)
     return [watch.check(now, cpu * now) for now in (0.0, 4.0, 8.0, 12.0)]
 
 
@@ -86,7 +86,7 @@ def test_a_rank_that_still_imports_torch_has_joined_no_others(
 
 def test_the_time_in_which_the_whole_rank_was_frozen_does_not_count() -> None:
     with stopped_in(COLLECTIVE, "all_reduce") as frame:
-        watch = RankWatch(10.0, lambda: frame)
+        watch = HangWatchdog(10.0, lambda: frame)
         assert [watch.check(now, 0.0) for now in (0.0, 1.0, 100.0, 103.0)] == [False] * 4
         assert watch.check(105.0, 0.0), "1 s before, 5 s for the gap, 5 s after"
 

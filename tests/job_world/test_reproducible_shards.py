@@ -9,10 +9,10 @@ import pytest
 pytest.importorskip("telling_datasets")
 
 from launcher.data import DataLoader
-from launcher.data.order.shard_passes import ShardBatch, ShardEnd, read_parts
+from launcher.data.order.shard_interleaving import ShardBatch, ShardEnd, read_parts
 from launcher.data.order.shard_reader import ShardReader
 from launcher.data.order.shards import ShardPlan, ShardReaderPlan
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.errors import DataError
 from launcher.shared import parse_event
 

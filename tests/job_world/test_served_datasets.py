@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hosts import Hosts
 
-from launcher.data.order.served_code import ServedCode
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.served_code import ServedCodeCheck
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.errors import DataError
 from launcher.shared import Launch
 from launcher.shared.main_guard import has_main_guard
@@ -188,7 +188,7 @@ def check(code: Path, dataset: str, datasets: tuple[str, ...] = (), **options: s
         **{name: value.format(m=module) for name, value in options.items()},  # type: ignore[arg-type]
     )
     listed = tuple(each.format(m=module) for each in datasets)
-    ServedCode(listed, code=code, entry_point="train.py").check(spec)
+    ServedCodeCheck(listed, code=code, entry_point="train.py").check(spec)
 
 
 @pytest.mark.parametrize(

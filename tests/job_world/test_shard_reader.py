@@ -17,10 +17,10 @@ from hosts import REPOSITORY
 
 from launcher.data import shard
 from launcher.data.order import webdataset_entropy
-from launcher.data.order.shard_passes import ShardBatch, ShardEnd
+from launcher.data.order.shard_interleaving import ShardBatch, ShardEnd
 from launcher.data.order.shard_reader import ShardReader, ShardReaders
 from launcher.data.order.shards import ShardReaderPlan
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.errors import DataError, SampleError
 from launcher.shared import parse_event
 
@@ -234,7 +234,7 @@ def test_torch_that_is_imported_while_a_shard_is_read_is_seeded_as_well(
     program = f"""
 import sys
 from launcher.data.order.shard_reader import ShardReader
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.data.order.shards import ShardReaderPlan
 assert "torch" not in sys.modules
 spec = StreamSpec(name="s", dataset="{module.stem}:train_set", batch_size=5)

@@ -13,7 +13,7 @@ from hosts import Hosts
 from launcher.data import DataLoader
 from launcher.data.dispatcher.determinism_check import DeterminismCheck
 from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.data.order.verification import BatchContent, is_chosen
 from launcher.errors import DataError
 from launcher.shared import parse_event

@@ -10,10 +10,10 @@ from typing import Any
 
 from launcher.data.dataset_check.check_request import CheckRequest
 from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan
-from launcher.data.order.served_code import ServedCode
-from launcher.data.order.shard_passes import Parts, ShardBatch
+from launcher.data.order.served_code import ServedCodeCheck
+from launcher.data.order.shard_interleaving import Parts, ShardBatch
 from launcher.data.order.shards import ShardPlan, plan_shards
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.data.order.verification import BatchContent
 from launcher.data.sources import LocalSource
 from launcher.runtime.environment import paths_here
@@ -32,7 +32,9 @@ class CheckedStream:
 
     def __init__(self, request: CheckRequest) -> None:
         self._request = request
-        served = ServedCode(request.served, code=paths_here().code, entry_point=request.entry_point)
+        served = ServedCodeCheck(
+            request.served, code=paths_here().code, entry_point=request.entry_point
+        )
         served.check_dataset(request.dataset)
         self._functions = {
             what: self._at_home(name)

@@ -14,7 +14,7 @@ from launcher.data.dataset_check.check_request import SampleCosts
 from launcher.data.dataset_check.checked_dataset import DatasetCheck
 from launcher.data.dataset_check.checked_stream import CheckedStream
 from launcher.data.metrics.cpu_seconds import cpu_seconds, starved_seconds
-from launcher.data.order.shard_passes import Parts
+from launcher.data.order.shard_interleaving import Parts
 from launcher.errors import DataError
 
 #: Seeds of the random orders: batches are made of other samples than those read one by one.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # hosts need no numpy
     from launcher.data.memory.pinning import Pinning
     from launcher.data.order.batch_plan import BatchPlan
     from launcher.data.order.samples import Description
-    from launcher.data.order.shard_passes import Parts, Step
+    from launcher.data.order.shard_interleaving import Parts, Step
     from launcher.data.order.shards import ShardPlan
 
 

@@ -30,9 +30,9 @@ import numpy.typing as npt
 
 from launcher.data.batches import structure, wire
 from launcher.data.batches.plain_batch import PlainBatch, copy_plain
-from launcher.data.order.original_types import with_original_type
-from launcher.data.order.shard_passes import Parts
-from launcher.data.order.thread_counts import OneThread
+from launcher.data.order.original_error_types import with_original_type
+from launcher.data.order.shard_interleaving import Parts
+from launcher.data.order.single_thread import OneThread
 from launcher.errors import DataError, SampleError
 from launcher.runtime.event_log import emit
 from launcher.runtime.output import print_whole_lines

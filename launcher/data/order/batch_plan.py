@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from launcher.data.order import sample_order
-from launcher.data.order.steps import Range, StepSet
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.step_set import Range, StepSet
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.errors import DataError
 
 

@@ -20,7 +20,7 @@ class CurrentShard:
 
 #: torch's own seeds are of this range, and datasets give them to what takes no larger ones.
 _INT64 = (1 << 63) - 1
-_current: ContextVar[CurrentShard | None] = ContextVar("shard in hand", default=None)
+_current: ContextVar[CurrentShard | None] = ContextVar("current shard", default=None)
 
 
 def shard() -> tuple[int, int]:
@@ -33,11 +33,11 @@ def shard() -> tuple[int, int]:
     >>> shard()
     (0, 1)
     """
-    as_current = _current.get()
-    if as_current is None:
+    current = _current.get()
+    if current is None:
         return 0, 1
-    as_current.asked = True
-    return as_current.index, as_current.count
+    current.asked = True
+    return current.index, current.count
 
 
 class as_current:  # noqa: N801 - a context manager, quicker than one by a generator

@@ -132,7 +132,7 @@ def arguments_of(reference: str) -> dict[str, object]:
         raise DataError(f"damaged arguments of the dataset {function}: {error}") from error
 
 
-def resolve(value: object, epoch: int) -> object:
+def resolve_argument(value: object, epoch: int) -> object:
     """Return a value with the paths of channels on this host, as str, and the epoch's number."""
     match value:
         case ChannelPath():
@@ -140,9 +140,9 @@ def resolve(value: object, epoch: int) -> object:
         case Epoch():
             return epoch
         case dict():
-            return {name: resolve(each, epoch) for name, each in value.items()}
+            return {name: resolve_argument(each, epoch) for name, each in value.items()}
         case list() | tuple():
-            return type(value)(resolve(each, epoch) for each in value)
+            return type(value)(resolve_argument(each, epoch) for each in value)
     return value
 
 

@@ -1,4 +1,4 @@
-"""Connect the sources of entropy that dataset code may use to the stream that is active.
+"""Patches of the sources of entropy that dataset code may use: they draw from the active stream.
 
 Each source is replaced once in this process and for good; where no dataset code runs, it does what
 it did. What lies below the public functions is replaced, so that a name which a module imported
@@ -25,20 +25,26 @@ from typing import Any
 import numpy.random.bit_generator as numpy_generators
 
 from launcher.data.order import generator_memory
-from launcher.data.order.entropy import FORK, EntropyStream, activate, active_stream, call_with
+from launcher.data.order.entropy_stream import (
+    FORK,
+    EntropyStream,
+    activate,
+    active_stream,
+    call_with,
+)
 from launcher.data.order.kept_generators import kept_generators
-from launcher.data.order.webdataset_entropy import WEBDATASET, connect_webdataset
+from launcher.data.order.webdataset_entropy import WEBDATASET, patch_webdataset
 
 
 @functools.cache
-def connect() -> None:
+def patch() -> None:
     """Connect Python's and numpy's sources, imports, threads and forks."""
-    _connect_random()
-    _connect_system_random()
-    _connect_numpy()
-    _connect_imports()
-    _connect_threads()
-    _connect_forks()
+    _patch_random()
+    _patch_system_random()
+    _patch_numpy()
+    _patch_imports()
+    _patch_threads()
+    _patch_forks()
 
 
 # Python --------------------------------------------------------------------------------------
@@ -58,7 +64,7 @@ class _RandomOfNames(random.Random):
     """The generator of tempfile's names, which the system seeds."""
 
 
-def _connect_random() -> None:
+def _patch_random() -> None:
     tempfile._Random = _RandomOfNames  # type: ignore[attr-defined] # not public
 
     def seed(generator: _random.Random, value: object = None, /) -> None:
@@ -76,7 +82,7 @@ def _connect_random() -> None:
     _random.Random.seed = seed  # type: ignore[method-assign]
 
 
-def _connect_system_random() -> None:
+def _patch_system_random() -> None:
     """Connect random.SystemRandom, but for the instance of `secrets`."""
     numbers: dict[str, Callable[..., object]] = {
         "random": lambda stream: stream.draw_int(53) * 2.0**-53,
@@ -104,7 +110,7 @@ def _system_or_drawn(
 
 
 @functools.cache
-def connect_system() -> None:
+def patch_system() -> None:
     """Connect os.urandom, and so `secrets` and uuid4, for the datasets that ask for it."""
     system = os.urandom
 
@@ -122,7 +128,7 @@ def connect_system() -> None:
 # numpy ---------------------------------------------------------------------------------------
 
 
-def _connect_numpy() -> None:
+def _patch_numpy() -> None:
     """Connect numpy's seed sequences and bit generators, from which all its generators are made."""
     module: Any = numpy_generators
     system_bits = module.randbits
@@ -153,7 +159,7 @@ def _connect_numpy() -> None:
 
 
 @functools.cache
-def connect_torch() -> Callable[[object, int], object]:
+def patch_torch() -> Callable[[object, int], object]:
     """Connect torch.Generator.seed, which torch.seed calls; torch has been imported.
 
     Returns torch.Generator.manual_seed as it was before, which records nothing.
@@ -189,7 +195,7 @@ def connect_torch() -> Callable[[object, int], object]:
 # Imports -------------------------------------------------------------------------------------
 
 
-def _connect_imports() -> None:
+def _patch_imports() -> None:
     """Give each module that dataset code imports entropy of its own, and keep the random states.
 
     A process imports it once. What it draws then, or sets (`np.random.seed(0)` at its top), would
@@ -208,7 +214,7 @@ def _connect_imports() -> None:
         try:
             loaded = find_and_load(name, import_)
             if name == WEBDATASET:
-                connect_webdataset()
+                patch_webdataset()
             return loaded
         finally:
             activate(stream)
@@ -236,7 +242,7 @@ def _states() -> list[tuple[Callable[[Any], object], object]]:
 # Threads and forks ---------------------------------------------------------------------------
 
 
-def _connect_threads() -> None:
+def _patch_threads() -> None:
     threads: Any = threading.Thread
     pools: Any = ThreadPoolExecutor
     start_thread, submit_task = threads.start, pools.submit
@@ -291,7 +297,7 @@ class _Forking(threading.local):
     stream: EntropyStream | None = None
 
 
-def _connect_forks() -> None:
+def _patch_forks() -> None:
     forking = _Forking()
 
     def before() -> None:

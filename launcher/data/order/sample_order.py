@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.data.order import seeding, user_code
-from launcher.data.order.entropy import EntropyStream
-from launcher.data.order.epochs import tell_epoch
+from launcher.data.order.entropy_stream import EntropyStream
+from launcher.data.order.set_epoch import call_set_epoch
 from launcher.data.order.user_code import error_repr, latest_traceback
 from launcher.errors import DataError
 
@@ -82,8 +82,8 @@ def epoch_order(seed: int, epoch: int, length: int, shuffle: bool) -> Ids:
     return order
 
 
-#: Ids and batches of an epoch, or four times the dataset's length, after which a sampler is taken
-#: for one that never ends: 2.7 GB of them as Python objects.
+#: A sampler that gives more ids, or batches of them, than this, and than four times the dataset's
+#: length, is taken for one that never ends. So many ids take 2.7 GB as Python objects.
 _MOST = {"sampler": 1 << 26, "batch_sampler": 1 << 22}
 
 
@@ -129,7 +129,7 @@ class SamplerCall:
         seeding.seed_everything(order_seed, EntropyStream(keeps=False))
         try:
             given = draw()
-            tell_epoch(given, self.epoch)
+            call_set_epoch(given, self.epoch)
             most = self._most(given)
             drawn = (
                 np.asarray(given)

@@ -18,12 +18,12 @@ from launcher.data.order.current_shard import CurrentShard, as_current
 from launcher.data.order.dataset_arguments import (
     arguments_of,
     follows_epoch,
-    resolve,
+    resolve_argument,
     without_arguments,
 )
-from launcher.data.order.epochs import FollowsEpochs, are_in_epoch, tell_epoch
-from launcher.data.order.original_types import type_names, with_original_type
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.original_error_types import type_names, with_original_type
+from launcher.data.order.set_epoch import FollowsEpochs, are_in_epoch, call_set_epoch
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.data.order.user_code import error_repr, error_text, latest_traceback
 from launcher.errors import DataError, SampleError
 
@@ -123,7 +123,7 @@ class Datasets(dict[str, Any]):
         if told is not dataset or in_epoch != epoch or not are_in_epoch(followers, epoch):
             with seeding.preserve_random_states():
                 seeding.seed_everything(_BUILD_SEED)
-                self._told[spec.dataset] = dataset, epoch, tell_epoch(dataset, epoch)
+                self._told[spec.dataset] = dataset, epoch, call_set_epoch(dataset, epoch)
         return dataset
 
     def of_epoch(self, reference: str, epoch: int) -> Any:
@@ -175,7 +175,7 @@ def build_dataset(reference: str, epoch: int = 0) -> Any:
     _check_arguments(reference, function, given)
     seeds_system = seeding.seed_system_entropy(function)
     try:
-        dataset = function(**{name: resolve(each, epoch) for name, each in given.items()})
+        dataset = function(**{name: resolve_argument(each, epoch) for name, each in given.items()})
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
             f"the dataset {reference} could not be built: {error_repr(error)}\n{latest_traceback()}"

@@ -16,8 +16,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from launcher.data.order import entropy, entropy_sources, generator_memory
-from launcher.data.order.entropy import EntropyStream
+from launcher.data.order import entropy_sources, entropy_stream, generator_memory
+from launcher.data.order.entropy_stream import EntropyStream
 from launcher.data.order.kept_generators import KeptGenerator, kept_generators
 
 _T = TypeVar("_T")
@@ -49,16 +49,16 @@ def seed_everything(seed: int, stream: EntropyStream | None = None) -> None:
     Until other states are set, this thread draws from `stream` what it would request from the
     system, by default from the thread's own.
     """
-    entropy_sources.connect()
-    stream = stream or entropy.stream_of_thread()
+    entropy_sources.patch()
+    stream = stream or entropy_stream.stream_of_thread()
     stream.reseed(seed)
-    entropy.activate(stream)
+    entropy_stream.activate(stream)
     kept_generators.seed(stream)
     entropy_sources.seed_python(seed)
     # Both halves folded into one number: numpy takes seven times as long with two (measured).
     np.random.seed((seed ^ seed >> 32) & 0xFFFFFFFF)
     if torch := sys.modules.get("torch"):
-        entropy_sources.connect_torch()(torch.default_generator, seed)
+        entropy_sources.patch_torch()(torch.default_generator, seed)
 
 
 def seed_system_entropy(code: object) -> bool:
@@ -68,8 +68,8 @@ def seed_system_entropy(code: object) -> bool:
     """
     asks = getattr(code, "seed_system_entropy", False) is True
     if asks:
-        entropy_sources.connect_system()
-    (entropy.active_stream() or entropy.stream_of_thread()).seeds_system = asks
+        entropy_sources.patch_system()
+    (entropy_stream.active_stream() or entropy_stream.stream_of_thread()).seeds_system = asks
     return asks
 
 
@@ -104,7 +104,7 @@ class SeededCalls(Generic[_Given, _T]):
     ) -> None:
         self._call = call
         self._hash = _hash_of_epoch(seed, epoch, purpose)
-        self._stream = entropy.stream_of_thread()
+        self._stream = entropy_stream.stream_of_thread()
 
     def __call__(self, given: _Given, position: int) -> _T:
         """Return what the function returns for `given`."""
@@ -151,7 +151,7 @@ class RandomStates(NamedTuple):
             python=generator_memory.python_state(),
             numpy=generator_memory.numpy_state(),
             torch=torch.default_generator.get_state() if torch else None,
-            stream=entropy.active_stream(),
+            stream=entropy_stream.active_stream(),
             kept=kept_generators.states(),
         )
 
@@ -161,7 +161,7 @@ class RandomStates(NamedTuple):
         generator_memory.restore_numpy(self.numpy)
         if self.torch is not None:
             sys.modules["torch"].default_generator.set_state(self.torch)
-        entropy.activate(self.stream)
+        entropy_stream.activate(self.stream)
         kept_generators.restore(self.kept)
 
 

@@ -1,4 +1,4 @@
-"""The user's code that data hosts import; they import nothing else.
+"""The allowlist of the user's code: what data hosts may import and call, and nothing else.
 
 A job that lists its datasets serves those and no others. One that lists none serves what its bundle
 defines: before a module is imported its file must be in the bundle, and what is called must be
@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from launcher.data.order import user_code
 from launcher.data.order.dataset_arguments import without_arguments
-from launcher.data.order.streams import FUNCTIONS, StreamSpec
+from launcher.data.order.stream_spec import FUNCTIONS, StreamSpec
 from launcher.errors import DataError
 from launcher.shared.main_guard import has_main_guard
 
@@ -33,7 +33,7 @@ def not_served(dataset: str, datasets: Collection[str]) -> str:
     )
 
 
-class ServedCode:
+class ServedCodeCheck:
     """Checks references before this process imports what they name.
 
     datasets: those that the job lists; none to serve what the code defines. code: the folder of the

@@ -20,14 +20,14 @@ from launcher.data.batches import structure
 from launcher.data.order import samples, seeding
 from launcher.data.order.batch_fingerprint import fingerprint
 from launcher.data.order.current_shard import CurrentShard, as_current
-from launcher.data.order.entropy import EntropyStream
-from launcher.data.order.epochs import tell_epoch
-from launcher.data.order.original_types import type_names, with_original_type
-from launcher.data.order.shard_passes import ShardBatch, ShardEnd
+from launcher.data.order.entropy_stream import EntropyStream
+from launcher.data.order.original_error_types import type_names, with_original_type
+from launcher.data.order.set_epoch import call_set_epoch
+from launcher.data.order.shard_interleaving import ShardBatch, ShardEnd
 from launcher.data.order.shards import ShardReaderPlan
-from launcher.data.order.thread_counts import OneThread
+from launcher.data.order.single_thread import OneThread
 from launcher.data.order.user_code import error_text, latest_traceback
-from launcher.data.order.webdataset_entropy import connect_webdataset
+from launcher.data.order.webdataset_entropy import patch_webdataset
 from launcher.errors import DataError, SampleError
 from launcher.runtime.event_log import emit
 
@@ -143,9 +143,9 @@ class ShardReader:
             stream,
         )
         self._dataset = self._given.build(self._plan.spec, self._plan.epoch)
-        tell_epoch(self._dataset, self._plan.epoch)
+        call_set_epoch(self._dataset, self._plan.epoch)
         self._given.initialise(self._dataset, self._plan.spec, self._shard, self._worker_seed)
-        connect_webdataset()
+        patch_webdataset()
         seeding.seed_everything(self._seed, stream)
         with self._as_current():
             self._iterator = self._called(lambda: iter(self._dataset))

@@ -2,8 +2,8 @@
 
 A stream of an iterable dataset has as many *shards* as its loader is given, whatever the cluster
 looks like. They are assigned to the ranks round-robin. A rank takes one batch of each of its shards
-in turn, and skips those that have ended; reading all its shards once is a *pass* (`shard_passes`).
-A shard reader reads one shard in one pass, in order, and only it can detect the shard's end.
+in turn, and skips those that have ended (`shard_interleaving`); reading all its shards once is a
+*pass*. A shard reader reads one shard in one pass, in order, and only it can detect the shard's end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from launcher.data.order.batch_plan import ResumePoint
-from launcher.data.order.streams import StreamSpec
+from launcher.data.order.stream_spec import StreamSpec
 from launcher.errors import DataError
 
 #: Stands for the unknown number of steps of a shard where a number is needed: more than any reader

@@ -16,7 +16,7 @@ from typing import Any
 
 from launcher.data.batches.class_names import running_script, script_module
 from launcher.data.order import seeding
-from launcher.data.order.entropy import EntropyStream
+from launcher.data.order.entropy_stream import EntropyStream
 from launcher.errors import DataError
 
 #: Characters kept of one exception or traceback: its beginning and its end.

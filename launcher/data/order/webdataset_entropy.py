@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from types import ModuleType
 
-from launcher.data.order.entropy import active_stream
+from launcher.data.order.entropy_stream import active_stream
 
 #: Its package.
 WEBDATASET = "webdataset"
@@ -24,7 +24,7 @@ _MODULES = (f"{WEBDATASET}.filters", f"{WEBDATASET}.shardlists")
 _DEVICES = ("/dev/random", "/dev/urandom")
 
 
-def connect_webdataset() -> None:
+def patch_webdataset() -> None:
     """Connect webdataset to the active stream if it has been imported."""
     if _MODULES[-1] in sys.modules:
         _connect()

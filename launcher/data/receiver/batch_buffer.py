@@ -11,7 +11,7 @@ from launcher.data.batches import wire
 from launcher.data.control import messages as m
 from launcher.data.memory.slabs import RETURNED, TAKEN, Slab, SlabPool
 from launcher.data.metrics.counters import ReceiverCounters
-from launcher.data.order.steps import StepSet
+from launcher.data.order.step_set import StepSet
 from launcher.data.receiver.host_limits import memory_bytes
 from launcher.data.receiver.local_peers import LocalPeer, coalesced_batches
 from launcher.data.receiver.progress_reporter import ProgressReporter

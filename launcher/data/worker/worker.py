@@ -24,10 +24,10 @@ from launcher.data.batches.structure import Array
 from launcher.data.control import messages as m
 from launcher.data.control.connection import Control
 from launcher.data.metrics.counters import WorkerCounters, report_regularly
-from launcher.data.order import samples, seeding, shard_passes, verification
+from launcher.data.order import samples, seeding, shard_interleaving, verification
 from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.served_code import ServedCode
-from launcher.data.order.shard_passes import Parts
+from launcher.data.order.served_code import ServedCodeCheck
+from launcher.data.order.shard_interleaving import Parts
 from launcher.data.order.shard_reader import ShardReaders
 from launcher.data.order.shards import ShardReaderPlan
 from launcher.data.order.user_code import error_repr, latest_traceback
@@ -57,7 +57,7 @@ class DataWorker:
         self.name = name
         self._token = environment.token
         part = environment.document.data
-        self._served = ServedCode(
+        self._served = ServedCodeCheck(
             part.datasets if part else (),
             code=environment.paths.code,
             entry_point=environment.document.trainer.entry_point,
@@ -171,7 +171,7 @@ class DataWorker:
         if isinstance(plan, ShardReaderPlan):
             reader = self._shard_readers.reader(run, plan)
             reader.find(step)
-            return lambda: shard_passes.pack(reader.read(step))
+            return lambda: shard_interleaving.pack(reader.read(step))
         if plan.spec.seeding == "worker" and run not in self._seeded:
             self._seeded.add(run)  # as long as the worker lives; there is one for each epoch
             own = zlib.crc32(self.name.encode())

@@ -1,4 +1,4 @@
-"""The process that mpirun starts: it forks one rank of the user's script and reports its end.
+"""The process that mpirun starts under the distribution `Mpi`: it forks one rank, reports its end.
 
 The script and its arguments come from this host's environment and not through mpirun's command
 line. The rank gets the variables that torchrun would set and prints to its own host's log.
@@ -16,7 +16,7 @@ from pathlib import Path
 from launcher.runtime import rank
 from launcher.runtime.output import print_to
 from launcher.runtime.processes import shell_code
-from launcher.runtime.reports import REPORTS_VARIABLE, write_report
+from launcher.runtime.report_files import REPORTS_VARIABLE, write_report
 from launcher.shared import CPUS_VARIABLE
 
 #: The pipe in the reports' folder that this host's ranks print to.

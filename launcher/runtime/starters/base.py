@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from launcher.runtime import processes
-from launcher.runtime.hang import HangWatch
+from launcher.runtime.hang_reports import HangReporter
 from launcher.runtime.job_host import HostFailed, JobHost
 from launcher.runtime.output import NamedOutput, drain_all, rank_pipe
 from launcher.runtime.rank import HANG_VARIABLE
-from launcher.runtime.reports import REPORTS_VARIABLE, read_reports
+from launcher.runtime.report_files import REPORTS_VARIABLE, read_reports
 
 
 class Starter(ABC):
@@ -45,7 +45,7 @@ class Starter(ABC):
         reporting = {REPORTS_VARIABLE: str(self.reports), HANG_VARIABLE: str(hang_timeout)}
         with self._rank_outputs():
             child = self.host.start(module, arguments, {**reporting, **variables})
-            code = self.host.wait(child, HangWatch(self.host, self.reports).poll)
+            code = self.host.wait(child, HangReporter(self.host, self.reports).poll)
         if code != 0:
             self.host.check_services()  # a service that ended is the cause of the ranks' errors
             raise self.failure(code)

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from launcher.runtime import processes
 from launcher.runtime.mpi.daemons import Daemons
-from launcher.runtime.mpi.group_start import daemon_variables, group_command
+from launcher.runtime.mpi.group_command import agent_variables, group_command
 from launcher.runtime.mpi.mpi_rank import OUTPUT
 from launcher.runtime.output import NamedOutput, Output
-from launcher.runtime.reports import REPORTS_VARIABLE
+from launcher.runtime.report_files import REPORTS_VARIABLE
 from launcher.runtime.starters.base import Starter
 
 _RANK = "launcher.runtime.mpi.mpi_rank"
@@ -97,7 +97,7 @@ class MpiStarter(Starter):
             REPORTS_VARIABLE: str(self.reports),
             "MASTER_ADDR": cluster.address(cluster.leader),
             "MASTER_PORT": str(environment.ports.rendezvous),
-            **daemon_variables(environment),
+            **agent_variables(environment),
         }
 
     def _require_open_mpi(self) -> None:

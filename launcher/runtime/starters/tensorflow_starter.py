@@ -7,7 +7,7 @@ from pathlib import Path
 
 from launcher.runtime.job_host import HostFailed
 from launcher.runtime.starters.python_starter import PythonStarter
-from launcher.runtime.tensorflow.keras_notice import warn_of_fit, with_three_ways
+from launcher.runtime.tensorflow.keras_notice import warn_of_fit, with_ways_out
 
 
 class TensorflowStarter(PythonStarter):
@@ -22,4 +22,4 @@ class TensorflowStarter(PythonStarter):
 
     def failure(self, code: int) -> HostFailed:
         """Return the first cause; for an error inside Keras 3's `fit`, with the ways out."""
-        return HostFailed(with_three_ways(super().failure(code).failure))
+        return HostFailed(with_ways_out(super().failure(code).failure))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from launcher.runtime.event_log import emit
 from launcher.runtime.failure_file import Failure
-from launcher.shared.keras_fit import LEGACY_VARIABLE, THREE_WAYS, keras_fit_line
+from launcher.shared.keras_fit import LEGACY_VARIABLE, WAYS_OUT, keras_fit_line
 
 #: A folder of Keras 3 in a traceback; those of Keras 2 are tf_keras/src and keras/engine.
 _KERAS_3 = "/keras/src/"
@@ -24,15 +24,15 @@ def warn_of_fit(script: Path, variables: Mapping[str, str]) -> None:
     line = keras_fit_line(script.read_text(errors="replace"))
     if line is not None:
         why = "Keras 3's fit and evaluate fail under tf.distribute's strategies for several hosts"
-        emit("keras_fit_fails", script=script.name, line=line, why=why, fix=THREE_WAYS)
+        emit("keras_fit_fails", script=script.name, line=line, why=why, fix=WAYS_OUT)
 
 
-def with_three_ways(failure: Failure) -> Failure:
+def with_ways_out(failure: Failure) -> Failure:
     """Return a failure inside Keras 3's `fit` or `evaluate`, with the ways out of it."""
     is_of_fit = _KERAS_3 in failure.detail and _FIT.search(failure.detail) is not None
     if failure.is_secondary or not is_of_fit:
         return failure
-    hint = f"{failure.cause} (Keras 3's fit fails under this strategy: {THREE_WAYS})"
+    hint = f"{failure.cause} (Keras 3's fit fails under this strategy: {WAYS_OUT})"
     return dataclasses.replace(failure, cause=hint)
 
 

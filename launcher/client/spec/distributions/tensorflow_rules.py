@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.spec.field_checks import groups_with_paths
 from launcher.errors import FieldPath, Problem
-from launcher.shared.keras_fit import LEGACY_VARIABLE, THREE_WAYS, keras_fit_line
+from launcher.shared.keras_fit import LEGACY_VARIABLE, WAYS_OUT, keras_fit_line
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
@@ -62,7 +62,7 @@ def find_problems_in(
             about=(("environment",), ("framework_version",)),
             what=f"{spec.script}, line {line}, calls Keras's fit or evaluate, which fails under "
             f"{title} with Keras 3",
-            fix=THREE_WAYS,
+            fix=WAYS_OUT,
             is_warning=True,
         )
 

@@ -1,4 +1,4 @@
-"""The start of MPI over a host's group: the command of mpirun, and what its daemons read."""
+"""The mpirun command over a host's group, and the variables that its agents read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def group_command(environment: Environment, *, rank: str, custom: Sequence[str])
     )
 
 
-def daemon_variables(environment: Environment) -> dict[str, str]:
+def agent_variables(environment: Environment) -> dict[str, str]:
     """Return what the agent needs to ask other hosts for their daemons; mpirun sends none."""
     return {
         PORT_VARIABLE: str(environment.ports.start),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from launcher.runtime.package_versions import find_versions
-from launcher.runtime.version_comparison import VersionComparison
+from launcher.runtime.version_skew import VersionSkew
 from launcher.shared import Role
 
 GROUPS = {"algo-1": "gpus", "algo-2": "gpus", "algo-3": "cpus", "algo-4": "servers"}
@@ -17,7 +17,7 @@ def events(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_each_difference_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
-    comparison = VersionComparison(groups=GROUPS, roles=ROLES)
+    comparison = VersionSkew(groups=GROUPS, roles=ROLES)
     comparison.record("algo-1", {"python": "3.11.7", "numpy": "1.26.4"})
     assert events(capsys) == []
     comparison.record("algo-3", {"python": "3.11.7", "numpy": "2.0.0", "pillow": "10.0"})
@@ -31,7 +31,7 @@ def test_each_difference_is_reported_once(capsys: pytest.CaptureFixture[str]) ->
 def test_hosts_of_one_role_and_packages_of_one_side_are_not_compared(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    comparison = VersionComparison(groups=GROUPS, roles=ROLES)
+    comparison = VersionSkew(groups=GROUPS, roles=ROLES)
     comparison.record("algo-1", {"numpy": "1.26.4", "torch": "2.4"})
     comparison.record("algo-2", {"numpy": "2.0.0"})
     comparison.record("algo-3", {"pillow": "10.0"})

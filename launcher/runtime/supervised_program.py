@@ -1,4 +1,4 @@
-"""One program on a host, supervised: a group's command, or the script where no starter runs it."""
+"""A supervised program of a host: its group's command, or the script where no starter runs it."""
 
 from __future__ import annotations
 

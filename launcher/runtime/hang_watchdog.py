@@ -1,4 +1,4 @@
-"""Hang detection in a rank: it reports a main thread that waits in one place without progress.
+"""Hang watchdog of a rank: it reports a main thread that waits in one place without progress.
 
 A thread inspects the main thread repeatedly. The same frame at the same instruction counts as no
 progress. The frame is kept referenced while it is compared, so a second call of the same function
@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from types import FrameType
 
-from launcher.runtime.reports import write_report
+from launcher.runtime.report_files import write_report
 from launcher.runtime.stacks import StackFrame, is_wait
 
 #: Inspections of the main thread per timeout, and the longest pause between two, in seconds.
@@ -36,7 +36,7 @@ _DEPTH = 6
 def start(timeout: float, folder: Path, rank: int) -> None:
     """Watch the calling thread from another one; report a hang once, as `hang-<rank>`."""
     watched = threading.get_ident()
-    watch = RankWatch(timeout, lambda: sys._current_frames().get(watched))
+    watch = HangWatchdog(timeout, lambda: sys._current_frames().get(watched))
 
     def watch_thread() -> None:
         while not watch.check(time.monotonic(), time.process_time()):
@@ -46,7 +46,7 @@ def start(timeout: float, folder: Path, rank: int) -> None:
     threading.Thread(target=watch_thread, name="hang-watch", daemon=True).start()
 
 
-class RankWatch:
+class HangWatchdog:
     """Decides when a thread hangs. Time is passed in."""
 
     def __init__(self, timeout: float, frame: Callable[[], FrameType | None]) -> None:

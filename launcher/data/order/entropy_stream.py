@@ -1,4 +1,4 @@
-"""Entropy for generators that dataset code makes without a seed.
+"""A seeded stream in place of the system's entropy, while dataset code runs.
 
 While dataset code runs in a thread, an `EntropyStream` is active there. What `numpy.random`,
 `random` and torch would request from the system is drawn from it: a function of the seed that was

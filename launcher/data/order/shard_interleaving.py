@@ -75,7 +75,7 @@ def unpack(tree: Any, arrays: list[Any]) -> ShardBatch | ShardEnd:
     raise WireError("a batch of a shard without its number of samples")
 
 
-class ShardSampleReader(Protocol):
+class ShardBatchReader(Protocol):
     """A shard that is being read: yields its batches in order, then its end."""
 
     def __iter__(self) -> Iterator[ShardBatch | ShardEnd]: ...
@@ -87,7 +87,7 @@ class ShardSampleReader(Protocol):
 
 
 #: Starts to read a shard. Each source of batches has its own.
-OpenShardReader = Callable[[ShardReaderPlan], ShardSampleReader]
+OpenShardReader = Callable[[ShardReaderPlan], ShardBatchReader]
 
 
 def read_parts(
@@ -142,7 +142,7 @@ def _read_pass(
 
 
 def _with_skipped(
-    plan: ShardReaderPlan, reader: ShardSampleReader, check: PrefixCheck
+    plan: ShardReaderPlan, reader: ShardBatchReader, check: PrefixCheck
 ) -> Iterator[ShardBatch]:
     """Yield all batches of a shard, with empty ones in place of those before the plan's first."""
     first_item = next(reader)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from launcher.data import DataLoader
-from launcher.data.order import thread_counts
-from launcher.data.order.thread_counts import OneThread
+from launcher.data.order import single_thread
+from launcher.data.order.single_thread import OneThread
 from launcher.errors import DataError
 
 torch = pytest.importorskip("torch")
@@ -158,7 +158,7 @@ def test_a_library_that_is_loaded_late_uses_one_thread_from_its_first_batch_on(
 ) -> None:
     monkeypatch.setitem(sys.modules, "loaded_late", ModuleType("loaded_late"))
     del sys.modules["loaded_late"]
-    monkeypatch.setattr(thread_counts, "_blas_libraries", libraries_of_late)
+    monkeypatch.setattr(single_thread, "_blas_libraries", libraries_of_late)
     monkeypatch.setattr(Late.library, "threads", 3)
     loader = DataLoader(dataset(), workers=workers, verify=0)
     assert [int(batch[0]) for batch in loader] == [1, 1]

@@ -1,4 +1,4 @@
-"""The comparison of versions between hosts that prepare data and hosts that train.
+"""Version skew between the hosts that prepare data and those that train.
 
 Batches are the same bytes wherever they are prepared only if the packages that prepare them are.
 """
@@ -13,7 +13,7 @@ from launcher.shared import Role
 
 
 @dataclass
-class VersionComparison:
+class VersionSkew:
     """The leader's comparison: each difference between preparing and training hosts, once.
 
     groups: the group of each host. roles: the role of each group.

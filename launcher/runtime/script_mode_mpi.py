@@ -17,12 +17,12 @@ from typing import Any
 
 from launcher.runtime.environment import Environment
 from launcher.runtime.mpi.daemons import Daemons
-from launcher.runtime.mpi.group_start import daemon_variables, group_command
-from launcher.runtime.mpi.script_rank import PROGRAM_VARIABLE
+from launcher.runtime.mpi.group_command import agent_variables, group_command
+from launcher.runtime.mpi.script_mode_rank import PROGRAM_VARIABLE
 from launcher.runtime.output import Output
 from launcher.shared.mpi_options import split_mpi_options
 
-_RANK = "launcher.runtime.mpi.script_rank"
+_RANK = "launcher.runtime.mpi.script_mode_rank"
 
 
 def missing_program() -> str | None:
@@ -50,7 +50,7 @@ def variables(
         ranks of this host share.
     """
     program = {"folder": str(code), "command": list(command), "shared_memory": shared_memory}
-    return {PROGRAM_VARIABLE: json.dumps(program), **daemon_variables(environment)}
+    return {PROGRAM_VARIABLE: json.dumps(program), **agent_variables(environment)}
 
 
 def mpirun(environment: Environment, settings: Mapping[str, Any]) -> list[str]:

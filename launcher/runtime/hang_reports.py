@@ -1,6 +1,6 @@
 """A train host's part in hang detection: forward its ranks' reports and describe what they do.
 
-A rank that detects that it hangs (`rank_watch`) reports it to its host. The host notifies the
+A rank that detects that it hangs (`hang_watchdog`) reports it to its host. The host notifies the
 leader, which asks every train host what its ranks are doing (`hang_diagnosis`). The job ends only
 after the hosts have inspected the stacks of all ranks.
 """
@@ -15,7 +15,7 @@ from launcher.runtime.event_log import emit, emit_text
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import RankActivity
 from launcher.runtime.job_host import JobHost
-from launcher.runtime.reports import read_reports
+from launcher.runtime.report_files import read_reports
 
 #: Seconds after which a host that reported a hang fails by itself, since the leader may be frozen.
 _LEADER_TIMEOUT = 20.0
@@ -23,7 +23,7 @@ _LEADER_TIMEOUT = 20.0
 _POLL_INTERVAL = 0.5
 
 
-class HangWatch:
+class HangReporter:
     """Forwards hang reports of a train host's ranks, and reports their activity when asked."""
 
     def __init__(self, host: JobHost, reports: Path) -> None:
@@ -31,7 +31,7 @@ class HangWatch:
         self._reports = reports
         self._reported: tuple[float, Failure] | None = None
         self._answered = False
-        self._has_left: set[int] = set()
+        self._reported_silent_exits: set[int] = set()
         self._next_poll = 0.0
 
     def poll(self) -> None:
@@ -39,7 +39,7 @@ class HangWatch:
         is_due = time.monotonic() >= self._next_poll
         if is_due:
             self._next_poll = time.monotonic() + _POLL_INTERVAL
-            self._report_left()
+            self._report_silent_exits()
         if is_due and self._reported is None and (report := self._first_report()) is not None:
             self._reported = (time.monotonic(), report)
             emit("rank_hangs", of_rank=report.rank, cause=report.cause)
@@ -61,13 +61,13 @@ class HangWatch:
             )
         return None
 
-    def _report_left(self) -> None:
+    def _report_silent_exits(self) -> None:
         """Report the ranks that have called os._exit(0)."""
         cluster = self._host.environment.cluster
         for report in read_reports(self._reports, "left-*"):
-            if report["rank"] not in self._has_left:
-                self._has_left.add(report["rank"])
-                self._host.coordination.report_left(
+            if report["rank"] not in self._reported_silent_exits:
+                self._reported_silent_exits.add(report["rank"])
+                self._host.coordination.report_silent_exit(
                     Failure(
                         host=cluster.host,
                         group=cluster.group.name,

@@ -1,4 +1,4 @@
-"""The number of the epoch, which a dataset with `set_epoch` is told before it is read."""
+"""Calls of `set_epoch` of a dataset, or of what it wraps, before an epoch is read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FollowsEpochs(Protocol):
         """Make the next iteration that of an epoch."""
 
 
-def tell_epoch(dataset: object, epoch: int) -> list[FollowsEpochs]:
+def call_set_epoch(dataset: object, epoch: int) -> list[FollowsEpochs]:
     """Call `set_epoch` of a dataset, or else of what it wraps; raises DataError when that raises.
 
     What has none is left as it is. Returns what was told.
