@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from launcher.client.doctor.host_needs import unmet_needs
 from launcher.client.doctor.requirement_checks import missing_requirements
 from launcher.client.jobs.job import Job
-from launcher.client.jobs.trackers.registry import check_trackers, load_trackers
+from launcher.client.jobs.trackers.tracker_factories import check_trackers, load_trackers
 from launcher.client.request.prepared import Submission
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.job_record import SourceCommit, write_record

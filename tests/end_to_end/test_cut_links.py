@@ -10,7 +10,7 @@ import pytest
 from digits_example import Example, Run, finish
 from waiting import wait_until
 
-from launcher.client.sessions.local.isolation import choose_isolation, network_links
+from launcher.client.sessions.local.isolation import choose_isolation, network_faults
 from launcher.errors import PlatformError
 
 JOB = """
@@ -103,9 +103,9 @@ class Disturbed:
 @pytest.mark.long
 def test_a_data_host_that_is_cut_off_for_a_while_changes_nothing(job: Example, calm: Run) -> None:
     disturbed = Disturbed(job)
-    network_links.cut(disturbed.folder, "algo-1")
+    network_faults.cut(disturbed.folder, "algo-1")
     wait_until(disturbed.is_trained)
-    network_links.restore(disturbed.folder, "algo-1")
+    network_faults.restore(disturbed.folder, "algo-1")
     run = disturbed.end()
 
     assert run.code == 0, run.talk
@@ -120,9 +120,9 @@ def test_a_loose_cable_changes_nothing(job: Example, calm: Run) -> None:
     """Packets are lost all the time, to and from a train host."""
     disturbed = Disturbed(job)
     while not disturbed.is_trained():
-        network_links.cut(disturbed.folder, "algo-4")
+        network_faults.cut(disturbed.folder, "algo-4")
         time.sleep(0.1)  # the length of the interruption
-        network_links.restore(disturbed.folder, "algo-4")
+        network_faults.restore(disturbed.folder, "algo-4")
         time.sleep(0.5)
     run = disturbed.end()
     assert run.code == 0, run.talk
@@ -134,7 +134,7 @@ def test_a_slow_link_to_a_train_host_changes_nothing(job: Example, calm: Run) ->
     """27 batches of 64 kB are still to come when the link is made slow: 7 seconds of it."""
     disturbed = Disturbed(job)
     try:
-        network_links.slow(disturbed.folder, "algo-4", megabits=2)
+        network_faults.slow(disturbed.folder, "algo-4", megabits=2)
     except PlatformError as error:
         disturbed.end()
         pytest.skip(f"this kernel cannot do it: {error}")
@@ -150,7 +150,7 @@ def test_a_data_host_that_stays_cut_off_leaves_and_the_job_completes(
     job: Example, calm: Run
 ) -> None:
     disturbed = Disturbed(job)
-    network_links.cut(disturbed.folder, "algo-1")
+    network_faults.cut(disturbed.folder, "algo-1")
     run = disturbed.end()
     assert run.code == 0, run.talk
     assert run.hashes == calm.hashes
@@ -192,7 +192,7 @@ def test_a_train_host_that_is_cut_off_fails_the_job(
 ) -> None:
     disturbed = Disturbed(job)
     began = time.monotonic()
-    network_links.cut(disturbed.folder, host)
+    network_faults.cut(disturbed.folder, host)
     run = disturbed.end()
     assert run.code == 1
     assert run.summary["status"] == "Failed"
@@ -205,7 +205,7 @@ def test_a_train_host_that_is_cut_off_fails_the_job(
 def test_no_cable_of_an_unknown_host_or_a_job_that_has_ended(job: Example) -> None:
     disturbed = Disturbed(job)
     with pytest.raises(PlatformError, match="ip link set algo-9 down: Cannot find"):
-        network_links.cut(disturbed.folder, "algo-9")
+        network_faults.cut(disturbed.folder, "algo-9")
     assert disturbed.end().code == 0
     with pytest.raises(PlatformError, match="no host of job 'cut' runs, so it has no link"):
-        network_links.cut(disturbed.folder, "algo-1")
+        network_faults.cut(disturbed.folder, "algo-1")

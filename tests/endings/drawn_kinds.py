@@ -23,7 +23,7 @@ from waiting import wait_until
 
 from launcher import DataService, Estimator, InstanceGroup
 from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.isolation import Isolation, choose_isolation, network_links
+from launcher.client.sessions.local.isolation import Isolation, choose_isolation, network_faults
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.process_tree import HOST_VARIABLE
 from launcher.errors import PlatformError
@@ -285,7 +285,7 @@ def _networks(stage: ShapedStage) -> Iterator[None]:
 
 
 def _cut_network(stage: ShapedStage) -> None:
-    network_links.cut(JobFolder(stage.job_folder), stage.host)
+    network_faults.cut(JobFolder(stage.job_folder), stage.host)
 
 
 KINDS = (

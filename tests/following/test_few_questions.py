@@ -4,7 +4,7 @@ import pytest
 from test_following_watch import Stage
 
 from launcher import Job
-from launcher.client.sessions.local.this_machine import THIS_MACHINE
+from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
 from launcher.errors import JobStopped
 
 
@@ -12,7 +12,7 @@ class Described(Stage):
     """A platform that counts its descriptions, and whose logs may not be read."""
 
     poll_seconds = 0.0
-    platform = THIS_MACHINE
+    platform = LOCAL_PLATFORM
 
     def __init__(self, *acts):
         super().__init__(*acts)

@@ -15,7 +15,7 @@ from bench import Bench, processes_mentioning
 from scenario import print_report
 from waiting import wait_until
 
-from launcher.client.sessions.local.isolation import network_links
+from launcher.client.sessions.local.isolation import network_faults
 from launcher.client.sessions.local.job_folder import JobFolder
 
 SCRIPT = """
@@ -110,9 +110,9 @@ def run(folder: Path) -> dict[str, object]:
     for name in ("long", "orphaned"):
         bench.start(HEAR, name=name, hosts=2)
         bench.wait_for_line("cable 1", name=name, hosts=2)
-    network_links.cut(JobFolder(bench.job_folder("long")), "algo-2")
+    network_faults.cut(JobFolder(bench.job_folder("long")), "algo-2")
     bench.wait_for_line("cable 0", name="long")
-    network_links.restore(JobFolder(bench.job_folder("long")), "algo-2")
+    network_faults.restore(JobFolder(bench.job_folder("long")), "algo-2")
     wait_until(lambda: bench.lines("long")["algo-2"].count("cable 1") == 2)
     bench.stop("long")
     stopped = bench.end_of("long")

@@ -18,7 +18,7 @@ from bench import Bench, channel
 from cloud import Cloud
 from test_local_script_mode import asked, end_of
 
-from launcher.client.sessions.local.sent_code import SentCode
+from launcher.client.sessions.local.source_archive import SourceArchive
 from launcher.client.sessions.remote_source import unpack_source
 from launcher.errors import PlatformError, SpecError
 from launcher.shared import bounded_archives
@@ -77,7 +77,7 @@ def test_a_source_that_does_not_fit_is_refused(small: Path, tmp_path: Path, pack
 def test_code_that_does_not_fit_is_not_unpacked_for_pip(small: Path, tmp_path: Path) -> None:
     archive = tmp_path / "bundle.tar.gz"
     archive.write_bytes(of_zeros(64))
-    code = SentCode(archive=archive, top="", requirements={})
+    code = SourceArchive(archive=archive, top="", requirements={})
     with pytest.raises(PlatformError, match="it unpacks to more than the 15 MB"):
         code.unpack(small)
     assert not list(small.iterdir())
@@ -86,7 +86,7 @@ def test_code_that_does_not_fit_is_not_unpacked_for_pip(small: Path, tmp_path: P
 def test_a_list_of_packages_is_no_gigabyte(tmp_path: Path) -> None:
     archive = tmp_path / "bundle.tar.gz"
     archive.write_bytes(of_zeros(64, "requirements.txt"))
-    code = SentCode(archive=archive, top="", requirements={})
+    code = SourceArchive(archive=archive, top="", requirements={})
     with pytest.raises(PlatformError, match="has 67,108,864 bytes: it may have 1,048,576"):
         code.read("requirements.txt")
 

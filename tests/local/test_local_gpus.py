@@ -10,7 +10,7 @@ from bench import Bench, group
 from test_local_hosts import seen
 
 from launcher.client.sessions.local.host_gpus import divide_gpus
-from launcher.client.sessions.local.local_hosts import LocalHost
+from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.shared.visible_gpus import visible_gpus
 
 SCRIPT = """

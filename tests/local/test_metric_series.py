@@ -6,7 +6,7 @@ from pathlib import Path
 
 from launcher.client.sessions.local.job_description import RecordedMetric
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.metric_series import append_metrics, read_metrics
+from launcher.client.sessions.local.metrics_jsonl import append_metrics, read_metrics
 
 
 def loss(value: float) -> RecordedMetric:

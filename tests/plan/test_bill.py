@@ -10,7 +10,7 @@ import pytest
 
 from launcher import Job
 from launcher.client.jobs.bill import bill
-from launcher.client.sessions.local.this_machine import THIS_MACHINE
+from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
 
 DESCRIBED: dict[str, Any] = {
     "TrainingJobArn": "arn:aws:sagemaker:us-east-1:111122223333:training-job/digits-1",
@@ -90,9 +90,9 @@ def test_an_unknown_price_leaves_the_bill_unknown() -> None:
 
 def test_a_job_of_a_platform_that_does_not_bill_has_no_bill() -> None:
     session = SimpleNamespace(
-        platform=replace(THIS_MACHINE, name="free"),
+        platform=replace(LOCAL_PLATFORM, name="free"),
         describe_training_job=lambda **_: ENDED,
     )
     assert Job("digits-1", session).cost() is None
-    session.platform = replace(THIS_MACHINE, bills=True)
+    session.platform = replace(LOCAL_PLATFORM, bills=True)
     assert Job("digits-1", session).cost() == bill(ENDED)

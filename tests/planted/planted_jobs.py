@@ -20,7 +20,7 @@ from waiting import wait_until
 from launcher import diagnose
 from launcher.client.planning.diagnosis.diagnosis import Diagnosis
 from launcher.client.planning.diagnosis.findings import StepLimit
-from launcher.client.sessions.local.isolation import network_links
+from launcher.client.sessions.local.isolation import network_faults
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.process_tree import processes_of_host
 from launcher.shared.process_table import process_ids, read_process_file
@@ -136,7 +136,7 @@ class PlantedJob:
                 if running.poll() is not None:
                     break
                 if kind == "link":
-                    network_links.slow(job, values["host"], megabits=values["megabits"])
+                    network_faults.slow(job, values["host"], megabits=values["megabits"])
                 elif kind == "cpu":
                     host = job.hosts / values["host"]
                     stack.enter_context(

@@ -15,7 +15,7 @@ from launcher.client.request import JobLocation
 from launcher.client.request.prepared import Submission, prepare
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
 from launcher.client.sessions.base import Platform
-from launcher.client.sessions.local.this_machine import THIS_MACHINE
+from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
 from launcher.client.spec import JobSpec, ModelParallel
 from launcher.errors import SpecError
 from launcher.shared import JobDocument, ParallelPart
@@ -63,7 +63,7 @@ def told(submission: Submission) -> ParallelPart:
     return JobDocument.from_json(text).trainer.parallel
 
 
-@pytest.mark.parametrize("platform", [SAGEMAKER, THIS_MACHINE], ids=lambda each: each.name)
+@pytest.mark.parametrize("platform", [SAGEMAKER, LOCAL_PLATFORM], ids=lambda each: each.name)
 def test_the_file_lies_beside_the_job_document(source: Folder, platform: Platform) -> None:
     submission = sent(job(source), judge=platform.judge)
     text = submission.objects[CODE + "partition.json"].decode()

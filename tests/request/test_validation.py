@@ -13,7 +13,7 @@ from request_mutants import ELEVEN
 from launcher.client.request import JobLocation
 from launcher.client.request.prepared import prepare
 from launcher.client.request.validation import aws_answer, find_violations
-from launcher.client.sessions.local.this_machine import THIS_MACHINE
+from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
 from launcher.errors import SpecError, dotted
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -210,7 +210,7 @@ def test_the_spec_speaks_first(source):
 
 
 def test_a_job_of_this_machine_is_not_judged_as_one_of_aws(source):
-    here = placement(judge=THIS_MACHINE.judge, output_uri="file:///tmp/output", image_uri="")
+    here = placement(judge=LOCAL_PLATFORM.judge, output_uri="file:///tmp/output", image_uri="")
     assert prepare(source.spec(), here).warnings == ()
 
 

@@ -25,7 +25,7 @@ from launcher import (
 )
 from launcher.client.jobs.metric_tracking import MetricTracking
 from launcher.client.jobs.trackers.mlflow_tracker import MlflowTracker
-from launcher.client.jobs.trackers.registry import tracker_problems
+from launcher.client.jobs.trackers.tracker_factories import tracker_problems
 
 LINES = (
     "loss=0.5",

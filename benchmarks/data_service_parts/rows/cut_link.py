@@ -19,7 +19,7 @@ from pathlib import Path
 from data_service_parts.bench import Bench
 from data_service_parts.inside import variables
 from data_service_parts.job import INSIDE
-from launcher.client.sessions.local.isolation import choose_isolation, network_links
+from launcher.client.sessions.local.isolation import choose_isolation, network_faults
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.errors import PlatformError
 from table.figures import Figure, at_most
@@ -68,9 +68,9 @@ def _stall(bench: Bench, index: int) -> float:
     (folder / "code" / "job.yaml").write_text(json.dumps(_DESCRIPTION))  # JSON is YAML
     with _running(folder) as job:
         usual = _await_word(job, "usual")
-        network_links.cut(job, "algo-1")
+        network_faults.cut(job, "algo-1")
         disturbed = _await_word(job, "disturbed")
-        network_links.restore(job, "algo-1")
+        network_faults.restore(job, "algo-1")
     return max(0.0, disturbed - usual)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.jobs.trackers.registry import check_trackers
+from launcher.client.jobs.trackers.tracker_factories import check_trackers
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.completed_spec import with_source
 from launcher.client.sessions.job_location import new_job_name

@@ -1,4 +1,4 @@
-"""The cause of a failure in the words of the program that failed: a rule for each kind of error."""
+"""Rules that turn a reported cause into the error that the program itself raised or printed."""
 
 from __future__ import annotations
 

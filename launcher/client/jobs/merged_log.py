@@ -28,10 +28,10 @@ _BUFFERED_LINES = 30_000
 _LARGEST_PAGE = 10_000
 #: Seconds of lines after which a follower looks at the job again, although more are there.
 _LONGEST_SWEEP_SECONDS = 60.0
-#: Pages in a row with the same lines at the same times. Hosts that print alike do not make them.
-_MOST_SAME_PAGES = 10
-#: The same of pages whose lines have one time, as of a program that prints a line without pause.
-_MOST_ALIKE_PAGES = 1000
+#: Identical pages in a row, with the same times, after which a stream counts as looping.
+_MAX_IDENTICAL_PAGES = 10
+#: The same for pages whose lines have one time, as of a program that prints a line without pause.
+_MAX_PAGES_OF_ONE_TIME = 1000
 #: Even a session with "no delay" reads the sizes of many logs one after the other.
 _MIN_DELAY_SECONDS = 0.25
 
@@ -172,7 +172,7 @@ class _Stream:
             return
         self._same = self._same + 1 if events == self._last else 0
         is_at_once = events[0].time == events[-1].time
-        most_same = _MOST_ALIKE_PAGES if is_at_once else _MOST_SAME_PAGES
+        most_same = _MAX_PAGES_OF_ONE_TIME if is_at_once else _MAX_IDENTICAL_PAGES
         if hash(position) in self._seen or self._same > most_same:
             raise CloudError(
                 f"the log {self.name} repeats itself: what answers is not AWS, or is damaged\n"

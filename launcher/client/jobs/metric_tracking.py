@@ -54,7 +54,9 @@ def tracked(
     if tracking is None:
         yield None
         return
-    from launcher.client.jobs.trackers.registry import openers  # the spec is slow to import
+    from launcher.client.jobs.trackers.tracker_factories import (
+        openers,  # the spec is slow to import
+    )
 
     has_many_hosts = len(group_of_hosts(job.description(notify))) > 1
     opened = MetricTracking(openers(tracking, job.name, has_many_hosts=has_many_hosts), notify)

@@ -1,4 +1,4 @@
-"""A traceback in few lines: the user's frames, without Launcher's and without marks below code."""
+"""A traceback in few lines: the user's frames, without Launcher's and without ^^^^ markers."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A stream of an iterable dataset has as many *shards* as its loader is given, whatever the cluster
 looks like. They are assigned to the ranks round-robin. A rank takes one batch of each of its shards
 in turn, and skips those that have ended (`shard_interleaving`); reading all its shards once is a
-*pass*. A shard reader reads one shard in one pass, in order, and only it can detect the shard's end.
+*pass*. A shard reader reads one shard in one pass, in order; only it can detect the shard's end.
 """
 
 from __future__ import annotations

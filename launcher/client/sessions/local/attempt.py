@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.local.channel_download import fetch_channels
 from launcher.client.sessions.local.checkpoint_sync import CheckpointSync
 from launcher.client.sessions.local.host_environment import host_environment
+from launcher.client.sessions.local.host_folder import HostFolder, checkpoint_config, write_config
 from launcher.client.sessions.local.host_gpus import divide_gpus
 from launcher.client.sessions.local.host_logs import new_streams
 from launcher.client.sessions.local.host_network import HostNetwork
 from launcher.client.sessions.local.host_python import host_python
-from launcher.client.sessions.local.host_supervision import HostSupervision, TerminationPolicy
+from launcher.client.sessions.local.host_supervision import HostSupervisor, TerminationPolicy
 from launcher.client.sessions.local.input_channels import assign_channels, channels_of
 from launcher.client.sessions.local.isolation import HostLaunchSpec, StartPlan, plan_start
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
-from launcher.client.sessions.local.local_hosts import LocalHost, hosts_of
-from launcher.client.sessions.local.opt_ml import HostTree, checkpoint_config, write_config
+from launcher.client.sessions.local.job_hosts import LocalHost, hosts_of
 from launcher.client.sessions.local.overlay import Overlay
 from launcher.client.sessions.local.process_tree import kill_until_none
 from launcher.client.sessions.local.request_uris import checkpoint_store
@@ -40,7 +40,7 @@ from launcher.client.sessions.local.stop_conditions import StopConditions
 from launcher.client.sessions.local.toolkit_mode import (
     command_of,
     copy_script,
-    secret_variables,
+    mpi_token_variable,
 )
 from launcher.shared import DEFAULT_ML_ROOT
 from launcher.shared.process_table import descendants
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """The inputs of the hosts of a job, and the callbacks that report on them.
+    """One run of all hosts of a job: its inputs, and the callbacks that report on it.
 
     s3_process: None for a job that uses nothing in S3.
     overlays: the installed requirements, by group.
     on_training: called when the hosts are prepared.
     on_note, on_download: called with messages before that.
-    The other callbacks: see HostSupervision.
+    The other callbacks: see HostSupervisor.
     """
 
     folder: JobFolder
@@ -75,7 +75,7 @@ class Attempt:
     on_tick: Callable[[], None]
     on_lost: Callable[[RunningHost], None]
 
-    def run(self) -> HostSupervision:
+    def run(self) -> HostSupervisor:
         """Prepare the hosts and run the training; kill their remaining processes.
 
         Raises PlatformError or OSError when they cannot be prepared or started.
@@ -102,10 +102,10 @@ class Attempt:
             supervision.ending, supervision.problem = JobState.FAILED, checkpoints.problem
         return supervision
 
-    def trees(self) -> dict[LocalHost, HostTree]:
+    def trees(self) -> dict[LocalHost, HostFolder]:
         """Return the folders of each host."""
         hosts = hosts_of(self.request, self.network)
-        return {host: HostTree(self.folder.hosts / host.name) for host in hosts}
+        return {host: HostFolder(self.folder.hosts / host.name) for host in hosts}
 
     def _fetch(self) -> dict[str, Path]:
         """Download the channels that are in S3; return their folders by channel name."""
@@ -119,7 +119,7 @@ class Attempt:
             progress=self.on_download,
         )
 
-    def _checkpoints(self, trees: Mapping[LocalHost, HostTree]) -> CheckpointSync | None:
+    def _checkpoints(self, trees: Mapping[LocalHost, HostFolder]) -> CheckpointSync | None:
         """Return the sync of the checkpoint folders, already restored; None for a job without."""
         config = checkpoint_config(self.request)
         if config is None:
@@ -130,12 +130,12 @@ class Attempt:
         return sync
 
     def _plans(
-        self, trees: Mapping[LocalHost, HostTree], scratch: Path, fetched: Mapping[str, Path]
+        self, trees: Mapping[LocalHost, HostFolder], scratch: Path, fetched: Mapping[str, Path]
     ) -> dict[LocalHost, StartPlan]:
         hosts = tuple(trees)
         given = assign_channels(channels_of(self.request), hosts, fetched)
         command = command_of(self.request)
-        secret = {**secret_variables(self.request), **secret_values(self.request, os.environ)}
+        secret = {**mpi_token_variable(self.request), **secret_values(self.request, os.environ)}
         interpreter = host_python(self.settings.python)
         gpus = divide_gpus(hosts, visible_gpus(os.environ))
         if gpus.note:
@@ -173,8 +173,8 @@ class Attempt:
         return plans
 
     def _train(
-        self, trees: Mapping[LocalHost, HostTree], plans: Mapping[LocalHost, StartPlan]
-    ) -> HostSupervision:
+        self, trees: Mapping[LocalHost, HostFolder], plans: Mapping[LocalHost, StartPlan]
+    ) -> HostSupervisor:
         self.stop_conditions.training_starts()
         streams = new_streams(self.folder, trees, time.time())
         supervision = self._supervision(
@@ -195,8 +195,8 @@ class Attempt:
 
     def _supervision(
         self, hosts: Sequence[RunningHost], ending: JobState = JobState.COMPLETED
-    ) -> HostSupervision:
-        return HostSupervision(
+    ) -> HostSupervisor:
+        return HostSupervisor(
             hosts=hosts,
             ending=ending,
             termination=TerminationPolicy(

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launcher.client.sessions.local.host_folder import HostFolder
 from launcher.client.sessions.local.input_channels import InputChannel, channels_of
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.object_store import S3Failed, safe_name
-from launcher.client.sessions.local.opt_ml import HostTree
 from launcher.client.sessions.local.s3_process import S3Process
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.errors import PlatformError
@@ -43,7 +43,7 @@ def fetch_channels(
     progress: called with the progress of the current download.
     Raises DownloadFailed, OSError or TransferStopped.
     """
-    fetched = {channel.name: folder / channel.name for channel in channels if channel.is_fetched}
+    fetched = {channel.name: folder / channel.name for channel in channels if channel.is_in_s3}
     for channel in channels:
         target = fetched.get(channel.name)
         if target is not None and not target.exists():
@@ -158,8 +158,8 @@ def _megabytes(count: int) -> str:
 
 def discard_fetched(request: TrainingJobRequest, folder: JobFolder) -> None:
     """Remove the downloaded inputs of an ended job: they may be large, and S3 has the originals."""
-    names = [channel.name for channel in channels_of(request) if channel.is_fetched]
-    for tree in map(HostTree, folder.hosts.glob("*")):
+    names = [channel.name for channel in channels_of(request) if channel.is_in_s3]
+    for tree in map(HostFolder, folder.hosts.glob("*")):
         for name in names if tree.has(tree.ml.channels) else ():
             shutil.rmtree(tree.ml.channels / name, ignore_errors=True)
     shutil.rmtree(folder.fetched, ignore_errors=True)

@@ -16,13 +16,13 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
+from launcher.client.sessions.local.host_folder import HostFolder
 from launcher.client.sessions.local.object_store import (
     ObjectStore,
     S3Failed,
     copy_into,
     files_below,
 )
-from launcher.client.sessions.local.opt_ml import HostTree
 from launcher.shared import DEFAULT_ML_ROOT
 
 _PERIOD_SECONDS = 1.0
@@ -41,7 +41,7 @@ class CheckpointSync:
     outside: the names of links that lead out of their host; they are not copied.
     """
 
-    def __init__(self, store: ObjectStore, path_in_host: str, trees: Iterable[HostTree]) -> None:
+    def __init__(self, store: ObjectStore, path_in_host: str, trees: Iterable[HostFolder]) -> None:
         self.problem: str | None = None
         self.outside: set[str] = set()
         self._store = store
@@ -135,7 +135,7 @@ class CheckpointSync:
         raise FileNotFoundError(path)  # a loop of links
 
 
-def _folder(tree: HostTree, path_in_host: PurePosixPath) -> Path:
+def _folder(tree: HostFolder, path_in_host: PurePosixPath) -> Path:
     """Return the path on this machine of a host's checkpoint folder."""
     return tree.ml.root / path_in_host.relative_to(DEFAULT_ML_ROOT)
 

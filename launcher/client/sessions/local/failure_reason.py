@@ -55,7 +55,7 @@ def _failure_file(path: Path) -> str:
 
 
 def _events(host: RunningHost) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the host's events, then those in its log: where the disk was full, or of another."""
+    """Yield the events in a host's own file, then those in its log, where a full disk put them."""
     for path in (host.events, host.log):
         with path.open(errors="replace") as lines:
             yield from filter(None, map(parse_event, lines))

@@ -54,7 +54,7 @@ def write_obstacle(folder: Path) -> str | None:
     return None
 
 
-def grant_access(folder: Path) -> None:
+def add_owner_permissions(folder: Path) -> None:
     """Make everything below a folder readable and removable, whatever modes a program has set.
 
     On SageMaker, root does both, and modes do not restrict root.
@@ -62,7 +62,7 @@ def grant_access(folder: Path) -> None:
     _permit(folder, stat.S_IRWXU)
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
-            grant_access(Path(entry))
+            add_owner_permissions(Path(entry))
         elif entry.is_file(follow_symlinks=False):
             _permit(Path(entry), stat.S_IRUSR)
 
@@ -70,7 +70,7 @@ def grant_access(folder: Path) -> None:
 def discard_folder(folder: Path) -> None:
     """Remove a folder of a program as far as possible; what cannot be removed stays."""
     with contextlib.suppress(RecursionError):  # folders within folders without end
-        grant_access(folder)
+        add_owner_permissions(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 

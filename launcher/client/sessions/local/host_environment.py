@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.local.host_network import HostNetwork
 from launcher.client.sessions.local.host_python import HostPython
 from launcher.client.sessions.local.job_folder import Settings
-from launcher.client.sessions.local.local_hosts import LocalHost
+from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.client.sessions.local.overlay import Overlay
 from launcher.client.sessions.local.process_tree import HOST_VARIABLE
 from launcher.shared import (

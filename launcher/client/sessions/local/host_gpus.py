@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from launcher.client import catalogue
-from launcher.client.sessions.local.local_hosts import LocalHost
+from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.shared.visible_gpus import VISIBLE_GPUS_VARIABLE
 
 _LOCAL_GPU = "local_gpu"

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from launcher.client.sessions.base import LogEvent, LogStream
 from launcher.client.sessions.local import job_description
 from launcher.client.sessions.local.job_folder import LOG_SUFFIX, JobFolder
+from launcher.client.sessions.local.job_hosts import LocalHost, host_number
 from launcher.client.sessions.local.line_times import LineTimes
-from launcher.client.sessions.local.local_hosts import LocalHost, host_number
 from launcher.errors import PlatformError
 
 #: Largest amount read at once; a reader calls again for more.

@@ -29,7 +29,7 @@ class TerminationPolicy:
 
 
 @dataclass
-class HostSupervision:
+class HostSupervisor:
     """Watches the hosts of a job until all of them have ended.
 
     ended: the hosts in the order in which they ended.

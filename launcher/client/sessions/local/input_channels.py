@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.sessions.local.file_uris import path_of
-from launcher.client.sessions.local.local_hosts import LocalHost
+from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.client.sessions.s3_uris import is_s3
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class InputChannel:
         return self.groups is None or group in self.groups
 
     @property
-    def is_fetched(self) -> bool:
-        """True if its files are copies that were downloaded for this job."""
+    def is_in_s3(self) -> bool:
+        """True if its files are in S3, so that they are downloaded for this job."""
         return is_s3(self.uri)
 
 
@@ -56,7 +56,7 @@ class ChannelMount:
     @property
     def is_writable(self) -> bool:
         """True if the host may change the files; otherwise they are the user's."""
-        return self.channel.is_fetched
+        return self.channel.is_in_s3
 
 
 def channels_of(request: TrainingJobRequest) -> tuple[InputChannel, ...]:
@@ -75,7 +75,7 @@ def assign_channels(
     mounts: dict[LocalHost, list[ChannelMount]] = {host: [] for host in hosts}
     for channel in channels:
         readers = [host for host in hosts if channel.is_mounted_in(host.group)]
-        prefix = fetched[channel.name] if channel.is_fetched else path_of(channel.uri)
+        prefix = fetched[channel.name] if channel.is_in_s3 else path_of(channel.uri)
         for host, mount in zip(readers, _split(channel, prefix, len(readers)), strict=True):
             mounts[host].append(mount)
     return mounts
@@ -121,7 +121,7 @@ def _split(channel: InputChannel, prefix: Path, parts: int) -> list[ChannelMount
 
 
 def _replica(channel: InputChannel, prefix: Path) -> ChannelMount:
-    if prefix.is_dir() and not channel.is_fetched:
+    if prefix.is_dir() and not channel.is_in_s3:
         return ChannelMount(channel=channel, folder=prefix, files={})
     return ChannelMount(channel=channel, files=objects(prefix))
 

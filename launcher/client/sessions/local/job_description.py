@@ -70,7 +70,7 @@ class JobChanges(TypedDict, total=False):
     LocalNotes: list[str]
 
 
-class LocalJobRecord(TrainingJobRequest, JobChanges, total=False):
+class StoredDescription(TrainingJobRequest, JobChanges, total=False):
     """The description as it is stored, its times in seconds since the epoch."""
 
     TrainingJobArn: str
@@ -115,11 +115,11 @@ def job_arn(name: str, *, region: str, account: str) -> str:
     return f"arn:aws:sagemaker:{region}:{account}:training-job/{name}"
 
 
-def new_record(
+def new_description(
     request: TrainingJobRequest, *, arn: str, isolation: str, now: float
-) -> LocalJobRecord:
+) -> StoredDescription:
     """Return the document of a newly accepted job: the request's fields, the token redacted."""
-    document = cast("LocalJobRecord", copy.deepcopy(request))
+    document = cast("StoredDescription", copy.deepcopy(request))
     if TOKEN_VARIABLE in document.get("Environment", {}):
         document["Environment"][TOKEN_VARIABLE] = REDACTED
     document |= {
@@ -133,7 +133,7 @@ def new_record(
     return with_state(document, JobState.STARTING, now=now)
 
 
-def with_state(document: LocalJobRecord, state: JobState, *, now: float) -> LocalJobRecord:
+def with_state(document: StoredDescription, state: JobState, *, now: float) -> StoredDescription:
     """Return the document after the job enters a state."""
     transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
     if transitions:  # the state that ends gets its final message
@@ -150,7 +150,7 @@ def with_state(document: LocalJobRecord, state: JobState, *, now: float) -> Loca
     }
 
 
-def with_message(document: LocalJobRecord, message: str, *, now: float) -> LocalJobRecord:
+def with_message(document: StoredDescription, message: str, *, now: float) -> StoredDescription:
     """Return the document with a new progress message for its present state."""
     transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
     transitions[-1]["StatusMessage"] = message
@@ -158,8 +158,8 @@ def with_message(document: LocalJobRecord, message: str, *, now: float) -> Local
 
 
 def finished(
-    document: LocalJobRecord, ending: JobState, *, now: float, reason: str | None = None
-) -> LocalJobRecord:
+    document: StoredDescription, ending: JobState, *, now: float, reason: str | None = None
+) -> StoredDescription:
     """Return the document of a job that has ended; `reason` is a failed job's FailureReason."""
     final = with_state(document, ending, now=now)
     final["TrainingJobStatus"] = ENDINGS[ending]
@@ -176,23 +176,23 @@ def finished(
     return final
 
 
-def as_stopping(document: LocalJobRecord, *, since: float) -> LocalJobRecord:
+def as_stopping(document: StoredDescription, *, since: float) -> StoredDescription:
     """Return the document to show from a stop request until the platform itself enters Stopping."""
     changed = document.get("LastModifiedTime", since)
     return with_state(document, JobState.STOPPING, now=max(since, changed))
 
 
-def is_terminal(document: LocalJobRecord) -> bool:
+def is_terminal(document: StoredDescription) -> bool:
     """Return True if the job has ended, so its status is final."""
     return document["TrainingJobStatus"] in TERMINAL_STATUSES
 
 
-def to_description(document: LocalJobRecord) -> TrainingJobDescription:
+def to_description(document: StoredDescription) -> TrainingJobDescription:
     """Return the document as boto3 would: times are datetimes."""
     return cast("TrainingJobDescription", _with_datetimes(document))
 
 
-def to_summary(document: LocalJobRecord) -> TrainingJobSummary:
+def to_summary(document: StoredDescription) -> TrainingJobSummary:
     """Return the document's entry in ListTrainingJobs."""
     return summarize_job(to_description(document))
 

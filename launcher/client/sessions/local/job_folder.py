@@ -35,7 +35,7 @@ from launcher.errors import PlatformError
 from launcher.shared import HostFailure
 
 if TYPE_CHECKING:
-    from launcher.client.sessions.local.job_description import LocalJobRecord
+    from launcher.client.sessions.local.job_description import StoredDescription
     from launcher.shared.training_job_types import TrainingJobRequest
 
 __all__ = ["JobFolder", "Settings", "EVENTS_SUFFIX", "LOG_SUFFIX"]
@@ -196,7 +196,7 @@ class JobFolder:
         return self.path / "status.json"
 
     def write(
-        self, request: TrainingJobRequest, settings: Settings, status: LocalJobRecord
+        self, request: TrainingJobRequest, settings: Settings, status: StoredDescription
     ) -> None:
         """Fill a new folder."""
         for folder in (self.logs, self.hosts):
@@ -231,7 +231,7 @@ class JobFolder:
                 f"cannot read the settings of job {self.name!r} in {self._settings}: {error!r}"
             ) from error
 
-    def status(self) -> LocalJobRecord:
+    def status(self) -> StoredDescription:
         """Return the description; raise PlatformError when it cannot be read."""
         try:
             read = read_json(self._status)
@@ -241,10 +241,10 @@ class JobFolder:
             raise PlatformError(
                 f"cannot read the description of job {self.name!r} in {self._status}: {error!r}"
             ) from error
-        status: LocalJobRecord = read
+        status: StoredDescription = read
         return status
 
-    def write_status(self, status: LocalJobRecord) -> None:
+    def write_status(self, status: StoredDescription) -> None:
         """Replace the description.
 
         On a full disk it stays as it is until the last one, for which space is reserved: what is

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Set
 from pathlib import Path
 
 from launcher.client.sessions.base import CHECKPOINTS_FOLDER
-from launcher.client.sessions.local.file_access import grant_access, translate_write_errors
+from launcher.client.sessions.local.file_access import add_owner_permissions, translate_write_errors
 from launcher.client.sessions.local.job_description import is_terminal
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.orphan_cleanup import reconciled_status
@@ -58,7 +58,7 @@ def _remove(folder: JobFolder, root: Path) -> int:
     inside = [path for path in folder.path.iterdir() if path.is_dir() and not path.is_symlink()]
     for path in (*_folders(folder, root)[:-1], *inside, folder.path):
         with translate_write_errors(path):
-            grant_access(path)
+            add_owner_permissions(path)
             shutil.rmtree(path)
     SharedBundles.below(root).remove_unused()
     return freed

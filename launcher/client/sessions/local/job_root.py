@@ -16,7 +16,7 @@ from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.errors import JobNotFound, PlatformError
 
 if TYPE_CHECKING:
-    from launcher.client.sessions.local.job_description import LocalJobRecord
+    from launcher.client.sessions.local.job_description import StoredDescription
     from launcher.shared.training_job_types import TrainingJobRequest
 
 
@@ -31,7 +31,7 @@ class JobRoot:
         return self.root / "jobs"
 
     def create(
-        self, request: TrainingJobRequest, settings: Settings, status: LocalJobRecord
+        self, request: TrainingJobRequest, settings: Settings, status: StoredDescription
     ) -> tuple[JobFolder, int]:
         """Create a new job's folder; return it and the descriptor that holds its lock.
 
@@ -56,7 +56,7 @@ class JobRoot:
         return folder, lock
 
     def _draft(
-        self, request: TrainingJobRequest, settings: Settings, status: LocalJobRecord
+        self, request: TrainingJobRequest, settings: Settings, status: StoredDescription
     ) -> JobFolder:
         """Create a new job's folder under a temporary name."""
         self._jobs.mkdir(parents=True, exist_ok=True, mode=0o700)

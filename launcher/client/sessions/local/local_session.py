@@ -17,18 +17,18 @@ from launcher.client.sessions.local import file_uris, host_logs, job_description
 from launcher.client.sessions.local.checks import check_isolation, check_request
 from launcher.client.sessions.local.file_access import translate_write_errors
 from launcher.client.sessions.local.file_uris import path_of
-from launcher.client.sessions.local.host_command import run_in_host
-from launcher.client.sessions.local.host_files import copy_from_host
+from launcher.client.sessions.local.host_copy import copy_from_host
+from launcher.client.sessions.local.host_exec import run_in_host
 from launcher.client.sessions.local.host_python import host_python
 from launcher.client.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.job_removal import remove_job, stored_bytes
 from launcher.client.sessions.local.job_root import JobRoot
+from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
 from launcher.client.sessions.local.orphan_cleanup import current_boot, reconciled_status
 from launcher.client.sessions.local.platform_start import start_platform
 from launcher.client.sessions.local.shared_bundles import SharedBundles
-from launcher.client.sessions.local.this_machine import THIS_MACHINE
 from launcher.client.sessions.newest_jobs import newest_jobs
 from launcher.errors import PlatformError
 from launcher.shared import HostFailure
@@ -94,7 +94,7 @@ class LocalSession:
     @property
     def platform(self) -> Platform:
         """This machine."""
-        return dataclasses.replace(THIS_MACHINE, installs=self.install, python=self._python)
+        return dataclasses.replace(LOCAL_PLATFORM, installs=self.install, python=self._python)
 
     def role_arn(self, role: str | None) -> str:
         """Return an ARN for a role; local jobs need none, so a given ARN is returned unchanged."""
@@ -133,7 +133,7 @@ class LocalSession:
             install=self.install,
             python=self._python,
         )
-        status = job_description.new_record(
+        status = job_description.new_description(
             request,
             arn=settings.arn(request["TrainingJobName"]),
             isolation=settings.isolation.value,
@@ -314,7 +314,7 @@ def _host_failure(value: str) -> HostFailure:
         raise PlatformError(f"unknown host_failure {value!r}: use {known}") from None
 
 
-def _status(folder: JobFolder) -> job_description.LocalJobRecord:
+def _status(folder: JobFolder) -> job_description.StoredDescription:
     """Return the description as a reader should see it now."""
     status = reconciled_status(folder)
     if status["TrainingJobStatus"] != "InProgress":

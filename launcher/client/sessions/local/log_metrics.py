@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.local.host_logs import log_files, read_lines
 from launcher.client.sessions.local.job_description import RecordedMetric
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.metric_series import append_metrics
+from launcher.client.sessions.local.metrics_jsonl import append_metrics
 from launcher.client.sessions.metric_match import metric_values, too_slow_text
 from launcher.shared.wait_metric import is_wait_metric
 

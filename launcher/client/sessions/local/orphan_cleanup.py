@@ -29,7 +29,7 @@ def current_boot() -> str:
     return _BOOT_ID.read_text().strip()
 
 
-def reconciled_status(folder: JobFolder) -> job_description.LocalJobRecord:
+def reconciled_status(folder: JobFolder) -> job_description.StoredDescription:
     """Return the job's description, after cleaning up if its platform process has died."""
     status = folder.status()
     if job_description.is_terminal(status):
@@ -43,7 +43,7 @@ def reconciled_status(folder: JobFolder) -> job_description.LocalJobRecord:
         os.close(lock)
 
 
-def fail_orphan(folder: JobFolder, reason: str) -> job_description.LocalJobRecord:
+def fail_orphan(folder: JobFolder, reason: str) -> job_description.StoredDescription:
     """Kill the processes of an orphaned job and mark it as failed; the caller holds its lock."""
     status = folder.status()
     if job_description.is_terminal(status):

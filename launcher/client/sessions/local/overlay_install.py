@@ -1,6 +1,6 @@
 """Installs the requirements of a local job's groups, each content once per interpreter.
 
-No threads: the platform process must have one when it enters the hosts' network.
+Starts no thread: the platform process must have only one when it enters the hosts' network.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.local.host_python import HostPython, host_python
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
-from launcher.client.sessions.local.local_hosts import groups_of
+from launcher.client.sessions.local.job_hosts import groups_of
 from launcher.client.sessions.local.overlay import (
     UNUSED_SECONDS,
     Overlay,
@@ -27,7 +27,7 @@ from launcher.client.sessions.local.overlay import (
 from launcher.client.sessions.local.pip_failure import describe_failure, describe_toolkit_failure
 from launcher.client.sessions.local.process_tree import die_with_parent
 from launcher.client.sessions.local.s3_process import TransferStopped
-from launcher.client.sessions.local.sent_code import SentCode, code_of
+from launcher.client.sessions.local.source_archive import SourceArchive, code_of
 from launcher.client.sessions.local.toolkit_mode import is_script_mode
 from launcher.client.spec.requirements_file import RequirementsFile, read_requirements
 from launcher.shared import (
@@ -98,7 +98,9 @@ def install_overlays(
         return {}  # the hosts will fail to unpack it, and report it
 
 
-def _overlays(request: TrainingJobRequest, code: SentCode, build: _Build) -> dict[str, Overlay]:
+def _overlays(
+    request: TrainingJobRequest, code: SourceArchive, build: _Build
+) -> dict[str, Overlay]:
     built: dict[str, Overlay] = {}
     found: dict[str, Overlay] = {}
     for group, _, _ in groups_of(request):
@@ -114,7 +116,7 @@ def _overlays(request: TrainingJobRequest, code: SentCode, build: _Build) -> dic
 class _Build:
     """The building of a job's overlays."""
 
-    code: SentCode
+    code: SourceArchive
     folder: JobFolder
     has_toolkit: bool
     python: HostPython

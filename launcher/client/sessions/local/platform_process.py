@@ -22,7 +22,7 @@ from launcher.client.sessions.local.checks import ignored_field_notes
 from launcher.client.sessions.local.failure_reason import failure_reason
 from launcher.client.sessions.local.file_access import discard_folder
 from launcher.client.sessions.local.host_network import HostNetwork, reserve_network
-from launcher.client.sessions.local.host_supervision import HostSupervision
+from launcher.client.sessions.local.host_supervision import HostSupervisor
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.line_times import LineTimeRecorder
@@ -149,7 +149,7 @@ class LocalJob:
         self.record.enter(JobState.DOWNLOADING)
 
     def _publish(
-        self, attempt: Attempt, supervision: HostSupervision
+        self, attempt: Attempt, supervision: HostSupervisor
     ) -> tuple[JobState, str | None]:
         """Pack the results of the hosts; return (ending, reason for a failure)."""
         failed = supervision.ending is JobState.FAILED

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.file_access import grant_access
-from launcher.client.sessions.local.local_hosts import LocalHost
+from launcher.client.sessions.local.file_access import add_owner_permissions
+from launcher.client.sessions.local.host_folder import HostFolder
+from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.client.sessions.local.object_store import ObjectStore
-from launcher.client.sessions.local.opt_ml import HostTree
 from launcher.shared import DEFAULT_ML_ROOT
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Artifacts:
 
 
 def pack_artifacts(
-    request: TrainingJobRequest, trees: Mapping[LocalHost, HostTree], store: ObjectStore
+    request: TrainingJobRequest, trees: Mapping[LocalHost, HostFolder], store: ObjectStore
 ) -> Artifacts:
     """Write model.tar.gz and output.tar.gz, if there is content, to the job's results location.
 
@@ -72,7 +72,7 @@ def pack_artifacts(
 class _Folder:
     """A folder of one host that is packed, if the host's programs have left it in its place."""
 
-    tree: HostTree
+    tree: HostFolder
     path: Path
 
     @property
@@ -136,7 +136,7 @@ def _merged(folders: Mapping[LocalHost, _Folder]) -> _Merged:
     for host, folder in folders.items():
         if not folder.is_there:
             continue
-        grant_access(folder.path)
+        add_owner_permissions(folder.path)
         for path in _contents(folder.path):
             name = path.relative_to(folder.path).as_posix()
             kept_host, kept_file = files.setdefault(name, (host, path))
@@ -155,7 +155,7 @@ def _pack(merged: _Merged, store: ObjectStore, name: str) -> None:
 
 
 def _store_plain(
-    model: _Merged, trees: Mapping[LocalHost, HostTree], store: ObjectStore
+    model: _Merged, trees: Mapping[LocalHost, HostFolder], store: ObjectStore
 ) -> list[str]:
     """Store each file under its name; return a note for each link that names none of the host's."""
     notes = []

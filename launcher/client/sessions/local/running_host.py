@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 from launcher.client.sessions.local.atomic_files import write_json
+from launcher.client.sessions.local.host_folder import HostFolder
 from launcher.client.sessions.local.isolation import StartPlan
-from launcher.client.sessions.local.local_hosts import LocalHost
-from launcher.client.sessions.local.opt_ml import HostTree
+from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.client.sessions.local.process_tree import describe_exit, processes_of_host
 from launcher.errors import PlatformError
 from launcher.shared.process_table import descendants, signal_all
@@ -23,7 +23,7 @@ class RunningHost:
     """
 
     def __init__(
-        self, host: LocalHost, tree: HostTree, plan: StartPlan, *, log: Path, events: Path
+        self, host: LocalHost, tree: HostFolder, plan: StartPlan, *, log: Path, events: Path
     ) -> None:
         self.host = host
         self.tree = tree
@@ -83,7 +83,7 @@ class RunningHost:
         return list(dict.fromkeys(tree + adopted))
 
 
-def _share_events(events: Path, tree: HostTree) -> None:
+def _share_events(events: Path, tree: HostFolder) -> None:
     """Create the file of the host's events, which the host knows by a name of its own."""
     events.touch()
     os.link(events, tree.ml.events)

@@ -1,4 +1,4 @@
-"""Bundles of jobs with the same code: one file, with a hard link in each job's code.
+"""Content-addressed store of code bundles: jobs with the same code share one file by hard links.
 
 bundles/<SHA-256>.tar.gz           by which the next job finds the content, below the root of jobs
 storage/<job>/code/bundle.tar.gz   the job's own; elsewhere if the job has a code location

@@ -53,6 +53,6 @@ class StatusWriter:
             job_description.finished(self._document, ending, now=time.time(), reason=reason)
         )
 
-    def _write(self, document: job_description.LocalJobRecord) -> None:
+    def _write(self, document: job_description.StoredDescription) -> None:
         self._document = document
         self._folder.write_status(document)

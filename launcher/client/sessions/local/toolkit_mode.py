@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.sessions.local.channel_download import DownloadFailed
 from launcher.client.sessions.local.file_uris import path_of
+from launcher.client.sessions.local.host_folder import HostFolder
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.object_store import S3Failed, copy_into
-from launcher.client.sessions.local.opt_ml import HostTree
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import Problem
 from launcher.shared import DEFAULT_ML_ROOT, TOKEN_VARIABLE, MlPaths
@@ -49,7 +49,7 @@ def is_script_mode(request: TrainingJobRequest) -> bool:
 
 
 def source_of(request: TrainingJobRequest) -> str | None:
-    """Return the URI of the script's folder or its path in the host; None if not given."""
+    """Return the URI of the script's archive, or its path in the host; None if not given."""
     source = _decoded(request["HyperParameters"].get(_SOURCE))
     return None if source is None else str(source)
 
@@ -64,7 +64,7 @@ def command_of(request: TrainingJobRequest) -> list[str]:
     return ["python3", "-c", _START, *archive]
 
 
-def secret_variables(request: TrainingJobRequest) -> dict[str, str]:
+def mpi_token_variable(request: TrainingJobRequest) -> dict[str, str]:
     """Return the secret with which the hosts of an MPI job know each other; empty for others.
 
     Jobs of Launcher's own bring one.
@@ -100,7 +100,7 @@ def check_script_mode(request: TrainingJobRequest) -> Iterator[Problem]:
 
 def copy_script(
     request: TrainingJobRequest,
-    trees: Iterable[HostTree],
+    trees: Iterable[HostFolder],
     s3_process: S3Process | None,
     folder: JobFolder,
 ) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.local.checks.credential_checks import check_credentials
 from launcher.client.sessions.local.checks.ignored_fields import ignored_field_notes
 from launcher.client.sessions.local.checks.input_checks import check_inputs
-from launcher.client.sessions.local.checks.job_checks import check_groups, check_job
 from launcher.client.sessions.local.checks.required_fields import check_fields
 from launcher.client.sessions.local.checks.secret_checks import check_secrets
+from launcher.client.sessions.local.checks.value_checks import check_groups, check_job
 from launcher.client.sessions.local.isolation import Isolation
-from launcher.client.sessions.local.this_machine import THIS_MACHINE
+from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
 from launcher.errors import PlatformError, Problem, RequestRefused
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _system() -> Iterator[Problem]:
 def _limits(request: TrainingJobRequest, own: Collection[Problem]) -> Iterator[Problem]:
     """Yield the request's violations of SageMaker's limits, but for fields with an own problem."""
     reported = "\n".join(map(str, own))
-    for found in THIS_MACHINE.judge(request):
+    for found in LOCAL_PLATFORM.judge(request):
         if not any(isinstance(part, str) and part in reported for part in found.path):
             yield found
 

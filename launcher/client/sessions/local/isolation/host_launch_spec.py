@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from launcher.client.sessions.local.host_folder import HostFolder
 from launcher.client.sessions.local.host_python import HostPython, host_python
 from launcher.client.sessions.local.input_channels import ChannelMount
-from launcher.client.sessions.local.local_hosts import LocalHost
-from launcher.client.sessions.local.opt_ml import HostTree
+from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.client.sessions.local.overlay import Overlay
 
 
@@ -30,7 +30,7 @@ class HostLaunchSpec:
 
     host: LocalHost
     hosts: Sequence[LocalHost]
-    tree: HostTree
+    tree: HostFolder
     scratch: Path
     command: Sequence[str]
     environment: Mapping[str, str]

@@ -18,9 +18,9 @@ _MS_PLAIN = 0x2 | 0x4 | 0x8  # no set-user-id bits, no devices, no programs: for
 
 
 class Namespace(enum.IntFlag):
-    """Kinds of namespaces (linux/sched.h); the value names are those in /proc."""
+    """Kinds of namespaces (linux/sched.h); the names are those in /proc/PID/ns, in capitals."""
 
-    MOUNTS = 0x00020000
+    MNT = 0x00020000
     UTS = 0x04000000
     IPC = 0x08000000
     PID = 0x20000000

@@ -1,6 +1,6 @@
 """Isolation `network`: a sandbox in which every host has its own network stack.
 
-    outer network   a bridge, `hosts`, and one end of a cable per host: `algo-1`, ...
+    outer network   a bridge, `hosts`, and one end of a veth pair per host: `algo-1`, ...
     host network    the other end, `eth0`, and its own loopback; no route to anywhere else
 
 The job's platform process moves to the outer network before it starts hosts. Only its open
@@ -23,7 +23,7 @@ from pathlib import Path
 from launcher.client.sessions.local.isolation import namespaces, sandbox_isolation
 from launcher.client.sessions.local.isolation.host_launch_spec import HostLaunchSpec, StartPlan
 from launcher.client.sessions.local.isolation.namespaces import Namespace
-from launcher.client.sessions.local.local_hosts import LocalHost
+from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.client.sessions.local.module_command import module_command, module_environment
 from launcher.errors import PlatformError
 
@@ -149,7 +149,7 @@ def _configure(*commands: str, network: int | None = None) -> None:
 def _enter_network(network: int) -> None:
     """Enter the host's network and show it in /sys; runs first in a host's process."""
     namespaces.join(network, Namespace.NET)
-    namespaces.unshare(Namespace.MOUNTS)
+    namespaces.unshare(Namespace.MNT)
     namespaces.make_mounts_private()
     # Where parts of the machine's /sys are masked (in a container), hosts see the machine's /sys.
     with contextlib.suppress(OSError):

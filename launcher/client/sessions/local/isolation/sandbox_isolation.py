@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from launcher.client.sessions.local.host_folder import HostFolder
 from launcher.client.sessions.local.host_python import HostPython
 from launcher.client.sessions.local.isolation.host_launch_spec import (
     HostLaunchSpec,
@@ -21,8 +22,7 @@ from launcher.client.sessions.local.isolation.host_launch_spec import (
     hard_link_files,
     with_local_python,
 )
-from launcher.client.sessions.local.local_hosts import LocalHost
-from launcher.client.sessions.local.opt_ml import HostTree
+from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.client.sessions.local.overlay import Overlay
 from launcher.shared import DEFAULT_ML_ROOT, EVENTS_VARIABLE, MlPaths
 
@@ -81,7 +81,7 @@ def try_host(plan_start: Callable[[HostLaunchSpec], StartPlan]) -> str | None:
         number=1, group="trial", instance_type="local", address="127.0.0.1", interface="lo"
     )
     with tempfile.TemporaryDirectory(prefix="launcher-") as folder:
-        tree, scratch = HostTree(Path(folder, "host")), Path(folder, "scratch")
+        tree, scratch = HostFolder(Path(folder, "host")), Path(folder, "scratch")
         tree.make()
         scratch.mkdir()
         plan = plan_start(

@@ -1,4 +1,4 @@
-"""Checks of everything but inputs: job name, command, instance groups, outputs and limits."""
+"""Checks of field values: job name, command, metrics, instance groups, outputs and limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.file_access import write_obstacle
 from launcher.client.sessions.local.file_uris import path_of
-from launcher.client.sessions.local.opt_ml import checkpoint_config
+from launcher.client.sessions.local.host_folder import checkpoint_config
 from launcher.client.sessions.local.request_uris import CHECKPOINTS, OUTPUT
 from launcher.client.sessions.local.toolkit_mode import check_script_mode, is_script_mode
 from launcher.client.sessions.s3_uris import is_s3

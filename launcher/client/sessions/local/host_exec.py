@@ -1,4 +1,4 @@
-"""Commands that a user runs in a running host of a local job."""
+"""Runs a user's command in a running host of a local job, as `docker exec` does."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from launcher.client.sessions.local.atomic_files import read_json
+from launcher.client.sessions.local.host_folder import HostFolder
 from launcher.client.sessions.local.isolation import Isolation
 from launcher.client.sessions.local.job_description import is_terminal
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.local_hosts import groups_of
+from launcher.client.sessions.local.job_hosts import groups_of
 from launcher.client.sessions.local.module_command import module_command, module_environment
-from launcher.client.sessions.local.opt_ml import HostTree
 from launcher.client.sessions.local.orphan_cleanup import reconciled_status
 from launcher.client.sessions.local.process_tree import processes_of_host
 from launcher.errors import PlatformError
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 from launcher.shared.process_table import descendants
 
-_ENTRY = "launcher.client.sessions.local.isolation.host_entry"
+_NSENTER = "launcher.client.sessions.local.isolation.host_nsenter"
 
 
 def run_in_host(folder: JobFolder, host: str, command: Sequence[str]) -> int:
@@ -38,7 +38,7 @@ def run_in_host(folder: JobFolder, host: str, command: Sequence[str]) -> int:
         where = MlPaths(DEFAULT_ML_ROOT).code
     with _leave_interrupts_to_command():
         code = subprocess.run(
-            module_command(_ENTRY, str(pid), str(where), *command),
+            module_command(_NSENTER, str(pid), str(where), *command),
             cwd="/",
             env=module_environment(),
             check=False,
@@ -52,17 +52,17 @@ def host_names(folder: JobFolder) -> list[str]:
     return [f"algo-{number}" for number in range(1, hosts + 1)]
 
 
-def tree_of(folder: JobFolder, host: str) -> HostTree:
+def tree_of(folder: JobFolder, host: str) -> HostFolder:
     """Return the folders of a host; raise PlatformError if the job has no such host."""
     known = host_names(folder)
     if host not in known:
         raise PlatformError(
             f"job {folder.name} has no host {host!r}: use one of {', '.join(known)}"
         )
-    return HostTree(folder.hosts / host)
+    return HostFolder(folder.hosts / host)
 
 
-def _process_in(tree: HostTree, folder: JobFolder) -> int:
+def _process_in(tree: HostFolder, folder: JobFolder) -> int:
     """Return the first process of a host that is the host's own, and not its sandbox's."""
     status = reconciled_status(folder)
     if is_terminal(status):

@@ -1,6 +1,6 @@
-"""Fault injection for isolation `network`: cut, restore or slow a running host's cable.
+"""Fault injection for isolation `network`: cut, restore or slow a running host's link.
 
-A cable is cut at the bridge: the host keeps its address, what it sends is lost silently, and
+A link is cut at the bridge: the host keeps its address, what it sends is lost silently, and
 nothing reaches it. For tests of how programs react.
 """
 

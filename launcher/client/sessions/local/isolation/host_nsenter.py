@@ -1,4 +1,4 @@
-"""Run a command in a host that runs: in its namespaces, folder and environment.
+"""Run a command in a running host, as nsenter does: in its namespaces, folder and environment.
 
 Run with `python -m` and the ID of one of the host's processes, a folder as the host sees it, and
 the command. It is a process of its own, since only one with a single thread can enter namespaces.
@@ -27,7 +27,7 @@ _KINDS = {
     "ipc": Namespace.IPC,
     "uts": Namespace.UTS,
     "pid": Namespace.PID,
-    "mnt": Namespace.MOUNTS,
+    "mnt": Namespace.MNT,
 }
 #: As a shell's: the command was found but cannot run; it was not found.
 _CANNOT_RUN, _NOT_FOUND = 126, 127

@@ -1,4 +1,4 @@
-"""THIS_MACHINE: the platform traits of local sessions (no bills, file:// URIs, jobs run here)."""
+"""LOCAL_PLATFORM: the platform traits of local sessions (no bills, file:// URIs, jobs run here)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from launcher.client.sessions.base import Platform
 from launcher.client.sessions.request_limits import violations_without_aws
 from launcher.errors import Unreachable
 
-THIS_MACHINE = Platform(
+LOCAL_PLATFORM = Platform(
     name="local",
     bills=False,
     uri_scheme="file",

@@ -1,4 +1,4 @@
-"""The user's code as a request refers to it: what pip reads before there are hosts."""
+"""The source archive of a job, read before its hosts start, so that pip can install from it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LARGEST_TEXT = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentCode:
+class SourceArchive:
     """An archive of the user's code, below `top` in the archive.
 
     requirements: the requirements files of groups that have their own.
@@ -99,7 +99,7 @@ def code_of(
     *,
     note: Callable[[str], None],
     progress: Callable[[str], None],
-) -> SentCode | None:
+) -> SourceArchive | None:
     """Return the code that Launcher or AWS's toolkit would start; None for other programs.
 
     What is in S3 is downloaded to where the hosts' channels are taken from.
@@ -109,7 +109,7 @@ def code_of(
     files = _Files(request, folder, s3_process, note, progress)
     if is_script_mode(request):
         archive = files.at(str(source_of(request)))
-        return None if archive is None else SentCode(archive=archive, top="", requirements={})
+        return None if archive is None else SourceArchive(archive=archive, top="", requirements={})
     archive = files.in_channel(CODE_CHANNEL, BUNDLE_FILE)
     document = files.in_channel(CODE_CHANNEL, DOCUMENT_FILE)
     if archive is None or document is None:
@@ -118,7 +118,7 @@ def code_of(
         requirements = JobDocument.from_json(document.read_text(encoding="utf-8")).requirements
     except ContractError:
         return None  # the hosts will report what is wrong with it
-    return SentCode(archive=archive, top=BUNDLE_CODE, requirements=dict(requirements))
+    return SourceArchive(archive=archive, top=BUNDLE_CODE, requirements=dict(requirements))
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class _Files:
         channel = next((each for each in channels_of(self.request) if each.name == name), None)
         if channel is None:
             return None
-        if not channel.is_fetched:
+        if not channel.is_in_s3:
             return objects(path_of(channel.uri)).get(file)
         if self.s3_process is None:
             return None

@@ -1,4 +1,4 @@
-"""Copies of files that the hosts of a local job have written, while it runs and afterwards."""
+"""Copies files out of a host of a local job, while it runs and afterwards, as `docker cp` does."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from launcher.client.sessions.local.file_uris import path_of
-from launcher.client.sessions.local.host_command import host_names, tree_of
+from launcher.client.sessions.local.host_exec import host_names, tree_of
+from launcher.client.sessions.local.host_folder import HostFolder
 from launcher.client.sessions.local.input_channels import channels_of
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.opt_ml import HostTree
 from launcher.errors import PlatformError
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 
@@ -107,9 +107,9 @@ def _found(folder: JobFolder, host: str, inside: PurePosixPath) -> Path | None:
     return None
 
 
-def _is_own(folder: JobFolder, tree: HostTree, path: Path) -> bool:
+def _is_own(folder: JobFolder, tree: HostFolder, path: Path) -> bool:
     """Return whether a path is there, of the host itself or of a channel that it was given."""
-    given = [path_of(each.uri) for each in channels_of(folder.request()) if not each.is_fetched]
+    given = [path_of(each.uri) for each in channels_of(folder.request()) if not each.is_in_s3]
     real = Path(os.path.realpath(path))
     is_given = any(real.is_relative_to(os.path.realpath(place)) for place in given)
     return path.exists() and (tree.has(path) or is_given)

@@ -1,4 +1,4 @@
-"""The /opt/ml tree of a host: its folders, and the files that the platform writes there.
+"""The folder of one host: its /opt/ml, its home, and the files that the platform writes there.
 
 The files and their fields are those observed on SageMaker: hyperparameters.json,
 inputdataconfig.json, resourceconfig.json, and checkpointconfig.json for a job with checkpoints.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.sessions.local.atomic_files import write_json
 from launcher.client.sessions.local.input_channels import ChannelMount
-from launcher.client.sessions.local.local_hosts import LocalHost
+from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.shared import MlPaths
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class HostTree:
+class HostFolder:
     """The folder of one host, with all its files."""
 
     path: Path
@@ -74,7 +74,7 @@ class HostTree:
 
 
 def write_config(
-    tree: HostTree,
+    tree: HostFolder,
     host: LocalHost,
     hosts: Sequence[LocalHost],
     request: TrainingJobRequest,

@@ -1,4 +1,4 @@
-"""The trackers of a job: what they need on this machine, and how each is opened."""
+"""Factories of a job's trackers, and checks of what they need on this machine."""
 
 from __future__ import annotations
 
