@@ -1,4 +1,4 @@
-"""What every role works with: the host's child processes and services, its signals, its exit."""
+"""The host as each role uses it: child processes and services, signals, and an orderly exit."""
 
 from __future__ import annotations
 
