@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,38 @@ def test_ctrl_c_ends_it_and_leaves_its_jobs(tmp_path: Path) -> None:
         again = Customer(endpoint, tmp_path)
         again.sagemaker.stop_training_job(TrainingJobName="goes-on")
         assert again.end_of("goes-on")["TrainingJobStatus"] == "Stopped"
+
+
+#: Starts an endpoint that gets a signal within the start of the thread for its first connection.
+STOPPED_IN_A_START = """
+import os, signal, sys, threading
+from launcher.client.cli import main
+_, name, root = sys.argv
+start = threading.Thread.start
+def start_and_stop(thread):
+    start(thread)
+    if "process_request_thread" in thread.name:
+        thread.join()  # it may be that quick
+        os.kill(os.getpid(), getattr(signal, name))
+threading.Thread.start = start_and_stop
+main(["endpoint", "--port", "0", "--root", root])
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_while_a_connection_gets_its_thread_ends_it(tmp_path: Path, name: str) -> None:
+    command = [sys.executable, "-c", STOPPED_IN_A_START, name, str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip().rpartition("/")[2]
+        host, _, port = address.partition(":")
+        socket.create_connection((host, int(port))).close()
+        _, talk = process.communicate(timeout=540)
+    assert process.returncode == 0
+    assert "The endpoint has stopped." in talk
+    assert "Traceback" not in talk
 
 
 @pytest.mark.long

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 15.0
 #: Connections that are answered at once; others wait until one of them ends.
 MOST_CONNECTIONS = 512
+#: Seconds in which a full server notices that it is to stop.
+_STOP_SECONDS = 0.5
 #: Bytes of a response that a client must take within the patience.
 _PIECE = 1 << 16
 
@@ -30,10 +32,21 @@ class BoundedServer(ThreadedWSGIServer):  # type: ignore[misc]  # werkzeug's typ
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Let `serve_forever` return soon; a signal handler may call this."""
+        self._is_stopping = True
+
+    def service_actions(self) -> None:
+        """End `serve_forever`, which calls this after each connection and twice a second."""
+        if self._is_stopping:
+            raise KeyboardInterrupt  # by which werkzeug's ends, without a word
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a connection in a thread of its own, once there may be one more."""
-        self._slots.acquire()
+        while not self._slots.acquire(timeout=_STOP_SECONDS):
+            self.service_actions()
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -19,7 +18,6 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.iam.models import iam_backends
 from moto.server import create_backend_app
 from moto.sts.models import sts_backends
-from werkzeug.serving import BaseWSGIServer
 
 from launcher.client.endpoint.access_key import AccessKey, load_access_key, parse_access_key
 from launcher.client.endpoint.application import Application
@@ -64,7 +62,7 @@ class Setup:
 class Endpoint:
     """A server that is ready; `serve` answers its requests."""
 
-    server: BaseWSGIServer
+    server: BoundedServer
     access_key: AccessKey
     role_arn: str
 
@@ -75,9 +73,11 @@ class Endpoint:
 
     def serve(self) -> None:
         """Answer until the process is interrupted, or terminated by SIGTERM."""
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        with contextlib.suppress(KeyboardInterrupt):
-            self.server.serve_forever()
+        # A handler that raises would do so anywhere, as within a thread's start, where it is lost.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as of a shell's background jobs
+                signal.signal(number, lambda *_: self.server.stop())
+        self.server.serve_forever()
 
     def environment(self) -> dict[str, str]:
         """Return the variables that direct any AWS client to the endpoint."""
@@ -163,7 +163,7 @@ def _secret(own: AccessKey, key_id: str) -> Secret | None:
     )
 
 
-def _bind_server(port: int) -> BaseWSGIServer:
+def _bind_server(port: int) -> BoundedServer:
     """Bind a server without its application, on our own socket: werkzeug exits on an error."""
     try:
         listener = socket.create_server((LOOPBACK, port), backlog=_BACKLOG)
