@@ -35,8 +35,8 @@ PLACEMENT = JobLocation(
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path))
+def home(tmp_path: Path, offline: pytest.MonkeyPatch) -> Path:
+    offline.setenv("LAUNCHER_HOME", str(tmp_path))
     return tmp_path
 
 
