@@ -13,7 +13,7 @@ from launcher.client.sessions.local.job_description import job_arn
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 
 if TYPE_CHECKING:
-    from launcher.client.sessions.local.job_description import LocalJobRecord
+    from launcher.client.sessions.local.job_description import StoredDescription
     from launcher.shared.training_job_types import TrainingJobRequest
 
 #: As `line_times.py` writes them: seconds since the epoch, and the size of the file.
@@ -73,7 +73,7 @@ class WrittenJob:
             "StoppingCondition": {"MaxRuntimeInSeconds": 5 * 86400},
         }
 
-    def _status(self, request: Mapping[str, Any]) -> LocalJobRecord:
+    def _status(self, request: Mapping[str, Any]) -> StoredDescription:
         begin, end = self.begin, self.end
         states = [
             ("Starting", begin - 300, begin - 120),
@@ -101,4 +101,4 @@ class WrittenJob:
                 for word, first, last in states
             ],
         }
-        return cast("LocalJobRecord", status)
+        return cast("StoredDescription", status)

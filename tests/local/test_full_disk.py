@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from launcher.client.sessions.local.isolation.isolation_choice import Isolation
-from launcher.client.sessions.local.job_description import JobState, new_record
+from launcher.client.sessions.local.job_description import JobState, new_description
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.line_times import LineTimeRecorder, LineTimes
 from launcher.client.sessions.local.status_writer import StatusWriter
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Iterator[JobFolder]:
     if result.returncode != 0:
         pytest.skip(f"no small file system can be mounted: {result.stderr.strip()}")
     request: Any = {"TrainingJobName": "job-1", "ResourceConfig": {}}
-    record = new_record(request, arn="arn", isolation="process", now=1.0)
+    record = new_description(request, arn="arn", isolation="process", now=1.0)
     settings = Settings(isolation=Isolation.PROCESS, boot="boot", stop_grace_seconds=120)
     made = JobFolder(tmp_path / "job-1")
     made.path.mkdir()

@@ -11,7 +11,7 @@ import pytest
 from bench import Bench, group, platform_and_keeper, processes_mentioning
 from waiting import wait_until
 
-from launcher.client.sessions.local.job_description import JobState, finished, new_record
+from launcher.client.sessions.local.job_description import JobState, finished, new_description
 from launcher.errors import PlatformError
 
 SLEEP = 'escape(); print("up"); time.sleep(600)'
@@ -332,7 +332,7 @@ def test_a_job_whose_folder_is_removed_ends(bench: Bench) -> None:
 
 def test_a_clock_that_was_set_back_bills_nothing(plain_bench: Bench) -> None:
     request = plain_bench.request("pass")
-    started = new_record(request, arn="arn", isolation="process", now=1000.0)
+    started = new_description(request, arn="arn", isolation="process", now=1000.0)
     ended = finished(started | {"TrainingStartTime": 1000.0}, JobState.COMPLETED, now=400.0)
     assert ended["TrainingTimeInSeconds"] == ended["BillableTimeInSeconds"] == 0
 
