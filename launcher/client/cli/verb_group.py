@@ -7,7 +7,6 @@ import io
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -67,11 +66,16 @@ def open_stdout() -> None:
     What the encoding of an open one lacks is escaped, as Python does on stderr.
     """
     if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (open to the end)
+        sys.stdout = os.fdopen(_open_nothing(), "w", encoding="utf-8")
     elif isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _discard_stdout() -> None:
-    with Path(os.devnull).open("wb") as nothing:
-        os.dup2(nothing.fileno(), sys.stdout.fileno())
+    nothing = _open_nothing()
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)
+
+
+def _open_nothing() -> int:
+    return os.open(os.devnull, os.O_WRONLY)  # a tenth of the start goes without pathlib
