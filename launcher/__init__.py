@@ -15,8 +15,8 @@ if TYPE_CHECKING:
         HuggingFace,
         PyTorch,
         TensorFlow,
-        TrainingJobAnalytics,
     )
+    from launcher.client.estimator.training_job_analytics import TrainingJobAnalytics
     from launcher.client.jobs.job import Job
     from launcher.client.jobs.job_metrics import JobMetrics, MetricSeries
     from launcher.client.jobs.log_line import LogLine
@@ -90,7 +90,7 @@ _HOMES = {
     "PyTorch": "client.estimator",
     "TensorFlow": "client.estimator",
     "HuggingFace": "client.estimator",
-    "TrainingJobAnalytics": "client.estimator",
+    "TrainingJobAnalytics": "client.estimator.training_job_analytics",
     "InstanceGroup": "client.spec",
     "CapacityRetry": "client.spec",
     "Ready": "client.spec",

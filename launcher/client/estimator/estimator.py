@@ -1,32 +1,26 @@
-"""Estimator: a job described with the SageMaker SDK's arguments, ready to run."""
+"""Estimator: a job described with the SageMaker SDK's arguments, ready to run.
+
+Its methods import what plans, sends and follows a job: half of what would be imported with it.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from launcher.client.estimator.arguments import JobArguments
-from launcher.client.estimator.from_description import constructor_arguments
 from launcher.client.estimator.latest_job import LatestJob
-from launcher.client.estimator.named_job import find_job
 from launcher.client.estimator.sdk_v2_types import as_inputs
-from launcher.client.jobs.job import Job
-from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
-from launcher.client.jobs.retrying_session import with_resume_hint
-from launcher.client.planning.cost_limit import enforce_max_cost
-from launcher.client.planning.cost_plan import CostPlan, plan_job
-from launcher.client.planning.retry_capacity import detached_warnings, retry_capacity
-from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.given_session import aws_session, is_local_mode, own_session
-from launcher.client.sessions.job_location import new_job_name
 from launcher.client.spec import JobSpec
-from launcher.client.spec.html_tables import html_pairs
 from launcher.client.spec.resolve_paths import anchored
 from launcher.client.spec.rules.check_spec import refuse_wrong_types
-from launcher.client.spec.spec_html import spec_html
-from launcher.client.submit import draft_job
+
+if TYPE_CHECKING:
+    from launcher.client.jobs.job import Job
+    from launcher.client.planning.cost_plan import CostPlan
+    from launcher.client.sessions.base import PlatformSession
 
 EstimatorType = TypeVar("EstimatorType", bound="Estimator")
 
@@ -39,6 +33,9 @@ class Estimator(LatestJob, JobArguments):
     """
 
     def _repr_html_(self) -> str:
+        from launcher.client.spec.html_tables import html_pairs
+        from launcher.client.spec.spec_html import spec_html
+
         latest = self.latest_training_job
         below = html_pairs([("Latest job", latest.name)]) if latest else ""
         return f"<b>{type(self).__name__}</b>{spec_html(self.spec)}{below}"
@@ -63,6 +60,11 @@ class Estimator(LatestJob, JobArguments):
 
         Raises SpecError for a bad description, and JobFailed or JobStopped if the job ends so.
         """
+        from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
+        from launcher.client.jobs.retrying_session import with_resume_hint
+        from launcher.client.planning.retry_capacity import detached_warnings, retry_capacity
+        from launcher.client.sessions.job_location import new_job_name
+
         shown = prints_logs(logs)
         spec = self._with_inputs(inputs)
         if experiment_config is not None:
@@ -93,6 +95,8 @@ class Estimator(LatestJob, JobArguments):
 
         A notebook shows the plan as a table.
         """
+        from launcher.client.planning.cost_plan import plan_job
+
         spec = self._with_inputs(inputs)
         return plan_job(spec, self._session(spec, local=None))
 
@@ -103,6 +107,10 @@ class Estimator(LatestJob, JobArguments):
 
         resolve: look up an unset role, bucket and image at AWS; otherwise AWS is not called.
         """
+        from launcher.client.sessions.given_session import aws_session
+        from launcher.client.sessions.job_location import new_job_name
+        from launcher.client.submit import draft_job
+
         spec = self._with_inputs(inputs)
         name = job_name or new_job_name(spec)
         own = self._own_session(spec, local=None)
@@ -135,6 +143,9 @@ class Estimator(LatestJob, JobArguments):
 
         Raises JobNotFound.
         """
+        from launcher.client.estimator.from_description import constructor_arguments
+        from launcher.client.estimator.named_job import find_job
+
         job = find_job(training_job_name, sagemaker_session)
         session = job.session
         arguments = constructor_arguments(job.description(), job.document(), model_channel_name)
@@ -152,9 +163,13 @@ class Estimator(LatestJob, JobArguments):
         return anchored(spec, Path.cwd())
 
     def _session(self, spec: JobSpec, local: bool | None) -> PlatformSession:
+        from launcher.client.sessions.given_session import aws_session
+
         return self._own_session(spec, local) or aws_session(self.sagemaker_session)
 
     def _own_session(self, spec: JobSpec, local: bool | None) -> PlatformSession | None:
+        from launcher.client.sessions.given_session import is_local_mode, own_session
+
         if local is None:
             local = spec.is_local or is_local_mode(self.sagemaker_session)
         return own_session(self.sagemaker_session, local=local)
@@ -167,6 +182,10 @@ def _send(
 
     stacklevel: the warnings' stack level, which points at the user's own line.
     """
+    from launcher.client.planning.cost_limit import enforce_max_cost
+    from launcher.client.planning.cost_plan import plan_job
+    from launcher.client.submit import draft_job
+
     draft = draft_job(spec, session, name)
     for warning in draft.warnings:
         warnings.warn(warning, stacklevel=stacklevel)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from launcher.client.estimator.spec_attributes import SpecAttributes
-from launcher.client.estimator.training_job_analytics import TrainingJobAnalytics
-from launcher.client.jobs.job import Job
 from launcher.client.request.request_paths import read_path
 from launcher.client.sessions.base import CanUpdateJobs
 from launcher.errors import LauncherError
+
+if TYPE_CHECKING:
+    from launcher.client.estimator.training_job_analytics import TrainingJobAnalytics
+    from launcher.client.jobs.job import Job
 
 
 class LatestJob(SpecAttributes):
@@ -40,6 +44,8 @@ class LatestJob(SpecAttributes):
     @property
     def training_job_analytics(self) -> TrainingJobAnalytics:
         """The metrics of the latest job over time."""
+        from launcher.client.estimator.training_job_analytics import TrainingJobAnalytics
+
         job = self._latest("training_job_analytics")
         return TrainingJobAnalytics(job)
 
