@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,8 +21,21 @@ def service_model() -> ServiceModel:
     from botocore.loaders import create_loader
     from botocore.model import ServiceModel
 
-    description = create_loader().load_service_model("sagemaker", "service-2")
+    with _no_garbage_collection():
+        description = create_loader().load_service_model("sagemaker", "service-2")
     return ServiceModel(description, "sagemaker")
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Collect no garbage in the block: there is none, and looking takes a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @functools.cache
