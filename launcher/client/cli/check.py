@@ -26,16 +26,12 @@ from launcher.client.doctor.dataset_process import ReadLimits
 @click.option(
     "--samples",
     type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
-    help="With --data: samples of each dataset to read.",
+    help="With --data: samples of each dataset to read [default: 64].",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
-    default=20.0,
-    show_default=True,
-    help="With --data: stop reading a dataset after so many seconds.",
+    help="With --data: stop reading a dataset after so many seconds [default: 20].",
 )
 @with_output_option
 def check(
@@ -44,8 +40,8 @@ def check(
     changes: tuple[str, ...],
     *,
     data: bool,
-    samples: int,
-    seconds: float,
+    samples: int | None,
+    seconds: float | None,
     output: str,
 ) -> int:
     """Report what works here and what does not.
@@ -55,7 +51,9 @@ def check(
     with --cloud, or the one that --session names; else 2. With --data, JOB_FILE is by default
     job.yaml, and a dataset that fails or does not repeat itself is a problem, too.
     """
-    limits = ReadLimits(samples=samples, seconds=seconds) if data else None
+    if not data and (samples or seconds):
+        raise click.UsageError("--samples and --seconds go with --data, which reads the datasets")
+    limits = ReadLimits(samples=samples or 64, seconds=seconds or 20.0) if data else None
     if data and job_file is None:
         job_file = Path("job.yaml")
     checkup = run_checks(job_file, changes, session=session or "local", data=limits)

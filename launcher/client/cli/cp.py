@@ -16,7 +16,7 @@ _ON_AWS = "`launcher download` fetches the results of a job on AWS"
 
 
 @click.command()
-@click.argument("source", metavar="NAME:PATH")
+@click.argument("source", metavar="NAME:PATH", shell_complete=completion_values.jobs)
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option(
     "--host",

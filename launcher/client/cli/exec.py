@@ -9,11 +9,6 @@ from launcher.client.cli.local_job import session_of_local_job
 from launcher.client.cli.shared_options import Verb
 from launcher.client.cli.verb_output import with_exit_code
 
-_WHAT_ON_AWS = (
-    "hosts on AWS are entered by the AWS CLI, if the job has enable_remote_debug: true: "
-    "aws ssm start-session --target sagemaker-training-job:NAME_algo-1"
-)
-
 
 def _host_option(verb: Verb) -> Verb:
     return click.option(
@@ -23,6 +18,13 @@ def _host_option(verb: Verb) -> Verb:
         help="The host, for example algo-2.",
         shell_complete=completion_values.hosts,
     )(verb)
+
+
+def _what_on_aws(name: str, host: str) -> str:
+    return (
+        "hosts on AWS are entered by the AWS CLI, if the job has enable_remote_debug: true: "
+        f"aws ssm start-session --target sagemaker-training-job:{name}_{host}"
+    )
 
 
 @click.command("exec")
@@ -36,7 +38,7 @@ def exec_in_host(name: str, host: str, command: tuple[str, ...]) -> int:
     It has the environment, the folder and the isolation of the host, and ends with it. Write -- in
     front of it. The exit code is the command's.
     """
-    return session_of_local_job(name, _WHAT_ON_AWS).run_in_host(name, host, command)
+    return session_of_local_job(name, _what_on_aws(name, host)).run_in_host(name, host, command)
 
 
 @click.command()
@@ -49,4 +51,4 @@ def shell(name: str, host: str) -> int:
     It is bash, or sh where there is none; otherwise as `launcher exec`.
     """
     words = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
-    return session_of_local_job(name, _WHAT_ON_AWS).run_in_host(name, host, words)
+    return session_of_local_job(name, _what_on_aws(name, host)).run_in_host(name, host, words)

@@ -6,9 +6,9 @@ import click
 
 from launcher.client.cli import completion_values
 from launcher.client.cli.json_output import print_json
+from launcher.client.cli.local_job import session_of_local_job
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.jobs.job import Job
-from launcher.client.sessions.local import LocalSession
 
 
 @click.command()
@@ -20,7 +20,7 @@ def interrupt(name: str, output: str) -> int:
     Its hosts get SIGTERM and 120 seconds. Then the job restarts on new hosts, with the
     contents of the checkpoint folder. Only for jobs with use_spot_instances.
     """
-    session = LocalSession()
+    session = session_of_local_job(name, "there, AWS alone takes spot instances back")
     session.interrupt_training_job(TrainingJobName=name)
     print_message(
         f"Job {name} is interrupted and restarts; follow it with `launcher logs -f {name}`."

@@ -80,6 +80,8 @@ class LocalChoices:
                 "python": self.python,
             }
         for option, is_given in (
+            ("--isolation", self.isolation),
+            ("--host-failure", self.host_failure != HostFailure.FAIL.value),
             ("--no-install", not self.is_installing),
             ("--python", self.python),
         ):
