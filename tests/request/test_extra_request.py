@@ -34,6 +34,24 @@ def test_the_items_of_a_list_are_added_to_it() -> None:
     assert [part["ChannelName"] for part in made["InputDataConfig"]] == ["code", "set"]
 
 
+def test_an_item_that_the_job_has_is_not_sent_twice() -> None:
+    assert request({"Tags": [{"Key": "a", "Value": "1"}]}) == request({})
+
+
+@pytest.mark.parametrize(
+    ("extra", "place"),
+    [
+        ({"Tags": [{"Key": "b", "Value": "2"}, {"Key": "a", "Value": "2"}]}, "Tags[1]"),
+        ({"InputDataConfig": [{"ChannelName": "code", "DataSource": {}}]}, "InputDataConfig[0]"),
+    ],
+    ids=["a tag", "a channel"],
+)
+def test_an_item_by_a_name_that_the_job_has_is_refused(extra: dict[str, Any], place: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        request(extra)
+    assert f"{place} is set to" in str(refused.value)
+
+
 def test_settings_equal_to_the_job_are_accepted() -> None:
     said = {"EnableNetworkIsolation": True, "ResourceConfig": {"VolumeSizeInGB": 30}}
     assert request(said, enable_network_isolation=True) == request(

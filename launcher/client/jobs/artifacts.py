@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import CloudError, PlatformError, Refused
 
 if TYPE_CHECKING:
@@ -37,9 +38,10 @@ def download_artifacts(
         )
     if output.get("CompressionType") == "NONE":
         prefix = _prefix(description)
+        how = "with `aws s3 cp --recursive`" if is_s3(prefix) else "as files"
         raise PlatformError(
-            f"the results of job {description['TrainingJobName']} are stored uncompressed: "
-            f"copy them with `aws s3 cp --recursive {prefix} {folder}`"
+            f"the results of job {description['TrainingJobName']} are stored uncompressed: copy "
+            f"them {how} from {prefix} to {folder}"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)

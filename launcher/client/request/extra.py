@@ -22,6 +22,10 @@ _WHOLE = (
 )
 
 
+#: The field of an item by which AWS tells the items of a list apart.
+_NAMES = ("Key", "ChannelName", "Name", "RuleConfigurationName")
+
+
 def add_extra(request: Mapping[str, object], spec: JobSpec) -> dict[str, Any]:
     """Merge the job's `extra_request` into the request; raise SpecError with all contradictions."""
     problems = [
@@ -46,13 +50,28 @@ def _contradictions(
                 yield from _contradictions(ours[name], extra[name], (*path, name))
     elif ours != extra and (path in _WHOLE or not _are_lists(ours, extra)):
         yield path, extra
+    elif isinstance(ours, list) and isinstance(extra, list):
+        known = {_name_of(item): item for item in ours}
+        for index, item in enumerate(extra):
+            name = _name_of(item)
+            if name is not None and known.get(name, item) != item:
+                yield (*path, index), item
 
 
 def _merged(ours: Any, extra: Any) -> Any:
     if isinstance(ours, Mapping) and isinstance(extra, Mapping):
         both = {name: _merged(ours[name], extra[name]) for name in ours.keys() & extra.keys()}
         return {**ours, **extra, **both}
-    return [*ours, *extra] if _are_lists(ours, extra) and ours != extra else extra
+    if not _are_lists(ours, extra):
+        return extra
+    return [*ours, *(item for item in extra if _name_of(item) is None or item not in ours)]
+
+
+def _name_of(item: object) -> str | None:
+    """Return the name of an item of a list; None if it has none."""
+    if not isinstance(item, Mapping):
+        return None
+    return next((item[field] for field in _NAMES if isinstance(item.get(field), str)), None)
 
 
 def _are_lists(ours: object, extra: object) -> bool:
