@@ -85,3 +85,9 @@ def _check_degrees(partition: PartitionFile, world: ParallelContext, path: Path)
                 f"{path.name} was made for {name}={of_file}, but this job has {name}={here}: run "
                 f"`launcher partition` again, or set {name}={of_file} in the job"
             )
+    if degrees.shard_degree < partition.shard_degree:
+        raise ParallelError(
+            f"{path.name} was made for shard_degree={partition.shard_degree}, but this job has "
+            f"shard_degree={degrees.shard_degree}, with which a rank needs more memory: run "
+            f"`launcher partition` again, or set shard_degree={partition.shard_degree} in the job"
+        )

@@ -64,6 +64,7 @@ FILES = {
         "partition_file_empty": "It has a name, and was made for its objective",
         "partition_file_contradicted": "A job and its partition's file say the same",
         "partition_file_of_other_ranks": "The file's partitions divide the ranks",
+        "partition_file_with_shards": "A file for shards is for jobs that have them",
         "auto_partition": "What is found for the job is not given, and has a known objective",
         "nothing_to_find": "An objective is of what is to be found",
         "shard_degree": "Shards divide the replicas of the stages",

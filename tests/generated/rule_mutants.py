@@ -45,6 +45,7 @@ SERVICE = DataService(datasets=("pipeline:train_set",))
 ON = {"enabled": True}
 #: Of a model that is cut for two ranks.
 FILE = str(Path(__file__).parents[1] / "spec" / "bad" / "partition.json")
+SHARDED = str(Path(FILE).with_name("partition_sharded.json"))
 PS = ParameterServer(server_group="ps")
 SERVERS = Toolkit(strategies={"parameter_server": ON})
 SMDDP = Toolkit(strategies={"smdistributed": {"dataparallel": ON}})
@@ -262,6 +263,7 @@ MUTANTS = (
     _cut("partition_file is empty", partition_file=""),
     _cut("absent.json cannot be read: No such file", partition_file="/absent.json"),
     _cut("microbatches is 4, and partition.json has 2", partition_file=FILE, microbatches=4),
+    _cut("its ranks would need more memory than predicted", partition_file=SHARDED),
     _cut(
         "partition.json: partitions is 2, which does not divide the ranks: 3",
         partition_file=FILE,

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from cut_model import consistent
 from ranks import Outcome, run
 from torch import nn
 
@@ -89,7 +90,8 @@ from torch.nn.functional import mse_loss
 from launcher.parallel.pipeline import Pipeline
 
 world, found = parallel.init(global_batch=16), {}
-for file, width in (("partition", 24), ("partitions", 16), ("version", 16), ("doubts", 16)):
+files = ("partition", "partitions", "shards", "version", "doubts")
+for file, width in ((file, 24 if file == "partition" else 16) for file in files):
     model = nn.Sequential(*(nn.Linear(width, width) for _ in range(6)))
     job = dataclasses.replace(world.job, partition_file=f"{file}.json")
     with warnings.catch_warnings(record=True) as warned:
@@ -118,6 +120,8 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, partition: Partitio
         "doubts": {"fingerprint": other},
     }.items():
         dataclasses.replace(partition, **changes).write(tmp_path / f"{name}.json")
+    sharded = dataclasses.replace(partition, replicas=4, shard_degree=4)
+    consistent(sharded).write(tmp_path / "shards.json")
     outcome = started(tmp_path, _CASES, part, **variables)
     assert outcome.code == 0, outcome.output
     for found in outcome.notes.values():
@@ -130,6 +134,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, partition: Partitio
             "partitions.json was made for partitions=3, but this job has partitions=2"
             in found["partitions"]
         )
+        assert "shards.json was made for shard_degree=4, but this job has" in found["shards"]
         assert "version.json: it is of version 9, and this Launcher reads" in found["version"]
     size, version = outcome.notes[0]["doubts"]  # once: on rank 0
     assert "measured with microbatches of [8, 16] float32, but this job has [4, 16]" in size

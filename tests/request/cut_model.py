@@ -13,7 +13,7 @@ from launcher.shared.partitions.stage_predictions import predict_stages
 
 def consistent(partition: PartitionFile) -> PartitionFile:
     """The same with the predictions that follow from its modules and starts."""
-    stages = predict_stages(partition, partition.orders, partition.places)
+    stages = predict_stages(partition.costs, partition.orders, partition.places)
     predicted = dataclasses.replace(partition, stages=stages)
     return dataclasses.replace(predicted, step=predicted.timeline.seconds)
 

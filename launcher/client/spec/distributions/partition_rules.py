@@ -77,6 +77,15 @@ def _differences(model: ModelParallel, partition: PartitionFile) -> Iterator[Pro
                 what=f"{name} is {_shown(said)}, and {_name(model)} has {_shown(has)}",
                 fix="remove it, or let `launcher partition` make a file for it",
             )
+    if model.shard_degree < partition.shard_degree:
+        degree = partition.shard_degree
+        yield Problem(
+            path=(*_MODEL, "shard_degree"),
+            about=(_FILE,),
+            what=f"{_name(model)} was made for shard_degree={degree}, and the job has "
+            f"{model.shard_degree}: its ranks would need more memory than predicted",
+            fix=f"write shard_degree: {degree}, or let `launcher partition` make another file",
+        )
 
 
 def _problems_of_the_whole(
@@ -85,7 +94,7 @@ def _problems_of_the_whole(
     """Find problems with the job after the settings of its file are filled in."""
     whole = dataclasses.replace(model.completed(partition), partition_file=None)
     for found in (*whole.field_problems(), *pipeline_rules.find_problems(spec, whole)):
-        if found.path == (*_MODEL, "shard_degree"):  # the file does not have it
+        if found.path == (*_MODEL, "shard_degree"):  # the job sets it beside the file
             yield found
             continue
         what, fix = f"{_name(model)}: {found.what}", f"make another file: {found.fix}"
