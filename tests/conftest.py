@@ -87,6 +87,18 @@ def own_modules():
             del sys.modules[name]
 
 
+@pytest.fixture(autouse=True)
+def leaves_no_variables():
+    """Fail a test that leaves variables of AWS to those after it."""
+    before = _aws_variables()
+    yield
+    assert _aws_variables() == before, "the test has left variables of AWS"
+
+
+def _aws_variables():
+    return {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+
+
 @pytest.fixture(scope="session")
 def moto_address():
     from moto.server import ThreadedMotoServer  # takes a second, which few tests need
