@@ -11,8 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from launcher.client.entry_points import load
 from launcher.client.sessions.base import PlatformSession, is_session
-from launcher.client.spec.entry_points import load
 from launcher.errors import PlatformError
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.client.sessions.local.isolation import Isolation
+from launcher.client.sessions.local.isolation_level import Isolation
 from launcher.client.sessions.local.local_session import LocalSession
 
 __all__ = ["LocalSession", "Isolation"]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from launcher.client.sessions.local.atomic_files import read_json
 from launcher.client.sessions.local.host_folder import HostFolder
-from launcher.client.sessions.local.isolation import Isolation
+from launcher.client.sessions.local.isolation_level import Isolation
 from launcher.client.sessions.local.job_description import is_terminal
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.job_hosts import groups_of

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.atomic_files import read_json, write_json
-from launcher.client.sessions.local.isolation import Isolation
+from launcher.client.sessions.local.isolation_level import Isolation
 from launcher.client.sessions.local.job_description import ACCOUNT, REGION, is_terminal, job_arn
 from launcher.errors import PlatformError
 from launcher.shared import HostFailure

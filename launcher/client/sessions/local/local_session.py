@@ -1,4 +1,7 @@
-"""LocalSession: the platform interface, implemented by this machine."""
+"""LocalSession: the platform interface, implemented by this machine.
+
+Its methods import what starts a job: most verbs only read jobs.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,15 @@ from typing import TYPE_CHECKING
 from launcher.client.home import home_folder
 from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
 from launcher.client.sessions.local import file_uris, host_logs, job_description
-from launcher.client.sessions.local.checks import check_isolation, check_request
 from launcher.client.sessions.local.file_access import translate_write_errors
 from launcher.client.sessions.local.file_uris import path_of
-from launcher.client.sessions.local.host_copy import copy_from_host
-from launcher.client.sessions.local.host_exec import run_in_host
-from launcher.client.sessions.local.host_python import host_python
-from launcher.client.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
+from launcher.client.sessions.local.isolation_level import Isolation
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.job_removal import remove_job, stored_bytes
 from launcher.client.sessions.local.job_root import JobRoot
 from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
 from launcher.client.sessions.local.orphan_cleanup import current_boot, reconciled_status
-from launcher.client.sessions.local.platform_start import start_platform
 from launcher.client.sessions.local.shared_bundles import SharedBundles
 from launcher.client.sessions.newest_jobs import newest_jobs
 from launcher.errors import PlatformError
@@ -87,7 +85,7 @@ class LocalSession:
         self.region = region
         self.account = account
         self.install = install
-        self._python = None if python is None else host_python(python).executable
+        self._python = None if python is None else _executable(python)
 
     # identity ----------------------------------------------------------------------------------
 
@@ -114,12 +112,19 @@ class LocalSession:
 
     def check_training_job(self, request: TrainingJobRequest, uploads: Collection[str]) -> None:
         """Raise PlatformError with everything in a request that this machine does not support."""
+        from launcher.client.sessions.local.checks import check_isolation, check_request
+        from launcher.client.sessions.local.isolation import choose_isolation
+
         check_request(request, uploads, self._platform_environment)
         if self._isolation is not None:  # the default choice always works
             check_isolation(request, choose_isolation(self._isolation))
 
     def create_training_job(self, **request: Unpack[TrainingJobRequest]) -> TrainingJobCreated:
         """Start a job in a new platform process; return {"TrainingJobArn": ...}."""
+        from launcher.client.sessions.local.checks import check_isolation, check_request
+        from launcher.client.sessions.local.isolation import choose_isolation, why_not_sandboxed
+        from launcher.client.sessions.local.platform_start import start_platform
+
         check_request(request, environment=self._platform_environment)
         isolation = choose_isolation(self._isolation)
         check_isolation(request, isolation)
@@ -192,6 +197,8 @@ class LocalSession:
         It has the host's environment, folder and isolation, and ends with the host. Raises
         PlatformError for a host that does not run.
         """
+        from launcher.client.sessions.local.host_exec import run_in_host
+
         return run_in_host(self._jobs.find(job_name), host, command)
 
     def copy_from_host(self, job_name: str, host: str, path: str, target: Path) -> Path:
@@ -200,6 +207,8 @@ class LocalSession:
         Raises PlatformError for a path that the host does not have, and for a target that cannot
         be written.
         """
+        from launcher.client.sessions.local.host_copy import copy_from_host
+
         return copy_from_host(self._jobs.find(job_name), host, path, target)
 
     def remove_training_job(self, *, TrainingJobName: str) -> int:  # noqa: N803 (as above)
@@ -324,3 +333,9 @@ def _status(folder: JobFolder) -> job_description.StoredDescription:
     except FileNotFoundError:  # no stop was requested
         return status
     return job_description.as_stopping(status, since=since)
+
+
+def _executable(python: str) -> str:
+    from launcher.client.sessions.local.host_python import host_python
+
+    return host_python(python).executable

@@ -18,7 +18,6 @@ from launcher.client.sessions.local import job_description
 from launcher.client.sessions.local.file_access import ignore_read_only
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.process_tree import kill_until_none, processes_of_host
-from launcher.client.sessions.local.request_uris import discard_drafts
 from launcher.errors import PlatformError
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -45,6 +44,8 @@ def reconciled_status(folder: JobFolder) -> job_description.StoredDescription:
 
 def fail_orphan(folder: JobFolder, reason: str) -> job_description.StoredDescription:
     """Kill the processes of an orphaned job and mark it as failed; the caller holds its lock."""
+    from launcher.client.sessions.local.request_uris import discard_drafts  # rarely needed
+
     status = folder.status()
     if job_description.is_terminal(status):
         return status  # another reader did this first

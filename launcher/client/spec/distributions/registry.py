@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from launcher.client.entry_points import load
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.data_parallel import DataParallel
 from launcher.client.spec.distributions.jax_distribution import Jax
@@ -16,7 +17,6 @@ from launcher.client.spec.distributions.mpi_distribution import Mpi
 from launcher.client.spec.distributions.multi_worker_mirrored import MultiWorkerMirrored
 from launcher.client.spec.distributions.parameter_server import ParameterServer
 from launcher.client.spec.distributions.toolkit_distribution import Toolkit
-from launcher.client.spec.entry_points import load
 from launcher.errors import ContractError
 from launcher.shared import Launch, TrainerPart
 

@@ -13,7 +13,7 @@ from launcher.client.sessions.local.checks.input_checks import check_inputs
 from launcher.client.sessions.local.checks.required_fields import check_fields
 from launcher.client.sessions.local.checks.secret_checks import check_secrets
 from launcher.client.sessions.local.checks.value_checks import check_groups, check_job
-from launcher.client.sessions.local.isolation import Isolation
+from launcher.client.sessions.local.isolation_level import Isolation
 from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
 from launcher.errors import PlatformError, Problem, RequestRefused
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from launcher.client.sessions.local.isolation.host_launch_spec import HostLaunchSpec, StartPlan
 from launcher.client.sessions.local.isolation.isolation_choice import (
-    Isolation,
     choose_isolation,
     obstacles,
     plan_start,
     why_not_sandboxed,
 )
+from launcher.client.sessions.local.isolation_level import Isolation
 
 __all__ = [
     "Isolation",

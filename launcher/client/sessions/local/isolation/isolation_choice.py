@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 
 from launcher.client.sessions.local.isolation import (
@@ -11,21 +10,8 @@ from launcher.client.sessions.local.isolation import (
     sandbox_isolation,
 )
 from launcher.client.sessions.local.isolation.host_launch_spec import HostLaunchSpec, StartPlan
+from launcher.client.sessions.local.isolation_level import Isolation
 from launcher.errors import PlatformError
-
-
-class Isolation(str, enum.Enum):
-    """The isolation between the hosts of a job.
-
-    PROCESS: its own process tree and folders; /opt/ml is elsewhere, and hosts use peer addresses.
-    SANDBOX: also its own /opt/ml, /etc/hosts, host name, process table, /tmp and /dev/shm.
-    NETWORK: also its own network stack with an eth0; nothing outside of the job can be reached.
-    """
-
-    PROCESS = "process"
-    SANDBOX = "sandbox"
-    NETWORK = "network"
-
 
 _FINDERS: dict[Isolation, Callable[[], str | None]] = {
     Isolation.PROCESS: process_isolation.find_obstacle,
