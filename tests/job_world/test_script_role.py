@@ -177,7 +177,7 @@ def test_the_first_failure_fails_the_job(
 @pytest.mark.long
 def test_every_hosts_own_exit_is_awaited_and_waiting_hosts_are_named(make_job: MakeJob) -> None:
     hosts = make_job(PATIENT.format(group="data_group", ending="pass"), data=2, leading="dnn_group")
-    shorten(hosts, "wait_notice.INTERVAL", 0.3)
+    shorten(hosts, "wait_notice._NOTICE_INTERVAL", 0.3)
     hosts.start()
     wait_until(lambda: len(hosts["algo-3"].events("waiting_for_hosts")) >= 3)
     event = hosts["algo-3"].events("waiting_for_hosts")[0]
