@@ -20,7 +20,7 @@ def _host_option(verb: Verb) -> Verb:
     )(verb)
 
 
-def _what_on_aws(name: str, host: str) -> str:
+def _hint_for_aws(name: str, host: str) -> str:
     return (
         "hosts on AWS are entered by the AWS CLI, if the job has enable_remote_debug: true: "
         f"aws ssm start-session --target sagemaker-training-job:{name}_{host}"
@@ -38,7 +38,7 @@ def exec_in_host(name: str, host: str, command: tuple[str, ...]) -> int:
     It has the environment, the folder and the isolation of the host, and ends with it. Write -- in
     front of it. The exit code is the command's.
     """
-    return session_of_local_job(name, _what_on_aws(name, host)).run_in_host(name, host, command)
+    return session_of_local_job(name, _hint_for_aws(name, host)).run_in_host(name, host, command)
 
 
 @click.command()
@@ -51,4 +51,4 @@ def shell(name: str, host: str) -> int:
     It is bash, or sh where there is none; otherwise as `launcher exec`.
     """
     words = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
-    return session_of_local_job(name, _what_on_aws(name, host)).run_in_host(name, host, words)
+    return session_of_local_job(name, _hint_for_aws(name, host)).run_in_host(name, host, words)
