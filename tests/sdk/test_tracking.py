@@ -24,6 +24,7 @@ from launcher import (
     Tracking,
 )
 from launcher.client.jobs.metric_tracking import MetricTracking
+from launcher.client.jobs.trackers.callback_tracker import load_callback
 from launcher.client.jobs.trackers.mlflow_tracker import MlflowTracker
 from launcher.client.jobs.trackers.tracker_factories import tracker_problems
 
@@ -225,6 +226,28 @@ def test_a_callback_that_cannot_be_loaded_is_refused_before_anything_is_created(
         estimate(tracking, session=session).fit(logs=False)
     assert session.requests == {}
     assert session.objects == {}
+
+
+def test_a_callbacks_file_may_define_dataclasses(folder):
+    (folder / "mine.py").write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "@dataclass\n"
+        "class Best:\n"
+        "    loss: float = 1.0\n"
+        "def log(name, record): return Best()\n"
+    )
+    log = load_callback(f"{folder}/mine.py:log")
+    assert log("job-1", None) == sys.modules[log.__module__].Best(1.0)
+
+
+def test_a_callbacks_file_that_fails_is_run_again_when_it_is_loaded_again(folder):
+    file = folder / "mine.py"
+    file.write_text("raise RuntimeError('no')")
+    with pytest.raises(RuntimeError):
+        load_callback(f"{file}:log")
+    file.write_text("def log(name, record): return 'mended'")
+    assert load_callback(f"{file}:log")("job-1", None) == "mended"
 
 
 def test_a_job_file_names_its_trackers_relative_to_its_folder(folder):

@@ -58,8 +58,12 @@ def _load_file(path: Path) -> ModuleType:
         if spec is None or spec.loader is None:
             raise ImportError(f"{path} cannot be imported")
         module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        sys.modules[name] = module
+        sys.modules[name] = module  # dataclasses in the file look their module up there
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
     return sys.modules[name]
 
 
