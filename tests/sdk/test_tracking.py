@@ -146,7 +146,30 @@ def test_a_tracker_that_blocks_delays_nobody_for_long():
     assert entered.wait(60)
     tracking.close(0.01)
     released.set()
-    assert notices == ["tracking has not ended after 0 s: its last values are lost"]
+    assert notices == ["tracking by blocking has not ended after 0 s: its last values are lost"]
+
+
+def test_a_tracker_that_blocks_keeps_no_value_from_the_others():
+    released, notices, seen = threading.Event(), [], []
+
+    class Attentive:
+        def log(self, records):
+            seen.extend(record.value for record in records)
+
+        def close(self, status):
+            seen.append(status)
+            released.set()
+
+    def open_late():
+        released.wait(60)
+        return Attentive()
+
+    tracking = MetricTracking({"absent server": open_late, "attentive": Attentive}, notices.append)
+    tracking.take(MetricRecord(metric_name="loss", value=1.0, time=0.0))
+    tracking.status = "Completed"
+    tracking.close(120)
+    assert seen[:2] == [1.0, "Completed"]
+    assert notices == []
 
 
 @pytest.mark.parametrize(

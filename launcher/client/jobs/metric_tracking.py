@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
@@ -69,7 +69,7 @@ def tracked(
 
 
 class MetricTracking:
-    """Writes values to trackers, in a thread of its own.
+    """Writes values to trackers, each in a thread of its own.
 
     A tracker that raises is reported once and gets nothing more; one that blocks delays nobody.
 
@@ -78,23 +78,28 @@ class MetricTracking:
     """
 
     def __init__(self, openers: Mapping[str, Callable[[], Tracker]], notify: _Notify) -> None:
-        self._openers = openers
         self._notify = notify
-        self._values: SimpleQueue[MetricRecord] = SimpleQueue()
+        self._values = {name: SimpleQueue[MetricRecord]() for name in openers}
         self._notices: SimpleQueue[str] = SimpleQueue()
         self._steps: Counter[tuple[str, str | None]] = Counter()
-        self._trackers: dict[str, Tracker] = {}
         self.status: str | None = None
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tracking", daemon=True)
-        self._thread.start()
+        self._threads = {
+            name: threading.Thread(target=self._run, args=(name, opener), name=name, daemon=True)
+            for name, opener in openers.items()
+        }
+        for thread in self._threads.values():
+            thread.start()
 
     def take(self, record: MetricRecord) -> None:
         """Take a value; those without a training step are counted, by metric and host."""
         key = (record.metric_name, record.host)
         step = self._steps[key] if record.step is None else record.step
         self._steps[key] += 1
-        self._values.put(dataclasses.replace(record, step=step))
+        numbered = dataclasses.replace(record, step=step)
+        for name, thread in self._threads.items():
+            if thread.is_alive():
+                self._values[name].put(numbered)
 
     def report(self) -> None:
         """Report the trackers that have failed."""
@@ -102,40 +107,32 @@ class MetricTracking:
             self._notify(notice)
 
     def close(self, seconds: float) -> None:
-        """Write what is left and close the trackers; give up after some seconds."""
+        """Write what is left and close the trackers; give up after some seconds in all."""
         self._is_over.set()
-        self._thread.join(seconds)
+        until = time.monotonic() + seconds
+        for thread in self._threads.values():
+            thread.join(max(0.0, until - time.monotonic()))
         self.report()
-        if self._thread.is_alive():
-            self._notify(f"tracking has not ended after {seconds:.0f} s: its last values are lost")
+        for name, thread in self._threads.items():
+            if thread.is_alive():
+                self._notify(
+                    f"tracking by {name} has not ended after {seconds:.0f} s: its last values are "
+                    "lost"
+                )
 
-    def _run(self) -> None:
-        for name, opener in self._openers.items():
-            self._succeeds(name, partial(self._open, name, opener))
-        is_over = False
-        while not is_over:
-            is_over = self._is_over.wait(_PERIOD_SECONDS)
-            if values := list(_drained(self._values)):
-                self._trackers = {
-                    name: tracker
-                    for name, tracker in self._trackers.items()
-                    if self._succeeds(name, partial(tracker.log, values))
-                }
-        for name, tracker in self._trackers.items():
-            self._succeeds(name, partial(tracker.close, self.status))
-
-    def _open(self, name: str, opener: Callable[[], Tracker]) -> None:
-        self._trackers[name] = opener()
-
-    def _succeeds(self, name: str, action: Callable[[], None]) -> bool:
-        """Perform an action of a tracker; return False, and report it, if it raises."""
+    def _run(self, name: str, opener: Callable[[], Tracker]) -> None:
+        """Open a tracker, write its values as they come, and close it; report what it raises."""
         try:
-            action()
+            tracker = opener()
+            is_over = False
+            while not is_over:
+                is_over = self._is_over.wait(_PERIOD_SECONDS)
+                if values := list(_drained(self._values[name])):
+                    tracker.log(values)
+            tracker.close(self.status)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - other libraries, the user's code
             cause = f"{type(error).__name__}: {error}".splitlines()[0]
             self._notices.put(f"tracking by {name} has failed, and the job goes on: {cause}")
-            return False
-        return True
 
 
 _Item = TypeVar("_Item")
