@@ -223,6 +223,31 @@ def test_a_change_names_a_group_or_its_position(group: str) -> None:
     assert [g.instance_count for g in spec.instance_groups] == [3, 2]
 
 
+def test_a_change_finds_names_with_dots() -> None:
+    text = """
+entry_point: train.py
+instance_groups: [{instance_group_name: v1.train, instance_type: local}]
+hyperparameters: {optim.lr: 0.1, model: {width: 8}}
+inputs: {cats.v1: {s3_data: s3://bucket/cats}}
+"""
+    changes = (
+        "hyperparameters.optim.lr=0.5",
+        "hyperparameters.optim.steps=3",
+        "hyperparameters.model.width=16",
+        "inputs.cats.v1.s3_data=s3://bucket/dogs",
+        "instance_groups.v1.train.instance_count=2",
+    )
+    spec = JobSpec.from_yaml(text, changes)
+
+    assert spec.hyperparameters == {
+        "optim.lr": 0.5,
+        "model": {"width": 16},
+        "optim": {"steps": 3},
+    }
+    assert [channel.s3_data for channel in spec.s3_inputs.values()] == ["s3://bucket/dogs"]
+    assert spec.instance_groups[0].instance_count == 2
+
+
 @pytest.mark.parametrize(
     ("change", "what", "fix"),
     [

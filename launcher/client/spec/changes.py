@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from launcher.client.spec.yaml_reader import YamlReading
@@ -17,7 +17,9 @@ def apply_changes(
 ) -> dict[FieldPath, str]:
     """Apply each change to the values in place; return the text of the change by field.
 
-    A path consists of field names, list positions and names of instance groups.
+    A path consists of field names, list positions and names of instance groups. A name with dots
+    is found where the document has it: "hyperparameters.optim.lr" is "optim.lr", else "lr" in
+    "optim".
     """
     said: dict[FieldPath, str] = {}
     for change in changes:
@@ -33,28 +35,38 @@ def _apply(
     values: dict[object, object], change: str, parse: Callable[[str], Any]
 ) -> tuple[FieldPath, str, str]:
     """Apply one change; return its path, the problem and the fix (both "" on success)."""
-    names, equals, text = change.partition("=")
+    written, equals, text = change.partition("=")
     path: FieldPath = ()
     place: Any = values
-    *parents, last = names.split(".")
-    if not equals or not all([*parents, last]):
-        return (names,), "it is not path=value", "write for example hyperparameters.epochs=1"
-    for name in parents:
+    names = written.split(".")
+    if not equals or not all(names):
+        return (written,), "it is not path=value", "write for example hyperparameters.epochs=1"
+    while True:
+        count = _length_of_key(place, names)
+        name, names = ".".join(names[:count]), names[count:]
         step = _step(place, name)
         if step is None:
             return (*path, name), *_nothing_there(place, name)
         path = (*path, step)
+        if not names:
+            break
         if isinstance(place, dict) and place.get(step) is None:
             place[step] = {}
         place = place[step]
-    step = _step(place, last)
-    if step is None:
-        return (*path, last), *_nothing_there(place, last)
     try:
         place[step] = parse(text)
     except ValueError as error:
-        return (*path, step), f"the value is not YAML: {error}", "quote it"
-    return (*path, step), "", ""
+        return path, f"the value is not YAML: {error}", "quote it"
+    return path, "", ""
+
+
+def _length_of_key(place: object, names: Sequence[str]) -> int:
+    """Return how many names, joined by dots, are a key or a group that `place` has; else 1."""
+    for count in range(len(names), 1, -1):
+        joined = ".".join(names[:count])
+        if joined in place if isinstance(place, dict) else _step(place, joined) is not None:
+            return count
+    return 1
 
 
 def _step(place: object, name: str) -> str | int | None:
