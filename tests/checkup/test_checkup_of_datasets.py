@@ -44,11 +44,14 @@ class Rows:
 def findings(tmp_path):
     """Read the dataset `pipeline:train_set` of a module, which ends with some code."""
 
-    def read(code, *, listed=("pipeline:train_set",), script="", job="", **limits):
+    def read(
+        code, *, listed=("pipeline:train_set",), script="", job="", entry_point="train.py", **limits
+    ):
         (tmp_path / "pipeline.py").write_text(MODULE + code)
         (tmp_path / "train.py").write_text(script)
         (tmp_path / "job.yaml").write_text(
-            f"{JOB}data_service: {{datasets: {json.dumps(listed)}}}\n{job}"
+            JOB.replace("train.py", entry_point)
+            + f"data_service: {{datasets: {json.dumps(listed)}}}\n{job}"
         )
         spec = JobSpec.from_yaml(tmp_path / "job.yaml")
         asked = ReadLimits(**{"samples": 12, "seconds": 20.0, **limits})
@@ -260,8 +263,10 @@ def test_a_class_of_a_guarded_script_is_read_though_the_job_lists_none(findings)
     assert {(each.subject, each.level) for each in found} == {("train:Own(size=30)", Level.OK)}
 
 
-def test_a_class_of_a_script_without_a_guard_is_named_as_not_read(findings):
-    (found,) = findings("", listed=(), script=CLASS_OF_THE_SCRIPT + "1 / 0\n")
+@pytest.mark.parametrize("entry_point", ["train.py", "./train.py"])
+def test_a_class_of_a_script_without_a_guard_is_named_as_not_read(findings, entry_point):
+    script = CLASS_OF_THE_SCRIPT + "1 / 0\n"
+    (found,) = findings("", listed=(), script=script, entry_point=entry_point)
     assert (found.subject, found.level) == ("train:Own(size=30)", Level.WARNING)
     assert "not read: train.py has no main guard" in found.what
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -40,6 +41,7 @@ def check(
         return
     served = list(spec.data_service.datasets) if spec.data_service else []
     script = spec.entry_point or (spec.task or "").partition(":")[0].replace(".", "/") + ".py"
+    script = posixpath.normpath(script)
     source = tree.read_text(script) if tree.exists(script) else ""
     module = script.removesuffix(".py").replace("/", ".")
     datasets = named_datasets(source, served, module)
