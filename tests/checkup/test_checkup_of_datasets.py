@@ -232,13 +232,19 @@ def test_a_training_script_without_a_guard_is_not_run(findings):
     assert "has no main guard" in problem_of(found).what
 
 
-def test_a_channel_that_is_elsewhere_is_no_fault_of_the_dataset(findings):
+@pytest.mark.parametrize(
+    "channel", ['{s3_data: "s3://bucket/rows"}', "s3://bucket/rows"], ids=["fields", "its URI"]
+)
+def test_a_channel_that_is_elsewhere_is_no_fault_of_the_dataset(findings, tmp_path, channel):
     script = 'DataLoader("pipeline:Rows", dataset_args={"size": channel("rows")})'
-    job = 'inputs: {rows: {s3_data: "s3://bucket/rows"}}'
+    job = f"inputs: {{rows: {channel}}}"
     (found,) = findings("", listed=["pipeline:Rows"], script=script, job=job)
     assert found.level is Level.WARNING
     assert "its channel rows is not on this machine" in found.what
-    assert "--set inputs.rows.s3_data=file:///folder" in found.fix
+    change = found.fix.partition("--set ")[2]
+    assert change == "inputs.rows=file:///folder"
+    changed = JobSpec.from_yaml(tmp_path / "job.yaml", [change])
+    assert changed.uris == {"inputs.rows.s3_data": "file:///folder"}
 
 
 def test_a_job_that_names_no_dataset_is_told_where_to(findings):

@@ -282,7 +282,7 @@ def test_a_channel_in_s3_is_said_to_be_elsewhere(launcher, tmp_path):
     said = error_of(launcher("pipeline:far", "--batch-size", "4", code=code))
 
     assert "its channel rows is not on this machine" in said
-    assert "--set inputs.rows.s3_data=file:///folder" in said
+    assert "--set inputs.rows=file:///folder" in said
 
 
 @pytest.mark.long

@@ -177,7 +177,7 @@ def _problem(dataset: str, problem: str, elsewhere: Sequence[str], tree: SourceT
         dataset,
         Level.WARNING,
         f"not read: its channel {channel} is not on this machine",
-        fix=f"check it with a part of the data: --set inputs.{channel}.s3_data=file:///folder",
+        fix=f"check it with a part of the data: --set inputs.{channel}=file:///folder",
     )
 
 

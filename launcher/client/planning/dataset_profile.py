@@ -167,7 +167,7 @@ def _answer(
     if missing:
         raise PlatformError(
             f"{dataset.reference} was not measured: its channel {missing} is not on this machine; "
-            f"give a part of the data: --set inputs.{missing}.s3_data=file:///folder"
+            f"give a part of the data: --set inputs.{missing}=file:///folder"
         )
     if problem:
         code = "" if tree.folder is None else f"{tree.folder}/"
