@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import launcher
-from launcher.client.cli.verb_group import Verbs, open_stdout
+from launcher.client.cli.verb_group import Verbs, open_streams
 
 
 @click.group(
@@ -18,4 +18,4 @@ def main() -> None:
     Exit codes: 0 completed, 1 failed, 2 usage or specification, 3 stopped, 4 credentials or cloud,
     5 no capacity, 124 a wait timed out.
     """
-    open_stdout()
+    open_streams()

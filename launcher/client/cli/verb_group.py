@@ -60,15 +60,20 @@ class Verbs(click.Group):
         ]
 
 
-def open_stdout() -> None:
-    """Open a stdout that discards everything if the shell has closed it (`>&-`).
+def open_streams() -> None:
+    """Open an empty stdin, and outputs that discard everything, where the shell has closed them.
 
-    What the encoding of an open one lacks is escaped, as Python does on stderr.
+    It does so with `<&-`, `>&-` and `2>&-`. What the encoding of an open stdout lacks is escaped,
+    as Python does on stderr.
     """
+    if sys.stdin is None:  # the first of the three, as each gets the lowest free descriptor
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY), encoding="utf-8")
     if sys.stdout is None:
         sys.stdout = os.fdopen(_open_nothing(), "w", encoding="utf-8")
     elif isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(_open_nothing(), "w", encoding="utf-8")
 
 
 def _discard_stdout() -> None:
