@@ -79,6 +79,7 @@ def test_a_job_folder_that_cannot_be_written(tmp_path: Path) -> None:
             id="no entry point",
         ),
         pytest.param(metric("loss=(["), "does not compile", id="metric"),
+        pytest.param(metric(f"(x{{{2**64}}})"), "number is too large", id="metric's repetitions"),
         pytest.param(metric("loss=.*"), "has no group", id="metric without group"),
         pytest.param(
             set_in("StoppingCondition", "MaxRuntimeInSeconds", to=0), "is 0", id="no time"

@@ -867,6 +867,11 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "metric's short expression": (metric(regex="()"), metric(regex=""), "has 0 characters"),
     "metric's group": (metric(regex="(a)(b)"), metric(regex="a"), "has no group: a"),
     "metric's syntax": (metric(regex="(a)"), metric(regex="(a"), "is not a regular expression"),
+    "metric's repetitions": (
+        metric(regex="([0-9]{1,100})"),
+        metric(regex=f"([0-9]{{1,{2**64}}})"),
+        "is not a regular expression: the repetition number is too large",
+    ),
     "subnets": (network(16, 1), network(17, 1), "17 subnets"),
     "security groups": (network(1, 5), network(1, 6), "6 security_group_ids"),
     "a VPC has security groups": (network(1, 1), network(1, 0), "subnets without security_group"),

@@ -178,7 +178,7 @@ def _regex_problems(name: str, regex: str, path: FieldPath) -> Iterator[Problem]
         return
     try:
         groups = re.compile(regex).groups
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         what = f'the expression of metric "{name}" is not a regular expression: {error}'
         yield Problem(path=path, what=what, fix="write for example loss=([0-9.]+)")
         return

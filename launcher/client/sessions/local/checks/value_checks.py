@@ -112,7 +112,7 @@ def _check_metric(metric: MetricFields) -> Iterator[Problem]:
     where = f"MetricDefinitions {metric['Name']!r}"
     try:
         groups = re.compile(metric["Regex"]).groups
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         yield Problem(
             what=f"{metric['Regex']!r} does not compile: {error}",
             where=where,
