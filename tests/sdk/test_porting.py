@@ -10,6 +10,7 @@ from launcher import (
     AwsSession,
     DataParallel,
     InstanceGroup,
+    JobSpec,
     LocalSession,
     MemorySession,
     Mpi,
@@ -22,6 +23,7 @@ from launcher import (
     TrainingInput,
 )
 from launcher.client.estimator.sdk_v2_types import as_groups, as_inputs, as_tags
+from launcher.client.spec.rules.check_spec import refuse_wrong_types
 from launcher.client.spec.sdk_v2_distribution import as_distribution
 from launcher.shared import Role
 
@@ -283,6 +285,30 @@ def test_what_is_no_input_is_refused_by_its_channel(given):
     with pytest.raises(SpecError, match="is not an input") as caught:
         as_inputs({"train": "s3://b/x", "extra": given})
     assert caught.value.problems[0].where == "inputs.extra"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"instance_group_name": "a", "instance_type": "local"},
+        [foreign_group(), {"instance_group_name": "a", "instance_type": "local"}],
+        ["a"],
+    ],
+    ids=["one mapping", "mapping", "name"],
+)
+def test_what_is_no_group_is_refused(given):
+    with pytest.raises(SpecError, match="is not an instance group") as caught:
+        PyTorch("train.py", instance_groups=given)
+    assert caught.value.problems[0].where == "instance_groups"
+
+
+@pytest.mark.parametrize("name", ["environment", "secrets", "tags", "inputs"])
+@pytest.mark.parametrize("given", [["A=b"], "A=b", [{"Name": "A", "Value": "b"}]], ids=str)
+def test_what_is_no_mapping_is_refused_with_its_field(name, given):
+    job = JobSpec(entry_point="a.py", instance_type="local", **{name: given})
+    with pytest.raises(SpecError, match="is not a mapping") as caught:
+        refuse_wrong_types(job)
+    assert caught.value.problems[0].where == name
 
 
 @pytest.mark.parametrize("given", [[{"key": "team", "value": "x"}], "team=x", [("team", "x")]])

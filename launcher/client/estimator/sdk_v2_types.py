@@ -21,6 +21,7 @@ from launcher.shared import Role
 
 #: The channel name that SDK v2 gives to an unnamed input.
 DEFAULT_CHANNEL = "training"
+_GROUP_FIX = 'write InstanceGroup("data_group", "ml.c5.xlarge", 2)'
 _INPUT_FIX = 'write "s3://bucket/prefix", "file://FOLDER", or a TrainingInput; or leave it out'
 
 
@@ -72,10 +73,13 @@ Rule = Mapping[str, object] | _DebuggerRule | _ProfilerRule
 def as_groups(groups: Sequence[GroupLike], distribution: object) -> tuple[InstanceGroup, ...]:
     """Convert instance groups of either package; SDK v2's distribution names the train group.
 
-    Raises SpecError if that group is not in the job.
+    Raises SpecError if that group is not in the job, and for what is no instance group.
     """
-    is_one = hasattr(groups, "instance_group_name")
+    is_one = hasattr(groups, "instance_group_name") or isinstance(groups, Mapping)
     members: tuple[Any, ...] = (groups,) if is_one else tuple(groups)
+    for member in members:
+        if not hasattr(member, "instance_group_name"):
+            raise _error("instance_groups", f"{shown(member)} is not an instance group", _GROUP_FIX)
     named = distribution.get("instance_groups", ()) if isinstance(distribution, Mapping) else ()
     trains = set(names(named))
     known = names(members)

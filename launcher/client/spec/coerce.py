@@ -16,8 +16,11 @@ _TEXTS = (
     "subnets",
     "security_group_ids",
 )
-_REQUEST_PARTS = (
+_MAPPINGS = (
     "hyperparameters",
+    "environment",
+    "secrets",
+    "tags",
     "instance_placement_config",
     "experiment_config",
     "tensorboard_output_config",
@@ -31,13 +34,10 @@ def kept_forms(spec: Any) -> dict[str, Any]:
     """Return the fields of a JobSpec that accept several forms, coerced to their declared types."""
     return {
         "instance_groups": tuple(spec.instance_groups),
-        "inputs": {name: _channel(channel) for name, channel in spec.inputs.items()},
-        "environment": dict(spec.environment),
-        "secrets": dict(spec.secrets),
-        "tags": dict(spec.tags),
+        "inputs": _channels(spec.inputs),
         "metric_definitions": tuple(map(_metric, spec.metric_definitions)),
         **{name: names(getattr(spec, name)) for name in _TEXTS},
-        **{name: plain(getattr(spec, name)) for name in _REQUEST_PARTS},
+        **{name: plain(getattr(spec, name)) for name in _MAPPINGS},
         **{name: tuple(plain(getattr(spec, name))) for name in ("rules", "profiler_rules")},
     }
 
@@ -49,6 +49,13 @@ def plain(value: object) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [plain(item) for item in value]
     return value
+
+
+def _channels(inputs: Any) -> Any:
+    """Return the channels by name; the rules report what is no mapping."""
+    if not isinstance(inputs, Mapping):
+        return inputs
+    return {name: _channel(channel) for name, channel in inputs.items()}
 
 
 def _channel(channel: TrainingInput | FileSystemInput | str) -> TrainingInput | FileSystemInput:
