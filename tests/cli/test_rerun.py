@@ -2,8 +2,14 @@
 
 import json
 import shutil
+from importlib import import_module
 
 import pytest
+
+from launcher import JobSpec, MemorySession, Tracking
+from launcher.client.cli.send_job import JobSender
+from launcher.client.sessions.new_record import new_record
+from launcher.errors import NotSent
 
 TRAIN = """\
 import os, pathlib, sys
@@ -76,6 +82,42 @@ def test_what_its_record_lacks_is_refused_with_the_reason(ran):
     assert "job job-1 cannot be repeated: it has no record: an older Launcher" in older.stderr
     assert "fix: run its job file: launcher run JOB_FILE" in older.stderr
     assert len(ran("list").stdout.splitlines()) == 2
+
+
+def test_paths_of_changes_count_from_the_current_folder(terminal, tmp_path, monkeypatch):
+    spec = JobSpec(
+        image_uri="image",
+        container_entry_point=("true",),
+        instance_type="local",
+        inputs={"dogs": "file:///dogs"},
+    )
+    record = new_record(spec, git=None, command_line=(), code_uri="", rerun_of=None)
+    job_file = tmp_path / "job-1.json"
+    job_file.write_text(json.dumps(record.to_plain()))
+    session = MemorySession()
+    session.describe_training_job = lambda **_: {}
+    session.record_file = lambda _: job_file
+    session.session_as_of = lambda _: session
+    drafts = []
+
+    def draft(_sender, spec, name):
+        drafts.append(spec)
+        raise NotSent(name)
+
+    monkeypatch.setattr(JobSender, "draft", draft)
+    monkeypatch.setattr(
+        import_module("launcher.client.cli.rerun"), "session_of", lambda *_: session
+    )
+    monkeypatch.chdir(tmp_path)
+    changes = ("inputs.cats=file://cats", "output_path=file://results", "tracking.tensorboard=runs")
+    terminal("rerun", "job-1", *(word for change in changes for word in ("--set", change)))
+    (sent,) = drafts
+    assert sent.uris == {
+        "output_path": f"file://{tmp_path}/results",
+        "inputs.dogs.s3_data": "file:///dogs",
+        "inputs.cats.s3_data": f"file://{tmp_path}/cats",
+    }
+    assert sent.tracking == Tracking(tensorboard=f"{tmp_path}/runs")
 
 
 def test_a_job_that_does_not_exist_is_not_repeated(terminal):

@@ -17,6 +17,7 @@ from launcher.client.sessions.job_location import new_job_name
 from launcher.client.sessions.recorded_job import restore_job
 from launcher.client.sessions.resolve import session_of
 from launcher.client.spec import JobSpec
+from launcher.client.spec.resolve_paths import anchored
 from launcher.client.submit import JobOrigin
 
 
@@ -47,7 +48,8 @@ def rerun(
     """
     with tempfile.TemporaryDirectory(prefix="launcher-rerun-") as folder:
         repeated = restore_job(job, session_of(job, session), Path(folder))
-        spec = JobSpec.from_yaml(repeated.job_file, changes)
+        # Paths of changes are the user's: relative to this folder, not to that of the copy.
+        spec = anchored(JobSpec.from_yaml(repeated.job_file, changes), Path.cwd())
         name = name or new_job_name(spec)
         git = repeated.record.git
         launch = JobSender(

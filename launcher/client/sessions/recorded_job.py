@@ -11,21 +11,25 @@ from launcher.client.sessions.base import KeepsRecords, PlatformSession
 from launcher.client.sessions.job_record import JobRecord, read_record
 from launcher.client.sessions.remote_source import unpack_source
 from launcher.client.spec import JobSpec
+from launcher.client.spec.resolve_paths import anchored
 from launcher.errors import LauncherError, PlatformError
 from launcher.shared import BUNDLE_CODE, BUNDLE_FILE, PARTITION_FILE
 
 
 @dataclass(frozen=True, kw_only=True)
 class RestoredJob:
-    """A job that can be sent again: its job file, the session with its options, and its record."""
+    """A job that can be sent again: its job file, the session with its options, and its record.
 
-    job_file: Path
+    job_file: its text, in which paths are absolute.
+    """
+
+    job_file: str
     session: PlatformSession
     record: JobRecord
 
 
 def restore_job(name: str, session: PlatformSession, home: Path) -> RestoredJob:
-    """Write the job file of a job, and the code that it was sent with, into an empty folder.
+    """Write the code that a job was sent with into an empty folder, and return the job.
 
     Raises PlatformError for a job whose record, or whose code, does not exist.
     """
@@ -46,10 +50,8 @@ def restore_job(name: str, session: PlatformSession, home: Path) -> RestoredJob:
         _fetch_code(spec, session, record.code_uri, home)
     except (LauncherError, OSError) as error:
         raise _not_repeatable(name, f"its code is gone: {error}") from error
-    file = home / "job.yaml"
-    file.touch(mode=0o600)
-    file.write_text(spec.to_yaml(), encoding="utf-8")
-    return RestoredJob(job_file=file, session=session.session_as_of(name), record=record)
+    job_file = anchored(spec, home).to_yaml()
+    return RestoredJob(job_file=job_file, session=session.session_as_of(name), record=record)
 
 
 def _fetch_code(spec: JobSpec, session: PlatformSession, uri: str, home: Path) -> None:
