@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -189,9 +190,12 @@ def test_python_objects_are_never_made() -> None:
         JobSpec.from_yaml("entry_point: !!python/name:os.getcwd x\n")
 
 
-def test_values_that_yaml_cannot_hold_are_reported_on_writing() -> None:
+@pytest.mark.parametrize(
+    "value", [object(), {1}, b"x", date(2026, 1, 31)], ids=lambda value: type(value).__name__
+)
+def test_values_that_yaml_cannot_hold_are_reported_on_writing(value: object) -> None:
     with pytest.raises(SpecError, match="cannot be written as YAML"):
-        JobSpec(entry_point="train.py", hyperparameters={"model": object()}).to_yaml()
+        JobSpec(entry_point="train.py", hyperparameters={"model": value}).to_yaml()
 
 
 @pytest.mark.parametrize(

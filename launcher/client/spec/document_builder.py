@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 _Dumper.add_representer(str, _Dumper.represent_text)
+for _kind in (bytes, set, date, datetime):  # PyYAML gives them tags, which no job file may have
+    _Dumper.add_representer(_kind, _Dumper.represent_undefined)
 
 
 @dataclass(frozen=True, kw_only=True)
