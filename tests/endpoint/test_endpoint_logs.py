@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from customer import GROUP, Customer
+from customer import GROUP, Customer, isolated_customer
 from waiting import wait_until
 
 from launcher.client.endpoint import serve
@@ -69,6 +69,23 @@ def test_a_prefix_of_filter_log_events_means_its_streams_only(customer: Customer
     assert [event["message"] for event in answer["events"]] == ["this is filtered"]
     nobody = customer.logs.filter_log_events(logGroupName=GROUP, logStreamNamePrefix="nobody/")
     assert nobody["events"] == []
+
+
+@pytest.mark.long
+def test_the_group_is_listed_and_queried_before_anyone_has_read_it(tmp_path: Path) -> None:
+    with isolated_customer("process", tmp_path) as customer:
+        customer.submit("queried", "print('loss=1')")
+        customer.end_of("queried")
+        listed = customer.logs.describe_log_groups()["logGroups"]
+        query = customer.logs.start_query(
+            logGroupNames=[GROUP],
+            startTime=0,
+            endTime=int(time.time()) + 60,
+            queryString="fields @message",
+        )
+        rows = customer.logs.get_query_results(queryId=query["queryId"])["results"]
+    assert [group["logGroupName"] for group in listed] == [GROUP]
+    assert "loss=1" in [field["value"] for row in rows for field in row]
 
 
 @pytest.mark.long

@@ -51,7 +51,9 @@ class Logs:
         A prefix of FilterLogEvents, which moto does not support, becomes the names that it matches.
         """
         with self._lock:
-            if _group_of(arguments) == GROUP:
+            if operation == "DescribeLogGroups" and self._registry.names(region):
+                logs_backends[self._account][region].ensure_log_group(GROUP)
+            if GROUP in _groups_of(arguments):
                 logs_backends[self._account][region].ensure_log_group(GROUP)
                 for job in self._requested_jobs(arguments, region):
                     self._publish(job, region, arguments)
@@ -116,12 +118,12 @@ class Logs:
         return {**rest, "logStreamNames": names or [prefix]}  # an empty list would mean all
 
 
-def _group_of(arguments: Mapping[str, Any]) -> str | None:
-    """Return the log group that a request names, by name or by ARN."""
-    group: str | None = arguments.get("logGroupName") or arguments.get("logGroupIdentifier")
-    if group and group.startswith("arn:"):
-        return group.split(":log-group:", 1)[-1].removesuffix(":*")
-    return group
+def _groups_of(arguments: Mapping[str, Any]) -> list[str]:
+    """Return the log groups that a request names, by name or by ARN; a query names several."""
+    one = [arguments.get("logGroupName"), arguments.get("logGroupIdentifier")]
+    several = [arguments.get("logGroupNames"), arguments.get("logGroupIdentifiers")]
+    named = [*one, *(group for groups in several for group in groups or ())]
+    return [group.split(":log-group:", 1)[-1].removesuffix(":*") for group in named if group]
 
 
 def _stream_names(arguments: Mapping[str, Any]) -> str | tuple[str, ...]:
