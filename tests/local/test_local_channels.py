@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bench import Bench, channel, group
 
-from launcher.client.sessions.local.input_channels import objects
+from launcher.client.sessions.local.input_channels import has_objects, objects
 
 #: Prints every file of every channel but `code`, with its content.
 LIST = """
@@ -90,6 +90,28 @@ def test_names_in_another_encoding_are_dealt_out_by_their_bytes(tmp_path: Path) 
     for name in names:
         (tmp_path / name).touch()
     assert list(objects(tmp_path)) == ["a", "cafz", "café", "caf\udce9", "😀"]
+
+
+def test_a_linked_folder_is_part_of_a_channel(tmp_path: Path) -> None:
+    disk, data = tmp_path / "disk", tmp_path / "data"
+    (disk / "deep").mkdir(parents=True)
+    for name in ("a", "deep/b"):
+        (disk / name).write_text(name)
+    data.mkdir()
+    (data / "train").symlink_to(disk)
+    assert has_objects(data)
+    assert list(objects(data)) == ["train/a", "train/deep/b"]
+    assert list(objects(data / "tr")) == ["train/a", "train/deep/b"]
+
+
+def test_links_in_a_circle_and_to_nowhere_add_no_files(tmp_path: Path) -> None:
+    for name, target in (("up", "."), ("self", "self"), ("gone", "nothing")):
+        (tmp_path / name).symlink_to(target)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "two").symlink_to(tmp_path)
+    assert not has_objects(tmp_path)
+    (tmp_path / "a").write_text("a")
+    assert list(objects(tmp_path)) == ["a"]
 
 
 def test_a_host_sees_the_channels_of_its_group_only(bench: Bench, data: Path) -> None:

@@ -10,6 +10,7 @@ interpretation.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -137,6 +138,30 @@ def _candidates(prefix: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _below(path: Path, root: Path) -> Iterator[tuple[str, Path]]:
-    entries = path.rglob("*") if path.is_dir() else [path]
+    entries = _contents(path) if path.is_dir() else [path]
     for entry in entries:
         yield entry.relative_to(root).as_posix(), entry
+
+
+def _contents(folder: Path) -> Iterator[Path]:
+    """Yield what is below a folder, also behind links to folders, but not a folder in itself."""
+    waiting = [(folder, frozenset({_identity(folder)}))]
+    while waiting:
+        place, above = waiting.pop()
+        with contextlib.suppress(PermissionError), os.scandir(place) as entries:
+            for entry in entries:
+                path = place / entry.name
+                if not _is_folder(entry):
+                    yield path
+                elif (identity := _identity(path)) not in above:
+                    waiting.append((path, above | {identity}))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry is a folder or a link to one; a link to nowhere is none."""
+    return os.path.isdir(entry) if entry.is_symlink() else entry.is_dir()  # noqa: PTH112 (entry)
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    status = folder.stat()
+    return status.st_dev, status.st_ino
