@@ -15,7 +15,11 @@ from waiting import wait_until
 from launcher import Refused, TrainingJobAnalytics
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.metric_records import MetricReader
-from launcher.client.sessions.aws.cloudwatch_metrics import NAMESPACE, averages
+from launcher.client.sessions.aws.cloudwatch_metrics import (
+    NAMESPACE,
+    averages,
+    host_averages,
+)
 from launcher.client.sessions.metric_match import match_limit
 
 #: An hour some days ago: CloudWatch takes no values older than two weeks.
@@ -78,6 +82,32 @@ def test_no_value_is_read_twice_where_one_answer_ends_and_the_next_begins():
     start = START + timedelta(seconds=30.5)
     points = averages(Rounding(), "job-1", "loss", start, start + timedelta(minutes=3000), 60)
     assert [point.time for point in points] == [time.timestamp() for time in values]
+
+
+@pytest.mark.parametrize(
+    ("days", "wanted", "asked"), [(14, 60, 60), (20, 60, 300), (20, 400, 600), (70, 60, 3600)]
+)
+def test_old_values_are_asked_for_by_a_period_that_cloudwatch_still_has(days, wanted, asked):
+    calls = []
+
+    class Recording:
+        @contextmanager
+        def client(self, _service):
+            yield self
+
+        def get_metric_statistics(self, **arguments):
+            calls.append(arguments["Period"])
+            return {"Datapoints": []}
+
+        def get_metric_data(self, **arguments):
+            calls.extend(each["MetricStat"]["Period"] for each in arguments["MetricDataQueries"])
+            return {"MetricDataResults": []}
+
+    start = datetime.now(timezone.utc) - timedelta(days=days)
+    end = start + timedelta(minutes=10)
+    averages(Recording(), "job-1", "loss", start, end, wanted)
+    host_averages(Recording(), "job-1", [("algo-1", "CPUUtilization")], start, end, wanted)
+    assert calls == [asked, asked]
 
 
 @pytest.mark.long

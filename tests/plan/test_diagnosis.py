@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import launcher
 from launcher import Estimator, Job, MemoryRun, MemorySession
 from launcher.client.planning.diagnosis.advice import larger_types
 from launcher.client.planning.diagnosis.findings import StepLimit, Sureness
+from launcher.client.sessions.base import MetricPoint
 from launcher.client.sessions.memory_session import MEMORY
 from launcher.shared import format_event
 
@@ -58,10 +60,15 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeJob:
     monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("LAUNCHER_PRICES", raising=False)
 
-    def make(*lines: str, instance_type: str = "ml.g5.8xlarge", bills: bool = True) -> Job:
+    def make(
+        *lines: str,
+        instance_type: str = "ml.g5.8xlarge",
+        bills: bool = True,
+        kind: type[MemorySession] = MemorySession,
+    ) -> Job:
         (tmp_path / "train.py").write_text("")
         platform = MEMORY if not bills else _billing()
-        session = MemorySession(
+        session = kind(
             lambda _request: MemoryRun(lines=lines), platform=platform, region="us-east-1"
         )
         estimator = Estimator(
@@ -82,6 +89,37 @@ def _billing() -> Any:
     from dataclasses import replace
 
     return replace(MEMORY, bills=True)
+
+
+START = datetime(2026, 11, 1, tzinfo=timezone.utc)
+
+
+class Measured(MemorySession):
+    """A session whose jobs train for an hour, and whose hosts are measured every five minutes."""
+
+    def describe_training_job(self, *, TrainingJobName: str) -> Any:  # noqa: N803 (AWS)
+        found: Any = super().describe_training_job(TrainingJobName=TrainingJobName)
+        end = START + timedelta(hours=1)
+        states = [{"Status": "Training", "StartTime": START, "EndTime": end}]
+        return {**found, "SecondaryStatusTransitions": states}
+
+    def host_averages(
+        self,
+        job_name: str,
+        hosts: Collection[str],
+        metrics: Collection[str],
+        start: datetime,
+        end: datetime,
+        period: int,
+    ) -> dict[tuple[str, str], list[MetricPoint]]:
+        begin, length = start.timestamp(), (end - start).total_seconds()
+        times = [begin + 300 * number for number in range(int(length / 300) + 1)]
+        percent = {"CPUUtilization": 3150.0, "GPUUtilization": 40.0}
+        return {
+            (host, metric): [MetricPoint(time=time, value=percent[metric]) for time in times]
+            for host in hosts
+            for metric in metrics
+        }
 
 
 BUSY_CPUS = [usage(0.98, 0.45)] * 9
@@ -265,6 +303,12 @@ def test_steps_are_timed_by_the_loader_in_windows(make: MakeJob) -> None:
     assert evidence.step.mean == pytest.approx(0.2)
     assert evidence.step.error == pytest.approx(0.0, abs=1e-9)
     assert evidence.samples_per_step == 32
+
+
+def test_the_period_of_the_figures_is_that_of_the_answer(make: MakeJob) -> None:
+    found = launcher.diagnose(make(kind=Measured))
+
+    assert found.evidence.sources == ("CloudWatch, every 300 s",)
 
 
 def test_steps_of_a_keras_job_of_any_sdk_are_timed(make: MakeJob) -> None:

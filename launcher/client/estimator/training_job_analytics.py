@@ -28,7 +28,8 @@ class TrainingJobAnalytics:
     """The values of a job's metrics; read on first use, and kept until `clear_cache`.
 
     They come from the hosts' logs: each printed value, on every session. Where the logs have none
-    (they are gone, or not readable), CloudWatch's averages by `period` seconds are read.
+    (they are gone, or not readable), CloudWatch's averages by `period` seconds are read, or by the
+    next longer period that it still has.
 
     training_job_name: a name, or a job of Launcher or the sagemaker package.
     metric_names: default, all that the job defines.

@@ -213,7 +213,10 @@ class HasMetricAverages(Protocol):
     def metric_averages(
         self, job_name: str, metric: str, start: datetime, end: datetime, period: int
     ) -> list[MetricPoint]:
-        """Return a metric's average of each period (seconds) that has values, by time."""
+        """Return a metric's average of each period that has values, by time.
+
+        period: in seconds; the platform's next longer one where it has no values of that one.
+        """
 
 
 @runtime_checkable
@@ -233,7 +236,7 @@ class HasHostAverages(Protocol):
         end: datetime,
         period: int,
     ) -> dict[tuple[str, str], list[MetricPoint]]:
-        """Return each (host, metric)'s average of each period (seconds), by time."""
+        """Return each (host, metric)'s average of each period, by time; period as above."""
 
 
 @runtime_checkable

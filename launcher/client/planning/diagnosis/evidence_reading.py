@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
@@ -49,7 +50,8 @@ def read_evidence(job: Job, lines: Callable[[LogLine], None] | None = None) -> J
     measured = _from_cloudwatch(job, description, groups, missing)
     sources = []
     if measured:
-        sources.append(f"CloudWatch, every {PERIOD_SECONDS} s")
+        times = max(measured.values(), key=len)
+        sources.append(f"CloudWatch, every {_period([each.time for each in times])} s")
     if events.hosts or events.rank_count:
         sources.append("the logs of its hosts")
     span = events.first, events.last
@@ -138,12 +140,19 @@ def _wait_from_cloudwatch(job: Job, missing: list[str]) -> DataWait | None:
     shares = [record.value for record in found[1:]]  # the first has the wait for the first batch
     if not shares:
         return None
+    seconds = _period([record.time for record in found]) * len(shares)
     return DataWait(
-        share=statistics.fmean(shares),
-        steps=0,
-        seconds=float(PERIOD_SECONDS * len(shares)),
-        minutes=len(shares),
+        share=statistics.fmean(shares), steps=0, seconds=float(seconds), minutes=seconds // 60
     )
+
+
+def _period(times: Sequence[float]) -> int:
+    """Return the seconds of the period of values by time: CloudWatch has longer ones of the past.
+
+    A period without values is none.
+    """
+    steps = (round(later - earlier) for earlier, later in itertools.pairwise(times))
+    return min((each for each in steps if each), default=PERIOD_SECONDS)
 
 
 def _points(

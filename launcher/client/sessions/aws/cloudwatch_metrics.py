@@ -8,7 +8,7 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (job 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from launcher.client.sessions.aws.clients import Clients
@@ -25,15 +25,24 @@ _MOST_SERIES = 100
 #: Pages of one GetMetricData: 100 series of a 28-day job by minute are 40.
 _MOST_PAGES = 1000
 _RETRY_POLICY = RetryPolicy(seconds=30)
+#: Seconds of the periods that CloudWatch still has of a start so long ago, and to which it rounds
+#: that down; it returns nothing for others. Source: API reference, GetMetricStatistics, StartTime.
+_KEPT = ((timedelta(days=63), 3600), (timedelta(days=15), 300))
+_MINUTE = 60
 
 
 def averages(
     clients: Clients, job_name: str, metric: str, start: datetime, end: datetime, period: int
 ) -> list[MetricPoint]:
-    """Return the metric's average of each period (seconds) that has values, by time."""
-    # CloudWatch rounds a start down to the minute: of two windows, the second would begin before
-    # the end of the first, and have its last value again.
-    first = start - timedelta(seconds=start.timestamp() % 60)
+    """Return the metric's average of each period (seconds) that has values, by time.
+
+    Of the past, CloudWatch has longer periods only.
+    """
+    kept = _kept_seconds(start)
+    period = _kept_period(period, kept)
+    # CloudWatch rounds a start down: of two windows, the second would begin before the end of the
+    # first, and have its last value again.
+    first = start - timedelta(seconds=start.timestamp() % kept)
     found = [
         MetricPoint(time=point["Timestamp"].timestamp(), value=point["Average"])
         for since, until in _windows(first, end, timedelta(seconds=period * _MOST_POINTS))
@@ -52,8 +61,10 @@ def host_averages(
 ) -> dict[tuple[str, str], list[MetricPoint]]:
     """Return the averages of each (host, metric) by period (seconds), by time.
 
-    SageMaker names a host "<job>/algo-1", and has the sum over its vCPUs or GPUs, in percent.
+    SageMaker names a host "<job>/algo-1", and has the sum over its vCPUs or GPUs, in percent. Of
+    the past, CloudWatch has longer periods only.
     """
+    period = _kept_period(period, _kept_seconds(start))
     wanted = list(series)
     found: dict[tuple[str, str], list[MetricPoint]] = {each: [] for each in wanted}
     for first in range(0, len(wanted), _MOST_SERIES):
@@ -80,6 +91,16 @@ def host_averages(
                     for time, value in zip(result["Timestamps"], result["Values"], strict=False)
                 ]
     return {each: sorted(points, key=lambda point: point.time) for each, points in found.items()}
+
+
+def _kept_seconds(start: datetime) -> int:
+    age = datetime.now(timezone.utc) - start
+    return next((seconds for days, seconds in _KEPT if age >= days), _MINUTE)
+
+
+def _kept_period(period: int, kept: int) -> int:
+    """Return the shortest period from `period` on of which CloudWatch has values."""
+    return period if kept == _MINUTE else -(-period // kept) * kept
 
 
 def _asked(identifier: str, series: list[tuple[str, str]]) -> tuple[str, str]:
