@@ -94,13 +94,17 @@ def _billing() -> Any:
 START = datetime(2026, 11, 1, tzinfo=timezone.utc)
 
 
-class Measured(MemorySession):
-    """A session whose jobs train for an hour, and whose hosts are measured every five minutes."""
+class Interrupted(MemorySession):
+    """A session whose jobs trained twice, and whose hosts are measured every five minutes."""
 
     def describe_training_job(self, *, TrainingJobName: str) -> Any:  # noqa: N803 (AWS)
         found: Any = super().describe_training_job(TrainingJobName=TrainingJobName)
-        end = START + timedelta(hours=1)
-        states = [{"Status": "Training", "StartTime": START, "EndTime": end}]
+        times = [START + timedelta(minutes=minutes) for minutes in (0, 2, 10, 70)]
+        states = [
+            {"Status": "Training", "StartTime": times[0], "EndTime": times[1]},
+            {"Status": "Interrupted", "StartTime": times[1], "EndTime": times[2]},
+            {"Status": "Training", "StartTime": times[2], "EndTime": times[3]},
+        ]
         return {**found, "SecondaryStatusTransitions": states}
 
     def host_averages(
@@ -305,8 +309,16 @@ def test_steps_are_timed_by_the_loader_in_windows(make: MakeJob) -> None:
     assert evidence.samples_per_step == 32
 
 
+def test_the_use_of_hosts_counts_after_an_interruption_too(make: MakeJob) -> None:
+    found = launcher.diagnose(make(kind=Interrupted))
+
+    (group,) = found.evidence.groups
+    assert group.points == 13  # of 70 minutes, without the first and the last
+    assert (found.limit, found.sureness) == (StepLimit.INPUT, Sureness.HIGH)
+
+
 def test_the_period_of_the_figures_is_that_of_the_answer(make: MakeJob) -> None:
-    found = launcher.diagnose(make(kind=Measured))
+    found = launcher.diagnose(make(kind=Interrupted))
 
     assert found.evidence.sources == ("CloudWatch, every 300 s",)
 

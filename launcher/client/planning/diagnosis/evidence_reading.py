@@ -174,11 +174,18 @@ def _points(
 
 
 def _training_time(description: TrainingJobDescription) -> tuple[datetime, datetime]:
-    """Return the times between which a described job trained, by its secondary statuses."""
-    for each in description.get("SecondaryStatusTransitions", ()):
-        if each.get("Status") == "Training" and "StartTime" in each:
-            end = each.get("EndTime") or datetime.now(timezone.utc)
-            return each["StartTime"], end + timedelta(seconds=PERIOD_SECONDS)
+    """Return the times between which a described job trained, by its secondary statuses.
+
+    A job on spot instances trains again after each interruption.
+    """
+    trained = [
+        each
+        for each in description.get("SecondaryStatusTransitions", ())
+        if each.get("Status") == "Training" and "StartTime" in each
+    ]
+    if trained:
+        end = trained[-1].get("EndTime") or datetime.now(timezone.utc)
+        return trained[0]["StartTime"], end + timedelta(seconds=PERIOD_SECONDS)
     start = description.get("TrainingStartTime") or description["CreationTime"]
     end = description.get("TrainingEndTime") or datetime.now(timezone.utc)
     return start, end + timedelta(seconds=PERIOD_SECONDS)
