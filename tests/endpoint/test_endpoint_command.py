@@ -62,6 +62,24 @@ def test_ctrl_c_ends_it_and_leaves_its_jobs(tmp_path: Path) -> None:
         assert again.end_of("goes-on")["TrainingJobStatus"] == "Stopped"
 
 
+@pytest.mark.long
+def test_a_secret_of_any_characters_reaches_clients(tmp_path: Path) -> None:
+    secret = 'it\'s $HOME; `pwd` & "more"'
+    command = [*LAUNCHER, "endpoint", "--port", "0", "--root", str(tmp_path)]
+    command += ["--access-key", f"AKIAIOSFODNN7EXAMPLE:{secret}"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        exports = "".join(process.stdout.readline() for _ in range(4))
+        process.terminate()
+    shell = ["sh", "-c", f'{exports}printf %s "$AWS_SECRET_ACCESS_KEY"']
+    assert subprocess.check_output(shell, text=True) == secret
+    with serve(tmp_path) as endpoint:
+        assert endpoint.environment["AWS_SECRET_ACCESS_KEY"] == secret
+        assert endpoint.client("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
+
+
 #: Starts an endpoint that gets a signal within the start of the thread for its first connection.
 STOPPED_IN_A_START = """
 import os, signal, sys, threading

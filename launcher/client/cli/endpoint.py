@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -71,7 +72,8 @@ def endpoint(
         if output == "json":
             print_json(variables)
         else:
-            click.echo("\n".join(f"export {name}={value}" for name, value in variables.items()))
+            exports = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())
+            click.echo("\n".join(exports))
         running.serve()
     print_message(
         "\nThe endpoint has stopped. Running jobs continue; start it again to serve them."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -90,7 +91,7 @@ def _read_exports(process: subprocess.Popen[str], stderr: Any) -> dict[str, str]
     assert process.stdout is not None, "it is a pipe"
     for line in process.stdout:
         name, _, value = line.strip().removeprefix(_EXPORT).partition("=")
-        environment[name] = value
+        environment[name] = "".join(shlex.split(value))  # a shell's word
         if name == _LAST_VARIABLE:
             return environment
     stderr.seek(0)
