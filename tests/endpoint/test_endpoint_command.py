@@ -139,6 +139,10 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     ("option", "value", "complaint"),
     [
         ("--rate", "GetLogEvents", "--rate takes OPERATION=NUMBER"),
+        ("--rate", "GetLogEvents=-1", "--rate GetLogEvents=-1: give more than 0 requests"),
+        ("--rate", "GetLogEvents=nan", "--rate GetLogEvents=nan: give more than 0 requests"),
+        ("--rate", "GetLogEvnts=inf", "did you mean GetLogEvents?"),
+        ("--rate", "PutObject=1", "--rate PutObject: none of sagemaker, logs, "),
         ("--access-key", "short", "an access key has the form ID:SECRET"),
     ],
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from launcher.client.endpoint.api_error import ApiError
+from launcher.client.spec.suggestions import did_you_mean
 from launcher.errors import PlatformError
 
 #: Requests per second, account and region, by operation. Source: "CloudWatch Logs quotas" in the
@@ -17,11 +20,14 @@ AWS_RATES: Mapping[str, float] = MappingProxyType(
     {"DescribeLogStreams": 25.0, "GetLogEvents": 10.0, "FilterLogEvents": 5.0}
 )
 
+#: Services whose requests name their operation in a header, by which their rate is found.
+_LIMITED = ("sagemaker", "logs", "ecr", "kms", "service-quotas", "pricing")
+
 
 def parse_rates(texts: Iterable[str]) -> dict[str, float]:
     """Return AWS's rates, with the user's own, given as OPERATION=NUMBER, in their place.
 
-    Raises PlatformError for another form.
+    Raises PlatformError for another form, and for what is no rate of an operation.
     """
     try:
         own = {name: float(rate) for name, _, rate in (text.partition("=") for text in texts)}
@@ -29,7 +35,29 @@ def parse_rates(texts: Iterable[str]) -> dict[str, float]:
         raise PlatformError(
             f"--rate takes OPERATION=NUMBER, such as GetLogEvents=10: {error}"
         ) from error
+    for name, rate in own.items():
+        if not rate > 0:
+            raise PlatformError(f"--rate {name}={rate:g}: give more than 0 requests per second")
+        if name not in AWS_RATES and not any(name in _operations(each) for each in _LIMITED):
+            raise PlatformError(
+                f"--rate {name}: none of {', '.join(_LIMITED)} has this operation"
+                f"{_suggestion(name)}"
+            )
     return {**AWS_RATES, **own}
+
+
+def _suggestion(name: str) -> str:
+    near = did_you_mean(name, itertools.chain.from_iterable(map(_operations, _LIMITED)))
+    return f": did you mean {near}?" if near else ""
+
+
+@functools.cache
+def _operations(service: str) -> Collection[str]:
+    """Return the names of a service's operations, as botocore models them."""
+    from botocore.loaders import create_loader  # slow; few endpoints have rates of their own
+
+    names: Collection[str] = create_loader().load_service_model(service, "service-2")["operations"]
+    return names
 
 
 class RateLimiter:
