@@ -258,6 +258,25 @@ def test_a_job_is_stopped_while_it_downloads(plain_s3_bench: Bench, cloud: Cloud
 
 
 @pytest.mark.long
+def test_a_job_is_stopped_while_its_checkpoints_are_restored(
+    plain_s3_bench: Bench, cloud: Cloud
+) -> None:
+    cloud.put(**{"big": "x" * 60_000_000})
+    for number in range(8):
+        cloud.client.copy_object(
+            Bucket="bucket", Key=f"kept/{number}", CopySource={"Bucket": "bucket", "Key": "big"}
+        )
+    plain_s3_bench.start("pass", **{"CheckpointConfig": {"S3Uri": "s3://bucket/kept/"}})
+    folder = plain_s3_bench.job_folder() / "hosts/algo-1/ml/checkpoints"
+    wait_until(lambda: folder.is_dir() and any(folder.iterdir()))
+    plain_s3_bench.stop()
+
+    description = plain_s3_bench.end_of()
+    assert states(description)[-4:] == ["Downloading", "Stopping", "Uploading", "Stopped"]
+    assert plain_s3_bench.lines() == {}
+
+
+@pytest.mark.long
 def test_the_keys_are_the_platforms_alone(plain_s3_bench: Bench, cloud: Cloud) -> None:
     script = "print(json.dumps(dict(os.environ)))"
     cloud.put(**DIGITS)

@@ -15,6 +15,7 @@ import pytest
 
 from launcher.client.sessions.local.object_store import S3Failed
 from launcher.client.sessions.local.s3_client import S3Client
+from launcher.client.sessions.local.s3_process import TransferStopped
 
 _LIST = """<?xml version="1.0"?><ListBucketResult>{content}<IsTruncated>true</IsTruncated>
 <NextContinuationToken>{token}</NextContinuationToken></ListBucketResult>"""
@@ -125,3 +126,19 @@ def test_a_damaged_object_is_fetched_again(monkeypatch: pytest.MonkeyPatch, tmp_
         assert client.read("s3://bucket/x", retry_seconds=60.0) == b"content"
     assert (tmp_path / "x").read_bytes() == b"content"
     assert not bodies
+
+
+class _Stopped(_Silent):
+    def check(self) -> None:
+        raise TransferStopped
+
+
+@pytest.mark.parametrize("name", ["list", "read", "fetch"])
+def test_a_stop_ends_the_wait_for_an_s3_that_is_away(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    with serving(BaseHTTPRequestHandler, monkeypatch):
+        client = S3Client(_Stopped())  # the server is gone after the block
+    wanted = {"s3://bucket/a": tmp_path / "a"} if name == "fetch" else "s3://bucket/a"
+    with pytest.raises(TransferStopped):
+        getattr(client, name)(wanted, 3.0)

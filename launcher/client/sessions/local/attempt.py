@@ -86,11 +86,11 @@ class Attempt:
         try:
             fetched = self._fetch()
             copy_script(self.request, trees.values(), self.s3_process, self.folder)
+            checkpoints = self._checkpoints(trees)
         except TransferStopped:
             self.on_ending(JobState.STOPPED)
             return self._supervision([], ending=JobState.STOPPED)
         with create_scratch(self.folder) as scratch:
-            checkpoints = self._checkpoints(trees)
             plans = self._plans(trees, scratch, fetched)
             self.on_training()
             with checkpoints or nullcontext():

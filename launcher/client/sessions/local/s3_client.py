@@ -90,7 +90,7 @@ class S3Client:
             found = listed_objects(self._client, bucket, prefix)
             return [(f"s3://{bucket}/{each['Key']}", each["Size"]) for each in found]
 
-        return self._with_retries(call, retry_seconds)
+        return self._with_retries(call, retry_seconds, may_end=True)
 
     def read(self, uri: str, retry_seconds: float) -> bytes:
         """Return the content of a small object."""
@@ -100,7 +100,7 @@ class S3Client:
             content: bytes = self._client.get_object(Bucket=bucket, Key=key)["Body"].read()
             return content
 
-        return self._with_retries(call, retry_seconds)
+        return self._with_retries(call, retry_seconds, may_end=True)
 
     def fetch(self, files: Mapping[str, Path], retry_seconds: float) -> None:
         """Copy objects into files, many at once; the listener may end the transfer."""
@@ -111,8 +111,7 @@ class S3Client:
             bucket, key = bucket_and_key(uri)
             return manager.download(bucket, key, str(files[uri]), subscribers=[subscriber])
 
-        progress = _TransferProgress(self._listener, may_end=True)
-        self._transfer(dict(files), start, progress, retry_seconds)
+        self._transfer(dict(files), start, retry_seconds, may_end=True)
 
     def store(self, files: Mapping[str, Path], retry_seconds: float) -> None:
         """Copy files into objects, many at once."""
@@ -121,16 +120,18 @@ class S3Client:
             bucket, key = bucket_and_key(uri)
             return manager.upload(str(files[uri]), bucket, key, subscribers=[subscriber])
 
-        progress = _TransferProgress(self._listener, may_end=False)
-        self._transfer(dict(files), start, progress, retry_seconds)
+        self._transfer(dict(files), start, retry_seconds, may_end=False)
 
     def _transfer(
         self,
         remaining: dict[str, Path],
         start: Callable[[Any, str, BaseSubscriber], Any],
-        progress: _TransferProgress,
         retry_seconds: float,
+        *,
+        may_end: bool,
     ) -> None:
+        progress = _TransferProgress(self._listener, may_end=may_end)
+
         def call() -> None:
             config = TransferConfig(max_concurrency=_PARALLEL)
             with create_transfer_manager(self._client, config) as manager:
@@ -140,16 +141,26 @@ class S3Client:
                         future.result()
                     del remaining[uri]
 
-        self._with_retries(call, retry_seconds, lambda: progress.done)
+        self._with_retries(call, retry_seconds, lambda: progress.done, may_end=may_end)
 
     def _with_retries(
-        self, call: Callable[[], _T], retry_seconds: float, progress: Callable[[], int] = lambda: 0
+        self,
+        call: Callable[[], _T],
+        retry_seconds: float,
+        progress: Callable[[], int] = lambda: 0,
+        *,
+        may_end: bool,
     ) -> _T:
-        """Repeat a call until it succeeds; fail after `retry_seconds` without progress."""
+        """Repeat a call until it succeeds; fail after `retry_seconds` without progress.
+
+        may_end: the listener may end it between two attempts.
+        """
         reported: int | None = None
 
         def on_retry(error: Exception, _wait: float) -> None:
             nonlocal reported
+            if may_end:
+                self._listener.check()
             if reported != progress():
                 reported = progress()
                 self._listener.note(
