@@ -70,10 +70,12 @@ def _fetch(
                 f"ClientError: Data download failed: {channel.uri} has {_megabytes(total)}, and "
                 f"{_megabytes(free)} are free at {folder.parent}: free space there, or use less"
             )
-        s3_process.on_progress = lambda done: progress(
-            f"Downloading {channel.name!r}: {_megabytes(done)} of {_megabytes(total)}"
+        s3_process.fetch(
+            _files({uri: name for name, (uri, _) in found.items()}, folder),
+            lambda done: progress(
+                f"Downloading {channel.name!r}: {_megabytes(done)} of {_megabytes(total)}"
+            ),
         )
-        s3_process.fetch(_files({uri: name for name, (uri, _) in found.items()}, folder))
     except S3Failed as error:
         raise DownloadFailed(_download_error(channel.uri, error)) from error
     seconds = time.monotonic() - start

@@ -32,14 +32,13 @@ class TransferStopped(Exception):
 class S3Process:
     """The platform process's end of the pipe: sends a request and waits for its response.
 
-    on_note, on_progress: called with the notes and byte counts that arrive while a request runs.
+    on_note: called with the notes that arrive while a request runs.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._lock = threading.Lock()  # the checkpoint thread sends requests too
         self.on_note: Callable[[str], None] = lambda _: None
-        self.on_progress: Callable[[int], None] = lambda _: None
 
     def list(self, uri: str) -> list[tuple[str, int]]:
         """Return (URI, bytes) of every object whose URI starts with `uri`. Raises S3Failed."""
@@ -51,9 +50,14 @@ class S3Process:
         content: bytes = self._call("read", uri, RETRY_SECONDS)
         return content
 
-    def fetch(self, files: Mapping[str, Path]) -> None:
-        """Copy objects into files. Raises S3Failed, OSError, or TransferStopped."""
-        self._call("fetch", dict(files), RETRY_SECONDS)
+    def fetch(
+        self, files: Mapping[str, Path], progress: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """Copy objects into files; progress: called with the bytes so far.
+
+        Raises S3Failed, OSError, or TransferStopped.
+        """
+        self._call("fetch", dict(files), RETRY_SECONDS, progress=progress)
 
     def store(self, files: Mapping[str, Path], *, wait_for_s3: bool = True) -> None:
         """Copy files into objects; with `wait_for_s3`, wait for S3. Raises S3Failed or OSError."""
@@ -63,7 +67,9 @@ class S3Process:
         """Close this process's end; the S3 process exits once no process holds this end open."""
         self._connection.close()
 
-    def _call(self, name: str, *arguments: object) -> Any:
+    def _call(
+        self, name: str, *arguments: object, progress: Callable[[int], None] = lambda _: None
+    ) -> Any:
         with self._lock:
             try:
                 self._connection.send((name, arguments))
@@ -72,7 +78,7 @@ class S3Process:
                     if kind == "note":
                         self.on_note(value)
                     elif kind == "progress":
-                        self.on_progress(value)
+                        progress(value)
                     elif kind == "failed":
                         raise value
                     else:
