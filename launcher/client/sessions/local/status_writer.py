@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local import job_description
@@ -18,25 +19,31 @@ if TYPE_CHECKING:
 
 
 class StatusWriter:
-    """The job's description; every change rewrites it in the job's folder."""
+    """The job's description; every change rewrites it in the job's folder.
+
+    The thread that copies checkpoints changes it too.
+    """
 
     def __init__(self, folder: JobFolder) -> None:
         self._folder = folder
         self._document = folder.status()
+        self._lock = threading.Lock()
 
     def enter(self, state: job_description.JobState, **fields: Unpack[JobChanges]) -> None:
         """Move the job to a state, and set the `fields` that become known with it."""
-        self._write(
-            {**job_description.with_state(self._document, state, now=time.time()), **fields}
+        now = time.time()
+        self._change(
+            lambda document: {**job_description.with_state(document, state, now=now), **fields}
         )
 
     def update(self, **fields: Unpack[JobChanges]) -> None:
         """Set fields of the description."""
-        self._write({**self._document, **fields})
+        self._change(lambda document: {**document, **fields})
 
     def set_message(self, message: str) -> None:
         """Set the progress message of the present state."""
-        self._write(job_description.with_message(self._document, message, now=time.time()))
+        now = time.time()
+        self._change(lambda document: job_description.with_message(document, message, now=now))
 
     def note(self, notes: Iterable[str]) -> None:
         """Add notes for the user to the description and to platform.log."""
@@ -45,14 +52,22 @@ class StatusWriter:
             with contextlib.suppress(OSError):  # a full disk; the description has it too
                 print(f"{self._folder.name}: {text}", file=sys.stderr, flush=True)
         if new:
-            self.update(LocalNotes=[*self._document["LocalNotes"], *new])
+            self._change(
+                lambda document: {**document, "LocalNotes": [*document["LocalNotes"], *new]}
+            )
 
     def close(self, ending: job_description.JobState, reason: str | None = None) -> None:
         """Close the job in its final state; nothing changes afterwards."""
-        self._write(
-            job_description.finished(self._document, ending, now=time.time(), reason=reason)
+        now = time.time()
+        self._change(
+            lambda document: job_description.finished(document, ending, now=now, reason=reason)
         )
 
-    def _write(self, document: job_description.StoredDescription) -> None:
-        self._document = document
-        self._folder.write_status(document)
+    def _change(
+        self,
+        change: Callable[[job_description.StoredDescription], job_description.StoredDescription],
+    ) -> None:
+        """Change the description as it is, and write it."""
+        with self._lock:
+            self._document = change(self._document)
+            self._folder.write_status(self._document)
