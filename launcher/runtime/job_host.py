@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.util
 import os
 import signal
@@ -31,6 +32,8 @@ FAILURE_GRACE = 5.0
 #: Bounds of the poll interval in seconds. Between them it is a hundredth of the time waited so far,
 #: since each poll evicts some CPU cache of the training.
 _POLL, _LONGEST_POLL = 0.05, 0.25
+#: Bytes of a variable with its name; MAX_ARG_STRLEN of Linux, without its end (execve(2)).
+_LONGEST_VARIABLE = 32 * 4096 - 1
 
 
 class HostFailed(Exception):
@@ -88,9 +91,16 @@ class JobHost:
     def start_program(
         self, command: Sequence[str], variables: Mapping[str, str]
     ) -> subprocess.Popen[bytes]:
-        """Start a program as a child process that prints to this host's log."""
+        """Start a program as a child process that prints to this host's log.
+
+        Raises HostFailed where the system refuses, as for variables that are too long for it.
+        """
         output = Output()
-        child = output.start(command, environment=variables, folder=self.environment.paths.library)
+        folder = self.environment.paths.library
+        try:
+            child = output.start(command, environment=variables, folder=folder)
+        except OSError as error:
+            raise self.refused(command[0], error, variables) from error
         self._keep(output)
         return child
 
@@ -146,6 +156,11 @@ class JobHost:
             except ServiceFailed as failed:  # noqa: PERF203 - each service fails on its own
                 cause = f"{failed}{self._stopped.cause(service.pid)}"
                 raise self.failure(cause) from failed
+
+    def refused(self, program: str, error: OSError, variables: Mapping[str, str]) -> HostFailed:
+        """Create the exception for a program that the system did not start."""
+        why = f"{error.strerror}{_too_long(error, variables)}"
+        return self.failure(f"{program} cannot be started: {why}")
 
     def pause(self) -> None:
         """Sleep for one poll interval."""
@@ -262,3 +277,15 @@ class JobHost:
         # The receiver first, since it still sends messages to the dispatcher.
         for name in reversed(list(self._services)):
             self._services.pop(name).close(self.pause)
+
+
+def _too_long(error: OSError, variables: Mapping[str, str]) -> str:
+    """Return the words on the longest variable, if variables are too long for the system."""
+    name = max(variables, key=lambda each: len(os.fsencode(variables[each])), default="")
+    size = len(os.fsencode(f"{name}={variables.get(name, '')}"))
+    if error.errno != errno.E2BIG or size <= _LONGEST_VARIABLE:
+        return ""
+    return (
+        f": the variable {name} has {size:,} bytes, and Linux takes {_LONGEST_VARIABLE:,}; put "
+        "what is long in the hyperparameters into a file of the code or of a channel"
+    )

@@ -72,15 +72,16 @@ def _install(host: JobHost, file: str) -> None:
 
 
 def _start_pip(host: JobHost, file: str, output: Output) -> subprocess.Popen[bytes]:
-    return output.start(
-        [sys.executable, "-m", "pip", "install", "-r", file],
-        environment={
-            "PIP_DISABLE_PIP_VERSION_CHECK": "1",  # its notice would be the last line of a failure
-            **host.variables,
-            "PYTHONPATH": _without_own_folders(host),
-        },
-        folder=host.environment.paths.code,
-    )
+    variables = {
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",  # its notice would be the last line of a failure
+        **host.variables,
+        "PYTHONPATH": _without_own_folders(host),
+    }
+    command = [sys.executable, "-m", "pip", "install", "-r", file]
+    try:
+        return output.start(command, environment=variables, folder=host.environment.paths.code)
+    except OSError as error:
+        raise host.refused("pip", error, variables) from error
 
 
 def _without_own_folders(host: JobHost) -> str:

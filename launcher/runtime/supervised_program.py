@@ -135,16 +135,12 @@ class _Program:
 
     def _start(self) -> subprocess.Popen[bytes]:
         settings = self._settings
+        variables = {**self._host.variables, **settings.variables}
         try:
-            return self._output.start(
-                settings.words,
-                environment={**self._host.variables, **settings.variables},
-                folder=settings.folder,
-            )
+            return self._output.start(settings.words, environment=variables, folder=settings.folder)
         except OSError as error:
-            raise self._host.failure(
-                f"the {settings.noun} {settings.words[0]!r} cannot be started: {error.strerror}"
-            ) from error
+            program = f"the {settings.noun} {settings.words[0]!r}"
+            raise self._host.refused(program, error, variables) from error
 
     def _has_ended(self) -> bool:
         """Return true if the program has ended; raise StopRequested or JobEnded when it is time."""

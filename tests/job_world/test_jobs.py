@@ -74,6 +74,14 @@ def test_several_ranks_on_one_host_under_torchrun(make_hosts: MakeHosts) -> None
     assert hashes(torchrun) == hashes(plain)
 
 
+def test_hyperparameters_that_are_too_long_for_a_variable_are_named(make_hosts: MakeHosts) -> None:
+    values = {f"part{number}": "x" * 2500 for number in range(60)}
+    hosts = make_hosts({"train.py": ""}, train=1, hyperparameters=values)
+    assert run(hosts) == {"algo-1": 1}, hosts.output()
+    assert "Argument list too long: the variable SM_" in str(hosts["algo-1"].failure)
+    assert "and Linux takes 131,071" in str(hosts["algo-1"].failure)
+
+
 @pytest.mark.long
 def test_prefetch_is_bounded_in_bytes(make_hosts: MakeHosts) -> None:
     """A rank that does not read holds the service to its budget: 1 MiB of batches of 128 KiB."""
