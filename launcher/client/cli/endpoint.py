@@ -68,14 +68,12 @@ def endpoint(
         print_message(f"Role: {running.role_arn}")
         print_message("Jobs run on this machine in this Python; images are not pulled.")
         print_message("Set these variables in the shell of an AWS client:")
-        variables = running.environment()
         if output == "json":
-            print_json(variables)
+            print_json(running.environment())
         else:
-            exports = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())
-            click.echo("\n".join(exports))
+            for variable in running.environment().items():
+                click.echo("export {}={}".format(*map(shlex.quote, variable)))
         running.serve()
-    print_message(
-        "\nThe endpoint has stopped. Running jobs continue; start it again to serve them."
-    )
+    print_message("\nThe endpoint has stopped.")
+    print_message("Running jobs continue; start it again to serve them.")
     return 0
