@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import boto3
 
@@ -153,8 +154,11 @@ def measure(hosts: int, lines: int, live_rounds: int = 3) -> Followed:
     """
     each = lines // hosts
     live = max(1, each // 10 // live_rounds)
-    with cloudwatch() as endpoint, tempfile.TemporaryDirectory() as folder:
-        os.environ.update(environment(endpoint))
+    with (
+        cloudwatch() as endpoint,
+        tempfile.TemporaryDirectory() as folder,
+        patch.dict(os.environ, environment(endpoint)),
+    ):
         writers = Writers(hosts, endpoint)
         writers.write(each - live * live_rounds)
         done = Path(folder, "done")
