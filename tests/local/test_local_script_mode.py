@@ -246,7 +246,9 @@ def test_mpi_over_a_group_that_is_named(s3_bench: Bench, cloud: Cloud) -> None:
     found = s3_bench.lines()
     arguments = "['--epochs', '3', '--name', 'abc']"
     assert found["algo-1"] == [f"plain hello {arguments}"]
-    assert sorted(found["algo-2"]) == [
+    # of mpirun itself are others: it warns where a child is faster than its own setpgid
+    of_ranks = sorted(line for line in found["algo-2"] if line.startswith("[1,"))
+    assert of_ranks == [
         f"[1,{rank}]<stdout>:rank={rank} size=4 host=algo-{2 + rank // 2} sum=6 hello WARN "
         f"{arguments}"
         for rank in range(4)
