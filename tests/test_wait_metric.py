@@ -8,8 +8,8 @@ import pytest
 
 from launcher import Estimator, JobSpec, MemorySession, MetricDefinition
 from launcher.client.estimator.from_description import constructor_arguments
+from launcher.client.jobs.final_metrics import final_metrics
 from launcher.client.jobs.metric_records import metric_patterns
-from launcher.client.jobs.summary import final_metrics
 from launcher.data.metrics.counters import StreamCounters
 from launcher.shared import format_event
 from launcher.shared.data_verdict import judge_in_process

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import importlib.resources
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from launcher.client.catalogue.csv_table import read_table
+from launcher.client.catalogue.csv_table import packaged_table, read_table
 
 #: Number formats with a column in accelerators.csv.
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8")
@@ -40,7 +39,6 @@ def accelerator_kind(name: str | None) -> AcceleratorKind | None:
 @functools.cache
 def accelerator_kinds() -> Mapping[str, AcceleratorKind]:
     """Return every accelerator in the table, by name."""
-    file = importlib.resources.files("launcher.client.catalogue") / "accelerators.csv"
     return {
         row["accelerator_name"]: AcceleratorKind(
             name=row["accelerator_name"],
@@ -51,5 +49,5 @@ def accelerator_kinds() -> Mapping[str, AcceleratorKind]:
             },
             source=row["source"],
         )
-        for _, row in read_table(file.read_text(encoding="utf-8"))
+        for _, row in read_table(packaged_table("accelerators.csv"))
     }

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+
+def packaged_table(name: str) -> str:
+    """Return the text of a table beside this file."""
+    # importlib.resources would import tempfile and all compressors
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def read_table(text: str) -> Iterator[tuple[int, Mapping[str, str]]]:

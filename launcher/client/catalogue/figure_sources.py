@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import importlib.resources
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from launcher.client.catalogue.csv_table import read_table
+from launcher.client.catalogue.csv_table import packaged_table, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +36,7 @@ def figure_source(key: str) -> FigureSource:
 
 @functools.cache
 def _sources() -> Mapping[str, FigureSource]:
-    file = importlib.resources.files("launcher.client.catalogue") / "sources.csv"
     return {
         row["key"]: FigureSource(key=row["key"], as_of=row["as_of"] or None, text=row["text"])
-        for _, row in read_table(file.read_text(encoding="utf-8"))
+        for _, row in read_table(packaged_table("sources.csv"))
     }

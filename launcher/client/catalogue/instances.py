@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import difflib
 import functools
-import importlib.resources
 import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.client.catalogue.catalogue_home import updated_instances
-from launcher.client.catalogue.csv_table import read_table
+from launcher.client.catalogue.csv_table import packaged_table, read_table
 from launcher.errors import Problem, SpecError
 
 #: The columns of instances.csv.
@@ -113,8 +112,7 @@ def instance_types() -> Mapping[str, InstanceType]:
 @functools.cache
 def packaged_types() -> Mapping[str, InstanceType]:
     """Return the types of Launcher's own table."""
-    file = importlib.resources.files("launcher.client.catalogue") / "instances.csv"
-    return _types(file.read_text(encoding="utf-8"))
+    return _types(packaged_table("instances.csv"))
 
 
 @functools.lru_cache(maxsize=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from datetime import date
 from pathlib import Path
 
 from launcher.client.catalogue.catalogue_home import updated_price_files
-from launcher.client.catalogue.csv_table import read_table
+from launcher.client.catalogue.csv_table import packaged_table, read_table
 from launcher.client.home import home_folder
 from launcher.errors import Problem, SpecError
 
@@ -155,8 +154,7 @@ def _published_prices() -> Mapping[str, Price]:
 
 
 def _table_of_package(name: str) -> Mapping[str, Price]:
-    file = importlib.resources.files("launcher.client.catalogue") / name
-    prices = (_read(row) for _, row in read_table(file.read_text(encoding="utf-8")))
+    prices = (_read(row) for _, row in read_table(packaged_table(name)))
     return {price.instance_type: price for price in prices}
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.catalogue.cost import OLD_MARK, OLD_PRICE, dollars_text
 from launcher.client.jobs.aligned_columns import aligned
-from launcher.client.jobs.bill import Bill
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.failure_report import report_failure
+from launcher.client.jobs.final_metrics import final_metrics
 from launcher.client.jobs.group_hosts import group_of_hosts, host_groups
-from launcher.client.jobs.job import Job
-from launcher.client.jobs.summary import final_metrics
 from launcher.client.sessions.base import KeepsJobFiles, PlatformSession
 from launcher.errors import JobNotFound, LauncherError
 from launcher.shared.printable import printable
 
 if TYPE_CHECKING:
+    from launcher.client.jobs.bill import Bill
     from launcher.shared.training_job_types import TrainingJobDescription, TrainingJobSummary
 
 _HEADER = ("NAME", "STATUS", "CREATED", "DURATION")
@@ -40,14 +38,15 @@ def table(
     """
     size = () if disk is None else ("SIZE",)
     rows = [(*_HEADER, *size, *(() if session is None else _DETAILS))]
-    old = False
+    bills = []
     for job in jobs:
         name = job["TrainingJobName"]
-        details = () if session is None else tuple(_details(name, session))
-        old = old or any(cell.endswith(OLD_MARK) for cell in details[:1])
+        now, bill = (None, None) if session is None else _read(name, session)
+        details = () if session is None else tuple(_details(now, bill))
         size = () if disk is None else (_size(name, disk),)
         rows.append((*_row(job), *size, *details))
-    return [*aligned(rows, ("SIZE",)), *([f"{OLD_MARK} {OLD_PRICE}"] if old else [])]
+        bills.append(bill)
+    return [*aligned(rows, ("SIZE",)), *_notes(bills)]
 
 
 def plain(
@@ -67,7 +66,7 @@ def plain(
         "end_time": job.get("TrainingEndTime"),
     }
     if session is not None:
-        now, bill = _read(name, session) or (None, None)
+        now, bill = _read(name, session)
         described |= {
             "groups": now and [asdict(group) for group in host_groups(now)],
             "metrics": now and final_metrics(now),
@@ -103,24 +102,33 @@ def _row(job: TrainingJobSummary) -> tuple[str, ...]:
     )
 
 
-def _read(name: str, session: PlatformSession) -> tuple[TrainingJobDescription, Bill | None] | None:
-    """Return a job's description and cost; None if these cannot be read."""
-    job = Job(name, session)
+def _read(name: str, session: PlatformSession) -> tuple[TrainingJobDescription | None, Bill | None]:
+    """Return a job's description and cost; None for both if these cannot be read."""
     try:
-        now = job.description()
-        return now, job.cost(now)
+        now = session.describe_training_job(TrainingJobName=name)
+        if not session.platform.bills:
+            return now, None
+        from launcher.client.jobs.bill import bill  # free jobs need not wait for it
+
+        return now, bill(now)
     except LauncherError:  # one job must not hide the others
-        return None
+        return None, None
 
 
-def _details(name: str, session: PlatformSession) -> Iterator[str]:
-    read = _read(name, session)
-    if read is None:
+def _notes(bills: Iterable[Bill | None]) -> list[str]:
+    """Return the line below a table that has the mark of an old price."""
+    if not any(bill and bill.dollars is not None and bill.estimate.is_old for bill in bills):
+        return []
+    from launcher.client.catalogue.cost import OLD_MARK, OLD_PRICE  # free jobs need not wait for it
+
+    return [f"{OLD_MARK} {OLD_PRICE}"]
+
+
+def _details(now: TrainingJobDescription | None, bill: Bill | None) -> Iterator[str]:
+    if now is None:
         yield from ("?", "?", "")
         return
-    now, bill = read
-    old = OLD_MARK if bill and bill.estimate.is_old else ""
-    yield f"{dollars_text(bill.dollars)}{old}" if bill and bill.dollars is not None else "-"
+    yield bill.cost_text if bill and bill.dollars is not None else "-"
     groups = (f"{len(group.hosts)} x {group.instance_type}" for group in host_groups(now))
     yield printable(", ".join(groups), keep_styles=False) or "-"
     metrics = [f"{name} {value:.4g}" for name, value in final_metrics(now).items()]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import io
 import os
-import signal
 import sys
 from typing import Any
 
@@ -46,6 +45,8 @@ class Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
+            import signal  # the start of each verb would wait for it
+
             _discard_stdout()  # what is left of it would be an error at the interpreter's end
             ctx.exit(128 + signal.SIGPIPE)
 

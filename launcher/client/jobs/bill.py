@@ -54,9 +54,16 @@ class Bill:
             for group in self.estimate.groups
         }
 
+    @property
+    def cost_text(self) -> str:
+        """The cost, with a mark where a price is old."""
+        return self._marked(self.dollars)
+
     def __str__(self) -> str:
-        old = OLD_MARK if self.estimate.is_old else ""
-        return f"{dollars_text(self.dollars)}{old} (max {dollars_text(self.max_dollars)}{old})"
+        return f"{self.cost_text} (max {self._marked(self.max_dollars)})"
+
+    def _marked(self, dollars: float | None) -> str:
+        return f"{dollars_text(dollars)}{OLD_MARK if self.estimate.is_old else ''}"
 
     def summary(self) -> dict[str, Any]:
         """Return plain values, as `-o json` prints them."""

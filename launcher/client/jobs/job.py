@@ -16,6 +16,7 @@ from launcher.client.jobs.failure_report import (
     host_of_reason,
     report_failure,
 )
+from launcher.client.jobs.final_metrics import final_metrics
 from launcher.client.jobs.group_hosts import group_of_hosts, select_hosts, training_hosts
 from launcher.client.jobs.job_follower import Deadline, JobFollower, Poll, StateChange
 from launcher.client.jobs.job_metrics import JobMetrics, read_metrics_of
@@ -30,7 +31,7 @@ from launcher.client.jobs.merged_log import MergedLog
 from launcher.client.jobs.metric_records import MetricRecord
 from launcher.client.jobs.metric_tracking import take_values, tracked
 from launcher.client.jobs.retrying_session import RetryingSession
-from launcher.client.jobs.summary import final_metrics, summarise
+from launcher.client.jobs.summary import summarise
 from launcher.client.sessions.base import TERMINAL_STATUSES, PlatformSession
 from launcher.client.sessions.job_record import JobRecord, read_record
 from launcher.errors import JobFailed, JobStopped, LauncherError

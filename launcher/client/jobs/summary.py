@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from launcher.client.jobs.final_metrics import final_metrics
 from launcher.client.jobs.group_hosts import HostGroup, host_groups
 from launcher.errors import JobFailed, JobStopped
 from launcher.shared import JobDocument, Role, parse_event
 from launcher.shared.data_verdict import Bound, judge
 from launcher.shared.observed_rates import ObservedRates, observe
-from launcher.shared.wait_metric import WAIT_METRIC, is_wait_metric
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
@@ -55,17 +55,6 @@ def data_groups(document: JobDocument | None) -> str:
     """Return the names of the groups that prepare data, for a sentence."""
     roles = document.roles if document else {}
     return " and ".join(name for name, role in roles.items() if role is Role.DATA) or "data hosts"
-
-
-def final_metrics(description: TrainingJobDescription) -> dict[str, float]:
-    """Return the last value of each metric that the user of a described job defined."""
-    defined = description.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
-    own = WAIT_METRIC if any(map(is_wait_metric, defined)) else None
-    return {
-        metric["MetricName"]: metric["Value"]
-        for metric in description.get("FinalMetricDataList", [])
-        if "MetricName" in metric and "Value" in metric and metric["MetricName"] != own
-    }
 
 
 def _group(

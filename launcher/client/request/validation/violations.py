@@ -65,6 +65,8 @@ def _java(value: object) -> str:
     >>> _java({"a": ["b", True]})
     '{a=[b, true]}'
     """
+    if isinstance(value, str):  # most values are
+        return value
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}={_java(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file atomically: a reader sees either the old content or the new."""
+    import tempfile  # those who only read need not wait for it
+
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     new = Path(name)
     try:

@@ -194,7 +194,7 @@ def to_description(document: StoredDescription) -> TrainingJobDescription:
 
 def to_summary(document: StoredDescription) -> TrainingJobSummary:
     """Return the document's entry in ListTrainingJobs."""
-    return summarize_job(to_description(document))
+    return cast("TrainingJobSummary", _with_datetimes(summarize_job(document)))
 
 
 def _with_datetimes(document: Mapping[str, object]) -> dict[str, object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import os
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,6 +58,8 @@ class JobRoot:
         self, request: TrainingJobRequest, settings: Settings, status: StoredDescription
     ) -> JobFolder:
         """Create a new job's folder under a temporary name."""
+        import tempfile  # those who only read jobs need not wait for it
+
         self._jobs.mkdir(parents=True, exist_ok=True, mode=0o700)
         # A root inside a user's source folder must not be bundled with their jobs.
         (self.root / ".gitignore").write_text("*\n", encoding="utf-8")

@@ -22,11 +22,9 @@ from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.isolation_level import Isolation
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
-from launcher.client.sessions.local.job_removal import remove_job, stored_bytes
 from launcher.client.sessions.local.job_root import JobRoot
 from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
 from launcher.client.sessions.local.orphan_cleanup import current_boot, reconciled_status
-from launcher.client.sessions.local.shared_bundles import SharedBundles
 from launcher.client.sessions.newest_jobs import newest_jobs
 from launcher.errors import PlatformError
 from launcher.shared import HostFailure
@@ -216,10 +214,14 @@ class LocalSession:
 
         Raises PlatformError for a job that has not ended.
         """
+        from launcher.client.sessions.local.job_removal import remove_job
+
         return remove_job(self._jobs.find(TrainingJobName), self.root)
 
     def stored_bytes(self, job_name: str) -> int:
         """Return the size of a job's files; one that jobs share counts by its share."""
+        from launcher.client.sessions.local.job_removal import stored_bytes
+
         return stored_bytes(self._jobs.find(job_name), self.root)
 
     def record_file(self, job_name: str) -> Path:
@@ -291,6 +293,8 @@ class LocalSession:
         if shared is None:
             file_uris.upload(content, uri)
         else:
+            from launcher.client.sessions.local.shared_bundles import SharedBundles
+
             SharedBundles.below(self.root).store(content, uri, path_of(shared).name)
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:

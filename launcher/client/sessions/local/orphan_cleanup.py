@@ -17,7 +17,6 @@ from pathlib import Path
 from launcher.client.sessions.local import job_description
 from launcher.client.sessions.local.file_access import ignore_read_only
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.process_tree import kill_until_none, processes_of_host
 from launcher.errors import PlatformError
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -44,7 +43,9 @@ def reconciled_status(folder: JobFolder) -> job_description.StoredDescription:
 
 def fail_orphan(folder: JobFolder, reason: str) -> job_description.StoredDescription:
     """Kill the processes of an orphaned job and mark it as failed; the caller holds its lock."""
-    from launcher.client.sessions.local.request_uris import discard_drafts  # rarely needed
+    # imported here: it is rarely needed, and `launcher list` does not wait for it
+    from launcher.client.sessions.local.process_tree import kill_until_none, processes_of_host
+    from launcher.client.sessions.local.request_uris import discard_drafts
 
     status = folder.status()
     if job_description.is_terminal(status):
