@@ -67,12 +67,13 @@ def test_hello_world(session: LocalSession) -> None:
     assert roles == {"data_group": "script", "dnn_group": "script"}
 
 
-def check_loader(job: Job, data_hosts: int) -> None:
+def check_loader(job: Job, data_hosts: int, lifetime: str | None = None) -> None:
     lines = printed(job)
     assert job.status == "Completed", lines
     assert "fitted 3.00 x + 1.00" in lines
-    assert lines.count("Received shutdown signal") == data_hosts
-    assert lines.count("Process train_data.py closed with returncode=-9") == data_hosts
+    if lifetime is None:  # hosts that end with the training may not come to print these
+        assert lines.count("Received shutdown signal") == data_hosts
+        assert lines.count("Process train_data.py closed with returncode=-9") == data_hosts
 
 
 @pytest.mark.long
@@ -101,7 +102,7 @@ def test_a_loader_whose_distribution_is_limited_to_the_group_that_trains(
         max_run=300,
         sagemaker_session=session,
     )
-    check_loader(estimator.fit(job_name="port", logs=False), 2)
+    check_loader(estimator.fit(job_name="port", logs=False), 2, lifetime)
 
 
 @pytest.mark.slow
