@@ -62,9 +62,14 @@ def test_rules_that_measure_nothing_are_timed_beside_ours(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.alone  # beside five other tests it missed a step under the limit; why is not known
+@pytest.mark.alone  # beside other tests, what it measures makes one cut the best for both
 def test_the_cuts_for_memory_live_where_those_for_speed_die(tmp_path: Path) -> None:
-    figures = run(tmp_path, "memory")
+    for _ in range(3):
+        figures = run(tmp_path, "memory")
+        is_valid = figures["cut for speed: the largest rank, to memory's (valid run)"]["verdict"]
+        if is_valid == "pass":
+            break  # else both cuts are alike, and the run says nothing
+    assert is_valid == "pass", figures
     assert figures["cut for memory: steps under the limit"]["verdict"] == "pass", figures
     assert figures["cut for speed: steps under the limit"]["verdict"] == "pass", figures
 

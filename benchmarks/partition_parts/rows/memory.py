@@ -31,10 +31,7 @@ def measure(bench: Bench) -> Iterator[Figure]:
     told = {
         "stages": _STAGES,
         "microbatches": _MICROBATCHES,
-        "shape": bench.pick(
-            {"widths": [32, 64, 128, 128], "hidden": [2048] * 8, "samples": 8},
-            {"widths": [32, 64, 128, 128], "hidden": [2048] * 8, "samples": 4},
-        ),
+        "shape": {"widths": [32, 64, 128, 128], "hidden": [2048] * 8, "samples": 8},
     }
     found = bench.run("objectives", ranks=_STAGES, turns=bench.pick(2, 1) * bench.rounds, **told)
     speed, memory = found["speed"], found["memory"]
