@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
 from cut_model import partition
 
 from launcher.client.spec import (
+    CapacityRetry,
     DataParallel,
     DataService,
     InstanceGroup,
@@ -18,7 +22,8 @@ from launcher.client.spec import (
     ModelParallel,
     TrainingInput,
 )
-from launcher.shared import HOMOGENEOUS_GROUP, ParallelPart, Role
+from launcher.client.spec.rules import examine
+from launcher.shared import HOMOGENEOUS_GROUP, ParallelPart, Ready, Role
 
 
 def test_a_job_without_groups_is_one_group_that_trains() -> None:
@@ -58,6 +63,53 @@ def test_lists_short_forms_and_aws_dictionaries_are_kept_as_the_declared_types()
     assert spec.inputs["b"].instance_groups == spec.inputs["c"].instance_groups == ("data_group",)
     assert spec.data_service == DataService(datasets=("m:f",))
     assert spec.metric_definitions == (MetricDefinition("loss", "loss=(.*)"),)
+
+
+def test_numbers_of_numpy_are_kept_as_pythons() -> None:
+    spec = JobSpec(
+        entry_point="train.py",
+        instance_groups=[
+            InstanceGroup("train_group", "local", np.int64(2), role="train"),
+            InstanceGroup("side", "local", command=["serve"], ready=Ready(port=np.uint16(50051))),
+        ],
+        hyperparameters={"epochs": np.int64(3), "rates": [np.float32(0.1), np.float64(0.2)]},
+        inputs={"train": TrainingInput("s3://my-bucket/train", shuffle_config=np.int32(7))},
+        distribution=DataParallel(accumulation=np.int64(4)),
+        capacity_retry=CapacityRetry(attempts=np.int8(5)),
+        max_run=np.int64(3600),
+    )
+
+    assert json.loads(json.dumps(spec.hyperparameters)) == {"epochs": 3, "rates": [0.1, 0.2]}
+    assert yaml.safe_load(spec.to_yaml()) == {
+        "entry_point": "train.py",
+        "instance_groups": [
+            {
+                "instance_group_name": "train_group",
+                "instance_type": "local",
+                "instance_count": 2,
+                "role": "train",
+            },
+            {
+                "instance_group_name": "side",
+                "instance_type": "local",
+                "command": ["serve"],
+                "ready": {"port": 50051},
+            },
+        ],
+        "hyperparameters": {"epochs": 3, "rates": [0.1, 0.2]},
+        "inputs": {"train": {"s3_data": "s3://my-bucket/train", "shuffle_config": 7}},
+        "distribution": {"data_parallel": {"accumulation": 4}},
+        "capacity_retry": {"attempts": 5},
+        "max_run": 3600,
+    }
+    assert examine(spec) == ()
+
+
+@pytest.mark.parametrize("count", [True, 2.0, np.array([2]), "2"])
+def test_a_count_that_is_no_integer_is_kept_for_the_rules(count: object) -> None:
+    spec = JobSpec(entry_point="train.py", instance_type="local", instance_count=count)
+
+    assert spec.instance_count is count
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import numbers
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,7 +36,8 @@ _MAPPINGS = (
 def kept_forms(spec: Any) -> dict[str, Any]:
     """Return the fields of a JobSpec that accept several forms, coerced to their declared types."""
     return {
-        "instance_groups": tuple(spec.instance_groups),
+        **{part.name: _native(getattr(spec, part.name)) for part in dataclasses.fields(spec)},
+        "instance_groups": tuple(map(_native, spec.instance_groups)),
         "inputs": _channels(spec.inputs),
         "metric_definitions": tuple(map(_metric, spec.metric_definitions)),
         **{name: names(getattr(spec, name)) for name in _TEXTS},
@@ -48,6 +52,30 @@ def plain(value: object) -> Any:
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [plain(item) for item in value]
+    return _native_number(value)
+
+
+def _native(value: Any) -> Any:
+    """Convert a number, or the numbers that are fields of a dataclass; return others unchanged."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return _native_number(value)
+    held = {part.name: getattr(value, part.name) for part in dataclasses.fields(value) if part.init}
+    changed = {name: new for name, old in held.items() if (new := _native(old)) is not old}
+    return dataclasses.replace(value, **changed) if changed else value
+
+
+def _native_number(value: Any) -> Any:
+    """Convert a number of another library, as numpy's, to an int or a float.
+
+    A float of fewer bits becomes the number that it is printed as: a float32 of 0.1 is 0.1.
+    """
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:  # an array, or a tensor of a float
+            return value
+    if isinstance(value, numbers.Real) and not isinstance(value, bool | numbers.Rational):
+        return float(value) if isinstance(value, float) else float(str(value))
     return value
 
 
@@ -55,7 +83,7 @@ def _channels(inputs: Any) -> Any:
     """Return the channels by name; the rules report what is no mapping."""
     if not isinstance(inputs, Mapping):
         return inputs
-    return {name: _channel(channel) for name, channel in inputs.items()}
+    return {name: _native(_channel(channel)) for name, channel in inputs.items()}
 
 
 def _channel(channel: TrainingInput | FileSystemInput | str) -> TrainingInput | FileSystemInput:
