@@ -289,6 +289,31 @@ def test_a_job_file_names_its_trackers_relative_to_its_folder(folder):
     assert spec.replace(tracking=server).tracking == server.anchored(lambda path: f"/x/{path}")
 
 
+def test_a_tilde_in_a_local_path_is_the_home_folder(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    (folder / "job.yaml").write_text(
+        "entry_point: train.py\nsource_dir: ~/code\ninstance_type: local\ninstance_count: 1\n"
+        "inputs: {train: 'file://~/data', tests: 'file://data~'}\n"
+        "tracking: {tensorboard: ~/runs, mlflow: ~/mlruns, callback: '~/tracker.py:log'}\n"
+    )
+    spec = JobSpec.from_yaml(folder / "job.yaml")
+    assert spec.tracking == Tracking(
+        tensorboard=f"{folder}/runs",
+        mlflow=f"{folder}/mlruns",
+        callback=f"{folder}/tracker.py:log",
+    )
+    assert spec.source_dir == f"{folder}/code"
+    assert spec.inputs["train"].s3_data == f"file://{folder}/data"
+    assert spec.inputs["tests"].s3_data == f"file://{folder}/data~"
+
+
+def test_a_tilde_in_an_estimators_tracking_is_the_home_folder(estimate, folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.chdir(folder)
+    estimate(Tracking(callback="~/tracker.py:log")).fit(job_name="job-1", logs=False)
+    assert (folder / "seen").read_text() == SEEN
+
+
 def test_a_request_says_nothing_of_tracking(estimate, folder):
     made = estimate(of(folder, "log")).request("job-1")
     assert "tracker" not in str(made)

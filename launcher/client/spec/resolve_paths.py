@@ -19,7 +19,7 @@ def anchored(spec: JobSpec, folder: Path) -> JobSpec:
     """Return the job with every local path made absolute.
 
     This covers the code (source_dir, or entry_point without one), the dependencies, every file://
-    URI, the partition file, and what tracking writes or loads.
+    URI, the partition file, and what tracking writes or loads. A leading ~ is the home folder.
     """
     changes: dict[str, Any] = {field: _uri(uri, folder) for field, uri in spec.locations.items()}
     channels = {
@@ -47,4 +47,5 @@ def _uri(uri: str, folder: Path) -> str:
 def _path(path: str, folder: Path) -> str:
     if not path or path.startswith(S3_SCHEME):
         return path
-    return os.path.abspath(folder / path)  # noqa: PTH100  Path.resolve would follow links
+    # Path.resolve would follow links, and Path.expanduser raises for the ~ of an unknown user.
+    return os.path.abspath(folder / os.path.expanduser(path))  # noqa: PTH100, PTH111
