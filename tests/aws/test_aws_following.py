@@ -7,7 +7,7 @@ import time
 
 import pytest
 from click.testing import CliRunner
-from front import Cut, Hold, Refuse
+from front import Alter, Cut, Hold, Refuse
 
 from launcher import CredentialsExpired, Job
 from launcher.client.cli import main
@@ -174,3 +174,29 @@ def test_a_detached_run_warns_that_no_other_type_is_tried(run, front):
     assert result.exit_code == 5
     assert "have no effect without waiting" in result.stderr
     assert front.count("CreateTrainingJob") == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "shown", "code"),
+    [
+        pytest.param("Completed", "Model    s3://", 0, id="completed"),
+        pytest.param(
+            "Failed", "Cause    algo-1 (homogeneousCluster): the disk is full", 1, id="failed"
+        ),
+    ],
+)
+def test_the_state_of_a_job_is_shown_to_who_may_not_read_its_logs(job, front, state, shown, code):
+    state = {"TrainingJobStatus": state, "SecondaryStatus": state}
+    reason = {"FailureReason": "the disk is full"} if code else {}
+    front.meet("DescribeTrainingJob", *[Alter({**state, **reason})] * 9)
+    no_logs = "User: arn:x is not authorized to perform: logs:DescribeLogStreams"
+    front.meet("DescribeLogStreams", *[Refuse("AccessDeniedException", no_logs)] * 9)
+    words = ["status", "rings", "--cloud"]
+    result = CliRunner(env={"NO_COLOR": "1"}).invoke(main, words, catch_exceptions=False)
+    assert result.exit_code == code, result.stderr
+    assert f"\nStatus   {state['SecondaryStatus']}\n" in result.stdout
+    logs = f"\nLogs     not read, nor what they have about data: AccessDeniedException: {no_logs}"
+    assert logs in result.stdout
+    assert "\n         fix: your identity lacks this permission: request it" in result.stdout
+    assert f"\n{shown}" in result.stdout
+    assert job.summary()["logs_refused"].startswith(f"AccessDeniedException: {no_logs}")

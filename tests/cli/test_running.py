@@ -49,6 +49,7 @@ def test_a_job_that_completes(terminal):
         "metrics": {"score": 0.75},
         "data": None,
         "failed_host": None,
+        "logs_refused": None,
         "failure": None,
         "cost": None,
     }

@@ -13,6 +13,7 @@ RUNNING = {
     "failure_reason": None,
     "interruptions": 0,
     "failed_host": None,
+    "logs_refused": None,
     "failure": None,
     "cost": None,
     "exit_code": None,

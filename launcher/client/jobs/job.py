@@ -34,7 +34,7 @@ from launcher.client.jobs.retrying_session import RetryingSession
 from launcher.client.jobs.summary import summarise
 from launcher.client.sessions.base import TERMINAL_STATUSES, PlatformSession
 from launcher.client.sessions.job_record import JobRecord, read_record
-from launcher.errors import JobFailed, JobStopped, LauncherError
+from launcher.errors import JobFailed, JobStopped, LauncherError, Refused
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
 from launcher.shared.printable import printable
 
@@ -254,16 +254,23 @@ class Job:
     def summary(self, notices: Callable[[str], None] | None = None) -> dict[str, Any]:
         """Return the outcome as plain values, as `-o json` prints it.
 
+        logs_refused: why the platform did not show the logs, without which there is no data.
         notices: as in `description`.
         """
         now = self.description(notices)
         document, cost, record = self._document(now), self.cost(now), self.record()
         # only training hosts report how the data arrived
         hosts = training_hosts(group_of_hosts(now), document)
-        lines = self._lines(now, hosts, notices)
+        logs_refused = None
+        try:
+            lines = self._lines(now, hosts, notices)
+            outcome = summarise(now, document, (line.text for line in lines))
+        except Refused as error:
+            outcome, logs_refused = summarise(now, document, ()), str(error)
         return {
-            **summarise(now, document, (line.text for line in lines)),
+            **outcome,
             **_plain_failure(self._failure(now)),
+            "logs_refused": logs_refused,
             "cost": cost and cost.summary(),
             "record": record and record.to_plain(),
         }

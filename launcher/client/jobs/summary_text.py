@@ -45,6 +45,7 @@ def _lines(summary: Mapping[str, Any], is_followed: bool, style: Style) -> Itera
     for group in summary["groups"]:
         yield summary_row("Group", _group(group))
     yield from _cost_lines(summary)
+    yield from _refusal_lines(summary["logs_refused"])
     if summary["failure"] is not None:
         yield from _failure_lines(summary["name"], summary["failure"], is_followed, style)
         return
@@ -110,6 +111,14 @@ def _cost_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     yield from (summary_row("", source) for source in cost["prices"])
     if cost["spot_saving"] is not None:
         yield summary_row("Spot", f"{cost['spot_saving']:.1%} saved")
+
+
+def _refusal_lines(refusal: str | None) -> Iterator[str]:
+    if refusal is None:
+        return
+    headline, *fix = refusal.splitlines()
+    yield summary_row("Logs", f"not read, nor what they have about data: {headline}")
+    yield from (summary_row("", line.strip()) for line in fix)
 
 
 def _data_lines(data: Mapping[str, object] | None) -> Iterator[str]:
