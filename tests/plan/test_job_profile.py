@@ -88,6 +88,20 @@ def test_a_short_last_batch_does_not_change_the_batch_size(job):
     assert found["batch_size"] == 32
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(metrics(x={"cpu": 10**400}), id="an integer that no float holds"),
+        pytest.param(metrics(x=7), id="no figures"),
+        pytest.param(NEXT.replace("1590", "Infinity"), id="an infinite count"),
+    ],
+)
+def test_lines_that_are_no_events_of_launcher_change_nothing(job, line):
+    lines = [TRAIN, NEXT, metrics(**{"algo-1": FIGURES}), VERDICT]
+    found = fields_of(job("-o", "json", lines=[line, *lines]))
+    assert found == fields_of(job("-o", "json", lines=lines))
+
+
 def test_hosts_that_differ_widen_the_range(job):
     slow = {**FIGURES, "cpu": 3.2}
     found = fields_of(

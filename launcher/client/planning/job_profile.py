@@ -60,7 +60,7 @@ class JobFigures:
                 continue
             try:
                 found._add(*event)
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
                 continue  # a script's own line, or two interleaved lines
         return found
 
