@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -111,6 +113,34 @@ def assert_refused(place: Path, says: str) -> None:
     with pytest.raises(SpecError, match=says) as refused:
         read_defaults()
     assert str(place) in str(refused.value)
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused(write: Write, tmp_path: Path) -> None:
+    place = tmp_path / "home" / "config.yaml"
+    place.mkdir(parents=True)
+    assert_refused(place, "is not a file")
+
+
+@pytest.mark.parametrize("place", ["home/config.yaml", "admin/sagemaker/config.yaml", "named"])
+def test_a_file_in_a_folder_that_may_not_be_searched_is_reported(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Permissions do not stop root, who may run the tests: the refusal is made up."""
+    refused, stat = str(tmp_path / place), Path.stat
+
+    def refuse(path: Path, **options: Any) -> os.stat_result:
+        if str(path) == refused:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), refused)
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    if place == "named":
+        monkeypatch.setenv("SAGEMAKER_USER_CONFIG_OVERRIDE", refused)
+    for words in ([], ["-o", "json"]):
+        shown = CliRunner().invoke(config, words, catch_exceptions=False)
+        assert shown.exit_code == 2
+        assert "the file of defaults cannot be read: Permission denied" in shown.stderr
+        assert f"where: {refused}" in shown.stderr
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ def _sdk_v2_file(variable: str, folder: Path) -> DefaultsFile:
     path = Path(named).expanduser() if named else folder / "sagemaker"
     if named and named.startswith("s3://"):
         path = Path(named)  # refused when it is read
-    elif path.is_dir() or not named:
+    elif not named or os.path.isdir(path):  # noqa: PTH112  Path.is_dir may raise
         path = path / FILE_NAME
     return DefaultsFile(path=path, is_named=bool(named), is_sdk_v2=True)
 
@@ -131,14 +132,21 @@ def _content(file: DefaultsFile, problems: list[Problem]) -> Mapping[str, Any] |
     def reject(what: str, fix: str) -> None:
         problems.append(Problem(what=what, where=str(file.path), fix=fix))
 
-    if not file.path.is_file():
+    try:
+        status = file.path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            reject("the file of defaults is not a file", "write a file there, or remove it")
+            return None
+        content = _loaded(file.path, status.st_mtime_ns, status.st_size)
+    except (FileNotFoundError, NotADirectoryError):
         if file.is_named:
             reject("there is no such file of defaults", "name a file on this machine, or unset it")
         return None
-    try:
-        status = file.path.stat()
-        content = _loaded(file.path, status.st_mtime_ns, status.st_size)
-    except (OSError, UnicodeError, yaml.YAMLError) as error:
+    except OSError as error:
+        what = f"the file of defaults cannot be read: {error.strerror}"
+        reject(what, "let this user read it and its folder, or remove it")
+        return None
+    except (UnicodeError, yaml.YAMLError) as error:
         reject(f"the file of defaults cannot be read: {error}", "correct it, or remove it")
         return None
     if content is None:
