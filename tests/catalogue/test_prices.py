@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from datetime import date
 from pathlib import Path
 
@@ -224,6 +226,21 @@ def test_own_prices_that_are_no_csv_are_reported(home: Path) -> None:
     (home / "prices.csv").write_text("instance_type,price_per_hour\n" + "x" * 200_000)
 
     with pytest.raises(SpecError, match="cannot read your price file: it is no CSV"):
+        catalogue.price_list()
+
+
+def test_a_home_that_may_not_be_searched_is_reported(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Permissions do not stop root, who may run the tests: the refusals are made up."""
+
+    def refuse(path: Path, **_options: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    monkeypatch.setattr(Path, "read_text", refuse)
+
+    with pytest.raises(SpecError, match=r"cannot read your price file: .*Permission denied"):
         catalogue.price_list()
 
 

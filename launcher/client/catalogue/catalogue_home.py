@@ -14,7 +14,10 @@ def updated_prices(region: str) -> Path:
 
 def updated_price_files() -> tuple[Path, ...]:
     """Return the files with updated prices that are there, one for each region, by name."""
-    return tuple(sorted((_folder() / "prices").glob("*.csv")))
+    try:
+        return tuple(sorted((_folder() / "prices").glob("*.csv")))
+    except PermissionError:  # newer versions of Python find no file there, either
+        return ()
 
 
 def updated_instances() -> Path:

@@ -94,11 +94,11 @@ def _by_key(prices: Iterable[Price]) -> Mapping[tuple[str, str | None], Price]:
 
 def _own_prices() -> list[Price]:
     file = own_file()
-    if not os.environ.get(PRICES_VARIABLE) and not file.exists():
-        return []
     try:
         rows = list(read_table(file.read_text(encoding="utf-8-sig")))  # spreadsheets mark UTF-8
     except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and not os.environ.get(PRICES_VARIABLE):
+            return []
         raise SpecError([_unreadable(file, error)]) from error
     if problems := [problem for number, row in rows for problem in _problems(file, number, row)]:
         raise SpecError(problems)
