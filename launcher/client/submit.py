@@ -168,10 +168,17 @@ def _shared_uri(uri: str, content: bytes) -> str:
     return f"{code_location}/bundles/{hashlib.sha256(content).hexdigest()}.tar.gz"
 
 
-def _refuse_used(name: str, session: PlatformSession) -> None:
+def is_used(name: str, session: PlatformSession) -> bool:
+    """Return whether a session has a job of this name, also one that has ended."""
     try:
         session.describe_training_job(TrainingJobName=name)
     except JobNotFound:
+        return False
+    return True
+
+
+def _refuse_used(name: str, session: PlatformSession) -> None:
+    if not is_used(name, session):
         return
     what = f"the name {name!r} was used for a job before"
     raise SpecError([Problem(what=what, where="job name", fix="give another name, or none")])

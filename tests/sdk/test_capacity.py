@@ -1,16 +1,17 @@
 """Jobs for which AWS has no instances: what is tried next, and when it ends."""
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from launcher import CapacityError, Estimator, InstanceGroup, LocalSession
+from launcher import CapacityError, Estimator, InstanceGroup, LocalSession, MemorySession
 from launcher.client.planning.capacity_retry_policy import (
     capacity_shortage,
     next_attempt,
     type_combinations,
 )
-from launcher.client.planning.retry_capacity import retry_capacity
+from launcher.client.planning.retry_capacity import attempt_names, retry_capacity
 from launcher.client.spec import CapacityRetry, JobSpec
 
 REASON = (
@@ -111,13 +112,29 @@ def scarce(tmp_path):
     return Scarce(tmp_path / "home", isolation="process")
 
 
+class ScarceMemory(MemorySession):
+    """As if it were AWS where no job is created for some types."""
+
+    refused: tuple[str, ...] = ()
+
+    def create_training_job(self, **request):
+        (group,) = request["ResourceConfig"]["InstanceGroups"]
+        if group["InstanceType"] in self.refused:
+            raise CapacityError("InsufficientCapacityException: none left\n  fix: wait")
+        return super().create_training_job(**request)
+
+
 def estimator(tmp_path: Path, session, **arguments):
+    group = InstanceGroup("train", G5, 1, alternatives=(G6, G4))
+    return script_job(tmp_path, session, group, **arguments)
+
+
+def script_job(tmp_path: Path, session, group, **arguments):
     (tmp_path / "train.py").write_text("print('trained')\n")
-    groups = [InstanceGroup("train", G5, 1, alternatives=(G6, G4))]
     return Estimator(
         entry_point="train.py",
         source_dir=str(tmp_path),
-        instance_groups=groups,
+        instance_groups=[group],
         sagemaker_session=session,
         **arguments,
     )
@@ -141,6 +158,25 @@ def test_the_next_type_is_tried_under_a_new_name_and_told(tmp_path, scarce, caps
     ]
 
 
+def test_names_of_other_jobs_are_not_those_of_attempts(tmp_path):
+    session = MemorySession()
+    for name in ("rings", "rings-2", "rings-4"):
+        script_job(tmp_path, session, InstanceGroup("train", G5, 1)).fit(job_name=name, logs=False)
+    assert list(islice(attempt_names("rings", session), 4)) == [
+        "rings", "rings-3", "rings-5", "rings-6",
+    ]  # fmt: skip
+
+
+def test_the_next_type_is_tried_although_another_job_has_the_next_name(tmp_path):
+    session = ScarceMemory()
+    group = InstanceGroup("train", G5, 1, alternatives=(G6,))
+    trainer = script_job(tmp_path, session, group)
+    trainer.fit(job_name="rings-2", logs=False)
+    session.refused = (G5,)
+    assert trainer.fit(job_name="rings", logs=False).name == "rings-3"
+    assert list(session.requests) == ["rings-2", "rings-3"]
+
+
 def test_after_the_last_choice_it_is_waited_as_the_job_says(tmp_path, scarce):
     scarce.refused = (G5, G6, G4)
     retry = CapacityRetry(attempts=2, wait_seconds=7)
@@ -150,8 +186,9 @@ def test_after_the_last_choice_it_is_waited_as_the_job_says(tmp_path, scarce):
     def none_left(_spec, _name):
         raise CapacityError("none left")
 
+    names = attempt_names("r" * 63, scarce)
     with pytest.raises(CapacityError, match="was tried 6 times and got no instances"):
-        retry_capacity(job_spec, "r" * 63, none_left, notify=print, sleep=paused.append)
+        retry_capacity(job_spec, names, none_left, notify=print, sleep=paused.append)
     assert paused == [0, 0, 7, 0, 0]
 
 

@@ -14,7 +14,11 @@ from launcher.client.cli.verb_output import print_warnings
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.retrying_session import with_resume_hint
 from launcher.client.planning.cost_plan import plan_job
-from launcher.client.planning.retry_capacity import detached_warnings, retry_capacity
+from launcher.client.planning.retry_capacity import (
+    attempt_names,
+    detached_warnings,
+    retry_capacity,
+)
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.spec import JobSpec
 from launcher.client.submit import JobDraft, JobOrigin, draft_job
@@ -60,8 +64,9 @@ class JobSender:
         def start_job(tried: JobSpec, its_name: str) -> Job:  # first: what the user approved
             return self._send(first if its_name == first.name else self.draft(tried, its_name))
 
+        names = attempt_names(first.name, self.session)
         return retry_capacity(
-            first.spec, first.name, start_job, notify=print_notice, is_left=lambda: self.is_left
+            first.spec, names, start_job, notify=print_notice, is_left=lambda: self.is_left
         )
 
     def answer(self, job: Job, output: str) -> int:

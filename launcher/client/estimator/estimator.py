@@ -62,7 +62,11 @@ class Estimator(LatestJob, JobArguments):
         """
         from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
         from launcher.client.jobs.retrying_session import with_resume_hint
-        from launcher.client.planning.retry_capacity import detached_warnings, retry_capacity
+        from launcher.client.planning.retry_capacity import (
+            attempt_names,
+            detached_warnings,
+            retry_capacity,
+        )
         from launcher.client.sessions.job_location import new_job_name
 
         shown = prints_logs(logs)
@@ -85,7 +89,8 @@ class Estimator(LatestJob, JobArguments):
             for warning in detached_warnings(spec):
                 warnings.warn(warning, stacklevel=2)
             return start_job(spec, name)
-        job = retry_capacity(spec, name, start_job, notify=print_notice)
+        names = attempt_names(name, session)
+        job = retry_capacity(spec, names, start_job, notify=print_notice)
         with with_resume_hint(job.name):
             job.raise_for_status()
         return job

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 
@@ -15,7 +16,9 @@ from launcher.client.planning.capacity_retry_policy import (
     with_types,
 )
 from launcher.client.request.job_names import NAME_LIMIT
+from launcher.client.sessions.base import PlatformSession
 from launcher.client.spec import JobSpec
+from launcher.client.submit import is_used
 from launcher.errors import CapacityError
 
 #: Creates a job from a spec under a name, and follows it until the user detaches.
@@ -24,23 +27,25 @@ JobStarter = Callable[[JobSpec, str], Job]
 
 def retry_capacity(
     spec: JobSpec,
-    name: str,
+    names: Iterator[str],
     start_job: JobStarter,
     *,
     notify: Callable[[str], None],
     is_left: Callable[[], bool] = lambda: False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Job:
-    """Return the job of the first attempt that got instances; later attempts get a numbered name.
+    """Return the job of the first attempt that got instances.
 
+    names: of the attempts, as `attempt_names` yields them.
     is_left: returns True once the user has detached, who does not wait for a silent platform.
 
     Raises CapacityError when no combination that the spec allows got instances.
     """
     # The policy chooses each attempt; this is no retry of one call (sessions/retry.py).
     choices, shortages, reason = type_combinations(spec), 0, ""
+    name = next(names)
     while chosen := next_attempt(choices, shortages, spec.capacity_retry):
-        attempt_name = _numbered(name, shortages + 1)
+        attempt_name = next(names) if shortages else name
         if shortages:
             delay = f", in {readable(chosen.wait_seconds)}" if chosen.wait_seconds else ""
             notify(f"{chosen.reason}{delay}: job {attempt_name}")
@@ -56,6 +61,16 @@ def retry_capacity(
         reason, shortages = shortage, shortages + 1
         notify(f"job {attempt_name} got no instances: {reason.rstrip('.')}")
     raise CapacityError(_no_capacity_message(name, shortages, reason), code="CapacityError")
+
+
+def attempt_names(name: str, session: PlatformSession) -> Iterator[str]:
+    """Yield the names of a job's attempts, "rings", "rings-2" and so on, but those of other jobs.
+
+    The first is yielded unseen: it is the user's own, and sending it reports a name that was used.
+    """
+    yield name
+    numbered = (_numbered(name, number) for number in itertools.count(2))
+    yield from (each for each in numbered if not is_used(each, session))
 
 
 def detached_warnings(spec: JobSpec) -> Iterator[str]:
@@ -74,9 +89,6 @@ def detached_warnings(spec: JobSpec) -> Iterator[str]:
 
 
 def _numbered(name: str, number: int) -> str:
-    """Return the name of an attempt: "rings", "rings-2", "rings-3"."""
-    if number == 1:
-        return name
     tail = f"-{number}"
     return name[: NAME_LIMIT - len(tail)].rstrip("-") + tail
 
