@@ -80,6 +80,7 @@ FILES = {
         "command_word_is_a_number": "A word of a command is text",
         "command_of_another_role": "A group with a command has no other role",
         "command_without_training": "Beside a command group there is one that trains",
+        "groups_without_script": "Groups have roles and commands where Launcher starts",
         "command_script_missing": "The script of a command travels with the job",
         "ready_without_command": "Readiness and lifetime are those of a command",
         "ready_misspelled": "A sign of readiness has a known name",

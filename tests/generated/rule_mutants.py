@@ -364,6 +364,12 @@ MUTANTS = (
     _set("beside profiler_config", disable_profiler=True, profiler_config={"S3OutputPath": S3}),
     # programs of a group
     _groups("has role command, but no command", _typed(CPU, role=Role.COMMAND), GPU),
+    _without_script(
+        "without a script Launcher does not start",
+        instance_type=None,
+        instance_count=None,
+        instance_groups=(_typed(CPU, role=Role.DATA), GPU),
+    ),
     _groups("has a command, and role", _typed(SERVER, role=Role.TRAIN), GPU),
     _groups("has ready, but no command", _typed(CPU, ready=Ready(port=1)), GPU),
     _groups("given as the sign", _typed(SERVER, ready=Ready()), GPU),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from launcher.client.spec.field_checks import groups_with_paths
 from launcher.client.spec.groups import InstanceGroup
 from launcher.client.spec.roles import job_roles
-from launcher.client.spec.rules.source_rules import SourceFiles
+from launcher.client.spec.rules.source_rules import SourceFiles, needs_script
 from launcher.errors import FieldPath, Problem
 from launcher.shared import PYTHON_WORDS, Ready, Role
 
@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 #: Python options without a value, which may precede the script.
 _PLAIN_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]+")
 _LAST_PORT = 65535
+#: Fields of a group that only Launcher reads.
+_OF_LAUNCHER = ("role", "command", "ready", "lifetime", "pass_hyperparameters")
 
 
 def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with the commands that do not depend on the files."""
+    if not spec.runs_script and not needs_script(spec):
+        yield from _problems_without_launcher(spec)
+        return
     roles, _ = job_roles(spec)
     for path, group in groups_with_paths(spec):
         yield from _role_problems(group, path, roles.get(group.instance_group_name))
@@ -52,6 +57,20 @@ def find_problems_in(
                 what=f'there is no file "{file}" in source_dir, or it is ignored',
                 fix=_where_it_may_be(spec, files, file),
             )
+
+
+def _problems_without_launcher(spec: JobSpec) -> Iterator[Problem]:
+    """Find fields of groups in a job whose hosts all run the program of the image."""
+    for index, group in enumerate(spec.instance_groups):
+        for field in _OF_LAUNCHER:
+            if getattr(group, field):
+                what = (
+                    f'group "{group.instance_group_name}" has {field}, but without a script '
+                    "Launcher does not start: its hosts run the program of the image"
+                )
+                fix = f"remove {field}, or write entry_point"
+                path = ("instance_groups", index, field)
+                yield Problem(path=path, about=(("entry_point",),), what=what, fix=fix)
 
 
 def _role_problems(group: InstanceGroup, path: FieldPath, role: Role | None) -> Iterator[Problem]:

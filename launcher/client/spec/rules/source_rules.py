@@ -111,7 +111,7 @@ def _references(spec: JobSpec) -> Sequence[str]:
 def _entry_point_problems(spec: JobSpec) -> Iterator[Problem]:
     script = PurePosixPath(spec.entry_point)
     if not spec.entry_point:
-        if _needs_script(spec):
+        if needs_script(spec):
             fix = 'write "entry_point: ..."'
             if spec.distribution is not None and spec.distribution.runs_tasks:
                 fix += ', or "task: module:function"'
@@ -129,7 +129,7 @@ def _entry_point_problems(spec: JobSpec) -> Iterator[Problem]:
         yield Problem(path=_ENTRY_POINT, about=(("source_dir",),), what=what, fix=fix)
 
 
-def _needs_script(spec: JobSpec) -> bool:
+def needs_script(spec: JobSpec) -> bool:
     """Return whether a job has no other program, or uses fields that only Launcher supports."""
     if spec.task is not None:
         return False
