@@ -62,6 +62,14 @@ def test_charts_stand_beside_each_other_in_80_columns():
     assert max(map(len, metric_charts(metrics(*cpu), 30))) <= 36
 
 
+@pytest.mark.parametrize(
+    ("width", "heading"),
+    [(1, "… 0.25"), (4, "… 0.25"), (5, "… 0.25"), (6, "… 0.25"), (8, "lo… 0.25")],
+)
+def test_a_terminal_that_is_narrower_than_a_value_shows_it_all_the_same(width, heading):
+    assert metric_charts(metrics(record("loss", 0.25, 0.0)), width)[0] == heading
+
+
 def test_names_of_others_are_cut_and_control_nothing():
     name = "\x1b]0;title\x07" + "very_long_name" * 5
     [heading, *_] = metric_charts(metrics(record(name, 1.0, 0.0)), 80)

@@ -68,10 +68,13 @@ def metric_charts(metrics: JobMetrics, width: int, bold: Style = str) -> list[st
 
 
 def _heading(name: str, group: str, hosts: Sequence[MetricSeries], width: int) -> str:
-    """Return a heading of `width` characters: the last value at its right edge."""
+    """Return a heading of `width` characters: the last value at its right edge.
+
+    It is wider where that value and one character of the name do not fit.
+    """
     last = short_number(sum(each.values[-1] for each in hosts) / len(hosts))
     origin = "  ".join(part for part in (name, group) if part)
-    room = width - len(last) - 1
+    room = max(1, width - len(last) - 1)
     shown = printable(origin, keep_styles=False)
     shown = shown if len(shown) <= room else shown[: room - 1] + "…"
     return f"{shown:<{room}} {last}"
