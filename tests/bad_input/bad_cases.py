@@ -319,7 +319,7 @@ _LOCAL: Sequence[_Row] = [
         _channel(record_wrapping="RecordIO"),
     ),
     (
-        "Manifests are SageMaker's",
+        "A manifest is in S3",
         '`s3_data_type="ManifestFile"`',
         _channel(s3_data_type="ManifestFile"),
     ),

@@ -132,7 +132,16 @@ def test_a_job_folder_that_cannot_be_written(tmp_path: Path) -> None:
             "below /opt/ml only, which hosts have with isolation 'sandbox'",
             id="programs of SDK v3",
         ),
-        pytest.param(source(S3DataType="ManifestFile"), "S3DataType 'ManifestFile'", id="manifest"),
+        pytest.param(
+            source(S3DataType="ManifestFile"),
+            "'ManifestFile' needs an s3:// URI.*\n.*\n  fix: give the manifest's s3:// URI",
+            id="manifest",
+        ),
+        pytest.param(
+            source(S3DataType="AugmentedManifestFile"),
+            "S3DataType 'AugmentedManifestFile' is not known to local jobs",
+            id="augmented manifest",
+        ),
         pytest.param(
             set_in("AlgorithmSpecification", "TrainingInputMode", to="Pipe"),
             "InputMode 'Pipe'",

@@ -95,7 +95,7 @@ def _check_kind(
     """Yield a problem for each input option that local jobs lack; FastFile works like File."""
     kinds = {
         "InputMode": (channel.get("InputMode", default_mode), ("File", "FastFile")),
-        "S3DataType": (source.get("S3DataType", "S3Prefix"), _data_types(source)),
+        "S3DataType": (source.get("S3DataType", "S3Prefix"), ("S3Prefix", "ManifestFile")),
         "S3DataDistributionType": (
             source.get("S3DataDistributionType", "FullyReplicated"),
             ("FullyReplicated", "ShardedByS3Key"),
@@ -110,10 +110,12 @@ def _check_kind(
                 where=where,
                 fix=f"use {' or '.join(allowed)}",
             )
-
-
-def _data_types(source: S3SourceFields) -> tuple[str, ...]:
-    return ("S3Prefix", "ManifestFile") if is_s3(source.get("S3Uri", "")) else ("S3Prefix",)
+    if source.get("S3DataType") == "ManifestFile" and not is_s3(source.get("S3Uri", "")):
+        yield Problem(
+            what="S3DataType 'ManifestFile' needs an s3:// URI: a manifest lists objects in S3",
+            where=where,
+            fix="give the manifest's s3:// URI, or use S3Prefix and a folder of files",
+        )
 
 
 def _check_files(uri: str, uploads: Collection[str], where: str) -> Iterator[Problem]:
