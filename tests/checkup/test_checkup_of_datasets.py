@@ -9,7 +9,7 @@ from small_task import write_task
 from launcher.client.cli import main
 from launcher.client.doctor.check_result import Level
 from launcher.client.doctor.dataset_checks import check
-from launcher.client.doctor.dataset_process import ReadLimits
+from launcher.client.doctor.dataset_process import ReadLimits, dataset_copy
 from launcher.client.doctor.named_datasets import named_datasets, unnamed_datasets
 from launcher.client.sessions.local import LocalSession
 from launcher.client.spec import JobSpec
@@ -245,6 +245,17 @@ def test_a_channel_that_is_elsewhere_is_no_fault_of_the_dataset(findings, tmp_pa
     assert change == "inputs.rows=file:///folder"
     changed = JobSpec.from_yaml(tmp_path / "job.yaml", [change])
     assert changed.uris == {"inputs.rows.s3_data": "file:///folder"}
+
+
+@pytest.mark.parametrize("name", ["deep/rows", "../rows", "..", ".", "code", "/rows", ""])
+def test_a_channel_whose_name_is_refused_is_left_out(tmp_path, name):
+    name = f"{tmp_path}{name}" if name.startswith("/") else name
+    spec = JobSpec(entry_point="train.py", inputs={name: "file:///etc", "rows": "file:///etc"})
+    with dataset_copy(spec, ()) as copy:
+        made = sorted(each for each in copy.paths.root.rglob("*") if each.is_symlink())
+        assert made == [copy.paths.channels / "rows"]
+        assert copy.elsewhere == ()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_job_that_names_no_dataset_is_told_where_to(findings):

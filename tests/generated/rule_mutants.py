@@ -419,6 +419,7 @@ MUTANTS = (
     _many("20 channels", "inputs", 20, TrainingInput(S3)),
     _channel("is reserved for the code", name="code"),
     _channel("cannot be the name of a channel", name="a b"),
+    _channel('".." cannot be the name of a channel', name=".."),
     _channel("is not the URI of data", s3_data="data"),
     _channel("the URI has", s3_data=S3 + "x" * 1024),
     _channel("is not a known compression", compression="zip"),

@@ -19,6 +19,7 @@ from launcher.client.doctor.named_datasets import NamedDataset
 from launcher.client.request.source_tree import SourceFile
 from launcher.client.sessions.local.module_command import module_command, module_environment
 from launcher.client.spec import JobSpec
+from launcher.client.spec.rules.channel_rules import is_channel_name
 from launcher.shared.paths import ML_ROOT_VARIABLE, MlPaths
 
 _PROGRAM = "launcher.data.dataset_check"
@@ -128,9 +129,14 @@ def at_home(problem: str, code: str) -> str:
 
 
 def _link_channels(spec: JobSpec, paths: MlPaths) -> Iterator[str]:
-    """Make the channels of this machine's folders; yield the names of those that are elsewhere."""
+    """Make the channels of this machine's folders; yield the names of those that are elsewhere.
+
+    A channel whose name the rules refuse is left out: it could lead out of the copy.
+    """
     paths.channels.mkdir(parents=True)
     for name, channel in spec.inputs.items():
+        if not is_channel_name(name):
+            continue
         uri = getattr(channel, "s3_data", "")
         if uri.startswith(_FILE_SCHEME):
             (paths.channels / name).symlink_to(Path(uri.removeprefix(_FILE_SCHEME)).absolute())

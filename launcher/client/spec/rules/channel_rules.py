@@ -86,11 +86,16 @@ def uri_problems(uri: str, path: FieldPath) -> Iterator[Problem]:
         yield Problem(path=path, what=what, fix=f"use {_URI_LIMIT} at most")
 
 
+def is_channel_name(name: str) -> bool:
+    """Return whether a channel may have the name, which is that of its folder on the hosts."""
+    return _NAME.fullmatch(name) is not None and name not in (".", "..", CODE_CHANNEL)
+
+
 def _name_problems(name: str, path: FieldPath) -> Iterator[Problem]:
     if name == CODE_CHANNEL:
         what = f'the channel name "{name}" is reserved for the code'
         yield Problem(path=path, what=what, fix="give the channel another name")
-    elif not _NAME.fullmatch(name):
+    elif not is_channel_name(name):
         what = f'"{name}" cannot be the name of a channel'
         yield Problem(path=path, what=what, fix="use 1 to 64 letters, digits, dots, - and _")
 
