@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PLAIN_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]+")
 _LAST_PORT = 65535
 #: Fields of a group that only Launcher reads.
-_OF_LAUNCHER = ("role", "command", "ready", "lifetime", "pass_hyperparameters")
+_OF_LAUNCHER = ("role", "command", "ready", "lifetime", "requirements", "pass_hyperparameters")
 
 
 def find_problems(spec: JobSpec) -> Iterator[Problem]:

@@ -32,7 +32,7 @@ def find_problems(spec: JobSpec) -> Iterator[Problem]:
         ):
             what = f'requirements "{group.requirements}" is not a path in source_dir'
             yield Problem(path=here, what=what, fix="write the file's path relative to source_dir")
-        elif not spec.starts_launcher:
+        elif spec.starts_toolkit:
             name = f'group "{group.instance_group_name}"'
             what = f"{name} has requirements of its own, but Launcher does not start its hosts"
             fix = f"remove it: AWS's toolkit installs {REQUIREMENTS_FILE} on every host"
