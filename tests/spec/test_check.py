@@ -73,6 +73,10 @@ def test_a_good_job_passes_without_a_word() -> None:
         pytest.param(
             "try:\n  import x\nexcept ImportError:\n  def train_set(): ...", id="in a try"
         ),
+        pytest.param("with suppress(OSError) as train_set: ...", id="of a with"),
+        pytest.param("print(train_set := len)", id="within an expression"),
+        pytest.param("globals()['train_set'] = len", id="by globals()"),
+        pytest.param("def __getattr__(name): ...", id="by the module's __getattr__"),
         pytest.param("raise SystemExit('imported')\ndef train_set(): ...", id="never imported"),
     ],
 )
@@ -98,6 +102,7 @@ def test_a_dataset_may_live_in_a_package() -> None:
     [
         pytest.param("", 'pipeline.py defines no "train_set"', id="an empty module"),
         pytest.param("class A:\n  def train_set(self): ...", "defines no", id="a method"),
+        pytest.param("a = [1 for train_set in []]", "defines no", id="within a comprehension"),
         pytest.param("def train_set(:", "pipeline.py, line 1, is not valid Python", id="syntax"),
         pytest.param("x = '\0'", "pipeline.py", id="null bytes"),
     ],

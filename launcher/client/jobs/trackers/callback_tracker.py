@@ -7,12 +7,13 @@ import importlib
 import importlib.util
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
 from launcher.client.jobs.metric_records import MetricRecord
+from launcher.client.spec.module_names import defined_names
 
 #: Bytes of a file up to which its names are looked at.
 _MAX_PARSED = 1 << 20
@@ -80,7 +81,7 @@ def check_callback(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as of invalid escapes in its texts
         tree = ast.parse(path.read_bytes(), str(path))
-    if not set(_bound_names(tree)) & {function, "*", "__getattr__"}:
+    if not set(defined_names(tree)) & {function, "*"}:
         raise AttributeError(f"{home} has no {function}")
 
 
@@ -99,21 +100,3 @@ def _source_of(module: str) -> Path | None:
     if spec is None:
         raise ModuleNotFoundError(f"No module named {module!r}")
     return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
-
-
-def _bound_names(module: ast.Module) -> Iterator[str]:
-    """Yield the names that a module may bind in its own scope, "*" for unknown ones."""
-    left: list[ast.AST] = [module]
-    while left:
-        node = left.pop()
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield node.name
-                continue
-            case ast.alias():
-                yield node.asname or node.name.partition(".")[0]
-            case ast.Name(ctx=ast.Store()):
-                yield node.id
-            case ast.Call(func=ast.Name(id="globals" | "vars" | "exec" | "setattr")):
-                yield "*"
-        left += ast.iter_child_nodes(node)

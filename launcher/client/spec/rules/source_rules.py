@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
+from launcher.client.spec.module_names import defined_names
 from launcher.client.spec.suggestions import choice_fix, did_you_mean
 from launcher.errors import FieldPath, Problem
 from launcher.shared.partitions import PartitionFile
@@ -189,7 +190,7 @@ def _function_problems(
         what = f'"{reference}": {file}, line {parsed.lineno}, is not valid Python: {parsed.msg}'
         yield Problem(path=path, what=what, fix=f"correct {file}")
         return
-    names = set(_top_names(parsed.body))
+    names = set(defined_names(parsed))
     if function not in names and "*" not in names:
         fix = choice_fix(function, sorted(names)) if names else f"define it: def {function}(): ..."
         yield Problem(path=path, what=f'"{reference}": {file} defines no "{function}"', fix=fix)
@@ -207,26 +208,3 @@ def _parse(text: str) -> ast.Module | SyntaxError:
         return error
     except ValueError as error:  # null bytes, before Python 3.12
         return SyntaxError(str(error))
-
-
-def _top_names(statements: Iterable[ast.stmt]) -> Iterator[str]:
-    """Yield the names that statements bind, including those in if, try and with blocks."""
-    for statement in statements:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield statement.name
-        elif isinstance(statement, ast.Import | ast.ImportFrom):
-            yield from (alias.asname or alias.name.partition(".")[0] for alias in statement.names)
-        else:
-            yield from _assigned_names(statement)
-            for block in ("body", "orelse", "finalbody"):
-                yield from _top_names(getattr(statement, block, ()))
-            for handler in getattr(statement, "handlers", ()):
-                yield from _top_names(handler.body)
-
-
-def _assigned_names(statement: ast.stmt) -> Iterator[str]:
-    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
-    for target in targets:
-        for node in ast.walk(target) if isinstance(target, ast.AST) else ():
-            if isinstance(node, ast.Name):
-                yield node.id
