@@ -203,7 +203,9 @@ def test_own_prices_may_have_a_date(home: Path, as_of: str) -> None:
     assert found.as_of == (as_of or None)
 
 
-@pytest.mark.parametrize("as_of", ["Nov 2026", "2026/11", "2026-13", "2026-11-20T10", "0"])
+@pytest.mark.parametrize(
+    "as_of", ["Nov 2026", "2026/11", "2026-13", "2026-W47-5", "2026-11-20T10", "0"]
+)
 def test_what_is_no_date_of_a_price_is_reported(home: Path, as_of: str) -> None:
     (home / "prices.csv").write_text(
         f"instance_type,price_per_hour,as_of\nml.g5.xlarge,1.4,{as_of}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -21,6 +22,7 @@ OLD_MONTHS = 12
 #: Region whose prices stand for those of regions without.
 _APPROXIMATION = "us-east-1"
 _COLUMNS = ("instance_type", "price_per_hour")
+_DATE = re.compile(r"\d{4}(-\d\d){0,2}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +222,7 @@ def _is_date(text: str) -> bool:
         date.fromisoformat(f"{text}-01-01"[:10])
     except ValueError:
         return False
-    return len(text) in (4, 7, 10)
+    return _DATE.fullmatch(text) is not None
 
 
 def _unreadable(file: Path, error: Exception) -> Problem:
