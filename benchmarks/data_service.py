@@ -31,7 +31,7 @@ from data_service_parts.rows import (
     start,
     transfer,
 )
-from table.rows import conclude, measure, parser
+from table.rows import conclude, measure, parse, parser
 
 RESULT = Path(__file__).with_suffix(".json")
 ROWS = {
@@ -50,7 +50,7 @@ ROWS = {
 
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # sides are ended on the way out
-    options = parse(sys.argv[1:])
+    options = read_options(sys.argv[1:])
     peers = options.peers_python
     if peers is None and "transfer" in options.rows and not (options.no_peers or options.quick):
         peers = environment.peers_python()
@@ -65,14 +65,11 @@ def main() -> int:
     return conclude(figures, options, ROWS, RESULT)
 
 
-def parse(words: list[str]) -> argparse.Namespace:
+def read_options(words: list[str]) -> argparse.Namespace:
     made = parser(__doc__.split("\n")[0], ROWS, rounds=5, result=RESULT)
     made.add_argument("--peers-python", help="an interpreter that has the extra `bench`")
     made.add_argument("--no-peers", action="store_true", help="measure ours and raw TCP alone")
-    options = made.parse_args(words)
-    if options.quick:
-        options.rounds = 1
-    return options
+    return parse(words, made)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 from data_service_parts.bench import Bench
 from data_service_parts.harness import Harness
 from engines_parts.rows import images, linear, scaling, tokens
-from table.rows import conclude, measure, parser
+from table.rows import conclude, measure, parse, parser
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import library_run
@@ -32,7 +32,7 @@ _IDLE = 0.5
 
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # sides are ended on the way out
-    options = parse(sys.argv[1:])
+    options = read_options(sys.argv[1:])
     peers = options.peers_python
     if peers is None and not options.no_peers and set(options.rows) - {"linear"}:
         peers = str(library_run.environment("engines", library_run.libraries()["engines"]))
@@ -48,14 +48,11 @@ def main() -> int:
     return conclude(figures, options, ROWS, RESULT)
 
 
-def parse(words: list[str]) -> argparse.Namespace:
+def read_options(words: list[str]) -> argparse.Namespace:
     made = parser(__doc__.split("\n")[0], ROWS, rounds=5, result=RESULT)
     made.add_argument("--peers-python", help="an interpreter with TensorFlow, Ray and torch")
     made.add_argument("--no-peers", action="store_true", help="measure ours alone")
-    options = made.parse_args(words)
-    if options.quick:
-        options.rounds = 1
-    return options
+    return parse(words, made)
 
 
 if __name__ == "__main__":

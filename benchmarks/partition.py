@@ -24,7 +24,7 @@ import tempfile
 from pathlib import Path
 
 from partition_parts.rows import baselines, memory, optimum, ranking
-from table.rows import conclude, measure, parse
+from table.rows import conclude, measure, parse, parser
 from trainers_parts.bench import Bench
 
 RESULT = Path(__file__).with_suffix(".json")
@@ -33,7 +33,7 @@ ROWS = {"ranking": ranking, "baselines": baselines, "memory": memory, "optimum":
 
 def main() -> int:
     title = __doc__.split("\n")[0]
-    options = parse(sys.argv[1:], title, ROWS, rounds=3, result=RESULT)
+    options = parse(sys.argv[1:], parser(title, ROWS, rounds=3, result=RESULT))
     with tempfile.TemporaryDirectory(prefix="launcher-bench-") as folder:
         bench = Bench(
             rounds=options.rounds,

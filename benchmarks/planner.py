@@ -18,7 +18,7 @@ from pathlib import Path
 
 from data_service_parts.bench import Bench
 from planner_parts.rows import many_clusters, real_jobs
-from table.rows import conclude, measure, parse
+from table.rows import conclude, measure, parse, parser
 
 RESULT = Path(__file__).with_suffix(".json")
 ROWS = {"clusters": many_clusters, "real-jobs": real_jobs}
@@ -26,7 +26,7 @@ ROWS = {"clusters": many_clusters, "real-jobs": real_jobs}
 
 def main() -> int:
     title = __doc__.split("\n")[0]
-    options = parse(sys.argv[1:], title, ROWS, rounds=3, result=RESULT)
+    options = parse(sys.argv[1:], parser(title, ROWS, rounds=3, result=RESULT))
     with tempfile.TemporaryDirectory(prefix="launcher-bench-") as folder:
         bench = Bench(
             rounds=options.rounds, is_quick=options.quick, folder=Path(folder), peers_python=None

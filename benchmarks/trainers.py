@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from table.rows import conclude, measure, parse
+from table.rows import conclude, measure, parse, parser
 from trainers_parts.bench import Bench
 from trainers_parts.rows import bubble, efficiency, overhead, step
 
@@ -26,7 +26,7 @@ ROWS = {"overhead": overhead, "bubble": bubble, "efficiency": efficiency, "step"
 
 def main() -> int:
     title = __doc__.split("\n")[0]
-    options = parse(sys.argv[1:], title, ROWS, rounds=3, result=RESULT)
+    options = parse(sys.argv[1:], parser(title, ROWS, rounds=3, result=RESULT))
     with tempfile.TemporaryDirectory(prefix="launcher-bench-") as folder:
         bench = Bench(rounds=options.rounds, is_quick=options.quick, folder=Path(folder))
         figures = measure(ROWS, options.rows, bench)

@@ -36,11 +36,9 @@ def parser(description: str, rows: Rows, *, rounds: int, result: Path) -> argpar
     return made
 
 
-def parse(
-    words: Sequence[str], description: str, rows: Rows, *, rounds: int, result: Path
-) -> argparse.Namespace:
-    """Read the options; a quick run has one round."""
-    options = parser(description, rows, rounds=rounds, result=result).parse_args(words)
+def parse(words: Sequence[str], made: argparse.ArgumentParser) -> argparse.Namespace:
+    """Read the options of a benchmark's parser; a quick run has one round."""
+    options = made.parse_args(words)
     if options.quick:
         options.rounds = 1
     return options
