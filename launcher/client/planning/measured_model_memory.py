@@ -24,11 +24,7 @@ def measure_model_memory(task: str, job: JobSpec, folder: Path) -> ModelFigures:
         "source_dir": str(folder.absolute()),
         "hyperparameters": dict(job.hyperparameters),
     }
-
-    def to_json(output: int, lifeline: int) -> str:
-        return json.dumps({**request, "output": output, "lifeline": lifeline})
-
-    found = json.loads(run_task_program("model_profile", to_json))
+    found = json.loads(run_task_program("model_profile", request))
     activations = found["footprint"].pop("activations")
     timed = job.distribution if isinstance(job.distribution, TorchrunDistribution) else None
     return ModelFigures(

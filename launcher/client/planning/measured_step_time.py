@@ -56,11 +56,7 @@ def measure_step_time(
         "seconds": seconds,
         **_computation(job),
     }
-
-    def to_json(output: int, lifeline: int) -> str:
-        return json.dumps({**request, "output": output, "lifeline": lifeline})
-
-    found = json.loads(run_task_program("step_profile", to_json))
+    found = json.loads(run_task_program("step_profile", request))
     return MeasuredStepTime(memory_bytes=found.pop("memory"), **found)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -43,15 +42,11 @@ class PartitionRequest:
     profile: str
     link: Link | None
 
-    def to_json(self, output: int, lifeline: int) -> str:
-        """Return the request as JSON.
-
-        output: the file descriptor for the answer. lifeline: that of a pipe which is closed when
-        the process has to end.
-        """
+    def to_message(self) -> Mapping[str, object]:
+        """Return the fields as a JSON message."""
         link = self.link and {"latency": self.link.latency, "bandwidth": self.link.bandwidth}
         fields = {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
-        return json.dumps({**fields, "link": link, "output": output, "lifeline": lifeline})
+        return {**fields, "link": link}
 
     def problems(self) -> Iterator[Problem]:
         """Yield the problems of the request, including those of such an auto_partition job."""

@@ -79,7 +79,7 @@ def partition(
     problems += request.problems()
     if problems:
         raise SpecError(problems)
-    return Partition.from_json(run_task_program("partition_task", request.to_json))
+    return Partition.from_json(run_task_program("partition_task", request.to_message()))
 
 
 def _link(

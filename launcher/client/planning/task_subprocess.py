@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,11 +22,11 @@ from launcher.shared.printable import printable
 _ERROR = "error: "
 
 
-def run_task_program(program: str, request: Callable[[int, int], str]) -> str:
+def run_task_program(program: str, request: Mapping[str, object]) -> str:
     """Run a program of launcher.trainers and return its answer; its other output goes to stderr.
 
-    request: returns the request as JSON, given the descriptor for the answer and that of a pipe
-    which is closed when the process has to end.
+    request: plain values. The program also gets `output`, the file descriptor for the answer, and
+    `lifeline`, that of a pipe which is closed when the process has to end.
 
     Whatever ends the wait, including Ctrl-C, kills the process and everything that it has started.
     If this process itself is killed, they end too, and there is no file to be left behind. Raises
@@ -33,8 +34,9 @@ def run_task_program(program: str, request: Callable[[int, int], str]) -> str:
     """
     _require_torch()
     with TemporaryFile("w+") as output, _lifeline() as lifeline:
-        numbers = (output.fileno(), lifeline)
-        with _started(program, request(*numbers), numbers) as process:
+        passed = {"output": output.fileno(), "lifeline": lifeline}
+        question = json.dumps({**request, **passed})
+        with _started(program, question, tuple(passed.values())) as process:
             refusal = _follow(process)
             code = process.wait()
         if code != 0:
