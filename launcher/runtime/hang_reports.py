@@ -51,30 +51,22 @@ class HangReporter:
             raise self._host.failure(self._reported[1].cause, rank=self._reported[1].rank)
 
     def _first_report(self) -> Failure | None:
-        cluster = self._host.environment.cluster
         for report in read_reports(self._reports, "hang-*"):
-            return Failure(
-                host=cluster.host,
-                group=cluster.group.name,
-                rank=report["rank"],
-                cause=f"no progress for {report['seconds']:g} s",
-            )
+            return self._failure(report["rank"], f"no progress for {report['seconds']:g} s")
         return None
 
     def _report_silent_exits(self) -> None:
         """Report the ranks that have called os._exit(0)."""
-        cluster = self._host.environment.cluster
         for report in read_reports(self._reports, "left-*"):
-            if report["rank"] not in self._reported_silent_exits:
-                self._reported_silent_exits.add(report["rank"])
-                self._host.coordination.report_silent_exit(
-                    Failure(
-                        host=cluster.host,
-                        group=cluster.group.name,
-                        rank=report["rank"],
-                        cause=f"the script called os._exit(0) ({report['place']})",
-                    )
-                )
+            if (rank := report["rank"]) not in self._reported_silent_exits:
+                self._reported_silent_exits.add(rank)
+                cause = f"the script called os._exit(0) ({report['place']})"
+                self._host.coordination.report_silent_exit(self._failure(rank, cause))
+
+    def _failure(self, rank: int, cause: str) -> Failure:
+        """Return the failure of a rank of this host."""
+        cluster = self._host.environment.cluster
+        return Failure(host=cluster.host, group=cluster.group.name, rank=rank, cause=cause)
 
     def _inspect_ranks(self) -> list[RankActivity]:
         cluster, code = self._host.environment.cluster, self._host.environment.paths.code
