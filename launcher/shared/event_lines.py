@@ -13,6 +13,8 @@ from typing import Any
 
 #: Begins the lines of text that belong to the event before them, such as a traceback.
 TEXT_MARK = "launcher| "
+#: Raised by reading the fields of an event that another version wrote, or of a damaged line.
+FIELD_ERRORS = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
 _KEY = r"[a-z_][a-z0-9_]*"
 _TEXT = r'"(?:[^"\\]|\\.)*"|[^\s"]\S*'
 _EVENT = re.compile(rf"^launcher: ([a-z_]+)((?: {_KEY}=(?:{_TEXT}))*)\s*$")

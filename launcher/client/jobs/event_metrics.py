@@ -17,6 +17,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from launcher.shared.event_lines import FIELD_ERRORS
+
 _Fields = Mapping[str, Any]
 _Figures = Iterator[tuple[str, float]]
 
@@ -42,7 +44,7 @@ def event_metrics(name: str, fields: _Fields) -> dict[str, float]:
     read = _READERS.get(name)
     try:
         return {} if read is None else dict(read(fields))
-    except (KeyError, TypeError, ValueError, ArithmeticError):
+    except FIELD_ERRORS:
         return {}  # written by another version
 
 

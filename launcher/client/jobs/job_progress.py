@@ -8,6 +8,7 @@ from typing import Any
 
 from launcher.client.jobs.group_hosts import HostGroup
 from launcher.client.jobs.log_line import LogLine
+from launcher.shared.event_lines import FIELD_ERRORS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class JobProgress:
         if reader is not None:
             try:
                 reader(line, fields)
-            except (KeyError, TypeError, ValueError, ArithmeticError):
+            except FIELD_ERRORS:
                 return
 
     def cpu_of(self, group: HostGroup) -> float | None:

@@ -12,6 +12,7 @@ from launcher.client.jobs.group_hosts import HostGroup, host_groups
 from launcher.errors import JobFailed, JobStopped
 from launcher.shared import JobDocument, Role, parse_event
 from launcher.shared.data_verdict import Bound, judge
+from launcher.shared.event_lines import FIELD_ERRORS
 from launcher.shared.observed_rates import ObservedRates, observe
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class _DataMeasure:
                 continue
             try:
                 measure._add(*event)
-            except (KeyError, TypeError, ValueError, ArithmeticError):
+            except FIELD_ERRORS:
                 continue  # a script's own line, or two interleaved lines
         return measure
 
@@ -170,7 +171,7 @@ def rates_of(metrics: Mapping[str, Any]) -> ObservedRates | None:
             ranks={_rank_and_stream(name): each for name, each in metrics["ranks"].items()},
             receivers=metrics["receivers"],
         )
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+    except FIELD_ERRORS:
         return None
 
 

@@ -14,6 +14,7 @@ from launcher.client.planning.workload_profile import WorkloadProfile, rounded
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.errors import PlatformError
 from launcher.shared import parse_event
+from launcher.shared.event_lines import FIELD_ERRORS
 from launcher.shared.observed_rates import FEWEST_STEPS
 
 #: A job's mean may be off by this share: its CPU seconds include receiving and sending, and the
@@ -60,7 +61,7 @@ class JobFigures:
                 continue
             try:
                 found._add(*event)
-            except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+            except FIELD_ERRORS:
                 continue  # a script's own line, or two interleaved lines
         return found
 

@@ -16,6 +16,7 @@ from launcher.client.planning.diagnosis.mean_step_time import (
     mean_step_time,
 )
 from launcher.shared.data_verdict import Bound, explain
+from launcher.shared.event_lines import FIELD_ERRORS
 from launcher.shared.observed_rates import COMPUTING
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class EventEvidence:
             return
         try:
             self._add(line, *event)
-        except (KeyError, TypeError, ValueError, ArithmeticError):
+        except FIELD_ERRORS:
             return  # a script's own line, two interleaved lines, or one of another version
 
     def _add(self, line: LogLine, name: str, fields: Mapping[str, Any]) -> None:
@@ -211,7 +212,7 @@ class EventEvidence:
         try:
             known = {"margin": self._margin, **verdict}
             return _with_verdict(found, known, metrics.get("hosts", {}))
-        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+        except FIELD_ERRORS:
             return found  # a script's own line, or one of another version
 
     def _by_rank(self, only: str | None = None) -> dict[str, _Pass]:
