@@ -1,5 +1,6 @@
 """AWS as moto serves it over HTTP, a machine that knows nothing of it, and tests of libraries."""
 
+import atexit
 import importlib.util
 import json
 import os
@@ -85,6 +86,14 @@ def own_modules():
     for name in sys.modules.keys() - before:
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(tempfile.gettempdir()):
             del sys.modules[name]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def ends_without_a_verdict():
+    """Have loaders that tests read in this process print no verdict on it when it ends."""
+    yield
+    if in_process := sys.modules.get("launcher.data.metrics.in_process"):
+        atexit.unregister(in_process.this_process()._print_final)
 
 
 @pytest.fixture(autouse=True)
