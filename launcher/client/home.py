@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from launcher.errors import PlatformError
@@ -36,3 +38,12 @@ def disk_problem(error: OSError) -> str | None:
         f"cannot write to {error.filename or 'the disk'}: {error.strerror}: free space there, or "
         f"choose another folder ({HOME_VARIABLE} is the folder of local jobs)"
     )
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise PlatformError for an OSError in the block, which writes a file of the user's."""
+    try:
+        yield
+    except OSError as error:
+        raise PlatformError(f"{path} cannot be written: {error.strerror}") from error

@@ -13,6 +13,7 @@ from launcher.client.catalogue.catalogue_home import updated_prices
 from launcher.client.catalogue.csv_table import read_table
 from launcher.client.catalogue.price_download import file_url, open_price_file
 from launcher.client.catalogue.price_file import PriceFile, read_csv, read_json
+from launcher.client.home import writing
 from launcher.errors import PlatformError
 from launcher.shared.complete_files import write_complete
 
@@ -53,12 +54,10 @@ def update_prices(
 
 def _store(region: str, prices: PriceFile) -> PriceUpdate:
     file = updated_prices(region)
-    try:
+    with writing(file):
         before = _types_of(file)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_complete(file, _table(region, prices))
-    except OSError as error:
-        raise PlatformError(f"{file} cannot be written: {error.strerror}") from error
     lost = tuple(name for name in before if name not in prices.per_hour)
     return PriceUpdate(region=region, prices=prices, file=file, lost=lost)
 

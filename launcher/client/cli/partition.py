@@ -15,7 +15,7 @@ from launcher.client.cli.partition_options import partition_options
 from launcher.client.cli.partition_show import described, show
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_json_flag
-from launcher.client.planning.partition_view import Partition
+from launcher.client.home import writing
 from launcher.client.planning.partitioner import partition as find
 from launcher.errors import PlatformError
 
@@ -51,7 +51,8 @@ def partition(task: str, path: Path, output: str, **asked: Any) -> int:
     with sigterm_as_ctrl_c():
         found = find(task, **asked)
     shown = str(found)  # an inconsistent partition raises here, before it is stored
-    _store(found, path)
+    with writing(path):
+        found.write(path)
     if output == "json":
         print_json({"file": str(path), **described(found)})
     else:
@@ -61,10 +62,3 @@ def partition(task: str, path: Path, output: str, **asked: Any) -> int:
         )
         print_message(f"distribution: {{model_parallel: {{partition_file: {path.name}}}}}")
     return 0
-
-
-def _store(found: Partition, path: Path) -> None:
-    try:
-        found.write(path)
-    except OSError as error:
-        raise PlatformError(f"{path} cannot be written: {error.strerror}") from error

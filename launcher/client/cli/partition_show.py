@@ -11,10 +11,10 @@ import click
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_json_flag
+from launcher.client.home import writing
 from launcher.client.planning.partition_table import title
 from launcher.client.planning.partition_view import Partition
 from launcher.client.planning.timeline_svg import timeline_svg
-from launcher.errors import PlatformError
 
 
 @click.command()
@@ -49,8 +49,6 @@ def described(partition: Partition) -> dict[str, Any]:
 
 
 def _draw(partition: Partition, path: Path) -> None:
-    try:
+    with writing(path):
         path.write_text(timeline_svg(partition.timeline, title(partition)), encoding="utf-8")
-    except OSError as error:
-        raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
     print_message(f"A step is drawn in {path}")

@@ -12,8 +12,9 @@ from launcher.client import catalogue
 from launcher.client.catalogue.catalogue_home import updated_instances
 from launcher.client.catalogue.ec2_description import described_type
 from launcher.client.catalogue.instances import packaged_types, types_table
+from launcher.client.home import writing
 from launcher.client.sessions.aws.instance_descriptions import describe_instance_types
-from launcher.errors import PlatformError, Refused
+from launcher.errors import Refused
 from launcher.shared.complete_files import write_complete
 
 
@@ -41,11 +42,9 @@ def update_catalogue_types(region: str | None, today: date) -> CatalogueTypeUpda
     if not kept:
         raise Refused(f"EC2 describes no instance type of SageMaker in {asked}")
     file = updated_instances()
-    try:
+    with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_complete(file, types_table(kept))
-    except OSError as error:
-        raise PlatformError(f"{file} cannot be written: {error.strerror}") from error
     new = tuple(each.name for each in kept if each.name not in own)
     return CatalogueTypeUpdate(region=asked, count=len(kept), new=new, file=file)
 

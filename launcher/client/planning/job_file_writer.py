@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launcher.client.home import writing
 from launcher.client.planning.candidates import Candidate
 from launcher.client.planning.new_file import check_new
 from launcher.client.planning.step_model import local_workers
@@ -25,10 +26,8 @@ def write_job_file(recommendation: Recommendation, path: Path) -> None:
     if recommendation.best is None:
         raise PlatformError(f"{path} is not written: {recommendation.reason}")
     check_new(path)
-    try:
+    with writing(path):
         write_complete(path, job_of_candidate(recommendation.best).to_yaml())
-    except OSError as error:
-        raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def job_of_candidate(candidate: Candidate) -> JobSpec:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from launcher.client.home import writing
 from launcher.errors import PlatformError
 
 
 def write_new(text: str, path: Path) -> None:
     """Write a text as a new file; raises PlatformError if that cannot be."""
     check_new(path)
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
+    with writing(path), path.open("x", encoding="utf-8") as file:
+        file.write(text)
 
 
 def check_new(path: Path) -> None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
+from launcher.client.home import writing
 from launcher.client.jobs.job import Job
 from launcher.client.planning.reporting.report_facts import read_report_facts
 from launcher.client.planning.reporting.report_html import report_html
 from launcher.client.sessions.resolve import session_of
-from launcher.errors import PlatformError
 from launcher.shared.complete_files import write_complete
 
 #: Height of a report in a notebook, in which it scrolls.
@@ -34,10 +34,8 @@ class JobReport:
     def write(self, path: str | Path) -> Path:
         """Write the report, replacing an earlier one; raises PlatformError if that cannot be."""
         file = Path(path)
-        try:
+        with writing(file):
             write_complete(file, self.html)
-        except OSError as error:
-            raise PlatformError(f"{file} cannot be written: {error.strerror}") from error
         return file
 
 
