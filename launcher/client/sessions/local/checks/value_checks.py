@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from launcher.client.request import check_name
 from launcher.client.sessions.local.file_access import write_obstacle
 from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.host_folder import checkpoint_config
@@ -27,19 +29,13 @@ if TYPE_CHECKING:
         TrainingJobRequest,
     )
 
-_JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _MAX_GROUPS = 5
 
 
 def check_job(request: TrainingJobRequest) -> Iterator[Problem]:
     """Check name, command, metrics, output, time limit, and the types of values."""
-    name = request["TrainingJobName"]
-    if not _JOB_NAME.fullmatch(name):
-        yield Problem(
-            what=f"{name!r} is not a legal job name",
-            where="TrainingJobName",
-            fix="use 1 to 63 letters, digits and hyphens, without a hyphen at either end",
-        )
+    for problem in check_name(request["TrainingJobName"]):
+        yield replace(problem, where="TrainingJobName")
     if is_script_mode(request):
         yield from check_script_mode(request)
     elif not request["AlgorithmSpecification"].get("ContainerEntrypoint"):
