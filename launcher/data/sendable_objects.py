@@ -18,14 +18,13 @@ from launcher.data.dataset_code import DatasetCode, Hidden, file_of, is_importab
 from launcher.data.given_code import GivenDataset
 from launcher.data.instance_code import VALUE_LIMIT, channel_path, shown_arguments
 from launcher.data.order.dataset_arguments import UNKNOWN, ChannelPath, wrong_values
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.order.stream_spec import FUNCTIONS, StreamSpec
 from launcher.data.sources import declared_engine
 from launcher.data.torch_samplers import DrawnOrders, TorchSampler
 from launcher.errors import DataError
 from launcher.runtime.environment import paths_here
 
 _NOT_SHOWN = inspect.Parameter.empty
-_FUNCTIONS = ("sampler", "batch_sampler", "collate_fn", "worker_init_fn")
 
 
 def check_sendable(given: GivenDataset, sampler: TorchSampler, spec: StreamSpec) -> None:
@@ -104,7 +103,7 @@ def _function(given: GivenDataset, spec: StreamSpec) -> str:
 
 def _functions(spec: StreamSpec) -> dict[str, str]:
     """Return the references to functions of a stream, by the loader's argument."""
-    found = {name: getattr(spec, name) for name in _FUNCTIONS}
+    found = {name: getattr(spec, name) for name in FUNCTIONS}
     return {
         name: str(reference)
         for name, reference in found.items()
@@ -145,7 +144,7 @@ def _uncertain(arguments: list[str]) -> str:
 
 def _unnamed(spec: StreamSpec, home: str) -> str:
     """Describe the functions that are objects without a name."""
-    unnamed = [name for name in _FUNCTIONS if str(getattr(spec, name)).endswith(UNKNOWN)]
+    unnamed = [name for name in FUNCTIONS if str(getattr(spec, name)).endswith(UNKNOWN)]
     drawn = [name for name in unnamed if "sampler" not in name]  # those have a line of their own
     return "".join(
         f'\nDefine the {name}, too, as a function of that module, and add {name}="{home}:NAME"'
