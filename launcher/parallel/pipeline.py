@@ -7,7 +7,8 @@ impossible raise an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,7 @@ class Pipeline:
         if weights is not None:
             _as_weights(weights).load(model, self.module, world.device)
         _empty_others(model, self.module)
+        self._others = _other_modules(model, self.module)
         self.module.to(world.device)
         self._shards = self._shard(model, own)
         modes = [stage.in_mode(training) for stage in own for training in (True, False)]
@@ -136,9 +138,10 @@ class Pipeline:
         return self._sections[-1].number == self._world.degrees.stages - 1
 
     def train(self, mode: bool = True) -> None:
-        """Set train or eval mode, as the model's own `train` does."""
+        """Set train or eval mode of this rank's modules, as the model's own `train` does."""
         self.module.train(mode)
-        self._model.train(mode)  # it has the same modules, and may keep some in eval mode
+        with _train_skipped(self._others):
+            self._model.train(mode)  # it has the same modules, and may keep some in eval mode
 
     def expect(self, *arguments: object, **named: object) -> None:
         """Expect microbatches of the shapes of these arguments from now on.
@@ -448,3 +451,26 @@ def _empty_others(model: nn.Module, own: nn.Module) -> None:
     for each in (*model.parameters(), *model.buffers()):
         if id(each) not in kept and not each.is_meta:
             each.data = torch.empty(0, dtype=each.dtype)
+
+
+def _other_modules(model: nn.Module, own: nn.Module) -> set[nn.Module]:
+    """Return the modules that only other ranks hold, whose parameters are empty here."""
+    names = {name for name, _ in own.named_modules(remove_duplicate=False)}
+    every = list(model.named_modules(remove_duplicate=False))
+    return {each for _, each in every} - {each for name, each in every if name in names}
+
+
+@contextmanager
+def _train_skipped(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Let `train` of some modules do nothing within the context: it may compute with weights."""
+    before = {module: vars(module).get("train") for module in modules}
+    for module in before:
+        vars(module)["train"] = lambda mode=True, module=module: module
+    try:
+        yield
+    finally:
+        for module, own in before.items():
+            if own is None:
+                del vars(module)["train"]
+            else:
+                vars(module)["train"] = own

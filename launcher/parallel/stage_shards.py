@@ -128,6 +128,7 @@ class _Host(nn.Module):  # type: ignore[misc] # torch types it as Any
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
+        self.training = module.training
         for name, child in module._modules.items():
             self.add_module(name, child)
         for name, parameter in module._parameters.items():

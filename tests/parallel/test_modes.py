@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from mode_zoo import WIDTH, ZOO, Blocks  # noqa: E402 - they need torch
+from ranks import run  # noqa: E402
 from torch.nn.functional import dropout  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 from zoo_learning import learn  # noqa: E402
@@ -155,6 +156,58 @@ def test_a_model_may_keep_modules_in_eval_mode() -> None:
         assert modes == {"blocks": True, "norm": False, "head": True}
     finally:
         parallel.leave()
+
+
+_TRAIN_OF_OTHERS = """
+from torch import nn
+from launcher.parallel.pipeline import Pipeline
+
+class LowRank(nn.Embedding):
+    '''Adds its low-rank weights to its own in eval mode, as loralib's embedding does.'''
+
+    def __init__(self):
+        super().__init__(7, 4)
+        self.down, self.up = nn.Parameter(torch.ones(2, 7)), nn.Parameter(torch.ones(4, 2))
+        self.is_merged = False
+
+    def train(self, mode=True):
+        super().train(mode)
+        if self.is_merged == mode:
+            self.weight.data += (-1 if mode else 1) * (self.up @ self.down).transpose(0, 1)
+            self.is_merged = not mode
+        return self
+
+    def forward(self, ids):
+        low = 0 if self.is_merged else (self.up @ self.down).transpose(0, 1)[ids]
+        return super().forward(ids) + low
+
+world = parallel.init(pipeline=2, microbatches=2)
+torch.manual_seed(0)
+model = nn.Sequential(LowRank(), nn.Linear(4, 3))
+ids = torch.arange(4)
+alone = model(ids).square().mean().item()
+pipeline = Pipeline(
+    model, world, starts=["1"], example={"input": ids[:2]},
+    loss=lambda output, target: output.square().mean(),
+)
+losses, modes = [], []
+for training in (False, True):
+    pipeline.train(training)
+    losses.append(pipeline.evaluate(ids, target=ids).item())
+    modes.append([each.training for each in model])
+note([alone, losses, modes])
+parallel.leave()
+"""
+
+
+@pytest.mark.long
+def test_each_rank_sets_the_mode_of_its_own_modules(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _TRAIN_OF_OTHERS, ranks=2)
+    assert outcome.code == 0, outcome.output
+    for rank, modes in enumerate(([[False, True], [True, True]], [[True, False], [True, True]])):
+        alone, losses, found = outcome.notes[rank]
+        assert losses == pytest.approx([alone, alone])
+        assert found == modes
 
 
 class Backwards(Blocks):

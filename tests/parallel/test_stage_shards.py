@@ -401,3 +401,25 @@ def test_weights_are_read_and_then_sharded(tmp_path: Path) -> None:
     for read, loss, theirs in outcome.notes.values():
         assert read
         assert loss == pytest.approx(theirs, rel=1e-5)
+
+
+_IN_EVAL_MODE = """
+world = parallel.init(shard_degree=2, microbatches=MANY)
+torch.manual_seed(0)
+model, ids = Scaled().eval(), torch.zeros(2 * MANY, 8, dtype=torch.long)
+alone = model(ids).square().mean().item()
+pipeline = Pipeline(
+    model, world, starts=(), example={"ids": ids[:2]},
+    loss=lambda output, target: output.square().mean(),
+)
+note([pipeline.evaluate(ids, target=ids).item(), alone])
+parallel.leave()
+"""
+
+
+@pytest.mark.long
+def test_a_model_in_eval_mode_is_sharded_in_eval_mode(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _IN_EVAL_MODE, ranks=2)
+    assert outcome.code == 0, outcome.output
+    found, alone = outcome.notes[0]
+    assert found == pytest.approx(alone)

@@ -260,9 +260,11 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
         return super().__getattr__(name)
 
     def train(self, mode: bool = True) -> DistributedModel:
-        """Set train or eval mode."""
-        super().train(mode)
-        if self._pipeline is not None:
+        """Set train or eval mode; once the model is partitioned, of this rank's modules."""
+        if self._pipeline is None:
+            super().train(mode)
+        else:
+            self.training = mode
             self._pipeline.train(mode)
         return self
 
