@@ -97,8 +97,12 @@ def test_the_first_host_that_failed_and_has_a_failure_file_is_the_reason(
         ('failure_not_written host=algo-1 why=full reason="a\\\\nb"', "a\nb"),
         ('host_ended host=algo-1 origin="the peers went away"', "the peers went away"),
         ("host_ended host=algo-1 because=done", "host algo-1 (homogeneousCluster): exit code 1"),
+        (
+            "host_stopping host=algo-1",
+            "host algo-1 (homogeneousCluster): it was asked to stop (SIGTERM), but the job was not",
+        ),
     ],
-    ids=["a full disk", "another host", "no word"],
+    ids=["a full disk", "another host", "no word", "SIGTERM"],
 )
 def test_without_a_failure_file_the_log_tells(default_bench: Bench, line: str, reason: str) -> None:
     description = default_bench.run(f"print('launcher: {line}', flush=True)\nsys.exit(1)")

@@ -16,16 +16,21 @@ _FULL = 256 * 1024
 #: Log events that carry the reason when no failure file could be written (a full disk), or when
 #: the host that should have written one was frozen; by event, the field that holds the reason.
 _REASON_FIELDS = {"failure_not_written": "reason", "host_ended": "origin"}
+#: The event of a host that has got SIGTERM and ends.
+_STOPPING = "host_stopping"
 
 
 def failure_reason(failed: Sequence[RunningHost]) -> str:
     """Return the failure file of the host that failed first and has one, else the logged reason.
 
-    failed: the failed hosts in the order in which they ended, at least one. Without a file or a
-    logged reason, return how the first one ended.
+    failed: the failed hosts in the order in which they ended, at least one. If the first one had
+    obeyed SIGTERM, that is the reason, unless it has a file. Without a file or a logged reason,
+    return how the first one ended.
     """
+    if not _failure_file(failed[0]) and _was_asked_to_stop(failed[0]):
+        return f"host {failed[0].host}: it was asked to stop (SIGTERM), but the job was not"
     for host in failed:
-        if host.tree.has(host.tree.ml.failure) and (text := _failure_file(host.tree.ml.failure)):
+        if text := _failure_file(host):
             return text
     for event, field in _REASON_FIELDS.items():
         for host in failed if event == "failure_not_written" else failed[:1]:
@@ -46,12 +51,17 @@ def _full_disk(folder: Path) -> str:
     )
 
 
-def _failure_file(path: Path) -> str:
-    if not path.is_file():
+def _failure_file(host: RunningHost) -> str:
+    path = host.tree.ml.failure
+    if not host.tree.has(path) or not path.is_file():
         return ""
     with path.open("rb") as stream:
         text = stream.read(_BYTES).decode(errors="replace")
     return text.strip()[:FAILURE_REASON_LIMIT]
+
+
+def _was_asked_to_stop(host: RunningHost) -> bool:
+    return any(name == _STOPPING for name, _ in _events(host))
 
 
 def _events(host: RunningHost) -> Iterator[tuple[str, dict[str, object]]]:
