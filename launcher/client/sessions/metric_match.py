@@ -18,7 +18,7 @@ _SOON = 1e-3
 def metric_values(pattern: re.Pattern[str], line: str) -> list[float]:
     """Return the numbers in the first group of each match of a metric's Regex.
 
-    Raises TimeoutError for a pattern that takes more than MATCH_SECONDS.
+    Raises TimeoutError for a pattern that takes more than MATCH_SECONDS, in the main thread.
     """
     with match_limit():
         found = [_number(match) for match in pattern.finditer(line)]
@@ -30,8 +30,9 @@ def match_limit() -> Iterator[None]:
     """Raise TimeoutError in the block after MATCH_SECONDS.
 
     Python's regular expressions check for signals while they backtrack, and only the main thread
-    handles signals: another thread has no limit. A handler and a timer that the program has set are
-    there again after the block; those that it sets meanwhile, as for Ctrl-C, stay.
+    handles signals: another thread has no limit, and stops all others, as `re` holds the GIL. A
+    handler and a timer that the program has set are there again after the block; those that it sets
+    meanwhile, as for Ctrl-C, stay.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
