@@ -84,6 +84,16 @@ def test_data_is_downloaded_without_its_prefix(session, stored, tmp_path, prefix
     assert all(Path(file).read_text().startswith("this is ") for file in found)
 
 
+@pytest.mark.parametrize("keys", [("a", "a/b"), ("a//b", "a/b")], ids=["file, folder", "one file"])
+def test_keys_that_no_folder_can_hold_are_named(session, stored, tmp_path, keys):
+    for key in keys:
+        stored.put_object(Bucket="my-bucket", Key=f"odd/{key}", Body=b"")
+    first, second = (f"'odd/{key}'" for key in keys)
+    with pytest.raises(LauncherError, match=f"the objects {first} and {second} cannot be files"):
+        session.download_data(tmp_path, "my-bucket", "odd/")
+    assert list(tmp_path.rglob("*")) == []
+
+
 def test_a_key_does_not_leave_the_folder(session, stored, tmp_path):
     stored.put_object(Bucket="my-bucket", Key="bad/../../../x", Body=b"")
     with pytest.raises(LauncherError, match="its key leaves the folder"):

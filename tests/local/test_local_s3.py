@@ -202,7 +202,8 @@ def test_objects_that_no_folder_can_hold(
     description = plain_s3_bench.run("pass", channels=[channel("x", "s3://bucket/odd/")])
 
     assert description["TrainingJobStatus"] == "Failed"
-    assert "has the same file name as another object" in description["FailureReason"]
+    first, second = (f"s3://bucket/odd/{key}" for key in keys)
+    assert f"{first} and {second} cannot be files of one folder" in description["FailureReason"]
 
 
 @pytest.mark.long

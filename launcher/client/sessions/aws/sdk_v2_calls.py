@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.client.sessions.aws import caller_identity
 from launcher.client.sessions.aws.aws_session import AwsSession
 from launcher.client.sessions.aws.object_list import listed_objects
+from launcher.client.sessions.s3_uris import clashing
 from launcher.errors import LauncherError
 
 if TYPE_CHECKING:
@@ -87,16 +88,25 @@ class SdkV2Calls(AwsSession):
         return uri
 
     def download_data(self, path: str | Path, bucket: str, key_prefix: str = "") -> list[str]:
-        """Copy an object, or everything below a prefix, into a folder; return the files."""
-        files = []
-        for key in self.list_s3_files(bucket, key_prefix):
-            if key.endswith("/"):  # consoles store an empty object for a folder
-                continue
-            file = Path(path) / _below(key, key_prefix)
+        """Copy an object, or everything below a prefix, into a folder; return the files.
+
+        Raises LauncherError, before anything is copied, for keys that no folder can hold.
+        """
+        files = {
+            key: Path(path) / _below(key, key_prefix)
+            for key in self.list_s3_files(bucket, key_prefix)
+            if not key.endswith("/")  # consoles store an empty object for a folder
+        }
+        if clash := clashing(files):
+            raise LauncherError(
+                f"the objects {clash[0]!r} and {clash[1]!r} cannot be files of one folder, as they "
+                "have the same file name, or one is a file where the other needs a folder: rename "
+                "one of them, or copy each with a key_prefix of its own"
+            )
+        for key, file in files.items():
             file.parent.mkdir(parents=True, exist_ok=True)
             self.download(f"s3://{bucket}/{key}", file)
-            files.append(str(file))
-        return files
+        return [str(file) for file in files.values()]
 
 
 def _below(key: str, prefix: str) -> Path:

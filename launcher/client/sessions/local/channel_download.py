@@ -18,7 +18,7 @@ from launcher.client.sessions.local.input_channels import InputChannel, channels
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.object_store import S3Failed, safe_name
 from launcher.client.sessions.local.s3_process import S3Process
-from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
+from launcher.client.sessions.s3_uris import bucket_and_key, clashing, is_s3
 from launcher.errors import PlatformError
 
 if TYPE_CHECKING:
@@ -98,14 +98,12 @@ def _objects(channel: InputChannel, s3_process: S3Process) -> dict[str, tuple[st
 def _files(names: Mapping[str, str], folder: Path) -> dict[str, Path]:
     """Return the path for each URI; raise DownloadFailed where S3 keys clash as file names."""
     files = {uri: folder / safe_name(name) for uri, name in names.items()}
-    owners = {path: uri for uri, path in files.items()}
-    folders = {parent for path in files.values() for parent in path.parents}
-    for uri, path in files.items():
-        if owners[path] != uri or path in folders:
-            raise DownloadFailed(
-                f"ClientError: Data download failed: {uri} has the same file name as another "
-                "object, or is a file where another object needs a folder: rename it"
-            )
+    if clash := clashing(files):
+        raise DownloadFailed(
+            f"ClientError: Data download failed: {clash[0]} and {clash[1]} cannot be files of one "
+            "folder, as they have the same file name, or one is a file where the other needs a "
+            "folder: rename one of them"
+        )
     return files
 
 
