@@ -297,11 +297,16 @@ class Pipeline:
         self._sums = _Sums(scaler=scaler)
         for section in self._sections:
             section.begin(self._on_microbatch)
-        run(
-            *arguments,
-            target=target if self.is_last else None,
-            return_outputs=False,
-        )
+        try:
+            run(
+                *arguments,
+                target=target if self.is_last else None,
+                return_outputs=False,
+            )
+        except RuntimeError as error:  # in which torch wraps the errors of stages
+            if isinstance(error.__cause__, ParallelError):
+                raise error.__cause__ from None
+            raise
 
     def _weighted_loss(self, output: object, target: object) -> torch.Tensor:
         """Return a microbatch's share of the loss, for the backward pass."""

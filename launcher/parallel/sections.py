@@ -11,6 +11,7 @@ from torch import nn
 from torch.distributed.pipelining import PipelineStage
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.stages import Stage, Value
 
@@ -48,6 +49,7 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
         self._output_structure: tuple[list[Any], TreeSpec] | None = None
         self._on_microbatch: Callable[[Stage, int], None] = lambda stage, microbatch: None
         self._microbatch = 0
+        self._is_last = False
 
     def begin(self, on_microbatch: Callable[[Stage, int], None]) -> None:
         """Start a batch. on_microbatch: called before each microbatch, with its number."""
@@ -68,7 +70,20 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
             leaves, spec = tree_flatten(self._call(*arguments))
         places = [_TENSOR if torch.is_tensor(leaf) else leaf for leaf in leaves]
         self._output_structure = places, spec
-        return tuple(self._sendable(leaf) for leaf in leaves if torch.is_tensor(leaf))
+        outputs = [leaf for leaf in leaves if torch.is_tensor(leaf)]
+        if not self._is_last:
+            self._check_unfrozen(outputs)
+        return tuple(map(self._sendable, outputs))
+
+    def _check_unfrozen(self, outputs: list[torch.Tensor]) -> None:
+        """Raise ParallelError for an output whose gradient the next stage would not send."""
+        for value, output in zip(self.stage.outputs, outputs, strict=True):
+            if output.requires_grad and not value.like.requires_grad:
+                raise ParallelError(
+                    f"stage {self.number} has parameters that were frozen when the pipeline was "
+                    "created, and the next stage sends no gradients for them: set requires_grad "
+                    "before, or create the pipeline again"
+                )
 
     def _sendable(self, tensor: torch.Tensor) -> torch.Tensor:
         if self._is_split:
@@ -85,6 +100,7 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
 
     def pipeline_stage(self, world: ParallelContext) -> PipelineStage:
         """Return a PipelineStage with given shapes; torch would run it once more to infer them."""
+        self._is_last = self.number == world.degrees.stages - 1
         return _GivenShapes(
             self,
             self.number,

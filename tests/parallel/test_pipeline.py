@@ -209,12 +209,14 @@ class Twice(torch.nn.Module):
         return self.norm(self.layer(self.norm(x)))
 
 words = {}
-def refused(name, **changes):
+def refused(name, samples=5, unfreezes=False, **changes):
     given = dict(starts=("1",), example={"input": torch.ones(4, 6)}, loss=loss)
     model = changes.pop("model", None) or ARCHITECTURES["mlp"].make()
+    next(model.children()).requires_grad_(not unfreezes)
     try:
         made = Pipeline(model, world, **{**given, **changes})
-        made.step(torch.ones(5, 6), target=torch.ones(5))
+        next(model.children()).requires_grad_(True)
+        made.step(torch.ones(samples, 6), target=torch.ones(samples))
     except ParallelError as error:
         words[name] = str(error)
 
@@ -224,6 +226,8 @@ refused("schedule", schedule="1f1b")
 refused("buffers", model=Twice(), starts=("layer",), example={"x": torch.ones(4, 6)})
 if parallel.rank() == 0:
     refused("batch")
+note(words)
+refused("unfrozen", samples=8, unfreezes=True)  # rank 1 fails once rank 0 has left
 note(words)
 os._exit(0)
 """
@@ -236,7 +240,8 @@ def test_what_would_not_be_exact_is_refused(tmp_path: Path) -> None:
     assert "schedule is '1f1b': use 'simple' or 'interleaved'" in words["schedule"]
     assert "norm changes its own state and is called in the stages 0 and 1" in words["buffers"]
     assert "a batch of 5 samples cannot be split into 2 microbatches" in words["batch"]
-    assert outcome.notes[1].keys() == words.keys() - {"batch"}
+    assert "stage 0 has parameters that were frozen when the pipeline was" in words["unfrozen"]
+    assert outcome.notes[1].keys() == words.keys() - {"batch", "unfrozen"}
 
 
 _EVALUATED = """
