@@ -67,8 +67,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
 
     backward_passes_per_step: steps whose gradients are summed before replicas exchange them.
     average_grads_across_microbatches: if true, gradients are the mean over the microbatches, else
-        the
-        sum.
+        the sum.
     options: other options of smp, if they do not affect results.
     """
 
