@@ -60,6 +60,8 @@ class JobCoordination:
         self._silent_leader = silent_leader
         #: On the leader, true once the end was sent to every host; elsewhere always true.
         self.is_end_sent = is_end_sent
+        #: True once this host has joined the leader; before, no other host can need it.
+        self.has_joined = False
         self._ready_hosts: frozenset[str] = frozenset()
         self._ended = threading.Event()
         self._outcome: JobOutcome | None = None
@@ -215,6 +217,7 @@ class _LeaderConnection:
             connection.send({"join": cluster.host})
             for unsent in self._unsent:
                 connection.send(unsent)
+            self.coordination.has_joined = True
         self._silence.record(cluster.leader, time.monotonic())
         threading.Thread(
             target=self._send_heartbeats, name="coordination-heartbeats", daemon=True

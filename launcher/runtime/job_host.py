@@ -119,10 +119,11 @@ class JobHost:
     def check(self, stop_delay: float = 0.0) -> None:
         """Raise StopRequested or JobEnded when it is time to exit.
 
-        stop_delay: seconds that this host continues after a stop request.
+        stop_delay: seconds that this host continues after a stop request, as others may need it.
         """
         requested_at = self._stop_requested_at
-        if requested_at is not None and time.monotonic() - requested_at >= stop_delay:
+        delay = stop_delay if self.coordination.has_joined else 0.0
+        if requested_at is not None and time.monotonic() - requested_at >= delay:
             raise StopRequested
         if self.coordination.outcome is not None:
             raise JobEnded(self.coordination.outcome)

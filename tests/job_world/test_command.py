@@ -484,6 +484,17 @@ def test_a_stopped_job_ends_its_program_after_the_script_has_saved(make_job: Mak
     assert hosts.processes() == []
 
 
+def test_a_stop_before_the_leader_is_there_ends_the_program_at_once(make_job: MakeJob) -> None:
+    hosts = make_job("import time; time.sleep(1000)")
+    hosts.start("algo-1")
+    wait_until(lambda: hosts["algo-1"].events("command_ready"))
+    process = hosts["algo-1"].process
+    assert process is not None
+    process.terminate()
+    assert hosts["algo-1"].wait(40) == 143
+    assert hosts.processes() == []
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("lifetime", list(Lifetime), ids=lambda lifetime: lifetime.value)
 def test_a_stop_that_reaches_the_program_first_is_no_failure(
