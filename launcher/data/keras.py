@@ -173,7 +173,8 @@ class LoaderDataset(DataAdapter):  # type: ignore[misc] # Keras has no types
         """Record that so many more batches were trained on; return True at the epoch's end."""
         self.trained = min(self.trained + more, len(self._states))
         if self._is_complete and self.trained == len(self._states):
-            self._begin(self._states[-1])
+            # None, if it was resumed after the last batch of a stream whose `len()` promised more.
+            self._begin(self._states[-1] if self._states else self._loader.state_dict())
             return True
         return False
 
