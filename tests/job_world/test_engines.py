@@ -52,9 +52,18 @@ class MadeUpEngine:
 """
 
 PROCESS = """
-import signal, sys
+import os, signal, sys
 print("made-up process", sys.argv[1], flush=True)
+if sys.argv[1] == "0" and "STARTED" in os.environ:
+    open(os.environ["STARTED"], "w").close()
 signal.sigwait({signal.SIGUSR1, signal.SIGTERM})
+"""
+
+#: Waits for that process of the data host.
+WAIT_FOR_PROCESS = """
+import os, time
+while not os.path.exists(os.environ["STARTED"]):
+    time.sleep(0.01)
 """
 
 
@@ -127,7 +136,10 @@ def test_a_job_reads_the_same_batches_through_another_engine(
 ) -> None:
     files = {"pipeline.py": PIPELINE, "train.py": READER}
     alone = make_hosts(files)
-    there = make_hosts(files, data=1, engine="made-up", environment={"PYTHONPATH": str(package)})
+    # its ranks read by themselves, and would not wait for the process of the data host
+    files["train.py"] = WAIT_FOR_PROCESS + READER
+    variables = {"PYTHONPATH": str(package), "STARTED": str(package / "started")}
+    there = make_hosts(files, data=1, engine="made-up", environment=variables)
     alone.start()
     there.start()
     assert set(alone.wait().values()) == {0}, alone.output()
