@@ -1,0 +1,1 @@
+"""A host and its ranks, as processes, and what a rank does in a step."""
