@@ -96,6 +96,7 @@ def main(archive: str | None = None) -> int:
         if settings.get("sagemaker_mpi_enabled") and environment.cluster.is_in_train_group:
             return _run_mpi(environment, settings, variables, code, program)
         variables |= script_mode_tensorflow.variables(environment, settings)
+        script_mode_tensorflow.warn_of_fit(environment, variables, code, program)
         command = _command(environment, settings, code, program)
         if script_mode_tensorflow.has_servers(environment, settings):
             return _run_beside_server(environment, command, variables, code)
@@ -304,7 +305,8 @@ def _run(
         return _TERMINATED
     printed = output.last_lines()
     hint = hint_of_taken_port(environment.cluster, printed)
-    failure_file.write_reason(environment.paths, _reason(command, code, printed) + hint)
+    hint += script_mode_tensorflow.hint_of_fit(variables, printed)
+    failure_file.write_reason(environment.paths, _reason(command, code, printed, hint))
     return 1
 
 
@@ -325,16 +327,16 @@ def _forward_signals(exempt: Collection[int]) -> list[int]:
     return received
 
 
-def _reason(command: list[str], code: int, printed: str) -> str:
-    """Return the failure text in the format of the toolkit's ExecuteUserScriptError."""
+def _reason(command: list[str], code: int, printed: str, hint: str) -> str:
+    """Return the failure text in the format of the toolkit's ExecuteUserScriptError, and a hint."""
     status = processes.shell_code(code)
     lines = printed[printed.rfind(_TRACEBACK) :] if _TRACEBACK in printed else printed
-    message = lines.strip()[-_MESSAGE_LIMIT:]
+    message = lines.strip()[len(hint) - _MESSAGE_LIMIT :]
     if status == _OUT_OF_MEMORY:
         message = f"OutOfMemory: Process killed by SIGKILL (signal 9)\n{message}"
     return (
         f'ExecuteUserScriptError:\nExitCode {status}\nErrorMessage "{message}"\n'
-        f'Command "{shlex.join(command)}"'
+        f'Command "{shlex.join(command)}"{hint}'
     )
 
 

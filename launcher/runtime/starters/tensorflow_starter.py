@@ -16,8 +16,10 @@ class TensorflowStarter(PythonStarter):
     def run(self, program: Sequence[str]) -> None:
         """Run the one rank of this host to its end; the leader warns before the start."""
         _module, script, *_arguments = program
-        if self.host.environment.cluster.is_leader:
-            warn_of_fit(Path(script), self.host.variables)
+        environment = self.host.environment
+        if environment.cluster.is_leader:
+            code = environment.paths.code
+            warn_of_fit(code, str(Path(script).relative_to(code)), self.host.variables)
         super().run(program)
 
     def failure(self, code: int) -> HostFailed:

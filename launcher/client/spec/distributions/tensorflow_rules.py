@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.spec.field_checks import groups_with_paths
 from launcher.errors import FieldPath, Problem
-from launcher.shared.keras_fit import LEGACY_VARIABLE, WAYS_OUT, keras_fit_line
+from launcher.shared.keras_fit import WAYS_OUT, find_fit
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
@@ -46,21 +46,25 @@ def find_problems(spec: JobSpec) -> Iterator[Problem]:
 def find_problems_in(
     spec: JobSpec, files: SourceFiles, wrong: Set[FieldPath], title: str
 ) -> Iterator[Problem]:
-    """Warn of a script that calls `fit`; Keras itself is not imported, and may be another.
+    """Warn of a script that calls `fit`, itself or in a module of its folder.
+
+    Keras itself is not imported, and may be another.
 
     title: the distribution's name. wrong: fields that other problems are about.
     """
     is_readable = spec.script.endswith(".py") and not wrong & {_ENTRY_POINT, ("source_dir",)}
     if not is_readable or spec.has_remote_source or not _may_have_keras_3(spec):
         return
-    if not files.exists(spec.script):
-        return
-    line = keras_fit_line(files.read_text(spec.script))
-    if line is not None:
+
+    def read(path: str) -> str | None:
+        return files.read_text(path) if files.exists(path) else None
+
+    call = find_fit(spec.script, read, spec.environment)
+    if call is not None:
         yield Problem(
             path=_ENTRY_POINT,
             about=(("environment",), ("framework_version",)),
-            what=f"{spec.script}, line {line}, calls Keras's fit or evaluate, which fails under "
+            what=f"{call.file}, line {call.line}, calls Keras's fit or evaluate, which fails under "
             f"{title} with Keras 3",
             fix=WAYS_OUT,
             is_warning=True,
@@ -68,9 +72,7 @@ def find_problems_in(
 
 
 def _may_have_keras_3(spec: JobSpec) -> bool:
-    """Return false for a job that chooses Keras 2, by its variable or its TensorFlow's version."""
-    if spec.environment.get(LEGACY_VARIABLE, "0").lower() in ("1", "true"):
-        return False
+    """Return false for a job whose TensorFlow is of the days of Keras 2."""
     version = re.match(r"(\d+)\.(\d+)", spec.framework_version or "")
     if spec.framework != "tensorflow" or version is None:
         return True

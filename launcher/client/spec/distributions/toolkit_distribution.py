@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from launcher.client.spec.coerce import plain
+from launcher.client.spec.distributions import tensorflow_rules
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.field_checks import groups_with_paths
 from launcher.client.spec.roles import job_roles
@@ -20,13 +21,14 @@ from launcher.shared import Role, TrainerPart
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
+    from launcher.client.spec.rules.source_rules import SourceFiles
 
 _PATH = ("distribution",)
 _LIBRARIES = ("dataparallel", "modelparallel")
 #: Strategies that may accompany a library of smdistributed, to start its processes.
 _STARTERS = ("mpi", "torch_distributed")
 _STARTERS_OF = {"modelparallel": _STARTERS, "dataparallel": ("torch_distributed",)}
-#: Launcher's own start of the same strategy, which can be limited to a group.
+#: TensorFlow's strategies, and Launcher's own start of each, which can be limited to a group.
 _OWN_WORDS = {
     "parameter_server": "{parameter_server: {}}, which Launcher starts on one group",
     "multi_worker_mirrored_strategy": "multi_worker_mirrored, which Launcher starts on one group",
@@ -112,6 +114,13 @@ class Toolkit(Distribution):
         yield from _value_problems(self.strategies)
         yield from _group_problems(spec, self.strategies)
         yield from _problems_beside(spec)
+
+    def problems_in(
+        self, spec: JobSpec, files: SourceFiles, wrong: Set[FieldPath]
+    ) -> Iterator[Problem]:
+        """Find a call of Keras's `fit`, which fails with Keras 3 under TensorFlow's strategies."""
+        for strategy in self.strategies.keys() & _OWN_WORDS:
+            yield from tensorflow_rules.find_problems_in(spec, files, wrong, strategy)
 
     def trainer_part(self, spec: JobSpec, instance_type: str) -> TrainerPart:
         """Return a part that no runtime reads: Launcher does not run in such a job."""
