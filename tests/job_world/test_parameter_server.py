@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -99,6 +100,33 @@ def test_the_chief_counts_on_the_worker_with_variables_on_the_servers(
     assert hosts.processes() == []
 
 
+def test_each_host_has_its_task(start: Start) -> None:
+    """The chief is the one rank of the job."""
+    hosts = at_work(start(WITHOUT_END))
+    servers = {name: variables(server_of(hosts, name)) for name in ("algo-2", "algo-3", "algo-4")}
+    chief = variables(script_of(hosts, "algo-1"))
+    configs = [json.loads(each["TF_CONFIG"]) for each in (chief, *servers.values())]
+    assert all(config["cluster"] == configs[0]["cluster"] for config in configs)
+    tasks = [(config["task"]["type"], config["task"]["index"]) for config in configs]
+    assert tasks == [("chief", 0), ("worker", 0), ("ps", 0), ("ps", 1)]
+    expected = {
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": hosts.addresses["algo-1"],
+        "MASTER_PORT": str(hosts.port_base + 7),
+    }
+    assert expected.items() <= chief.items()
+    assert not any("RANK" in each for each in servers.values())
+
+
+def variables(pid: int) -> dict[str, str]:
+    """The environment of a process."""
+    entries = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+    return dict(entry.split("=", 1) for entry in entries if entry)
+
+
 # Endings -----------------------------------------------------------------------------------------
 
 
@@ -111,6 +139,12 @@ def server_of(hosts: Hosts, name: str) -> int:
     """The process of TensorFlow's server on a host."""
     found = [pid for pid in hosts.processes(name) if SERVER_MODULE in command_line(pid)]
     (pid,) = found
+    return pid
+
+
+def script_of(hosts: Hosts, name: str) -> int:
+    """The process of the script, which the chief runs."""
+    (pid,) = [pid for pid in hosts.processes(name) if "train.py" in command_line(pid)]
     return pid
 
 
@@ -144,6 +178,27 @@ def test_an_error_of_the_chief_ends_all_servers(start: Start) -> None:
     reason = hosts["algo-1"].failure or ""
     assert reason.startswith("host algo-1 (train), rank 0: ValueError: the chief has enough")
     assert hosts.processes() == []
+
+
+@pytest.mark.slow
+def test_a_killed_chief_ends_all_servers(start: Start) -> None:
+    hosts = at_work(start(WITHOUT_END))
+    os.kill(script_of(hosts, "algo-1"), signal.SIGKILL)
+    assert hosts.wait()["algo-1"] == 1, hosts.output()
+    reason = hosts["algo-1"].failure or ""
+    assert reason.startswith("host algo-1 (train), rank 0: killed by SIGKILL")
+    assert all(hosts[name].failure is None for name in ("algo-2", "algo-3", "algo-4"))
+    assert hosts.processes() == []
+
+
+@pytest.mark.slow
+def test_a_fit_of_keras_3_is_warned_of_on_the_chief(start: Start) -> None:
+    """The call is in a branch that is not taken: a job that goes on is warned, too."""
+    hosts = start(COUNT + 'if "fit" in sys.argv:\n    tf.keras.Model().fit()\n')
+    assert hosts.wait()["algo-1"] == 0, hosts.output()
+    assert [name for name, host in hosts.hosts.items() if host.events("keras_fit_fails")] == [
+        "algo-1"
+    ]
 
 
 @pytest.mark.slow
