@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from engine_processes import WORKER, kill, processes
@@ -16,6 +18,24 @@ from launcher.shared import Launch
 pytestmark = [pytest.mark.library("jax"), pytest.mark.slow]
 MakeHosts = Callable[..., Hosts]
 
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "tensorflow.md"
+DIGITS = """
+import numpy as np
+
+class Digits:
+    def __len__(self):
+        return 320
+    def __getitem__(self, index):
+        return np.eye(10, 64, dtype=np.float32)[index % 10], index % 10
+
+def train_set():
+    return Digits()
+"""
+SHOW = """
+loss = jax.jit(loss_of)(layers, images, labels)
+print("devices", jax.device_count(), "loss", float(loss), flush=True)
+print("parts", *(layer.addressable_shards[0].data.shape for layer in layers), flush=True)
+"""
 PIPELINE = """
 import time
 import numpy as np
@@ -67,6 +87,22 @@ def at_work(make_hosts: MakeHosts, handler: str = "") -> Hosts:
     for name in hosts.members["train_group"]:
         wait_until(lambda name=name: "steps" in hosts[name].output, what="steps of each rank")
     return hosts
+
+
+def test_the_guides_model_is_sharded_over_the_devices_of_all_hosts(make_hosts: MakeHosts) -> None:
+    snippets = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+    (initialize,) = [text for text in snippets if "jax.distributed.initialize(" in text]
+    (shard,) = [text for text in snippets if "PartitionSpec" in text]
+    files = {"pipeline.py": DIGITS, "train.py": initialize + shard + SHOW}
+    two_each = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    options = {"data": 1, "train": 2, "launch": Launch.JAX, "start_timeout": 500.0}
+    hosts = make_hosts(files, **options, environment=two_each)
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    for name in hosts.members["train_group"]:
+        (loss,) = re.findall(r"^devices 4 loss (\S+)$", hosts[name].output, re.M)
+        assert float(loss) < 2.3  # that of guesses, ln(10)
+        assert "parts (16, 1024) (256, 10)" in hosts[name].output
 
 
 def test_a_killed_rank_is_the_reason_and_not_its_peers_error(make_hosts: MakeHosts) -> None:

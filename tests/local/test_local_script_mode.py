@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import tarfile
 from collections.abc import Mapping
@@ -516,3 +517,29 @@ def test_refused(plain_s3_bench: Bench, hyperparameters: dict[str, Any], message
     with pytest.raises(PlatformError, match=message):
         plain_s3_bench.session.create_training_job(**asked(plain_s3_bench, hyperparameters))
     assert not plain_s3_bench.job_folder().exists()
+
+
+@pytest.mark.parametrize(
+    ("image", "hyperparameter", "instead"),
+    [
+        ("tensorflow-training:2.19", "mp_parameters", "another framework: JAX, which shards"),
+        (
+            "pytorch-training:2.6",
+            "mp_parameters",
+            "Launcher's pipelines: distribution=ModelParallel(",
+        ),
+        (
+            "tensorflow-training:2.19",
+            "sagemaker_distributed_dataparallel_enabled",
+            'distribution={"multi_worker_mirrored_strategy": ',
+        ),
+        ("pytorch-training:2.6", "sagemaker_distributed_dataparallel_enabled", "torchrun: "),
+    ],
+)
+def test_what_to_use_in_place_of_awss_libraries_depends_on_the_framework(
+    plain_s3_bench: Bench, image: str, hyperparameter: str, instead: str
+) -> None:
+    request = asked(plain_s3_bench, {hyperparameter: {"enabled": True}})
+    request["AlgorithmSpecification"]["TrainingImage"] = f"1.dkr.ecr/{image}"
+    with pytest.raises(PlatformError, match=re.escape(f"run it on SageMaker, or use {instead}")):
+        plain_s3_bench.session.create_training_job(**request)

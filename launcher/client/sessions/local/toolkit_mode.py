@@ -10,6 +10,7 @@ import json
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +35,39 @@ _START = (
     f"import sys; sys.path.insert(0, {str(MlPaths().library)!r}); "
     "from launcher.runtime.script_mode import main; sys.exit(main(*sys.argv[1:]))"
 )
-#: Hyperparameters that make the toolkit start software that only AWS's images contain.
+_TORCHRUN = 'torchrun: distribution={"torch_distributed": {"enabled": True}}'
+_PIPELINE = (
+    "Launcher's pipelines: distribution=ModelParallel(partitions=2), and another import in the "
+    "script (docs/smp.md)"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ImageSoftware:
+    """Software that only AWS's images contain, and what does its work elsewhere, by framework."""
+
+    name: str
+    in_torch: str
+    in_tensorflow: str = ""
+
+
+#: The hyperparameters that make the toolkit start such software.
 _NEEDS_IMAGE = {
-    "sagemaker_distributed_dataparallel_enabled": "the library smdistributed.dataparallel",
-    "mp_parameters": "the library smdistributed.modelparallel",
-    "sagemaker_pytorch_xla_multi_worker_enabled": "PyTorch/XLA of the training compiler",
+    "sagemaker_distributed_dataparallel_enabled": _ImageSoftware(
+        name="the library smdistributed.dataparallel",
+        in_torch=_TORCHRUN,
+        in_tensorflow='distribution={"multi_worker_mirrored_strategy": {"enabled": True}}, or '
+        '"mpi" with Horovod',
+    ),
+    "mp_parameters": _ImageSoftware(
+        name="the library smdistributed.modelparallel",
+        in_torch=_PIPELINE,
+        in_tensorflow="another framework: JAX, which shards a model over a mesh of devices "
+        "(distribution=Jax(), docs/guides/tensorflow.md), or PyTorch (ModelParallel, docs/smp.md)",
+    ),
+    "sagemaker_pytorch_xla_multi_worker_enabled": _ImageSoftware(
+        name="PyTorch/XLA of the training compiler", in_torch=_TORCHRUN
+    ),
 }
 
 
@@ -88,13 +117,14 @@ def check_script_mode(request: TrainingJobRequest) -> Iterator[Problem]:
             where=f"HyperParameters {_SOURCE!r}",
             fix="use s3://BUCKET/KEY, or the path of the archive in a channel",
         )
-    for name, what in _NEEDS_IMAGE.items():
+    image = str(request["AlgorithmSpecification"].get("TrainingImage", ""))
+    for name, software in _NEEDS_IMAGE.items():
         if _decoded(request["HyperParameters"].get(name)):
+            of_tensorflow = software.in_tensorflow if "tensorflow" in image else ""
             yield Problem(
-                what=f"the job needs {what}, which only AWS's images contain",
+                what=f"the job needs {software.name}, which only AWS's images contain",
                 where=f"HyperParameters {name!r}",
-                fix="run it on SageMaker, or use torchrun: distribution="
-                '{"torch_distributed": {"enabled": True}}',
+                fix=f"run it on SageMaker, or use {of_tensorflow or software.in_torch}",
             )
 
 
