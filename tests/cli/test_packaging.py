@@ -5,9 +5,11 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from email import message_from_string
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import launcher
 
@@ -91,6 +93,20 @@ def test_they_hold_the_package_and_nothing_that_was_made_from_it(sdist, wheel):
         "launcher",
         f"hetero_launcher-{VERSION}.dist-info",
     }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax", "ray"])
+def test_a_framework_is_an_extra_of_its_name_and_the_core_needs_none(wheel, framework):
+    with zipfile.ZipFile(wheel) as archive:
+        file = archive.read(f"hetero_launcher-{VERSION}.dist-info/METADATA").decode()
+    metadata = message_from_string(file)
+    assert framework in metadata.get_all("Provides-Extra")
+    needs = map(Requirement, metadata.get_all("Requires-Dist"))
+    markers = [need.marker for need in needs if need.name == framework]
+    assert all(markers)
+    assert [marker.evaluate({"extra": framework}) for marker in markers] == [True]
+    assert not any(marker.evaluate({"extra": ""}) for marker in markers)
 
 
 @pytest.mark.long
