@@ -6,11 +6,14 @@ import contextlib
 import errno
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 
 from launcher.runtime import processes
@@ -70,6 +73,7 @@ class JobHost:
         self._exempt: set[int] = set()
         self._stopped = StoppedProcesses()
         self._outputs: list[Output] = []
+        self._folders: list[Path] = []
 
     def install_signal_handlers(self) -> None:
         """Treat SIGTERM and SIGINT as stop requests; `check` then raises StopRequested."""
@@ -115,6 +119,16 @@ class JobHost:
     def drain(self) -> None:
         """Wait a moment for what the children have printed last."""
         drain_all(self._outputs)
+
+    def make_folder(self, prefix: str) -> Path:
+        """Make an empty folder, which is removed with the end of this host, however it ends."""
+        self._folders.append(Path(tempfile.mkdtemp(prefix=prefix)))
+        return self._folders[-1]
+
+    def remove_folders(self) -> None:
+        """Remove the folders of `make_folder`, when no child uses them any more."""
+        while self._folders:
+            shutil.rmtree(self._folders.pop(), ignore_errors=True)
 
     def check(self, stop_delay: float = 0.0) -> None:
         """Raise StopRequested or JobEnded when it is time to exit.

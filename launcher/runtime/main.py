@@ -74,6 +74,7 @@ def _run_host(paths: MlPaths, events: Mapping[str, str]) -> int:
         return _run_role(host, run_role)
     finally:
         host.drain()
+        host.remove_folders()
 
 
 def _run_role(host: JobHost, run_role: Callable[[JobHost], None]) -> int:

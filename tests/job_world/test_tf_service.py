@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine_processes import kill, tf_servers
+from engine_processes import kill, processes, tf_servers
 from hosts import Hosts
 from waiting import wait_until
 
@@ -221,6 +221,24 @@ def test_a_batch_that_never_comes_fails_the_job(make_hosts: MakeHosts, files: Pa
         os.kill(pid, signal.SIGSTOP)
     assert hosts.wait()["algo-2"] == 1
     assert "no batch of train arrived within 20 s" in hosts.output()
+
+
+@pytest.mark.parametrize("how", ["the end", "a failure", "a stop"])
+def test_the_dispatchers_journal_goes_with_the_job(
+    make_hosts: MakeHosts, files: Path, how: str
+) -> None:
+    hosts = job(make_hosts, files, data=1)
+    hosts.start()
+    when_it_reads(hosts)
+    temporary = hosts["algo-2"].log.parent
+    assert list(temporary.glob("launcher-tf-journal-*"))
+    if how == "a failure":
+        (rank,) = processes(hosts, "launcher.runtime.rank")
+        os.kill(rank, signal.SIGKILL)
+    elif how == "a stop":
+        hosts.terminate()
+    hosts.wait()
+    assert list(temporary.glob("launcher-*")) == []
 
 
 def test_a_loader_is_told_what_reads_this_engine(make_hosts: MakeHosts, files: Path) -> None:

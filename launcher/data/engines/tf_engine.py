@@ -9,8 +9,6 @@ again fails the job.
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from typing import TYPE_CHECKING, NoReturn
 
 from launcher.errors import DataServiceUnavailable
@@ -35,17 +33,14 @@ class TfEngine:
 
     packages = ("tensorflow",)
 
-    def __init__(self) -> None:
-        self._journal: str | None = None
-
     def start(self, host: JobHost) -> None:
         """Start the dispatcher on the leader, and this host's local workers."""
         environment = host.environment
         if environment.cluster.is_leader:
             # Of this attempt alone: with the journal of another one, TensorFlow would return no
             # elements for the epochs that were read then, without a word.
-            self._journal = tempfile.mkdtemp(prefix="launcher-tf-journal-")
-            role = {"port": environment.ports.tf_dispatcher, "journal": self._journal}
+            journal = host.make_folder("launcher-tf-journal-")
+            role = {"port": environment.ports.tf_dispatcher, "journal": str(journal)}
             _start(host, _DISPATCHER, {"dispatcher": {**role, "workers": _addresses(environment)}})
         if environment.local_workers:
             _start_workers(host)
@@ -62,11 +57,9 @@ class TfEngine:
         """Keep the local workers: they prepare elements for the ranks of all hosts."""
 
     def stop(self, host: JobHost) -> None:
-        """Stop the workers, then the dispatcher, and remove its journal."""
+        """Stop the workers, then the dispatcher."""
         host.close_service(_WORKERS)
         host.close_service(_DISPATCHER)
-        if self._journal is not None:
-            shutil.rmtree(self._journal, ignore_errors=True)
 
     def open_source(self, pinning: Pinning | None) -> NoReturn:
         """Refuse: a loader has no part in this engine."""
