@@ -496,6 +496,13 @@ MUTANTS = (
         is_warning=True,
         data_service=_typed(SERVICE, engine="tf", checksums=True, local_workers=1),
     ),
+    _one_type(
+        "tf.data's servers have no authentication",
+        is_warning=True,
+        data_service=_typed(SERVICE, engine="tf", local_workers=1),
+        enable_network_isolation=None,
+        **NO_VPC,
+    ),
     # groups that run the script
     _groups("has pass_hyperparameters, but no", GPU, _typed(CPU, pass_hyperparameters=True)),
     _scripts("names no group, and 2 groups run", DataParallel()),

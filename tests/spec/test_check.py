@@ -24,6 +24,8 @@ GROUPS = (
     InstanceGroup("data_group", "ml.c5.2xlarge", 2),
     InstanceGroup("train_group", "ml.g4dn.xlarge"),
 )
+LOCAL = {"instance_groups": [replace(group, instance_type="local") for group in GROUPS]}
+VPC = {"subnets": ["subnet-1"], "security_group_ids": ["sg-1"]}
 GOOD = JobSpec(
     entry_point="train.py",
     source_dir=".",
@@ -256,11 +258,21 @@ def test_the_lines_of_a_document_are_known_to_every_later_check() -> None:
         ),
         *(
             pytest.param(
-                {"data_service": DataService(datasets=(), engine="tf", **option)},
+                {"data_service": DataService(engine="tf", **option), **VPC},
                 f"{next(iter(option))} does nothing with the engine 'tf'",
                 id=f"tf.data's service has no {next(iter(option))}",
             )
-            for option in ({"checksums": True}, {"metrics_port": 9400}, {"prefetch_bytes": 2**24})
+            for option in (
+                {"datasets": ["pipeline:train_set"]},
+                {"checksums": True},
+                {"metrics_port": 9400},
+                {"prefetch_bytes": 2**24},
+            )
+        ),
+        pytest.param(
+            {"data_service": DataService(engine="tf")},
+            "tf.data's servers have no authentication",
+            id="servers that others may reach",
         ),
     ],
 )
@@ -274,8 +286,16 @@ def test_what_may_be_meant_is_a_warning(changes: dict[str, Any], warning: str) -
     "changes",
     [
         pytest.param({"instance_groups": (), "instance_type": "local"}, id="one local host"),
+        *(
+            pytest.param({"data_service": DataService(engine="tf"), **guard}, id=id)
+            for id, guard in {
+                "tf.data's servers in a VPC": VPC,
+                "tf.data's servers that AWS isolates": {"enable_network_isolation": True},
+                "tf.data's servers on this machine": LOCAL,
+            }.items()
+        ),
         pytest.param(
-            {"instance_groups": [replace(group, instance_type="local") for group in GROUPS]},
+            LOCAL,
             id="local groups",
         ),
         pytest.param(

@@ -30,6 +30,7 @@ def find_problems(spec: JobSpec) -> Iterator[Problem]:
         yield from _engine_problems(spec, spec.data_service.engine)
         yield from _idle_parts(spec, spec.data_service)
         yield from _parts_of_own_service(spec.data_service)
+        yield from _open_servers(spec, spec.data_service)
 
 
 def _number_problems(service: DataService) -> Iterator[Problem]:
@@ -82,8 +83,7 @@ def _known_engines() -> list[str]:
 
 def _idle_parts(spec: JobSpec, service: DataService) -> Iterator[Problem]:
     """Warn about options without effect because the ranks load their data themselves."""
-    roles, unclear = job_roles(spec)
-    if unclear or Role.DATA in roles.values() or service.local_workers:
+    if _prepares_data(spec, service) is not False:
         return
     idle = {"metrics_port": service.metrics_port, "engine": service.engine != DEFAULT_ENGINE}
     for field in (field for field, is_given in idle.items() if is_given):
@@ -96,12 +96,18 @@ def _idle_parts(spec: JobSpec, service: DataService) -> Iterator[Problem]:
         )
 
 
+def _prepares_data(spec: JobSpec, service: DataService) -> bool | None:
+    """Return whether hosts have data workers; None if it is not clear which group does what."""
+    roles, unclear = job_roles(spec)
+    return None if unclear else Role.DATA in roles.values() or service.local_workers > 0
+
+
 def _parts_of_own_service(service: DataService) -> Iterator[Problem]:
     """Warn about options of Launcher's own service that tf.data's does not have."""
     if service.engine != TF_ENGINE:
         return
     usual = DataService()
-    for field in ("prefetch_bytes", "checksums", "metrics_port"):
+    for field in ("datasets", "prefetch_bytes", "checksums", "metrics_port"):
         if getattr(service, field) != getattr(usual, field):
             yield Problem(
                 path=("data_service", field),
@@ -110,3 +116,19 @@ def _parts_of_own_service(service: DataService) -> Iterator[Problem]:
                 fix=f"leave {field} out, or use Launcher's engine: leave engine out",
                 is_warning=True,
             )
+
+
+def _open_servers(spec: JobSpec, service: DataService) -> Iterator[Problem]:
+    """Warn about tf.data's servers in a job that AWS gives no network of its own."""
+    is_guarded = spec.is_local or bool(spec.subnets) or bool(spec.enable_network_isolation)
+    if service.engine != TF_ENGINE or is_guarded or not _prepares_data(spec, service):
+        return
+    yield Problem(
+        path=("data_service", "engine"),
+        about=(("subnets",), ("enable_network_isolation",), ("instance_type",)),
+        what="tf.data's servers have no authentication and listen on every network of their hosts, "
+        "and on AWS the job has none of its own",
+        fix="write enable_network_isolation: true, or subnets and the security_group_ids of a "
+        "group that admits only itself",
+        is_warning=True,
+    )
