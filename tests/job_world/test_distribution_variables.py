@@ -1,13 +1,14 @@
-"""Variables of TensorFlow's and JAX's distributions on every host of a 2+2 cluster."""
+"""Variables of each distribution on every host of a 2+2 cluster."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from hosts import Hosts
+from hosts import Host, Hosts
 
 from launcher.runtime.environment import Environment
 from launcher.runtime.tensorflow.tf_config import chief_config, server_config, worker_config
@@ -18,22 +19,28 @@ from launcher.shared import (
     JobDocument,
     Launch,
     MlPaths,
+    ParallelPart,
     Role,
     ScriptPart,
     TrainerPart,
 )
 
+needs_mpirun = pytest.mark.skipif(
+    shutil.which("mpirun") is None, reason="Open MPI is not installed"
+)
 #: Runs on every host, also on those beside the distribution, and needs none of the libraries.
 SHOW = """
 import json, os
 names = ("TF_CONFIG", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+names += ("MASTER_ADDR", "MASTER_PORT", "LAUNCHER_PARALLEL")
 print("FOUND", json.dumps({
     name: value
     for name, value in os.environ.items()
-    if name in names or name.startswith(("JAX_", "KERAS_"))
-}))
+    if name in names or name.startswith(("JAX_", "KERAS_", "OMPI_COMM_WORLD_"))
+}), flush=True)
 """
-Start = Callable[[str], Hosts]
+Start = Callable[..., Hosts]
+Variables = dict[str, str]
 
 
 @pytest.fixture
@@ -41,15 +48,20 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts two hosts that only run the script, algo-1 and algo-2, and two of a distribution."""
     made: list[Hosts] = []
 
-    def start(launch: str) -> Hosts:
+    def start(
+        launch: str, environment: Mapping[str, str] | None = None, **trainer: object
+    ) -> Hosts:
         groups = {"data_group": 2, "train_group": 2}
         document = JobDocument(
             roles=dict.fromkeys(groups, Role.SCRIPT),
-            trainer=TrainerPart(entry_point="train.py", launch=launch, group="train_group"),
+            trainer=TrainerPart(
+                entry_point="train.py", launch=launch, group="train_group", **trainer
+            ),
             scripts={group: ScriptPart() for group in groups},
             start_timeout=60.0,
         )
-        made.append(Hosts(tmp_path / "job", document, groups, {"train.py": SHOW}))
+        files = {"train.py": SHOW}
+        made.append(Hosts(tmp_path / "job", document, groups, files, environment=environment or {}))
         made[-1].start()
         assert set(made[-1].wait().values()) == {0}, made[-1].output()
         return made[-1]
@@ -59,23 +71,76 @@ def start(tmp_path: Path) -> Iterator[Start]:
         hosts.kill()
 
 
-def found(hosts: Hosts) -> dict[str, dict[str, str]]:
-    """What the script printed on each host, but for where torchrun's store would be."""
+def found(hosts: Hosts) -> dict[str, list[Variables]]:
+    """What each process of a host has printed, by its rank."""
     return {
-        name: json.loads(line.removeprefix("FOUND "))
+        name: sorted(printed(host), key=lambda each: each.get("RANK", ""))
         for name, host in hosts.hosts.items()
-        for line in host.output.splitlines()
-        if line.startswith("FOUND ")
     }
 
 
-def rank(number: int) -> dict[str, str]:
+def printed(host: Host) -> Iterator[Variables]:
+    for line in host.output.splitlines():
+        if line.startswith("FOUND "):
+            yield json.loads(line.removeprefix("FOUND "))
+
+
+def rank(hosts: Hosts, number: int, *, per_host: int = 1) -> Variables:
+    """The variables that torchrun sets, whatever has started the rank."""
     return {
         "RANK": str(number),
-        "WORLD_SIZE": "2",
-        "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": "1",
+        "WORLD_SIZE": str(2 * per_host),
+        "LOCAL_RANK": str(number % per_host),
+        "LOCAL_WORLD_SIZE": str(per_host),
+        **master(hosts),
     }
+
+
+def master(hosts: Hosts) -> Variables:
+    """What also the hosts beside the distribution have."""
+    return {
+        "MASTER_ADDR": hosts.addresses["algo-3"],
+        "MASTER_PORT": str(hosts.port_base + 7),
+    }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "parallel",
+    [ParallelPart(), ParallelPart(partitions=2, microbatches=4)],
+    ids=["data parallel", "model parallel"],
+)
+def test_the_train_group_alone_is_torchruns_cluster(start: Start, parallel: ParallelPart) -> None:
+    hosts = start(Launch.TORCHRUN, processes_per_host=2, parallel=parallel)
+
+    def expected(number: int) -> Variables:
+        return {**rank(hosts, number, per_host=2), "LAUNCHER_PARALLEL": parallel.to_json()}
+
+    assert found(hosts) == {
+        "algo-1": [master(hosts)],
+        "algo-2": [master(hosts)],
+        "algo-3": [expected(0), expected(1)],
+        "algo-4": [expected(2), expected(3)],
+    }
+
+
+@pytest.mark.long
+@needs_mpirun
+def test_the_train_group_alone_is_the_world_of_mpi(start: Start) -> None:
+    hosts = start(Launch.MPI, processes_per_host=2)
+    world = {
+        "OMPI_COMM_WORLD_RANK": "RANK",
+        "OMPI_COMM_WORLD_SIZE": "WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK": "LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE": "LOCAL_WORLD_SIZE",
+    }
+    seen = found(hosts)
+    assert seen["algo-1"] == seen["algo-2"] == [master(hosts)]
+    for name, numbers in {"algo-3": (0, 1), "algo-4": (2, 3)}.items():
+        for number, variables in zip(numbers, seen[name], strict=True):
+            expected = rank(hosts, number, per_host=2)
+            expected |= {theirs: expected[ours] for theirs, ours in world.items()}
+            assert expected.items() <= variables.items()
 
 
 @pytest.mark.long
@@ -88,22 +153,29 @@ def test_the_train_group_alone_is_the_mirrored_cluster(start: Start) -> None:
         if name in ("algo-3", "algo-4")
     ]
     seen = found(hosts)
-    configs = {name: json.loads(each.pop("TF_CONFIG", "null")) for name, each in seen.items()}
+    configs = {name: json.loads(each.pop("TF_CONFIG", "null")) for name, (each,) in seen.items()}
     assert configs == {
         "algo-1": None,
         "algo-2": None,
         "algo-3": {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 0}},
         "algo-4": {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 1}},
     }
-    assert seen == {"algo-1": {}, "algo-2": {}, "algo-3": rank(0), "algo-4": rank(1)}
+    assert seen == {
+        "algo-1": [master(hosts)],
+        "algo-2": [master(hosts)],
+        "algo-3": [rank(hosts, 0)],
+        "algo-4": [rank(hosts, 1)],
+    }
 
 
 @pytest.mark.long
 def test_the_train_group_alone_is_the_cluster_of_jax(start: Start) -> None:
-    hosts = start(Launch.JAX)
+    """The devices of a host are the user's choice, which reaches the ranks as it is."""
+    devices = {"JAX_LOCAL_DEVICE_IDS": "0,1"}
+    hosts = start(Launch.JAX, devices)
     coordinator = f"{hosts.addresses['algo-3']}:{hosts.port_base + 7}"
 
-    def expected(number: int) -> dict[str, str]:
+    def expected(number: int) -> Variables:
         jax = {
             "JAX_COORDINATOR_ADDRESS": coordinator,
             "JAX_NUM_PROCESSES": "2",
@@ -114,13 +186,13 @@ def test_the_train_group_alone_is_the_cluster_of_jax(start: Start) -> None:
             "KERAS_DISTRIBUTION_NUM_PROCESSES": "2",
             "KERAS_DISTRIBUTION_PROCESS_ID": str(number),
         }
-        return {**rank(number), **jax, **keras}
+        return {**rank(hosts, number), **jax, **keras, **devices}
 
     assert found(hosts) == {
-        "algo-1": {},
-        "algo-2": {},
-        "algo-3": expected(0),
-        "algo-4": expected(1),
+        "algo-1": [{**master(hosts), **devices}],
+        "algo-2": [{**master(hosts), **devices}],
+        "algo-3": [expected(0)],
+        "algo-4": [expected(1)],
     }
 
 
