@@ -14,41 +14,29 @@ import tensorflow as tf
 import launcher.data.tf
 from launcher.data import DataLoader
 
-BATCH = (
-    tf.TensorSpec((None, 8, 8, 1), tf.float32),
-    tf.TensorSpec((None,), tf.int32),
-)
-
-
-def dataset_of(loader: DataLoader) -> tf.data.Dataset:
-    """A dataset of this worker's share, which has a length: `fit` needs one."""
-    made = tf.data.Dataset.from_generator(lambda: map(tuple, loader), output_signature=BATCH)
-    return made.apply(tf.data.experimental.assert_cardinality(len(loader))).prefetch(2)
-
 
 def share_of(
-    strategy: tf.distribute.Strategy, loader: DataLoader, epochs: int = 1
+    strategy: tf.distribute.Strategy, dataset: tf.data.Dataset
 ) -> tf.distribute.DistributedDataset:
-    """The dataset for a strategy, which must not shard it once more.
-
-    epochs: how many there are in one pass; Keras 2's `fit` makes one pass in all.
-    """
-    return strategy.distribute_datasets_from_function(
-        lambda _context: dataset_of(loader).repeat(epochs)
-    )
+    """The dataset for a strategy, which must not shard it: it is this worker's share already."""
+    return strategy.distribute_datasets_from_function(lambda _context: dataset)
 
 
 class LauncherBatches:
     """Batches of the datasets of `pipeline.py`."""
 
     def __init__(self, batch_size: int) -> None:
-        self.train = DataLoader("pipeline:train_set", batch_size, shuffle=True, tensors=False)
-        self.test = DataLoader("pipeline:test_set", batch_size, tensors=False)
-        self.steps = len(self.train)
+        train = DataLoader("pipeline:train_set", batch_size, shuffle=True)
+        test = DataLoader("pipeline:test_set", batch_size)
+        self.train = launcher.data.tf.from_service(train)
+        self.test = launcher.data.tf.from_service(test)
+        self.steps, self.test_steps = len(self.train), len(self.test)
 
-    def train_share(self, strategy: tf.distribute.Strategy) -> tf.distribute.DistributedDataset:
-        """This worker's batches of the next epoch."""
-        return share_of(strategy, self.train)
+    def train_share(
+        self, strategy: tf.distribute.Strategy, epochs: int = 1
+    ) -> tf.distribute.DistributedDataset:
+        """This worker's batches of the next epochs, all in one pass."""
+        return share_of(strategy, self.train.repeat(epochs))
 
     def test_share(self, strategy: tf.distribute.Strategy) -> tf.distribute.DistributedDataset:
         """This worker's batches of the test set."""
@@ -65,24 +53,31 @@ class TfDataBatches:
     def __init__(self, batch_size: int) -> None:
         self.batch_size = batch_size
         self.rank, self.world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        self.digits, self.test = pipeline.train_set(), pipeline.test_set()
+        self.digits = pipeline.train_set()
+        self.test = self._share(pipeline.test_set()).batch(batch_size)
         self.steps = len(self.digits) // (batch_size * self.world)
+        self.test_steps = len(self.test)
 
-    def train_share(self, strategy: tf.distribute.Strategy) -> tf.distribute.DistributedDataset:
-        """This worker's batches of the next epoch, prepared by the data hosts."""
+    def train_share(
+        self, strategy: tf.distribute.Strategy, epochs: int = 1
+    ) -> tf.distribute.DistributedDataset:
+        """This worker's batches of the next epochs in one pass, prepared by the data hosts."""
 
         def noisy(image: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             return image + tf.random.normal((8, 8, 1), stddev=self.digits.noise), label
 
         share = self._share(self.digits).shuffle(len(self.digits)).repeat().map(noisy)
-        batches = launcher.data.tf.distribute(share.batch(self.batch_size)).take(self.steps)
-        return strategy.distribute_datasets_from_function(lambda _context: batches)
+        batches = launcher.data.tf.distribute(share.batch(self.batch_size))
+        return share_of(strategy, batches.take(self.steps * epochs))
 
     def test_share(self, strategy: tf.distribute.Strategy) -> tf.distribute.DistributedDataset:
         """This worker's batches of the test set, which need no preparation."""
-        batches = self._share(self.test).batch(self.batch_size)
-        return strategy.distribute_datasets_from_function(lambda _context: batches)
+        return share_of(strategy, self.test)
 
     def _share(self, digits: pipeline.Digits) -> tf.data.Dataset:
         whole = tf.data.Dataset.from_tensor_slices((digits.images, digits.labels))
         return whole.shard(self.world, self.rank)
+
+
+#: By the job's `data_service.engine`.
+BATCHES = {"launcher": LauncherBatches, "tf": TfDataBatches}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import keras
 import tensorflow as tf
-from batches import LauncherBatches, TfDataBatches
+from batches import BATCHES
 
 
 def make_model() -> keras.Model:
@@ -34,7 +34,7 @@ def main(args: argparse.Namespace) -> None:
         optimizer = keras.optimizers.Adam(args.lr)
         optimizer.build(model.trainable_variables)
     per_sample = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
-    batches = (TfDataBatches if args.engine == "tf" else LauncherBatches)(args.batch_size)
+    batches = BATCHES[args.engine](args.batch_size)
     replicas = strategy.num_replicas_in_sync
 
     def gradient_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -75,5 +75,5 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch-size", type=int, default=16, help="samples per rank and step")
     parser.add_argument("--lr", type=float, default=0.004)
-    parser.add_argument("--engine", choices=["launcher", "tf"], default="launcher")
+    parser.add_argument("--engine", choices=BATCHES, default="launcher")
     main(parser.parse_args())

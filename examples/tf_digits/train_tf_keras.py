@@ -8,9 +8,7 @@ from pathlib import Path
 
 import tensorflow as tf
 import tf_keras as keras
-from batches import share_of
-
-from launcher.data import DataLoader
+from batches import BATCHES
 
 
 def make_model() -> keras.Model:
@@ -27,8 +25,6 @@ def make_model() -> keras.Model:
 def main(args: argparse.Namespace) -> None:
     strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before any other use of TensorFlow
     keras.utils.set_random_seed(0)
-    train = DataLoader("pipeline:train_set", args.batch_size, shuffle=True, tensors=False)
-    test = DataLoader("pipeline:test_set", args.batch_size, tensors=False)
     with strategy.scope():
         model = make_model()
         model.compile(
@@ -36,15 +32,17 @@ def main(args: argparse.Namespace) -> None:
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             metrics=["accuracy"],
         )
+    batches = BATCHES[args.engine](args.batch_size)
     history = model.fit(
-        share_of(strategy, train, args.epochs),
+        batches.train_share(strategy, args.epochs),  # `fit` makes one pass in all
         epochs=args.epochs,
-        steps_per_epoch=len(train),
+        steps_per_epoch=batches.steps,
         verbose=0,
     )
     for epoch, loss in enumerate(history.history["loss"]):
         print(f"epoch={epoch} rank={os.environ['RANK']} train_loss={loss:.6f}", flush=True)
-    _, accuracy = model.evaluate(share_of(strategy, test), steps=len(test), verbose=0)
+    test_share = batches.test_share(strategy)
+    _, accuracy = model.evaluate(test_share, steps=batches.test_steps, verbose=0)
     folder = "model" if os.environ["RANK"] == "0" else "not-used"
     model.save(Path(os.environ["SM_MODEL_DIR"]) / f"{folder}.keras")
     if os.environ["RANK"] == "0":
@@ -56,4 +54,5 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch-size", type=int, default=16, help="samples per rank and step")
     parser.add_argument("--lr", type=float, default=0.004)
+    parser.add_argument("--engine", choices=BATCHES, default="launcher")
     main(parser.parse_args())

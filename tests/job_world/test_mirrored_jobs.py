@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,11 +55,26 @@ with strategy.scope():
 model.fit(np.ones((8, 4)), np.ones((8, 1)), batch_size=4)
 """
 
+PIPELINE = "def train_set():\n    return range(100)\n"
+#: Two epochs in a pass each, and two more in one.
+SHARES = """
+import tensorflow as tf
+import launcher.data.tf
+from launcher.data import DataLoader
 
-def start(make_hosts: MakeHosts, script: str, handler: str = "") -> Hosts:
-    files = {"train.py": script.replace("{handler}", handler)}
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+dataset = launcher.data.tf.from_service(DataLoader("pipeline:train_set", 5, shuffle=True))
+for number, read in enumerate([dataset, dataset, dataset.repeat(2)]):
+    for batch in strategy.distribute_datasets_from_function(lambda context: read):
+        (samples,) = strategy.experimental_local_results(batch)
+        print("got", number, *samples.numpy(), flush=True)
+"""
+
+
+def start(make_hosts: MakeHosts, script: str, handler: str = "", data: int = 0) -> Hosts:
+    files = {"train.py": script.replace("{handler}", handler), "pipeline.py": PIPELINE}
     options = {"train": 2, "launch": Launch.MULTI_WORKER_MIRRORED, "start_timeout": 500.0}
-    hosts = make_hosts(files, **options)
+    hosts = make_hosts(files, data=data, **options)
     hosts.start()
     return hosts
 
@@ -87,6 +103,19 @@ def test_a_killed_worker_is_the_reason_and_not_its_peers_error(make_hosts: MakeH
     assert reason.startswith("host algo-2 (train_group), rank 1: killed by SIGKILL")
     assert hosts["algo-1"].failure is None
     assert hosts.processes() == []
+
+
+def test_a_strategy_gives_each_worker_its_own_batches_of_the_loader(make_hosts: MakeHosts) -> None:
+    hosts = start(make_hosts, SHARES, data=1)
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    passes: list[Counter[int]] = [Counter(), Counter(), Counter()]
+    for name in hosts.members["train_group"]:
+        lines = [line.split()[1:] for line in hosts[name].output.splitlines() if "got " in line]
+        assert len(lines) == 4 * 10
+        for number, *samples in lines:
+            passes[int(number)].update(map(int, samples))
+    once = Counter(range(100))
+    assert passes == [once, once, once + once]
 
 
 def test_a_fit_of_keras_3_fails_with_the_ways_out(make_hosts: MakeHosts) -> None:
