@@ -19,7 +19,7 @@ TARGETS ?= yaml_document wire_frame control_message event_line job_document part
   endpoint_http
 SECONDS ?= 300
 
-.PHONY: help demo test test-long test-full lowest frameworks coverage matrix soak fuzz check docs mutants bench gpu
+.PHONY: help demo test test-long test-full lowest frameworks smoke coverage matrix soak fuzz check docs mutants bench gpu
 .DEFAULT_GOAL := help
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "                LIB=awscli: the tests of one library (pyproject.toml has the list) in its own environment"
 	@echo "make lowest     run the tests with the lowest versions of what Launcher needs"
 	@echo "make frameworks run the tests with Lightning, Accelerate and Hugging Face's Trainer (installs them)"
+	@echo "make smoke      run a job each of TensorFlow, JAX and Ray (installs them into .venv-smoke)"
 	@echo "make coverage   run the tests and report the lines and branches that they reach, by room"
 	@echo "make matrix     ruff, mypy and the tests on each Python 3.10 to 3.13 that this machine has"
 	@echo "make soak       a job and an endpoint under load for 20 minutes: nothing of their processes grows"
@@ -69,6 +70,9 @@ lowest: $(READY)
 
 frameworks: $(FRAMEWORKS)
 	$(BIN)/python -m pytest -n 2 tests/frameworks
+
+smoke: $(READY)
+	$(BIN)/python tests/library_run.py smoke -n 2 --durations=0
 
 coverage: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report= $(TESTS)

@@ -24,6 +24,12 @@ def test_each_mark_names_a_library() -> None:
     assert named == set(libraries())
 
 
+@pytest.mark.parametrize("framework", ["tensorflow", "jax", "ray"])
+def test_ci_runs_a_test_of_each_framework(framework: str) -> None:
+    assert set(files_of("smoke")) & set(files_of(framework))
+    assert "make smoke" in (HERE.parent / ".ci" / "run").read_text()
+
+
 def test_an_unknown_library_is_refused_with_those_that_there_are() -> None:
     before = RECORD.read_bytes()
     script = HERE / "library_run.py"

@@ -188,6 +188,7 @@ def job(tmp_path: Path) -> Iterator[Job]:
     job.close()
 
 
+@pytest.mark.library("smoke")
 def test_the_job_learns_from_each_sample_once_an_epoch(job: Job) -> None:
     job.start()
     job.reads()
