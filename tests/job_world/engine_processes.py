@@ -20,14 +20,29 @@ def processes(hosts: Hosts, module: str, host: str | None = None) -> list[int]:
 
 def tf_servers(hosts: Hosts, role: str, host: str | None = None) -> list[int]:
     """The processes that serve a role of tf.data's service: forks of one that supervises them."""
-    found = []
-    for pid in sorted(hosts.processes(host)):
-        with contextlib.suppress(OSError):
-            words = _words(pid)
-            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-            if _TF_SERVERS in words and words[-2].startswith(f'{{"{role}"'):
-                found += [pid] if _TF_SERVERS in _words(parent) else []
-    return found
+    return [pid for pid in _of_tf(hosts, role, host) if _TF_SERVERS in _words(_parent(pid))]
+
+
+def tf_parents(hosts: Hosts, role: str, host: str | None = None) -> list[int]:
+    """The processes that supervise the servers of a role, one on each of their hosts."""
+    return [pid for pid in _of_tf(hosts, role, host) if _TF_SERVERS not in _words(_parent(pid))]
+
+
+def _of_tf(hosts: Hosts, role: str, host: str | None) -> list[int]:
+    words_of = {pid: _words(pid) for pid in sorted(hosts.processes(host))}
+    return [
+        pid
+        for pid, words in words_of.items()
+        if _TF_SERVERS in words and words[-2].startswith(f'{{"{role}"')
+    ]
+
+
+def _parent(pid: int) -> int:
+    """The parent of a process; 0 if it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def _words(pid: int) -> list[str]:

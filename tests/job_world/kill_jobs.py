@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -85,8 +86,9 @@ class Played:
     """What a schedule came to.
 
     hit: kills that hit somebody. lost, doubled: elements. differing: batches that a rank of
-    Launcher's engine got out of order or with other bytes. blocked: the longest wait for a batch,
-    in seconds. went_on: the epoch was read to an end, and another or the job's end came after it.
+    Launcher's engine got out of order or with other bytes. blocked: the longest wait for a batch
+    or for the job's failure, in seconds. went_on: the epoch was read to an end, and another or the
+    job's end came after it.
     """
 
     mode: Mode
@@ -116,9 +118,10 @@ def play(make_hosts: Callable[..., Hosts], job: KillJob, folder: Path) -> Ended:
     hosts.start()
     hit = [sum(_commit(hosts, job, s.epoch, kill) for kill in s.kills) for s in job.schedules]
     codes = hosts.wait()
+    end = time.monotonic()
     failures = [hosts[name].failure or "" for name in hosts.members["train_group"]]
     return Ended(
-        schedules=tuple(map(partial(_played, hosts, job), job.schedules, hit)),
+        schedules=tuple(map(partial(_played, hosts, job, end), job.schedules, hit)),
         codes=codes,
         failures=" ".join(failures),
         left=len(hosts.processes()),
@@ -196,8 +199,11 @@ def _ids(words: str) -> tuple[int, ...]:
     return tuple(map(int, words.split(",")))
 
 
-def _played(hosts: Hosts, job: KillJob, schedule: KillSchedule, hit: int) -> Played:
-    """Compare an epoch with what its ranks read when nothing dies."""
+def _played(hosts: Hosts, job: KillJob, end: float, schedule: KillSchedule, hit: int) -> Played:
+    """Compare an epoch with what its ranks read when nothing dies.
+
+    end: the moment when the job had ended.
+    """
     lost = doubled = differing = 0
     blocked, went_on = 0.0, True
     for rank, name in enumerate(hosts.members["train_group"]):
@@ -209,8 +215,9 @@ def _played(hosts: Hosts, job: KillJob, schedule: KillSchedule, hit: int) -> Pla
         if job.mode is Mode.LAUNCHER:
             pairs = itertools.zip_longest(got, wanted[: len(got)])
             differing += sum(one != other for one, other in pairs)
-        blocked = max(blocked, _blocked(output, epoch))
-        went_on &= "read to the end" in output or any(e.epoch > epoch for e in _got(output))
+        read_on = "read to the end" in output or any(e.epoch > epoch for e in _got(output))
+        blocked = max(blocked, _blocked(output, epoch, [] if read_on else [end]))
+        went_on &= read_on
     return Played(
         mode=job.mode,
         schedule=schedule,
@@ -223,8 +230,8 @@ def _played(hosts: Hosts, job: KillJob, schedule: KillSchedule, hit: int) -> Pla
     )
 
 
-def _blocked(output: str, epoch: int) -> float:
-    moments = [float(words[-1]) for words in _lines(output) if words[1] == str(epoch)]
+def _blocked(output: str, epoch: int, end: list[float]) -> float:
+    moments = [float(words[-1]) for words in _lines(output) if words[1] == str(epoch)] + end
     return max((later - sooner for sooner, later in itertools.pairwise(moments)), default=0.0)
 
 

@@ -1,12 +1,13 @@
-"""What the docs' tables promise of an engine when something dies, and whether jobs have kept it."""
+"""What the docs' table promises of an engine when something dies, and whether jobs have kept it."""
 
 from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import operator
-import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,7 @@ from kill_schedules import SERVICES, KillSchedule, Mode, Victim
 if TYPE_CHECKING:
     from kill_jobs import Ended, Played
 
-PAGE = Path(__file__).parents[2] / "docs" / "tensorflow-data.md"
-_SECTION = "## What is promised when something dies"
+PAGE = Path(__file__).parents[2] / "docs" / "data-promises.md"
 
 
 class Promise(enum.Flag):
@@ -36,33 +36,41 @@ _WORDS = {
     "goes on": Promise.GOES_ON,
     "the job fails": Promise.FAILS,
 }
-Promises = dict[tuple[Mode, Victim], Promise]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What a row of the table promises; seconds: that a rank is blocked at most."""
+
+    promise: Promise
+    seconds: float
+
+
+Promises = dict[tuple[Mode, Victim], Row]
 
 
 def promises() -> Promises:
-    """The promise to each mode about each victim, as the page's two tables give it."""
-    ours, tfs = (_rows(table) for table in _tables())
+    """The promise to each mode about each victim, as the page's table gives it."""
     found: Promises = {}
-    for cells in ours:
-        for victim in _victims(cells[0]):
-            found[Mode.LAUNCHER, victim] = _meaning(cells[1:3])
-    for cells in tfs:
-        for victim in _victims(cells[0]):
-            for mode in (Mode.AUTO, Mode.FILE, Mode.DATA):
-                found[mode, victim] = _meaning([cells[1], cells[3]])
-            found[Mode.DYNAMIC, victim] = _meaning([cells[2], cells[3]])
+    for engine, victims, elements, seconds, outcome, _test in _rows():
+        for mode, victim in itertools.product(_modes(engine), _victims(victims)):
+            assert (mode, victim) not in found, f"{PAGE} has two rows of {mode} and {victim}"
+            promise = _meaning(f"{elements} {outcome}")
+            found[mode, victim] = Row(promise=promise, seconds=_seconds(seconds))
     return found
 
 
-def promise_to(mode: Mode, schedule: KillSchedule, page: Promises) -> Promise:
+def promise_to(mode: Mode, schedule: KillSchedule, page: Promises) -> Row:
     """What is promised when all of a schedule's victims die, one after the other: the least."""
-    return functools.reduce(operator.and_, (page[mode, kill.victim] for kill in schedule.kills))
+    rows = [page[mode, kill.victim] for kill in schedule.kills]
+    least = functools.reduce(operator.and_, (row.promise for row in rows))
+    return Row(promise=least, seconds=sum(row.seconds for row in rows))
 
 
-def broken(ended: Ended, promised: Sequence[Promise]) -> Iterator[str]:
+def broken(ended: Ended, promised: Sequence[Row]) -> Iterator[str]:
     """What was promised of the schedules of a job, and not kept."""
-    for played, promise in zip(ended.schedules, promised, strict=True):
-        for words in _broken(played, promise):
+    for played, row in zip(ended.schedules, promised, strict=True):
+        for words in _broken(played, row):
             yield f"schedule {played.schedule.seed}: {words}"
     if set(ended.codes.values()) == {0} or "(data_group): the host died" not in ended.output:
         yield f"the job did not fail with its host: {ended.codes}, {ended.failures}"
@@ -70,7 +78,8 @@ def broken(ended: Ended, promised: Sequence[Promise]) -> Iterator[str]:
         yield f"{ended.left} processes were left"
 
 
-def _broken(played: Played, promise: Promise) -> Iterator[str]:
+def _broken(played: Played, row: Row) -> Iterator[str]:
+    promise = row.promise
     if Promise.GOES_ON in promise and not played.went_on:
         yield "the job did not go on"
     if Promise.FAILS in promise and played.went_on:
@@ -81,26 +90,31 @@ def _broken(played: Played, promise: Promise) -> Iterator[str]:
         yield f"{played.doubled} elements were doubled"
     if played.differing:
         yield f"{played.differing} batches are others, or in other places"
+    if played.blocked > row.seconds:
+        yield f"a rank was blocked for {played.blocked:.1f} s, and {row.seconds:g} s is the most"
 
 
-def _tables() -> list[list[str]]:
-    """The lines of the two tables of the section."""
-    section = PAGE.read_text().split(_SECTION, 1)[1].split("\n## ", 1)[0]
-    tables = [block for block in section.split("\n\n") if block.startswith("|")]
-    ours, tfs = tables
-    return [ours.splitlines(), tfs.splitlines()]
+def _rows() -> list[list[str]]:
+    """The cells of the page's table."""
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def _rows(table: Sequence[str]) -> list[list[str]]:
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+def _modes(cell: str) -> list[Mode]:
+    return [mode for mode in Mode if f"`{mode.value}`" in cell]
 
 
 def _victims(cell: str) -> list[Victim]:
     return [victim for victim in (*SERVICES, Victim.HOST) if victim.value in cell.split(", ")]
 
 
-def _meaning(cells: Sequence[str]) -> Promise:
-    text = re.sub(r"none is", "none", " ".join(cells))
+def _seconds(cell: str) -> float:
+    number, unit = cell.split()
+    assert unit == "s", f"{PAGE}: {cell}"
+    return float(number)
+
+
+def _meaning(text: str) -> Promise:
     meaning = Promise(0)
     for words, each in _WORDS.items():
         if words in text:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hosts import Hosts
 from kill_jobs import Played, play
-from kill_promises import Promise, Promises, broken, promise_to, promises
+from kill_promises import Promise, Promises, Row, broken, promise_to, promises
 from kill_schedules import ROUND, SERVICES, Mode, Victim, draw
 from kill_table import PLAYED
 
@@ -39,7 +39,7 @@ def check(
         folder.mkdir()
         ended = play(make_hosts, job, folder)
         promised = [promise_to(job.mode, each, page) for each in job.schedules]
-        rows: list[tuple[Played, Promise]] = pytestconfig.stash.setdefault(PLAYED, [])
+        rows: list[tuple[Played, Row]] = pytestconfig.stash.setdefault(PLAYED, [])
         rows += zip(ended.schedules, promised, strict=True)
         assert list(broken(ended, promised)) == [], (ended.schedules, ended.output)
         assert all(each.hit for each in ended.schedules), (ended.schedules, ended.output)
@@ -76,10 +76,10 @@ def test_there_are_as_many_schedules_of_each_victim(modes: tuple[Mode, ...], tot
 
 def test_the_page_promises_something_of_every_mode_and_victim(page: Promises) -> None:
     assert set(page) == {(mode, victim) for mode in Mode for victim in (*SERVICES, Victim.HOST)}
+    promised = {key: row.promise for key, row in page.items()}
     exactly = Promise.NONE_LOST | Promise.NONE_DOUBLED | Promise.GOES_ON
-    assert {victim: page[Mode.LAUNCHER, victim] for victim in SERVICES} == dict.fromkeys(
-        SERVICES, exactly
-    )
-    assert page[Mode.FILE, Victim.WORKER] == Promise.NONE_LOST | Promise.GOES_ON
-    assert page[Mode.DYNAMIC, Victim.WORKER] == Promise.NONE_DOUBLED | Promise.GOES_ON
-    assert all(Promise.FAILS in page[mode, Victim.HOST] for mode in Mode)
+    assert {promised[Mode.LAUNCHER, victim] for victim in SERVICES} == {exactly}
+    assert promised[Mode.FILE, Victim.WORKER] == Promise.NONE_LOST | Promise.GOES_ON
+    assert promised[Mode.DYNAMIC, Victim.WORKER] == Promise.NONE_DOUBLED | Promise.GOES_ON
+    assert all(Promise.FAILS in promised[mode, Victim.HOST] for mode in Mode)
+    assert {row.seconds for row in page.values()} == {30, 60}

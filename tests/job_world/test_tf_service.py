@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
+import socket
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine_processes import kill, processes, tf_servers
+from engine_processes import kill, processes, tf_parents, tf_servers
 from hosts import Hosts
-from waiting import wait_until
+from waiting import PATIENCE, wait_until
 
-from launcher.shared import TF_ENGINE
+from launcher.shared import TF_ENGINE, Ports
 
 MakeHosts = Callable[..., Hosts]
 pytestmark = [pytest.mark.library("tensorflow"), pytest.mark.long]
 
 LENGTH = 2000
+RANK = "launcher.runtime.rank"
 #: Prints each element of three epochs as it comes; the files are what FILE divides.
 SCRIPT = """
 import os, sys, time
@@ -89,6 +93,20 @@ def gap(hosts: Hosts) -> float:
     return max(later - sooner for sooner, later in itertools.pairwise(moments))
 
 
+def seconds_until_it_listens(hosts: Hosts, victim: int) -> float:
+    """Kill the worker of the first data host, or its parent; wait until its port is open again."""
+    (worker,) = tf_servers(hosts, "workers")
+    kill(victim)
+    killed = time.monotonic()
+    port = Ports(hosts.port_base).tf_worker
+    while time.monotonic() - killed < PATIENCE:
+        with contextlib.suppress(OSError):
+            if worker not in tf_servers(hosts, "workers"):
+                socket.create_connection((hosts.addresses["algo-1"], port), 1).close()
+                return time.monotonic() - killed
+    raise AssertionError(hosts.output())
+
+
 def is_running(hosts: Hosts) -> bool:
     return all(h.process is not None and h.process.poll() is None for h in hosts.hosts.values())
 
@@ -109,16 +127,34 @@ def outcome(hosts: Hosts) -> tuple[int, int]:
     return lost, doubled
 
 
-@pytest.mark.parametrize("again", [{}, {"AGAIN": "1"}], ids=["distributed anew", "read again"])
+@pytest.mark.parametrize("sharding", ["auto", "file", "data", "dynamic"])
 def test_each_epoch_is_read_exactly_and_nothing_is_left(
-    make_hosts: MakeHosts, files: Path, again: dict[str, str]
+    make_hosts: MakeHosts, files: Path, sharding: str
 ) -> None:
-    hosts = job(make_hosts, files, EPOCHS="2", **again)
+    hosts = job(make_hosts, files, EPOCHS="2", SHARDING=sharding)
     hosts.start()
     assert set(hosts.wait().values()) == {0}, hosts.output()
     for epoch in range(2):
         assert read(hosts, epoch) == Counter(range(LENGTH))
     assert hosts.processes() == []
+
+
+def test_a_dataset_that_is_read_again_gives_the_next_epoch(
+    make_hosts: MakeHosts, files: Path
+) -> None:
+    hosts = job(make_hosts, files, EPOCHS="2", AGAIN="1")
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert read(hosts, 0) == read(hosts, 1) == Counter(range(LENGTH))
+
+
+def test_each_rank_reads_a_dynamic_job_of_its_own(make_hosts: MakeHosts, files: Path) -> None:
+    """Rank 1 takes twice as long; of a job that both shared it would get less."""
+    hosts = job(make_hosts, files, train=2, SHARDING="dynamic")
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    first, second = hosts.members["train_group"]
+    assert read(hosts, host=first) == read(hosts, host=second) == Counter(range(LENGTH))
 
 
 @pytest.mark.parametrize("sharding", ["file", "data"])
@@ -184,23 +220,84 @@ def test_a_killed_worker_of_a_train_host_is_replaced(make_hosts: MakeHosts, file
     assert hosts.output().count("tf_server_died") == 1
 
 
-def test_a_worker_that_dies_again_and_again_fails_the_job(
-    make_hosts: MakeHosts, files: Path
+@pytest.mark.parametrize(("role", "host"), [("workers", "algo-1"), ("dispatcher", "algo-2")])
+def test_a_server_that_dies_again_and_again_fails_the_job(
+    make_hosts: MakeHosts, files: Path, role: str, host: str
 ) -> None:
+    hosts = job(make_hosts, files, data=1, EPOCHS="100")
+    hosts.start()
+    when_it_reads(hosts)
+
+    def has_ended_or_die() -> bool:
+        kill(*tf_servers(hosts, role))
+        return not is_running(hosts)
+
+    wait_until(has_ended_or_die)
+    assert hosts.wait()["algo-2"] == 1
+    assert f"the tf.data {role} ended" in str(hosts[host].failure)
+    assert "died 6 times within 30 s, last: killed by SIGKILL" in hosts[host].output
+    assert "read to the end" not in hosts.output()
+    assert hosts.processes() == []
+
+
+@pytest.mark.parametrize("role", ["workers", "dispatcher"])
+def test_a_parent_that_dies_is_replaced_with_its_servers(
+    make_hosts: MakeHosts, files: Path, role: str
+) -> None:
+    hosts = job(make_hosts, files, data=1)
+    hosts.start()
+    when_it_reads(hosts)
+    kill(*tf_parents(hosts, role))
+    lost, doubled = outcome(hosts)
+    assert lost == 0
+    assert doubled == 0 or role == "workers"
+    host = "algo-1" if role == "workers" else "algo-2"
+    (restart,) = hosts[host].events("service_restarted")
+    assert restart["service"] == f"tf.data {role}"
+
+
+def test_a_parent_that_dies_twice_fails_the_job(make_hosts: MakeHosts, files: Path) -> None:
     hosts = job(make_hosts, files, data=1)
     hosts.start()
     when_it_reads(hosts)
 
     def has_ended_or_die() -> bool:
-        kill(*tf_servers(hosts, "workers"))
+        kill(*tf_parents(hosts, "workers"))
         return not is_running(hosts)
 
     wait_until(has_ended_or_die)
-    assert set(hosts.wait().values()) == {1}
-    assert "the tf.data workers ended" in str(hosts["algo-1"].failure)
-    assert "died 6 times within 30 s, last: killed by SIGKILL" in hosts["algo-1"].output
-    assert "read to the end" not in hosts.output()
+    assert hosts.wait()["algo-2"] == 1
+    cause = "the tf.data workers ended 2 times within 30 s, last: killed by SIGKILL"
+    assert cause in str(hosts["algo-1"].failure)
     assert hosts.processes() == []
+
+
+def test_how_soon_a_worker_is_back_is_printed(make_hosts: MakeHosts, files: Path) -> None:
+    """A fork is back at once; a new parent imports TensorFlow first."""
+    hosts = job(make_hosts, files, data=1, EPOCHS="2")
+    hosts.start()
+    when_it_reads(hosts)
+    fork = seconds_until_it_listens(hosts, *tf_servers(hosts, "workers"))
+    parent = seconds_until_it_listens(hosts, *tf_parents(hosts, "workers"))
+    lost, _ = outcome(hosts)
+    assert lost == 0
+    print(f"a worker listened again after {fork:.2f} s, that of a new parent after {parent:.2f} s")
+
+
+def test_a_job_that_starts_again_reads_the_epoch_from_its_start(
+    make_hosts: MakeHosts, files: Path
+) -> None:
+    """With the first attempt's journal, TensorFlow would read nothing."""
+    hosts = job(make_hosts, files)
+    hosts.start()
+    when_it_reads(hosts)
+    kill(*processes(hosts, RANK))
+    assert hosts.wait()["algo-3"] == 1
+    before = read(hosts)
+    assert before.total() < LENGTH
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert read(hosts) - before == Counter(range(LENGTH))
 
 
 def test_the_loss_of_a_data_host_fails_the_job(make_hosts: MakeHosts, files: Path) -> None:
@@ -214,13 +311,16 @@ def test_the_loss_of_a_data_host_fails_the_job(make_hosts: MakeHosts, files: Pat
 
 
 def test_a_batch_that_never_comes_fails_the_job(make_hosts: MakeHosts, files: Path) -> None:
-    hosts = job(make_hosts, files, data=1, TIMEOUT="20")
+    hosts = job(make_hosts, files, data=1, TIMEOUT="40")
     hosts.start()
     when_it_reads(hosts)
     for pid in tf_servers(hosts, "workers"):
         os.kill(pid, signal.SIGSTOP)
     assert hosts.wait()["algo-2"] == 1
-    assert "no batch of train arrived within 20 s" in hosts.output()
+    (awaited,) = hosts["algo-2"].events("data_awaited")
+    assert awaited["what"] == "a batch of train"
+    assert awaited["seconds"] >= 30
+    assert "no batch of train arrived within 40 s" in hosts.output()
 
 
 @pytest.mark.parametrize("how", ["the end", "a failure", "a stop"])
@@ -247,3 +347,42 @@ def test_a_loader_is_told_what_reads_this_engine(make_hosts: MakeHosts, files: P
     hosts.start()
     assert hosts.wait()["algo-2"] == 1
     assert "launcher.data.tf.distribute(dataset)" in hosts.output()
+
+
+def test_distribute_is_refused_in_a_job_of_launchers_engine(make_hosts: MakeHosts) -> None:
+    script = """
+import tensorflow as tf
+import launcher.data.tf
+launcher.data.tf.distribute(tf.data.Dataset.range(2))
+"""
+    pipeline = "def train_set():\n    return [1, 2]\n"
+    hosts = make_hosts({"train.py": script, "pipeline.py": pipeline}, data=1, start_timeout=500.0)
+    hosts.start()
+    assert hosts.wait()["algo-2"] == 1
+    assert 'this job has data_service.engine "launcher"' in str(hosts["algo-2"].failure)
+
+
+#: Prints whether the graph of each dataset that the dispatcher was given compresses its elements.
+COMPRESSION = """
+import os
+from pathlib import Path
+import tensorflow as tf
+import launcher.data.tf
+from launcher.runtime.environment import TF_SERVICE_VARIABLE
+
+numbers = tf.data.Dataset.range(2)
+print("ours", sorted(launcher.data.tf.distribute(numbers).as_numpy_iterator()))
+service = f"grpc://{os.environ[TF_SERVICE_VARIABLE]}"
+theirs = tf.data.experimental.service.distribute("parallel_epochs", service)
+print("theirs", sorted(numbers.apply(theirs).as_numpy_iterator()))
+files = Path(os.environ["TMPDIR"]).glob("launcher-tf-journal-*/datasets/*")
+graphs = [path.read_bytes() for path in sorted(files, key=lambda path: path.stat().st_mtime)]
+print("compressed", [b"CompressElement" in graph for graph in graphs])
+"""
+
+
+def test_elements_are_not_compressed(make_hosts: MakeHosts) -> None:
+    hosts = make_hosts({"train.py": COMPRESSION}, data=1, engine=TF_ENGINE, start_timeout=500.0)
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert "compressed [False, True]" in hosts["algo-2"].output
