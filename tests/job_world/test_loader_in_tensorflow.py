@@ -40,6 +40,24 @@ print("read to the end", flush=True)
 """
 
 
+#: A tensor that is a copy has its elements elsewhere than where the receiver has put them.
+ADDRESSES = """
+import re
+import numpy as np
+from launcher.data import DataLoader
+from launcher.data.tf import from_service
+
+def slabs():
+    lines = open("/proc/self/maps").read().splitlines()
+    found = [re.match("([0-9a-f]+)-([0-9a-f]+)", line) for line in lines if "launcher-slab" in line]
+    return [range(int(match[1], 16), int(match[2], 16)) for match in found]
+
+for batch in from_service(DataLoader("pipeline:train_set", batch_size=1, tensors=False)):
+    address = np.asarray(memoryview(batch)).ctypes.data  # numpy() would copy
+    print("in place", any(address in slab for slab in slabs()), flush=True)
+"""
+
+
 def read(hosts: Hosts) -> list[int]:
     lines = hosts.output().splitlines()
     return [int(line.split()[1]) for line in lines if line.startswith("got ")]
@@ -60,3 +78,12 @@ def test_each_batch_comes_once_and_in_order(make_hosts: MakeHosts, module: str, 
     assert read(hosts) == list(range(STEPS))
     assert "read to the end" in hosts.output()
     assert hosts.processes() == []
+
+
+def test_tensors_are_over_the_memory_in_which_batches_arrive(make_hosts: MakeHosts) -> None:
+    files = {"pipeline.py": PIPELINE, "train.py": ADDRESSES}
+    hosts = make_hosts(files, data=1, prefetch_bytes=32 << 20)
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    lines = [line for line in hosts.output().splitlines() if line.startswith("in place ")]
+    assert lines == ["in place True"] * STEPS

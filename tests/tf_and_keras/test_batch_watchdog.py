@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from launcher.errors import DataError
-
 pytestmark = [pytest.mark.library("tensorflow"), pytest.mark.long]
 
 #: The second element is not ready before a file is there; the watchdog waits for it for 2 s.
@@ -76,13 +74,3 @@ print([(int(each["x"]), each["weight"]) for each in watched(pairs, "train", 100.
 def test_parts_that_are_none_stay_none(tmp_path: Path) -> None:
     done = run(PARTS, tmp_path)
     assert done.stdout == "[(0, None), (1, None)]\n", done.stderr
-
-
-@pytest.mark.parametrize("timeout", [None, 0, -1, float("nan"), "10"])
-def test_a_timeout_that_is_no_time_is_refused(timeout: object) -> None:
-    import tensorflow as tf
-
-    from launcher.data.tf import distribute
-
-    with pytest.raises(DataError, match=r"timeout is .*; it must be a number of seconds above 0"):
-        distribute(tf.data.Dataset.range(2), timeout=timeout)
