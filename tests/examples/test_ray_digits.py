@@ -234,6 +234,18 @@ def test_a_killed_node_fails_the_job_with_its_host(job: Job) -> None:
     )
 
 
+def test_a_killed_coordinator_fails_the_job_with_its_host(job: Job) -> None:
+    job.start(*ENDLESS, *ONE_RANK)
+    job.reads()
+    (coordinator,) = job.of_host("algo-1", "/gcs_server ")
+    os.kill(coordinator.pid, signal.SIGKILL)
+    outcome, _ = job.end()
+    assert outcome["status"] == "Failed"
+    assert outcome["failure_reason"].startswith(
+        "host algo-1 (data_group): the command ended before training did: exit code 1"
+    )
+
+
 def test_a_lost_data_host_fails_the_job_with_its_name(job: Job) -> None:
     job.start(*ENDLESS, *ONE_RANK)
     job.reads()
