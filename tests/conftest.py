@@ -10,6 +10,7 @@ import tempfile
 import urllib.request
 
 import pytest
+from kill_table import FIGURES, printed
 from trust import TRUST
 
 # A shell starts what is to run in the background deaf to Ctrl-C, and so would be what tests start.
@@ -76,6 +77,14 @@ def _long_first(items, workers):
 
 def _is_long(item):
     return any(item.get_closest_marker(name) for name in ("long", "slow"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print what became of jobs whose data engine lost somebody."""
+    if figures := terminalreporter.config.stash.get(FIGURES, []):
+        terminalreporter.section("kills of data engines")
+        for line in printed(figures):
+            terminalreporter.line(line)
 
 
 @pytest.fixture(autouse=True)

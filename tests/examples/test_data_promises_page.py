@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from pathlib import Path
 
 import pytest
+from promise_page import PAGE, PageRow, page_rows
 
-DOCS = Path(__file__).parents[2] / "docs"
-_LINES = [line for line in (DOCS / "data-promises.md").read_text().splitlines() if line[:1] == "|"]
-HEAD, _, *ROWS = ([cell.strip() for cell in line.strip("|").split("|")] for line in _LINES)
-NAMES = [f"{row[0]}, {row[1]}" for row in ROWS]
+HEAD, *ROWS = page_rows()
+NAMES = [f"{row.engine}, {row.victims}" for row in ROWS]
 
 
 def test_there_is_one_table_of_all_engines() -> None:
-    columns = ["engine and mode", "what dies", "elements", "blocked at most", "outcome", "test"]
-    assert columns == HEAD
+    columns = ("engine and mode", "what dies", "elements", "blocked at most", "outcome", "test")
+    assert dataclasses.astuple(HEAD) == columns
     assert len(set(NAMES)) == len(NAMES)
-    engines = {name for row in ROWS for name in re.findall(r"`(\w+)`", row[0])}
+    engines = {name for row in ROWS for name in re.findall(r"`(\w+)`", row.engine)}
     assert engines == {"launcher", "tf", "auto", "file", "data", "dynamic", "ray"}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_the_test_of_a_row_exists(row: list[str]) -> None:
-    *_, outcome, proof = row
-    assert outcome
-    found = re.fullmatch(r"\[(\w+\.py)\]\((\S+)\): `(\w+)`", proof)
-    assert found, proof
+def test_the_test_of_a_row_exists(row: PageRow) -> None:
+    assert row.outcome
+    found = re.fullmatch(r"\[(\w+\.py)\]\((\S+)\): `(\w+)`", row.proof)
+    assert found, row.proof
     name, link, test = found.groups()
-    path = DOCS / link
+    path = PAGE.parent / link
     assert path.name == name
-    assert re.search(rf"^def {test}\(", path.read_text(), re.MULTILINE), proof
+    assert re.search(rf"^def {test}\(", path.read_text(), re.MULTILINE), row.proof

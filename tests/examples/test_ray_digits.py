@@ -10,12 +10,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from kill_table import KillFigures, note
+from promise_page import row_of
 from waiting import wait_until
 
 from launcher.shared.process_table import descendants
@@ -26,13 +29,15 @@ pytestmark = [pytest.mark.library("ray"), pytest.mark.slow]
 #: Run in place of the script, with the ids of every batch as they come.
 WITNESS = """
 import runpy
+import time
 import ray
 
 plain = ray.data.DataIterator.iter_torch_batches
 
 def watched(self, **arguments):
     for batch in plain(self, **arguments):
-        print("ids", *batch["id"].tolist(), flush=True)
+        ids = batch["id"].tolist()
+        print("ids", *ids, f"at {time.monotonic():.3f}", flush=True)
         yield batch
     print("read to the end", flush=True)
 
@@ -41,6 +46,8 @@ runpy.run_path("train.py", run_name="__main__")
 """
 #: Ray's workers are kept between epochs: to start one takes seconds of a processor.
 KEPT = 'environment.RAY_idle_worker_killing_time_threshold_ms="600000"'
+#: Of 1,437 samples: an equal split leaves out what is one too many.
+READ = 1436
 ENDLESS = ("--set", "hyperparameters.epochs=1000")
 ONE_RANK = ("--set", "instance_groups.train_group.instance_count=1")
 
@@ -90,6 +97,7 @@ class Job:
         """The outcome and the log of a job when it has ended, and none of its processes is left."""
         self.see()
         stdout, talk = self._run.communicate(timeout=540)
+        self.ended = time.monotonic()
         wait_until(lambda: not any(each.is_alive for each in self.programs), what="the end of all")
         return json.loads(stdout), talk
 
@@ -169,6 +177,19 @@ def ids_of_epochs(log: str) -> list[Counter[int]]:
     return epochs
 
 
+def longest_wait(log: str, ended: float) -> float:
+    """Seconds between two batches of a pass, or until the job has ended within one."""
+    waits, last = [0.0], {}
+    for host, line in re.findall(r"train_group/(algo-\d) +\| (ids .+|read to the end)", log):
+        if line == "read to the end":
+            last.pop(host, None)
+        else:
+            moment = float(line.rpartition(" at ")[2])
+            waits.append(moment - last.get(host, moment))
+            last[host] = moment
+    return max(waits + [ended - moment for moment in last.values()])
+
+
 def check(outcome: dict[str, object], log: str, epochs: int) -> None:
     """Both ranks have learned from each sample once in each epoch."""
     assert outcome["status"] == "Completed", log
@@ -177,7 +198,7 @@ def check(outcome: dict[str, object], log: str, epochs: int) -> None:
     for ids in trained:
         assert set(ids.values()) == {1}
         assert set(ids) < set(range(1797))
-        assert len(ids) == 1436  # of 1,437: an equal split leaves out what is one too many
+        assert len(ids) == READ
     assert tested == Counter(range(0, 1797, 5))
 
 
@@ -186,6 +207,31 @@ def job(tmp_path: Path) -> Iterator[Job]:
     job = Job(tmp_path)
     yield job
     job.close()
+
+
+@pytest.fixture
+def keeps(job: Job, pytestconfig: pytest.Config) -> Callable[..., None]:
+    """Compares a job that has lost somebody with the page, and notes it for the table."""
+
+    def keeps(victims: str, kills: int, outcome: dict[str, object], log: str) -> None:
+        row = row_of("ray", victims)
+        went_on = outcome["status"] == "Completed"
+        trained = ids_of_epochs(log)[:-1] if went_on else []
+        figures = KillFigures(
+            mode="ray",
+            victims=victims,
+            kills=kills,
+            went_on=went_on,
+            lost=sum(READ - len(ids) for ids in trained),
+            doubled=sum(ids.total() - len(ids) for ids in trained),
+            blocked=longest_wait(log, job.ended),
+            promised=f"{row.outcome}, {row.blocked}".rstrip(", "),
+        )
+        note(pytestconfig, figures)
+        assert went_on == row.outcome.startswith("goes on"), log
+        assert figures.blocked <= row.seconds, log
+
+    return keeps
 
 
 @pytest.mark.library("smoke")
@@ -199,7 +245,7 @@ def test_the_job_learns_from_each_sample_once_an_epoch(job: Job) -> None:
     assert len(re.findall(r"data_group/algo-\d +\| closed", log)) == 2
 
 
-def test_a_task_of_a_killed_ray_worker_runs_again(job: Job) -> None:
+def test_a_task_of_a_killed_ray_worker_runs_again(job: Job, keeps: Callable[..., None]) -> None:
     job.start("--set", "hyperparameters.epochs=3")
     job.reads()
     victims = job.of_host("algo-1", "ray::") + job.of_host("algo-2", "ray::")
@@ -207,52 +253,60 @@ def test_a_task_of_a_killed_ray_worker_runs_again(job: Job) -> None:
     assert victims
     for each in victims:
         os.kill(each.pid, signal.SIGKILL)
-    check(*job.end(), epochs=3)
+    outcome, log = job.end()
+    check(outcome, log, epochs=3)
+    keeps("a worker process of Ray", len(victims), outcome, log)
 
 
-def test_a_killed_rank_fails_the_job_with_its_host(job: Job) -> None:
+def test_a_killed_rank_fails_the_job_with_its_host(job: Job, keeps: Callable[..., None]) -> None:
     job.start(*ENDLESS)
     job.reads()
     (rank,) = job.of_host("algo-4", "-u -m launcher.runtime.rank ")
     os.kill(rank.pid, signal.SIGKILL)
-    outcome, _ = job.end()
+    outcome, log = job.end()
     assert outcome["status"] == "Failed"
     assert outcome["failure_reason"].startswith(
         "host algo-4 (train_group), rank 1: killed by SIGKILL"
     )
+    keeps("a rank", 1, outcome, log)
 
 
-def test_a_killed_node_fails_the_job_with_its_host(job: Job) -> None:
+def test_a_killed_node_fails_the_job_with_its_host(job: Job, keeps: Callable[..., None]) -> None:
     job.start(*ENDLESS, *ONE_RANK)
     job.reads()
     (node,) = job.of_host("algo-2", "raylet/raylet ")
     os.kill(node.pid, signal.SIGKILL)
-    outcome, _ = job.end()
+    outcome, log = job.end()
     assert outcome["status"] == "Failed"
     assert outcome["failure_reason"].startswith(
         "host algo-2 (data_group): the command ended before training did: exit code 1"
     )
+    keeps("a node of Ray", 1, outcome, log)
 
 
-def test_a_killed_coordinator_fails_the_job_with_its_host(job: Job) -> None:
+def test_a_killed_coordinator_fails_the_job_with_its_host(
+    job: Job, keeps: Callable[..., None]
+) -> None:
     job.start(*ENDLESS, *ONE_RANK)
     job.reads()
     (coordinator,) = job.of_host("algo-1", "/gcs_server ")
     os.kill(coordinator.pid, signal.SIGKILL)
-    outcome, _ = job.end()
+    outcome, log = job.end()
     assert outcome["status"] == "Failed"
     assert outcome["failure_reason"].startswith(
         "host algo-1 (data_group): the command ended before training did: exit code 1"
     )
+    keeps("the coordinator of Ray (`gcs_server`)", 1, outcome, log)
 
 
-def test_a_lost_data_host_fails_the_job_with_its_name(job: Job) -> None:
+def test_a_lost_data_host_fails_the_job_with_its_name(job: Job, keeps: Callable[..., None]) -> None:
     job.start(*ENDLESS, *ONE_RANK)
     job.reads()
     os.kill(min(job.of_host("algo-1", "launch.py"), key=lambda each: each.pid).pid, signal.SIGKILL)
-    outcome, _ = job.end()
+    outcome, log = job.end()
     assert outcome["status"] == "Failed"
     assert "algo-1" in outcome["failure_reason"]
+    keeps("a data host", 1, outcome, log)
 
 
 def test_a_stopped_job_leaves_nothing(job: Job) -> None:

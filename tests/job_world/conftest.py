@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from hosts import Hosts
-from kill_table import PLAYED, printed
 
 from launcher.shared import (
     DEFAULT_ENGINE,
@@ -81,10 +80,3 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
     yield make
     for hosts in made:
         hosts.kill()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if played := terminalreporter.config.stash.get(PLAYED, []):
-        terminalreporter.section("schedules of kills")
-        for line in printed(played):
-            terminalreporter.line(line)

@@ -8,15 +8,13 @@ import itertools
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kill_schedules import SERVICES, KillSchedule, Mode, Victim
+from promise_page import page_rows
 
 if TYPE_CHECKING:
     from kill_jobs import Ended, Played
-
-PAGE = Path(__file__).parents[2] / "docs" / "data-promises.md"
 
 
 class Promise(enum.Flag):
@@ -36,6 +34,7 @@ _WORDS = {
     "goes on": Promise.GOES_ON,
     "the job fails": Promise.FAILS,
 }
+_SHORT = {each: words for words, each in _WORDS.items() if words != "exactly once"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +44,10 @@ class Row:
     promise: Promise
     seconds: float
 
+    def __str__(self) -> str:
+        words = [words for each, words in _SHORT.items() if each in self.promise]
+        return ", ".join([*words, f"{self.seconds:g} s"])
+
 
 Promises = dict[tuple[Mode, Victim], Row]
 
@@ -52,11 +55,11 @@ Promises = dict[tuple[Mode, Victim], Row]
 def promises() -> Promises:
     """The promise to each mode about each victim, as the page's table gives it."""
     found: Promises = {}
-    for engine, victims, elements, seconds, outcome, _test in _rows():
-        for mode, victim in itertools.product(_modes(engine), _victims(victims)):
-            assert (mode, victim) not in found, f"{PAGE} has two rows of {mode} and {victim}"
-            promise = _meaning(f"{elements} {outcome}")
-            found[mode, victim] = Row(promise=promise, seconds=_seconds(seconds))
+    for row in page_rows():
+        for mode, victim in itertools.product(_modes(row.engine), _victims(row.victims)):
+            assert (mode, victim) not in found, f"there are two rows of {mode} and {victim}"
+            promise = _meaning(f"{row.elements} {row.outcome}")
+            found[mode, victim] = Row(promise=promise, seconds=row.seconds)
     return found
 
 
@@ -94,24 +97,12 @@ def _broken(played: Played, row: Row) -> Iterator[str]:
         yield f"a rank was blocked for {played.blocked:.1f} s, and {row.seconds:g} s is the most"
 
 
-def _rows() -> list[list[str]]:
-    """The cells of the page's table."""
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
-
-
 def _modes(cell: str) -> list[Mode]:
     return [mode for mode in Mode if f"`{mode.value}`" in cell]
 
 
 def _victims(cell: str) -> list[Victim]:
     return [victim for victim in (*SERVICES, Victim.HOST) if victim.value in cell.split(", ")]
-
-
-def _seconds(cell: str) -> float:
-    number, unit = cell.split()
-    assert unit == "s", f"{PAGE}: {cell}"
-    return float(number)
 
 
 def _meaning(text: str) -> Promise:

@@ -14,7 +14,7 @@ from hosts import Hosts
 from kill_jobs import Played, play
 from kill_promises import Promise, Promises, Row, broken, promise_to, promises
 from kill_schedules import ROUND, SERVICES, Mode, Victim, draw
-from kill_table import PLAYED
+from kill_table import KillFigures, note
 
 MakeHosts = Callable[..., Hosts]
 OURS, TFS = (Mode.LAUNCHER,), (Mode.AUTO, Mode.FILE, Mode.DATA, Mode.DYNAMIC)
@@ -39,12 +39,24 @@ def check(
         folder.mkdir()
         ended = play(make_hosts, job, folder)
         promised = [promise_to(job.mode, each, page) for each in job.schedules]
-        rows: list[tuple[Played, Row]] = pytestconfig.stash.setdefault(PLAYED, [])
-        rows += zip(ended.schedules, promised, strict=True)
+        note(pytestconfig, *map(figures, ended.schedules, promised))
         assert list(broken(ended, promised)) == [], (ended.schedules, ended.output)
         assert all(each.hit for each in ended.schedules), (ended.schedules, ended.output)
 
     return check
+
+
+def figures(played: Played, row: Row) -> KillFigures:
+    return KillFigures(
+        mode=played.mode.value,
+        victims=played.schedule.victims,
+        kills=played.hit,
+        went_on=played.went_on,
+        lost=played.lost,
+        doubled=played.doubled,
+        blocked=played.blocked,
+        promised=str(row),
+    )
 
 
 @pytest.mark.slow
