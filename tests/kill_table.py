@@ -10,7 +10,7 @@ import pytest
 
 @dataclass(frozen=True, kw_only=True)
 class KillFigures:
-    """What became of an epoch. kills: how many. blocked: the longest wait of a rank, in seconds."""
+    """An epoch in which somebody was killed. blocked: the longest wait of a rank, in seconds."""
 
     mode: str
     victims: str

@@ -23,7 +23,7 @@ class PageRow:
 
     @property
     def seconds(self) -> float:
-        """Those for which a rank is blocked at most."""
+        """The most seconds for which a rank is blocked."""
         found = re.fullmatch(r"(\d+) s", self.blocked)
         return float(found[1]) if found else math.inf
 

@@ -39,7 +39,7 @@ _SHORT = {each: words for words, each in _WORDS.items() if words != "exactly onc
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What a row of the table promises; seconds: that a rank is blocked at most."""
+    """The meaning of a row of the table. seconds: for which a rank is blocked at most."""
 
     promise: Promise
     seconds: float
