@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from engine_processes import WORKER, kill, processes
 from hosts import Hosts
 from mpi_sum import ADD_UP
 from programs import PIPELINE, READER
@@ -85,9 +86,20 @@ dist.destroy_process_group()
 """
 
 
-def start(make_hosts: MakeHosts, script: str, **options: object) -> Hosts:
+SAMPLES = 400
+SLOW = PIPELINE.replace("103", str(SAMPLES)).replace(
+    "noise = ", "import time; time.sleep(0.02)\n        noise = "
+)
+READ = """
+from launcher.data import DataLoader
+for batch in DataLoader("pipeline:train_set", batch_size=1, shuffle=True, seed=3):
+    print("label", int(batch["label"][0]), flush=True)
+"""
+
+
+def start(make_hosts: MakeHosts, script: str, pipeline: str = PIPELINE, **options: object) -> Hosts:
     options = {"train": 2, "processes_per_host": 2, "launch": Launch.MPI, **options}
-    hosts = make_hosts({"train.py": script, "pipeline.py": PIPELINE}, **options)
+    hosts = make_hosts({"train.py": script, "pipeline.py": pipeline}, **options)
     hosts.start()
     return hosts
 
@@ -95,6 +107,13 @@ def start(make_hosts: MakeHosts, script: str, **options: object) -> Hosts:
 def said(hosts: Hosts, word: str) -> list[str]:
     """The lines of all hosts that begin with a word, sorted."""
     return sorted(re.findall(rf"^{word}\b.*$", hosts.output(), re.MULTILINE))
+
+
+def reading(make_hosts: MakeHosts) -> Hosts:
+    """Four ranks that read an epoch from two data hosts, and have a tenth of it."""
+    hosts = start(make_hosts, READ, SLOW, data=2)
+    wait_until(lambda: len(said(hosts, "label")) >= SAMPLES / 10, what="a tenth of the epoch")
+    return hosts
 
 
 def wait_for_ranks(hosts: Hosts) -> dict[int, int]:
@@ -183,6 +202,30 @@ def test_a_lost_host_ends_the_others(make_hosts: MakeHosts) -> None:
     hosts.kill("algo-2")
     assert hosts.wait()["algo-1"] == 1
     assert "algo-2" in hosts["algo-1"].output
+    assert hosts.processes() == []
+
+
+@pytest.mark.long
+@needs_mpirun
+def test_a_killed_data_worker_changes_nothing(make_hosts: MakeHosts) -> None:
+    hosts = reading(make_hosts)
+    kill(*processes(hosts, WORKER, "algo-1"))
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert hosts["algo-1"].events("worker_died")
+    labels = [int(line.removeprefix("label ")) for line in said(hosts, "label")]
+    assert sorted(labels) == list(range(SAMPLES))
+    assert hosts.processes() == []
+
+
+@pytest.mark.long
+@needs_mpirun
+def test_a_lost_data_host_fails_the_job_with_its_name(make_hosts: MakeHosts) -> None:
+    hosts = reading(make_hosts)
+    hosts.kill("algo-1")
+    codes = hosts.wait()
+    assert codes["algo-3"] == codes["algo-4"] == 1, hosts.output()
+    assert 'origin="host algo-1 (data_group): the host died"' in hosts.output()
+    assert len(said(hosts, "label")) < SAMPLES
     assert hosts.processes() == []
 
 
