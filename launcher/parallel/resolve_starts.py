@@ -33,7 +33,8 @@ def resolve_starts(
     All ranks call it, with the same model on the CPU.
 
     example, loss, target: the arguments, loss and target of one microbatch, for auto_partition.
-    states: returns how many tensors the optimizer keeps per parameter; called for auto_partition.
+    states: returns how many tensors the optimizer keeps per parameter; called for auto_partition,
+        on rank 0.
 
     Raises ParallelError for a file of another model, and if no cuts can be found.
     """
@@ -51,7 +52,7 @@ def resolve_starts(
             )
         from launcher.parallel.partitioning.auto_partition import auto_partition
 
-        found = auto_partition(model, world, example, loss=loss, target=target, states=states())
+        found = auto_partition(model, world, example, loss=loss, target=target, states=states)
         return found.starts
     return job.starts
 

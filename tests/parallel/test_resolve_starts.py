@@ -194,6 +194,56 @@ def test_what_cannot_be_found_is_refused_on_all_ranks(tmp_path: Path) -> None:
     assert not (tmp_path / "partition.json").exists()
 
 
+#: A module and an optimizer that raise whatever users' code may raise.
+_FAILING = """
+class Planted(Exception):
+    def __init__(self, one, other):  # pickle cannot make it again
+        super().__init__(f"planted {one} {other}")
+
+class Failing(torch.nn.Linear):
+    def forward(self, x):
+        if os.environ["KIND"] == "module":
+            raise MemoryError("planted in the module")
+        return super().forward(x)
+
+def states():
+    if os.environ["KIND"] == "optimizer":
+        raise Planted("in the", "optimizer")
+    return 2
+
+from launcher.parallel.resolve_starts import resolve_starts
+
+world = parallel.init(global_batch=16)
+model = torch.nn.Sequential(*(Failing(16, 16) for _ in range(4)))
+try:
+    resolve_starts(model, world, {"input": torch.zeros(4, 16)}, states=states)
+except parallel.ParallelError as error:
+    note(str(error))
+parallel.leave()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("module", "MemoryError: planted in the module"),
+        ("optimizer", "Planted: planted in the optimizer"),
+    ],
+)
+def test_whatever_the_users_code_raises_is_raised_on_all_ranks(
+    tmp_path: Path, kind: str, words: str
+) -> None:
+    part = ParallelPart(partitions=2, microbatches=4, auto_partition=True)
+    outcome = started(tmp_path, _FAILING, part, SM_OUTPUT_DATA_DIR=str(tmp_path), KIND=kind)
+    assert outcome.code == 0, outcome.output
+    assert outcome.notes[0] == outcome.notes[1]
+    assert (
+        f"auto_partition failed on rank 0, which runs the model on its example: {words}"
+        == (outcome.notes[0])
+    )
+
+
 #: The model has no weights until its rank reads them.
 _WEIGHTLESS = _SCRIPT.replace(
     "model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(6)))",

@@ -33,7 +33,7 @@ def auto_partition(
     *,
     loss: Callable[[Any, Any], torch.Tensor] | None,
     target: object,
-    states: int,
+    states: Callable[[], int],
 ) -> PartitionFile:
     """Return the partition of a model, the same on all ranks; all of them call it.
 
@@ -46,13 +46,25 @@ def auto_partition(
     if world.rank == 0:
         sample = Sample(arguments=example, target=target, loss=loss)
         try:
-            broadcast = [_decide(model, world, sample, link, states).to_json()]
-        except ParallelError as error:
-            broadcast = [error]
+            broadcast = [_decide(model, world, sample, link, states()).to_json()]
+        except Exception as error:  # noqa: BLE001 (the other ranks wait for it, and raise it too)
+            broadcast = [_as_parallel_error(error)]
     dist.broadcast_object_list(broadcast, src=0, device=world.device)
     if isinstance(broadcast[0], ParallelError):
         raise broadcast[0]
     return PartitionFile.from_json(broadcast[0])
+
+
+def _as_parallel_error(error: Exception) -> ParallelError:
+    """Return an error that every rank can read, whatever the user's model or optimizer raised."""
+    if isinstance(error, ParallelError):
+        return error
+    found = ParallelError(
+        f"auto_partition failed on rank 0, which runs the model on its example: "
+        f"{type(error).__name__}: {error}"
+    )
+    found.__cause__ = error
+    return found
 
 
 def _decide(
