@@ -251,7 +251,7 @@ class Pipeline:
 
         arguments, named: the model's arguments for the replica's whole batch, on the first stage,
             by position or by name as in the example. A tensor whose shape is that of the example is
-            passed to each microbatch whole.
+            passed to each microbatch whole; not all of them can be.
         target: the targets, on the last stage.
         is_last: true for the last of the batches that are accumulated for one optimizer step; the
             gradients are then averaged over all replicas.
@@ -348,9 +348,19 @@ class Pipeline:
         likes = [shape for shape, _ in self._like]
         if len(tensors) == len(likes) and count > 1:
             # What every microbatch gets whole: positions, masks.
-            tensors = [
-                torch.cat([each] * count) if each.shape == like and each.ndim else each
+            is_whole = [
+                each.shape == like and each.ndim > 0
                 for each, like in zip(tensors, likes, strict=True)
+            ]
+            if likes and all(is_whole):
+                raise ParallelError(
+                    f"this batch has the shapes of a single microbatch, {_describe(self._like)}, "
+                    f"but is split into {count}: pad it to {count} times as many samples, or use "
+                    "drop_last=True if it is the last of an epoch"
+                )
+            tensors = [
+                torch.cat([each] * count) if whole else each
+                for each, whole in zip(tensors, is_whole, strict=True)
             ]
         self._check_batch(tensors, count)
         return tensors

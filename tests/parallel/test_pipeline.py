@@ -226,6 +226,7 @@ refused("schedule", schedule="1f1b")
 refused("buffers", model=Twice(), starts=("layer",), example={"x": torch.ones(4, 6)})
 if parallel.rank() == 0:
     refused("batch")
+    refused("one microbatch", samples=4)
 note(words)
 refused("unfrozen", samples=8, unfreezes=True)  # rank 1 fails once rank 0 has left
 note(words)
@@ -240,8 +241,10 @@ def test_what_would_not_be_exact_is_refused(tmp_path: Path) -> None:
     assert "schedule is '1f1b': use 'simple' or 'interleaved'" in words["schedule"]
     assert "norm changes its own state and is called in the stages 0 and 1" in words["buffers"]
     assert "a batch of 5 samples cannot be split into 2 microbatches" in words["batch"]
+    single = "this batch has the shapes of a single microbatch, (4, 6) torch.float32, but is split"
+    assert f"{single} into 2: pad it to 2 times as many samples, or use" in words["one microbatch"]
     assert "stage 0 has parameters that were frozen when the pipeline was" in words["unfrozen"]
-    assert outcome.notes[1].keys() == words.keys() - {"batch", "unfrozen"}
+    assert outcome.notes[1].keys() == words.keys() - {"batch", "one microbatch", "unfrozen"}
 
 
 _EVALUATED = """
