@@ -127,9 +127,15 @@ def _assign_by_starts(trace: Trace, starts: Sequence[str]) -> dict[fx.Node, int]
 
 
 def _why_whole(trace: Trace, name: str) -> str:
-    """Return the reason why the module around a module is a single call, or ""."""
+    """Return why the module around a module is a single call, and how to change that, or ""."""
     around = [path for path in trace.reasons if is_in(name, path) and path != name]
-    return f"; {around[0]} stays whole: {trace.reasons[around[0]]}" if around else ""
+    if not around:
+        return ""
+    outer = min(around, key=len)
+    return (
+        f"; {outer} stays whole: {trace.reasons[outer]}; name {outer} itself, or move what does so "
+        "into a module of its own"
+    )
 
 
 def _run_through(trace: Trace, stage_of: Callable[[fx.Node], int]) -> dict[fx.Node, int]:

@@ -84,7 +84,17 @@ def _trace(
         if inner := different - {""}:
             whole |= dict.fromkeys(inner, "behaves differently in eval mode")
             continue
-        return _finished(train, whole, evaluation if different else None)
+        return _finished(train, _hooked(model) | whole, evaluation if different else None)
+
+
+def _hooked(model: nn.Module) -> dict[str, str]:
+    """Return the modules that are single calls because they have a hook, with that reason."""
+    first = {name: next(hooks(each), None) for name, each in model.named_modules()}
+    return {name: f"has a hook ({_name_of(hook)})" for name, hook in first.items() if hook}
+
+
+def _name_of(hook: object) -> str:
+    return getattr(hook, "__qualname__", type(hook).__name__)
 
 
 def _settled(
@@ -234,9 +244,9 @@ def _check_model(model: nn.Module) -> None:
         )
     if hook := next(hooks(model), None):
         raise ParallelError(
-            f"{name} has a hook ({getattr(hook, '__qualname__', type(hook).__name__)}), which no "
-            "stage would call, since the model itself is not called: register it on one of its "
-            "modules, or wrap the model in a module"
+            f"{name} has a hook ({_name_of(hook)}), which no stage would call, since the model "
+            "itself is not called, saved or loaded: register it on one of its modules, remove it "
+            "once the weights are loaded, or wrap the model in a module"
         )
     caller = next(each for each in type(model).__mro__ if "__call__" in vars(each))
     if not caller.__module__.startswith("torch."):

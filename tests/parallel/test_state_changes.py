@@ -226,6 +226,36 @@ def test_a_model_is_left_as_it_was(make: Callable[[], nn.Module]) -> None:
     assert state_of(model) == before
 
 
+HOOKS = {
+    "state_dict_pre": lambda module: module.register_state_dict_pre_hook(lambda *_: None),
+    "state_dict_post": lambda module: module.register_state_dict_post_hook(lambda *_: None),
+    "load_state_dict_pre": (
+        lambda module: module.register_load_state_dict_pre_hook(lambda *_: None)
+    ),
+    "load_state_dict_post": (
+        lambda module: module.register_load_state_dict_post_hook(lambda *_: None)
+    ),
+}
+
+
+@pytest.mark.parametrize("register", HOOKS.values(), ids=HOOKS)
+def test_a_module_with_a_hook_of_its_state_dict_stays_whole(register: Callable[..., Any]) -> None:
+    inner = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6))
+    model, example = nn.Sequential(nn.Linear(6, 6), inner), {"input": torch.ones(2, 6)}
+    assert boundaries(model, example) == ["1.0", "1.1"]
+    register(inner)
+    assert boundaries(model, example) == ["1"]
+    stages = cut(model, ["1"], example)
+    assert stages[1].module.get_submodule("1") is inner
+    with pytest.raises(
+        ParallelError, match=r"1 stays whole: has a hook .*; name 1 itself, or move"
+    ):
+        cut(model, ["1.1"], example)
+    register(model)
+    with pytest.raises(ParallelError, match=r"Sequential has a hook \(.*lambda.*: register it on"):
+        cut(model, ["1"], example)
+
+
 class LowRank(nn.Linear):
     """Adds its low-rank weights to its own in eval mode, as loralib's layers do."""
 
@@ -354,7 +384,7 @@ def test_a_module_that_creates_a_buffer_in_its_first_call_stays_whole() -> None:
     stages = cut(model, ["2"], {"input": x})
     assert not hasattr(model[1], "late")
     assert torch.equal(stages[1].module(*stages[0].module(x)), model(x))
-    with pytest.raises(ParallelError, match=r"1 stays whole: creates late in its first call"):
+    with pytest.raises(ParallelError, match=r"1 stays whole: creates late in its first call; name 1"):
         cut(nn.Sequential(nn.Linear(6, 6), Late()), ["1.two"], {"input": x})
 
 

@@ -251,7 +251,7 @@ def _is_foreign(value: object) -> bool:
 
 
 def hooks(module: nn.Module) -> Iterator[object]:
-    """Yield the hooks of a module that run in training, or when it is saved."""
+    """Yield the hooks of a module that run in training, or when it is saved or loaded."""
     for name in _HOOKS:
         yield from (getattr(module, name, None) or {}).values()
 
@@ -263,4 +263,6 @@ _HOOKS = (
     "_backward_hooks",
     "_state_dict_pre_hooks",
     "_state_dict_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
 )
