@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from launcher.errors import ParallelError
 from launcher.parallel.graph import bind, caches_off, in_mode, preserved_random_state
-from launcher.parallel.tracing.preservation import preserved_state
+from launcher.parallel.tracing.preservation import preserved_state, random_state
 
 if TYPE_CHECKING:
     from launcher.parallel.stages import Stage
@@ -46,14 +46,13 @@ def check_output(
     *,
     in_order: bool = True,
 ) -> None:
-    """Run the stages in eval mode and compare with the output of the model.
+    """Run the stages in both modes and compare with the output of the model.
 
-    Stages with a graph for each mode are also run in train mode. in_order: whether the stages run
-    the model's code in its order, so that both draw the same random numbers there.
+    in_order: whether the stages run the model's code in its order, so that both draw the same
+    random numbers in train mode.
     """
     _check_mode(model, stages, arguments, training=False, in_order=False)
-    if any(stage.evaluation is not None for stage in stages):
-        _check_mode(model, stages, arguments, training=True, in_order=in_order)
+    _check_mode(model, stages, arguments, training=True, in_order=in_order)
 
 
 def _check_mode(
@@ -70,6 +69,7 @@ def _check_mode(
             expected = call()
             if has_drawn() and not in_order:
                 return  # stages may draw in another order
+            drawn = random_state()
         with preserved_state(model), preserved_random_state():
             output: Any = list(tensors.values())
             for number, stage in enumerate(each.in_mode(training) for each in stages):
@@ -77,13 +77,18 @@ def _check_mode(
                 output = _run(stage, number, given)
                 if number < len(stages) - 1:
                     _check_between(stage, number, output)
+            if random_state() != drawn:
+                return  # stages do not draw what has no effect (a layer drop of 0)
     found = [each for each in tree_leaves(output) if isinstance(each, torch.Tensor)]
     wanted = [each for each in tree_leaves(expected) if isinstance(each, torch.Tensor)]
     if len(found) != len(wanted) or not all(map(_is_close, found, wanted)):
         raise ParallelError(
-            f"the stages of {type(model).__name__} compute another output than the model: its code "
-            "between modules does something that a trace cannot see (it writes to a tensor through "
-            "a view, or reads a global variable): move that code into a module of its own"
+            f"the stages of {type(model).__name__} compute another output than the model in "
+            f"{'train' if training else 'eval'} mode: its code between modules does something that "
+            "a trace cannot see (it writes to a tensor through a view, or reads a global "
+            "variable): move that code into a module of its own; or a module counts its calls "
+            "where that cannot be put back (in an iterator, a file, the environment): count in an "
+            "attribute"
         )
 
 

@@ -14,6 +14,11 @@ from torch.utils.checkpoint import checkpoint
 WIDTH = 4
 
 
+@dataclass(slots=True)
+class Slotted:
+    calls: int = 0
+
+
 class Block(nn.Module):
     """A layer that does what its kind says, and calls its inner one."""
 
@@ -26,6 +31,7 @@ class Block(nn.Module):
         self.norm = nn.BatchNorm1d(WIDTH)
         self.calls = 0
         self.log: list[int] = []
+        self.slotted = Slotted()
         self.cached: torch.Tensor | None = None
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("seen", torch.zeros((), dtype=torch.long))
@@ -33,6 +39,9 @@ class Block(nn.Module):
             self.layer = nn.utils.parametrizations.spectral_norm(self.layer)
         if kind == "hook":
             self.register_forward_hook(self._count)
+        if kind == "saved_with_hooks":
+            self.register_state_dict_post_hook(lambda *_: None)
+            self.register_load_state_dict_pre_hook(lambda *_: None)
         if kind == "parametrized":
             self.layer = nn.utils.parametrizations.weight_norm(self.layer)
 
@@ -48,7 +57,7 @@ class Block(nn.Module):
     def plain(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x + y
 
-    hook = parametrized = spectral = plain
+    hook = parametrized = spectral = saved_with_hooks = plain
 
     def dropout(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x + self.drop(y)
@@ -77,6 +86,10 @@ class Block(nn.Module):
     def listed(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         self.log.append(1)
         return x + y / len(self.log)
+
+    def slots(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        self.slotted.calls += self.training
+        return x + y / (1 + self.slotted.calls)
 
     def average(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         self.mean.mul_(0.5).add_(y.detach().mean())

@@ -61,7 +61,8 @@ def learned(model: nn.Module, randomness: Randomness, run: Any, given_too: dict[
                     each.grad = None
     states = {name: value.tolist() for name, value in model.state_dict().items()}
     counts = [
-        [vars(each).get(name) for name in ("calls", "log", "hooked")] for each in model.modules()
+        [vars(each).get(name) for name in ("calls", "log", "slotted", "hooked")]
+        for each in model.modules()
     ]
     return losses, states, counts
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402 - it needs torch
+from counting_blocks import COUNTING, Counting, Slotted  # noqa: E402 - it needs torch
+from torch import nn  # noqa: E402
 
 from launcher.errors import ParallelError  # noqa: E402
 from launcher.parallel import fingerprint  # noqa: E402
@@ -226,6 +228,92 @@ def test_a_model_is_left_as_it_was(make: Callable[[], nn.Module]) -> None:
     assert state_of(model) == before
 
 
+@pytest.mark.parametrize("kind", COUNTING.values(), ids=COUNTING)
+def test_calls_are_counted_wherever_a_block_keeps_their_number(kind: type[Counting]) -> None:
+    kind.reset()
+    alone = made(kind)
+    expected = trained(alone, alone)
+    counts = [block.count() for block in alone.layers[1:3]]
+    kind.reset()
+    model = made(kind)
+    example = {"x": torch.ones(4, 6, dtype=torch.float64)}
+    names = boundaries(model, example)
+    profile(model, Sample(arguments=example), device=torch.device("cpu"))
+    stages = cut(model, ("layers.2",), example)
+    assert not any(block.count() for block in model.layers[1:3])
+    assert names == ["layers.1", "layers.2", "layers.3"]
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return stages[1].module(*stages[0].module(x))
+
+    assert trained(model, forward) == expected
+    assert [block.count() for block in model.layers[1:3]] == counts
+
+
+class Hook:
+    """Counts its calls in an object with __slots__ and in a number."""
+
+    def __init__(self) -> None:
+        self.slotted, self.calls = Slotted(), 0
+
+    def __call__(self, *_: object) -> None:
+        self.slotted.calls += 1
+        self.calls += 1
+
+
+def test_what_a_hook_that_is_an_object_counts_is_put_back() -> None:
+    model = nn.Sequential(nn.Linear(6, 6), nn.Sequential(nn.Linear(6, 6), nn.Tanh()))
+    hook = Hook()
+    model[1].register_forward_hook(hook)
+    cut(model, ("1",), {"input": torch.ones(4, 6)})
+    assert (hook.slotted.calls, hook.calls) == (0, 0)
+
+
+class Advancing(Stateful):
+    """Takes its scale from a generator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scales = self._scales()
+
+    @staticmethod
+    def _scales() -> Iterator[int]:
+        n = 0
+        while True:
+            n += 1
+            yield n
+
+    def scale(self, x: torch.Tensor) -> Any:
+        return next(self.scales)
+
+
+class InTheEnvironment(Stateful):
+    def scale(self, x: torch.Tensor) -> Any:
+        os.environ["CALLS"] = str(int(os.environ["CALLS"]) + 1)
+        return int(os.environ["CALLS"])
+
+
+class TrainedInTheEnvironment(InTheEnvironment):
+    def scale(self, x: torch.Tensor) -> Any:
+        return super().scale(x) if self.training else 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Advancing, "advances the generator Advancing._scales, which cannot be put back"),
+        (InTheEnvironment, "in eval mode.*or a module counts its calls where that cannot be put"),
+        (TrainedInTheEnvironment, "in train mode.*or a module counts its calls where that"),
+    ],
+)
+def test_a_count_that_cannot_be_put_back_is_refused(
+    kind: type[Stateful], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLS", "0")
+    with pytest.raises(ParallelError, match=words):
+        cut(Blocks(kind), ("layers.2",), {"x": torch.ones(4, 6)})
+
+
 HOOKS = {
     "state_dict_pre": lambda module: module.register_state_dict_pre_hook(lambda *_: None),
     "state_dict_post": lambda module: module.register_state_dict_post_hook(lambda *_: None),
@@ -384,7 +472,9 @@ def test_a_module_that_creates_a_buffer_in_its_first_call_stays_whole() -> None:
     stages = cut(model, ["2"], {"input": x})
     assert not hasattr(model[1], "late")
     assert torch.equal(stages[1].module(*stages[0].module(x)), model(x))
-    with pytest.raises(ParallelError, match=r"1 stays whole: creates late in its first call; name 1"):
+    with pytest.raises(
+        ParallelError, match=r"1 stays whole: creates late in its first call; name 1"
+    ):
         cut(nn.Sequential(nn.Linear(6, 6), Late()), ["1.two"], {"input": x})
 
 

@@ -3,53 +3,62 @@
 from __future__ import annotations
 
 import functools
-import random
+import itertools
+import sys
+import sysconfig
 import types
-from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-#: Objects within objects that are followed from a module's attributes.
-_DEPTH = 3
-_CONTAINERS = (dict, OrderedDict, defaultdict, Counter, list, set, deque, tuple, frozenset)
-_ATOMS = (type(None), bool, int, float, complex, str, bytes)
-_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
+from launcher.parallel.tracing import state_cells
+from launcher.parallel.tracing.state_cells import ATOMS, Cell, Place
+
+#: Objects that are followed, the nearest to the modules first.
+_MOST = 10_000
+#: Modules whose objects keep no state of a model; those that hold what a user puts in are not.
+_FOREIGN = {"torch", "numpy", *sys.stdlib_module_names} - {"types", "collections", "argparse"}
 
 
 class PythonState:
     """The state of some modules and their hooks, as it is now, and how to restore it.
 
     It is compared by content: attributes, lists, dicts, sets, arrays and generators that are
-    reachable from the modules; closures and plain globals of their forwards and hooks. Tensors are
-    compared by identity only; `tensors` are those that were found.
+    reachable from the modules; attributes of their classes; closures, defaults and globals of their
+    forwards and hooks, and of the functions and methods that these name. Tensors are compared by
+    identity only; `tensors` are those that were found.
 
     with_children: whether submodules are part of it.
     """
 
     def __init__(self, modules: Iterable[nn.Module], *, with_children: bool = True) -> None:
         self._with_children = with_children
-        self._seen: set[int] = set()
-        self._cells: list[_Cell] = []
+        self._seen: set[object] = set()
+        self._cells: list[Cell] = []
+        self._places: dict[int, list[Place]] = defaultdict(list)
         self.tensors: list[torch.Tensor] = []
+        self._waiting: deque[Callable[[], None]] = deque()
         for module in modules:
             self._module(module)
+        while self._waiting and len(self._seen) < _MOST:
+            self._waiting.popleft()()
 
     def change(self) -> str:
         """Return the name of an attribute, entry or variable that has changed, or ""."""
         return next((cell.name() for cell in self._cells if cell.is_changed()), "")
 
     def restore(self) -> None:
-        """Put back what differs."""
+        """Put back what differs. Raises ParallelError if something cannot be put back."""
         self.undoing()()
 
     def undoing(self) -> Callable[[], None]:
         """Return a function that puts back what differs at this moment, and nothing else."""
         changed = [cell for cell in self._cells if cell.is_changed()]
+        changed.sort(key=lambda cell: cell.order)
 
         def undo() -> None:
             for cell in changed:
@@ -57,181 +66,183 @@ class PythonState:
 
         return undo
 
-    def _module(self, module: nn.Module) -> None:
-        if not self._is_new(module):
-            return
-        self._function(type(module).forward, 0)
-        attributes = vars(module)
-        self._add(attributes, dict, functools.partial(_refill_dict, attributes))
-        for name, value in list(attributes.items()):
-            if name != "_modules" or self._with_children:
-                self._value(value, 0)
+    # Objects --------------------------------------------------------------------------------
 
-    def _value(self, value: object, depth: int) -> None:
-        if isinstance(value, (*_ATOMS, type, types.ModuleType)) or depth > 4 * _DEPTH:
-            return
-        if isinstance(value, torch.Tensor):
+    def _module(self, module: nn.Module) -> None:
+        if self._is_new(module):
+            self._class(type(module))
+            self._methods(type(module), "forward")
+            self._attributes(module, without=() if self._with_children else ("_modules",))
+
+    def _later(self, value: object, holder: object = None, key: object = None) -> None:
+        """Add a value once those that are nearer to the modules are added."""
+        if not isinstance(value, (*ATOMS, type, types.ModuleType)):
+            self._waiting.append(functools.partial(self._value, value, holder, key))
+
+    def _value(self, value: Any, holder: object, key: object) -> None:
+        if type(value) in state_cells.CONTAINERS:  # most values are
             if self._is_new(value):
-                self.tensors.append(value)
+                self._object(value)
+        elif isinstance(value, itertools.count):
+            self._count(value, holder, key)
         elif isinstance(value, nn.Module):
             if self._with_children:
                 self._module(value)
-        elif isinstance(value, Collection) and type(value) in _CONTAINERS:
-            self._container(value, depth)  # others may do more than hold what they are given
-        elif isinstance(value, tuple):
-            self._container(tuple(value), depth)
         elif not self._is_new(value):
             return
-        elif isinstance(value, np.ndarray):
-            self._add(value, np.copy, functools.partial(np.copyto, value))
-        elif isinstance(value, _GENERATORS):
-            self._cells.append(_generator(value))
+        elif isinstance(value, torch.Tensor):
+            self.tensors.append(value)
+        elif cell := state_cells.numbers(value):
+            self._cells.append(cell)
         elif isinstance(value, types.FunctionType):
-            self._function(value, depth)
+            self._function(value)
         elif isinstance(value, types.MethodType):
-            self._value(value.__self__, depth + 4)
-            self._function(value.__func__, depth)
+            self._later(value.__self__)
+            self._function(value.__func__, type(value.__self__))
+        elif isinstance(value, types.GeneratorType):
+            self._cells.append(state_cells.generator(value))
         elif isinstance(value, functools.partial):
             for part in (value.func, value.args, value.keywords):
-                self._value(part, depth + 1)
-        elif isinstance(getattr(value, "__dict__", None), dict) and not _is_foreign(value):
-            self._value(vars(value), depth + 4)
+                self._later(part)
+        else:
+            self._object(value)
 
-    def _container(self, value: Collection[object], depth: int) -> None:
-        if not self._is_new(value):
+    def _object(self, value: object) -> None:
+        kind = state_cells.container_kind(value)
+        if type(value) is not kind and _is_foreign(type(value)):
             return
-        entries: Iterable[object] = value.values() if isinstance(value, dict) else value
-        if isinstance(value, dict):
-            self._add(value, dict, functools.partial(_refill_dict, value))
-        elif isinstance(value, (list, deque)):
-            self._add(value, list, functools.partial(_refill, value, value.extend))
-        elif isinstance(value, set):
-            self._add(value, set, functools.partial(_refill, value, value.update))
-        for each in list(entries):
-            self._value(each, depth + 1)
+        if kind is not None:
+            if cell := state_cells.container(value, kind):
+                self._cells.append(cell)
+            for key, entry in state_cells.entries(value, kind):
+                self._later(entry, value, key)
+        if type(value) is not kind:
+            self._class(type(value))
+            self._methods(type(value), "__call__")
+            self._attributes(value)
 
-    def _function(self, function: object, depth: int) -> None:
-        """Add the closure of a function, and the globals that are numbers or containers."""
-        function = getattr(function, "__func__", function)
+    def _attributes(self, value: object, without: tuple[str, ...] = ()) -> None:
+        kind: type = type(value)
+        attributes = getattr(value, "__dict__", None)
+        if isinstance(attributes, dict):
+            if self._is_new(attributes) and (cell := state_cells.container(attributes, dict)):
+                self._cells.append(cell)
+            for name, held in list(attributes.items()):
+                if name not in without:
+                    self._later(held, attributes, name)
+        if found := state_cells.slots(_own_classes(kind)):
+            self._cells.append(state_cells.of_slots(value, found))
+            for name, held in state_cells.filled_slots(value, found).items():
+                self._later(held, value, found[name])
+
+    def _count(self, value: itertools.count[Any], holder: object, key: object) -> None:
+        places = self._places[id(value)]
+        places.append(Place(holder=holder, key=key))
+        if self._is_new(value):
+            self._cells.append(state_cells.count(value, places))
+
+    def _class(self, kind: type) -> None:
+        """Add the attributes of a class and of the classes that it is made from."""
+        for each in _own_classes(kind):
+            if self._is_new(each):
+                self._cells.append(state_cells.of_class(each))
+                for name, held in state_cells.class_data(each).items():
+                    self._later(held, each, name)
+
+    # Code -----------------------------------------------------------------------------------
+
+    def _methods(self, kind: type, name: str) -> None:
+        """Add the methods of a name, also those that another one calls by super()."""
+        for each in _own_classes(kind):
+            if name in vars(each):
+                function = _unwrapped(vars(each)[name])
+                self._waiting.append(functools.partial(self._function, function, kind))
+
+    def _function(self, function: object, kind: type | None = None) -> None:
+        """Add the closure, defaults and attributes of a function, and what it names.
+
+        kind: the class of the object whose method it is.
+        """
         if not isinstance(function, types.FunctionType) or _is_foreign(function):
             return
+        if not self._is_new(function, ("method of", kind)):
+            return
+        if self._is_new(function, "attributes"):
+            self._later(function.__dict__)
+            for default in (function.__defaults__, function.__kwdefaults__):
+                self._later(default)
         for cell in function.__closure__ or ():
-            if self._is_new(cell) and _is_filled(cell):
-                self._cells.append(_closure(cell))
-                self._value(cell.cell_contents, depth + 4)
-        names = {name for name in function.__code__.co_names if name in function.__globals__}
-        for name in sorted(names):
-            value = function.__globals__[name]
-            if isinstance(value, (bool, int, float)):
-                self._cells.append(_variable(function.__globals__, name))
-            elif type(value) in _CONTAINERS or isinstance(value, np.ndarray):
-                self._value(value, 4 * _DEPTH)
+            if _is_filled(cell):
+                self._closure(cell, kind)
+        for name in _names(function.__code__):
+            if name in function.__globals__:
+                self._global(function, function.__globals__, name)
+            if kind is not None:
+                self._methods(kind, name)
 
-    def _is_new(self, value: object) -> bool:
-        if id(value) in self._seen:
+    def _closure(self, cell: types.CellType, kind: type | None) -> None:
+        if isinstance(cell.cell_contents, types.FunctionType):  # a method within its decorator
+            self._waiting.append(functools.partial(self._function, cell.cell_contents, kind))
+        if self._is_new(cell):
+            self._cells.append(state_cells.closure(cell))
+            self._later(cell.cell_contents, cell)
+
+    def _global(self, function: types.FunctionType, namespace: dict[str, Any], name: str) -> None:
+        """Add what a function names: a variable, another function, a class, or a module's parts."""
+        if not self._is_new(namespace, name):
+            return
+        value = namespace[name]
+        if isinstance(value, types.FunctionType):
+            is_near = value.__module__ == function.__module__
+            if is_near or not _is_installed(value.__code__.co_filename):
+                self._later(value)
+        elif isinstance(value, type):
+            if value.__module__ == function.__module__:
+                self._class(value)
+        elif isinstance(value, types.ModuleType):
+            if not _is_installed(getattr(value, "__file__", None)):
+                for part in _names(function.__code__) & vars(value).keys():
+                    self._global(function, vars(value), part)
+        else:
+            self._cells.append(state_cells.variable(namespace, name))
+            self._later(value, namespace, name)
+
+    def _is_new(self, value: object, part: object = None) -> bool:
+        key = (id(value), part)
+        if key in self._seen:
             return False
-        self._seen.add(id(value))
+        self._seen.add(key)
         return True
 
-    def _add(self, value: Any, copy: Callable[[Any], Any], write: Callable[[Any], object]) -> None:
-        read = functools.partial(copy, value)
-        self._cells.append(_Cell(before=read(), read=read, write=write))
+
+def _unwrapped(method: Any) -> object:
+    """Return the function of a static or class method, or of a property."""
+    inner = getattr(method, "__func__", None) or getattr(method, "fget", None)
+    return inner or getattr(method, "func", None) or method
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Cell:
-    """One container, variable or generator."""
-
-    before: Any
-    read: Callable[[], Any]
-    write: Callable[[Any], object]
-
-    def is_changed(self) -> bool:
-        return not _is_same(self.before, self.read())
-
-    def name(self) -> str:
-        now = self.read()
-        if not isinstance(now, dict):
-            return "a variable" if isinstance(now, _ATOMS) else f"a {type(now).__name__}"
-        keys = [*now, *(key for key in self.before if key not in now)]
-        absent = object()
-        return next(
-            repr(key)
-            for key in keys
-            if not _is_same_item(self.before.get(key, absent), now.get(key, absent))
-        )
+@functools.lru_cache(maxsize=4096)
+def _names(code: types.CodeType) -> frozenset[str]:
+    """Return the globals and attributes that code names, and the code within it."""
+    inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return frozenset(code.co_names).union(*map(_names, inner))
 
 
-def _is_same(one: object, other: object) -> bool:
-    if one is other:
-        return True
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_is_same_item(one[k], other[k]) for k in one)
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(_is_same_item, one, other))
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
-    if isinstance(one, torch.Tensor):
-        return bool(torch.equal(one, other))
-    if isinstance(one, set):
-        return bool(one == other)
-    return _is_same_item(one, other)
+@functools.lru_cache(maxsize=1024)
+def _own_classes(kind: type) -> tuple[type, ...]:
+    """Return a class and its bases, but those of torch and the standard library."""
+    return tuple(each for each in kind.__mro__ if not _is_foreign(each))
 
 
-def _is_same_item(one: object, other: object) -> bool:
-    """Return whether two entries are the same object, or equal numbers or texts."""
-    if one is other:
-        return True
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, float) and one != one:
-        return other != other
-    if isinstance(one, types.MethodType):  # each access of a method makes a new one
-        return one == other
-    if isinstance(one, (tuple, np.ndarray)):
-        return _is_same(one, other)
-    return isinstance(one, _ATOMS) and one == other
-
-
-def _refill_dict(value: dict[object, object], before: dict[object, object]) -> None:
-    value.clear()
-    value.update(before)
-
-
-def _refill(value: Any, extend: Callable[[Any], object], before: Any) -> None:
-    value.clear()
-    extend(before)
-
-
-def _generator(value: Any) -> _Cell:
-    if isinstance(value, torch.Generator):
-        return _Cell(before=value.get_state(), read=value.get_state, write=value.set_state)
-    if isinstance(value, random.Random):
-        return _Cell(before=value.getstate(), read=value.getstate, write=value.setstate)
-    bits = value.bit_generator if isinstance(value, np.random.Generator) else value._bit_generator
-
-    def read() -> str:
-        return repr(bits.state)
-
-    state = bits.state
-    return _Cell(before=read(), read=read, write=lambda _: setattr(bits, "state", state))
-
-
-def _closure(cell: types.CellType) -> _Cell:
-    return _Cell(
-        before=cell.cell_contents,
-        read=lambda: cell.cell_contents,
-        write=functools.partial(setattr, cell, "cell_contents"),
-    )
-
-
-def _variable(namespace: dict[str, object], name: str) -> _Cell:
-    return _Cell(
-        before=namespace[name],
-        read=functools.partial(namespace.get, name),
-        write=functools.partial(namespace.__setitem__, name),
+@functools.lru_cache(maxsize=1024)
+def _is_installed(path: str | None) -> bool:
+    """Return whether a file is of an installed package or the standard library."""
+    if path is None or path.startswith("<"):
+        return path is None
+    parents = Path(path).parents
+    packages = {"site-packages", "dist-packages"}
+    return Path(sysconfig.get_path("stdlib")) in parents or any(
+        each.name in packages for each in parents
     )
 
 
@@ -243,11 +254,9 @@ def _is_filled(cell: types.CellType) -> bool:
     return True
 
 
-def _is_foreign(value: object) -> bool:
+def _is_foreign(owner: type | types.FunctionType) -> bool:
     """Return whether torch or the standard library owns the state of an object or function."""
-    owner = value if isinstance(value, types.FunctionType) else type(value)
-    room = (getattr(owner, "__module__", None) or "").partition(".")[0]
-    return room in {"torch", "threading", "logging", "queue", "concurrent", "multiprocessing"}
+    return (getattr(owner, "__module__", None) or "").partition(".")[0] in _FOREIGN
 
 
 def hooks(module: nn.Module) -> Iterator[object]:
