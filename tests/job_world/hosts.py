@@ -262,7 +262,8 @@ def _free_ports(address: str) -> int:
         try:
             for port in (ports.dispatcher, ports.receiver, ports.coordination, ports.start):
                 socket.create_server((address, port)).close()
-            socket.create_server(("", ports.rendezvous)).close()  # torchrun listens on all
+            for port in (ports.rendezvous, ports.tf_dispatcher, ports.tf_worker):
+                socket.create_server(("", port)).close()  # torchrun and TensorFlow listen on all
         except OSError:
             continue
         return base
