@@ -95,15 +95,16 @@ class LocalSource:
         self._workers = workers
         self._pinning = pinning
         self._given = given
-        self._datasets = samples.Datasets(given)
         self._one_thread = OneThread()
+        self._datasets = samples.Datasets(given, self._one_thread)
         self._has_checked = False
         self._verifier = LocalVerifier()
         self._loading = LoadingTimes()
 
     def describe(self, dataset: str) -> Description:
         """Build the dataset, if need be, and describe it."""
-        return samples.describe(self._datasets[dataset])
+        with self._one_thread:
+            return samples.describe(self._datasets[dataset])
 
     def batches(self, plan: BatchPlan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
         """Load the batches of a plan, in order."""

@@ -17,6 +17,7 @@ from launcher.data.order import seeding
 from launcher.data.order.generator_search import is_generator
 from launcher.data.order.kept_generators import seeded_meanwhile
 from launcher.data.order.sample_order import SampleOrder, SamplerCall
+from launcher.data.order.single_thread import OneThread
 from launcher.errors import DataError
 
 
@@ -94,7 +95,12 @@ class DrawnOrders:
     def __call__(self, call: SamplerCall) -> SampleOrder:
         """Return the order of an epoch, drawn once until `redraw`; raises DataError."""
         if self._latest is None or self._latest[0] != call:
-            with seeding.preserve_random_states(), self._at(call.epoch), self._seeded(call):
+            with (
+                seeding.preserve_random_states(),
+                OneThread(),
+                self._at(call.epoch),
+                self._seeded(call),
+            ):
                 self._latest = (call, call.order(lambda: iter(self.sampler)))
         return self._latest[1]
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -24,7 +28,7 @@ def counts() -> list[int]:
     threads = OneThread()
     with threads:
         pass
-    return [get() for get, _ in threads._libraries]
+    return [get() for get, _ in threads._libraries.values()]
 
 
 @pytest.fixture
@@ -58,10 +62,106 @@ def collate_counts(samples: list[Any]) -> list[Any]:
 @pytest.mark.parametrize("dataset", [Seen, SeenStream])
 def test_libraries_use_one_thread_while_a_dataset_is_read(dataset: Callable[[], Any]) -> None:
     before = counts()
-    assert before[-1] == 2
+    assert before[0] == 2
     for batch in DataLoader(dataset(), collate_fn=collate_counts):
         assert {count for each in batch for count in each} == {1}
         assert counts() == before
+
+
+TOLD = """
+import torch
+
+IMPORT = torch.get_num_threads()
+
+
+class Told:
+    def __init__(self):
+        self.seen = [IMPORT, torch.get_num_threads()]
+
+    def set_epoch(self, epoch):
+        self.seen += [torch.get_num_threads()]
+
+    def __len__(self):
+        self.seen += [torch.get_num_threads()]
+        return 4
+
+    def __getitem__(self, index):
+        return self.seen
+
+
+class ToldStream(torch.utils.data.IterableDataset):
+    def __init__(self):
+        self.seen = [IMPORT, torch.get_num_threads()]
+
+    set_epoch = Told.set_epoch
+    __len__ = Told.__len__
+
+    def __iter__(self):
+        yield [*self.seen, torch.get_num_threads()]
+
+
+def start(number):
+    torch.utils.data.get_worker_info().dataset.seen += [torch.get_num_threads()]
+
+
+def by_threads(length, epoch, seed):
+    return [torch.get_num_threads()] * length
+
+
+def batches_by_threads(length, epoch, seed):
+    return iter([[torch.get_num_threads()]] * length)
+"""
+
+
+@pytest.fixture
+def module_of_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    (tmp_path / "told_threads.py").write_text(TOLD)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "told_threads"
+    sys.modules.pop("told_threads", None)
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize(
+    ("dataset", "arguments"),
+    [("Told", {}), ("Told", {"workers": 1}), ("ToldStream", {})],
+    ids=["script", "fork", "stream"],
+)
+def test_all_code_of_a_dataset_sees_one_thread(
+    dataset: str, arguments: dict[str, Any], module_of_told: str
+) -> None:
+    """Import, constructor, __len__, set_epoch and worker_init_fn: what they keep is in samples."""
+    loader = DataLoader(
+        f"{module_of_told}:{dataset}", worker_init_fn=f"{module_of_told}:start", **arguments
+    )
+    seen = torch.cat(next(iter(loader))).tolist()
+    assert len(seen) >= 5
+    assert set(seen) == {1}
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize(
+    "sampler",
+    [{"sampler": "by_threads"}, {"batch_sampler": "batches_by_threads"}],
+    ids=lambda given: next(iter(given)),
+)
+def test_a_sampler_sees_one_thread(sampler: dict[str, str], module_of_told: str) -> None:
+    named = {what: f"{module_of_told}:{name}" for what, name in sampler.items()}
+    loader = DataLoader([10, 11, 12, 13], **named)
+    assert [int(batch[0]) for batch in loader] == [11] * 4
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_sampler_object_sees_one_thread() -> None:
+    class ByThreads(torch.utils.data.Sampler):
+        def __len__(self) -> int:
+            return 4
+
+        def __iter__(self) -> Iterator[int]:
+            return iter([torch.get_num_threads()] * 4)
+
+    assert [int(batch[0]) for batch in DataLoader([10, 11, 12], sampler=ByThreads())] == [11] * 4
 
 
 @pytest.mark.usefixtures("two_threads")
@@ -143,9 +243,12 @@ class LateStream:
         yield from map(Late().__getitem__, range(2))
 
 
-def libraries_of_late() -> Iterator[tuple[Callable[[], int], Callable[[int], object]]]:
+def libraries_of_late() -> Iterator[tuple[str, Any]]:
     if "loaded_late" in sys.modules:
-        yield lambda: Late.library.threads, lambda count: setattr(Late.library, "threads", count)
+        yield (
+            "late",
+            (lambda: Late.library.threads, lambda count: setattr(Late.library, "threads", count)),
+        )
 
 
 @pytest.mark.parametrize(
@@ -158,11 +261,74 @@ def test_a_library_that_is_loaded_late_uses_one_thread_from_its_first_batch_on(
 ) -> None:
     monkeypatch.setitem(sys.modules, "loaded_late", ModuleType("loaded_late"))
     del sys.modules["loaded_late"]
-    monkeypatch.setattr(single_thread, "_blas_libraries", libraries_of_late)
+    monkeypatch.setattr(single_thread, "_loaded_libraries", libraries_of_late)
     monkeypatch.setattr(Late.library, "threads", 3)
     loader = DataLoader(dataset(), workers=workers, verify=0)
     assert [int(batch[0]) for batch in loader] == [1, 1]
     assert Late.library.threads == 3
+
+
+def test_a_module_that_imports_torch_sees_one_thread_from_then_on(module_of_told: str) -> None:
+    """The script has not imported torch, whose threads are its own again afterwards."""
+    script = f"""
+import os, sys
+os.environ["OMP_NUM_THREADS"] = "2"
+from launcher.data import DataLoader
+assert "torch" not in sys.modules
+print([int(each[0]) for each in next(iter(DataLoader("{module_of_told}:Told")))])
+print(sys.modules["torch"].get_num_threads())
+"""
+    assert output_of(script) == ["[1, 1, 1, 1]", "2"]
+
+
+OPENMP = """
+import ctypes
+import os
+import sys
+
+sys.path.append(sys.argv[1])
+os.environ["OMP_NUM_THREADS"] = "2"
+from launcher.data import DataLoader
+
+if sys.argv[2] == "script":
+    import loads_openmp
+
+
+class Seen:
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        import loads_openmp
+
+        return loads_openmp.library.omp_get_max_threads()
+
+
+print([int(batch[0]) for batch in DataLoader(Seen(), verify=0)])
+print(Seen()[0], "torch" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("loaded_by", ["script", "dataset"])
+def test_openmp_of_another_library_uses_one_thread(loaded_by: str, tmp_path: Path) -> None:
+    """scikit-learn and others bring a copy of it, whose name has a hash; torch is not needed."""
+    copy = tmp_path / "libgomp-a34b3233.so.1.0.0"
+    shutil.copy(Path(torch.__file__).parent / "lib" / "libgomp.so.1", copy)
+    (tmp_path / "loads_openmp.py").write_text(
+        f"import ctypes\nlibrary = ctypes.CDLL({str(copy)!r})\n"
+    )
+    assert output_of(OPENMP, str(tmp_path), loaded_by) == ["[1, 1]", "2 False"]
+
+
+def output_of(script: str, *arguments: str) -> list[str]:
+    run = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout.splitlines()
 
 
 # seeding="worker" ------------------------------------------------------------------------------

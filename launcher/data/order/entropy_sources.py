@@ -33,6 +33,7 @@ from launcher.data.order.entropy_stream import (
     call_with,
 )
 from launcher.data.order.kept_generators import kept_generators
+from launcher.data.order.single_thread import limit_loaded
 from launcher.data.order.webdataset_entropy import WEBDATASET, patch_webdataset
 
 
@@ -219,6 +220,8 @@ def _patch_imports() -> None:
         finally:
             activate(stream)
             for restore, state in states:
+            if name == "torch":
+                limit_loaded()
                 restore(state)
 
     # Python leaves the frames of this file out of the tracebacks of failed imports.

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from launcher.data.order import seeding, user_code
 from launcher.data.order.entropy_stream import EntropyStream
 from launcher.data.order.set_epoch import call_set_epoch
+from launcher.data.order.single_thread import OneThread
 from launcher.data.order.user_code import error_repr, latest_traceback
 from launcher.errors import DataError
 
@@ -192,7 +193,7 @@ def sampled_order(call: SamplerCall, loaded: LoadedFunction) -> SampleOrder:
 
     Raises DataError if it fails or gives invalid ids.
     """
-    with seeding.preserve_random_states():
+    with seeding.preserve_random_states(), OneThread():
         return call.order(lambda: loaded.function(call.length, call.epoch, call.seed))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
@@ -23,6 +24,7 @@ from launcher.data.order.dataset_arguments import (
 )
 from launcher.data.order.original_error_types import type_names, with_original_type
 from launcher.data.order.set_epoch import FollowsEpochs, are_in_epoch, call_set_epoch
+from launcher.data.order.single_thread import OneThread
 from launcher.data.order.stream_spec import StreamSpec
 from launcher.data.order.user_code import error_repr, error_text, latest_traceback
 from launcher.errors import DataError, SampleError
@@ -97,11 +99,16 @@ class Datasets(dict[str, Any]):
 
     Random numbers drawn while one is built are the same in every process; the process's own random
     states are unchanged.
+
+    one_thread: entered while one is built or prepared; None where libraries have one anyway.
     """
 
-    def __init__(self, given: GivenObjects = NO_OBJECTS) -> None:
+    def __init__(
+        self, given: GivenObjects = NO_OBJECTS, one_thread: OneThread | None = None
+    ) -> None:
         super().__init__()
         self.given = given
+        self._one_thread = one_thread or contextlib.nullcontext()
         self._initialised: dict[tuple[str, str | None], Any] = {}  # for which dataset
         #: The latest dataset, its epoch, and what was told that.
         self._told: dict[str, tuple[Any, int, list[FollowsEpochs]]] = {}
@@ -115,13 +122,13 @@ class Datasets(dict[str, Any]):
         dataset = self.of_epoch(spec.dataset, epoch)
         key = (spec.dataset, spec.worker_init_fn)
         if spec.worker_init_fn and self._initialised.get(key) is not dataset:
-            with seeding.preserve_random_states():
+            with seeding.preserve_random_states(), self._one_thread:
                 seeding.seed_everything(_BUILD_SEED)
                 self.given.initialise(dataset, spec, CurrentShard(0, 1), _BUILD_SEED)
             self._initialised[key] = dataset
         told, in_epoch, followers = self._told.get(spec.dataset, (None, -1, []))
         if told is not dataset or in_epoch != epoch or not are_in_epoch(followers, epoch):
-            with seeding.preserve_random_states():
+            with seeding.preserve_random_states(), self._one_thread:
                 seeding.seed_everything(_BUILD_SEED)
                 self._told[spec.dataset] = dataset, epoch, call_set_epoch(dataset, epoch)
         return dataset
@@ -146,7 +153,7 @@ class Datasets(dict[str, Any]):
         if self.given.dataset is not None:
             seeding.keep_generators_of(self.given.dataset)
             return self.given.dataset
-        with seeding.preserve_random_states():
+        with seeding.preserve_random_states(), self._one_thread:
             seeding.seed_everything(_BUILD_SEED)
             import_dataset(reference)  # before seeding: it may import torch
             build = functools.partial(build_dataset, epoch=epoch)

@@ -17,6 +17,7 @@ from typing import Any
 from launcher.data.batches.class_names import running_script, script_module
 from launcher.data.order import seeding
 from launcher.data.order.entropy_stream import EntropyStream
+from launcher.data.order.single_thread import OneThread
 from launcher.errors import DataError
 
 #: Characters kept of one exception or traceback: its beginning and its end.
@@ -58,7 +59,7 @@ def resolve(reference: str, what: str) -> Any:
 
 def _imported(module: str) -> ModuleType:
     """Import a module; what it draws is the same in every process, as when a dataset is built."""
-    with seeding.preserve_random_states():
+    with seeding.preserve_random_states(), OneThread():
         seeding.seed_everything(seeding.sample_seed(0, 0, 0, purpose=b"import"), EntropyStream())
         imported = importlib.import_module(module)
         seeding.keep_generators()
