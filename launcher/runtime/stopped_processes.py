@@ -22,7 +22,7 @@ _INTERVAL = 2.0
 NAMED_AFTER = 3.0
 KILLED_AFTER = 30.0
 #: The modules that Launcher starts, and those of the data service among them.
-_MODULE = re.compile(rb"\0-m\0(launcher\.(?:data\.\w+|runtime\.\w+))\0")
+_MODULE = re.compile(rb"\0-m\0(launcher\.(?:data|runtime|trainers)(?:\.\w+)*)\0")
 _SERVICES = ("launcher.data.dispatcher", "launcher.data.receiver", "launcher.data.worker")
 
 

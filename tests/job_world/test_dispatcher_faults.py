@@ -15,6 +15,8 @@ from hosts import Host, Hosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
+from launcher.runtime.stopped_processes import KILLED_AFTER
+
 MakeHosts = Callable[..., Hosts]
 SLOW = PIPELINE.replace("noise = ", "import time; time.sleep(0.005)\n        noise = ")
 #: Reads four epochs, and says when each batch came.
@@ -185,9 +187,8 @@ def test_a_receiver_that_is_stopped_is_named_fails_the_job_and_costs_no_work(
     (receiver,) = pids(hosts, "receiver")
     os.kill(receiver, signal.SIGSTOP)
     leader = hosts["algo-3"]
-    named = wait_until(lambda: leader.events("process_stopped"))
-    assert (named[0]["process"], named[0]["pid"]) == ("launcher.data.receiver", receiver)
-    assert named[0]["seconds"] <= 10
+    wait_until(lambda: leader.events("process_stopped"))
+    assert named_as_stopped(leader) == ("launcher.data.receiver", receiver)
     (silent,) = wait_until(lambda: leader.events("receiver_silent"))
     assert silent["receiver"] == "algo-3"
     leased = wait_until(lambda: leases(leader))  # in the dispatcher's metrics, every 30 s
@@ -214,5 +215,77 @@ def test_a_dispatcher_that_stays_stopped_is_replaced(
     (dispatcher,) = pids(hosts, "dispatcher")
     os.kill(dispatcher, signal.SIGSTOP)
     check(hosts, expected)
+    assert named_as_stopped(hosts["algo-3"]) == ("launcher.data.dispatcher", dispatcher)
     (killed,) = hosts["algo-3"].events("stopped_process_killed")
     assert killed["pid"] == dispatcher
+
+
+@pytest.mark.slow
+def test_a_worker_that_stays_stopped_is_named_killed_and_replaced(
+    make_hosts: MakeHosts, expected: list[str]
+) -> None:
+    files = {**FILES, "pipeline.py": SLOW.replace("0.005", "0.1")}
+    hosts = make_hosts(files, data=2, train=2)
+    hosts.start()
+    wait_for_batches(hosts, 10)
+    (worker,) = pids(hosts, "worker", "algo-1")
+    os.kill(worker, signal.SIGSTOP)
+    check(hosts, expected)
+    assert named_as_stopped(hosts["algo-1"]) == ("launcher.data.worker", worker)
+    (silent,) = hosts["algo-3"].events("workers_silent")
+    assert (silent["data_host"], silent["workers"]) == ("algo-1", 1)
+    (killed,) = hosts["algo-1"].events("stopped_process_killed")
+    assert killed["pid"] == worker
+    assert hosts["algo-1"].events("service_restarted")
+
+
+@pytest.mark.slow
+def test_a_data_host_that_is_frozen_is_named_and_the_other_reads_on(
+    make_hosts: MakeHosts, expected: list[str]
+) -> None:
+    files = {**FILES, "pipeline.py": SLOW.replace("0.005", "0.05")}
+    hosts = make_hosts(files, data=2, train=2)
+    hosts.start()
+    wait_for_batches(hosts, 10)
+    frozen = hosts.processes("algo-1")
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    leader = hosts["algo-3"]
+    (silent,) = wait_until(lambda: leader.events("workers_silent"))
+    assert silent["data_host"] == "algo-1"
+    (silent,) = wait_until(lambda: leader.events("host_silent"))
+    assert silent["member"] == "algo-1"
+    assert int(str(silent["seconds"])) <= 10
+    for pid in frozen:
+        os.kill(pid, signal.SIGCONT)
+    check(hosts, expected)
+
+
+@pytest.mark.slow
+def test_a_rank_that_stays_stopped_is_named_and_is_not_killed(
+    make_hosts: MakeHosts, expected: list[str]
+) -> None:
+    """The others wait for it, and it reads on when it is continued."""
+    hosts = make_hosts(FILES, data=1, train=2)
+    hosts.start()
+    wait_for_batches(hosts, 10)
+    (rank,) = ranks(hosts, "algo-3")
+    os.kill(rank, signal.SIGSTOP)
+    wait_until(lambda: hosts["algo-3"].events("process_stopped"))
+    assert named_as_stopped(hosts["algo-3"]) == ("launcher.runtime.rank", rank)
+    limit = time.monotonic() + KILLED_AFTER + 5.0
+    wait_until(lambda: time.monotonic() > limit)
+    os.kill(rank, signal.SIGCONT)
+    check(hosts, expected)
+    assert not hosts["algo-3"].events("stopped_process_killed")
+
+
+def ranks(hosts: Hosts, host: str) -> list[int]:
+    return [pid for pid in hosts.processes(host) if "-m launcher.runtime.rank" in command(pid)]
+
+
+def named_as_stopped(host: Host) -> tuple[object, object]:
+    """The module and the process that a host has named, once, and in time."""
+    (named,) = host.events("process_stopped")
+    assert int(str(named["seconds"])) <= 10
+    return named["process"], named["pid"]
