@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import random
 import secrets
 import threading
@@ -121,6 +123,30 @@ class Kept(Drawing):
 
 class KeptSeeded(Kept):
     seed = 4
+
+
+class KeptUnseeded(Drawing):
+    """Keeps generators of torch that nothing seeds, or that are given a state."""
+
+    def __init__(self) -> None:
+        self.plain, self.given = torch.Generator(), torch.Generator()
+        self.given.set_state(torch.Generator().manual_seed(3).get_state())
+
+    def draw(self) -> float:
+        drawn = torch.rand((), generator=self.plain).item()
+        return drawn + torch.rand((), generator=self.given).item()
+
+
+class KeptCopies(Drawing):
+    """Keeps copies of generators, which constructors alone have not made."""
+
+    def __init__(self) -> None:
+        self.numpy, self.python = copy.deepcopy(default_rng(3)), random.Random()
+        self.python.setstate(random.Random(3).getstate())
+        self.pickled = pickle.loads(pickle.dumps(RandomState(3)))
+
+    def draw(self) -> float:
+        return float(self.numpy.random()) + self.python.random() + self.pickled.normal()
 
 
 class KeptLater(Kept):
@@ -243,6 +269,7 @@ ALL: list[Any] = [
     *(Numpy, Sequence, Legacy, SeedOfNumpy, Python, SeedOfPython, System, Torch, SeedOfTorch),
     *(OfModule, OfClass, Kept, KeptSeeded, KeptLater, KeptSeededLater, Reseeding, Spawning),
     *(Threads, Tasks, TasksOnce, Forking, Importing, Keys, OrderOfSet),
+    *(KeptUnseeded, KeptCopies),
 ]
 
 

@@ -68,6 +68,18 @@ def test_a_batch_is_the_same_in_process(
     assert [batch.tolist() for batch in loader] == list(workers[0][name].values())
 
 
+@pytest.mark.parametrize("name", ["Kept", "KeptUnseeded", "KeptCopies"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_resumed_run_draws_the_same_from_what_the_dataset_keeps(name: str, workers: int) -> None:
+    whole = list(map(float, DataLoader(f"entropy_datasets:{name}")))
+    loader = DataLoader(f"entropy_datasets:{name}", workers=workers)
+    for _ in zip(range(3), loader, strict=False):
+        pass
+    rest = DataLoader(f"entropy_datasets:{name}", workers=workers)
+    rest.load_state_dict(loader.state_dict())
+    assert list(map(float, rest)) == whole[3:]
+
+
 def test_an_object_of_the_script_is_read_alike_after_any_batches() -> None:
     read = [list(map(float, DataLoader(entropy_datasets.Kept()))) for _ in range(2)]
     assert read[0] == read[1]

@@ -222,6 +222,16 @@ class KeptGenerators:
             module = sys.modules.get(home or "")
             if module is not None and (home == type(dataset).__module__ or is_own(module)):
                 self.keep_of_module(module)
+        self._keep_held(generators)
+
+    def keep_rest_of(self, dataset: object) -> None:
+        """Keep the generators that a dataset holds although its code has not seeded them.
+
+        Those of torch have a seed of their own, and any may have been given a state.
+        """
+        self._keep_held(search(dataset)[0])
+
+    def _keep_held(self, generators: list[object]) -> None:
         self._keep([_kept(each, b"held %d" % at) for at, each in enumerate(generators)])
 
     def _keep(self, found: list[KeptGenerator]) -> None:

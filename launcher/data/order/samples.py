@@ -158,7 +158,7 @@ class Datasets(dict[str, Any]):
             import_dataset(reference)  # before seeding: it may import torch
             build = functools.partial(build_dataset, epoch=epoch)
             dataset = seeding.seeded(build, reference, _BUILD_SEED)
-            seeding.keep_generators()
+            seeding.keep_generators(dataset)
         return dataset
 
 

@@ -73,9 +73,14 @@ def seed_system_entropy(code: object) -> bool:
     return asks
 
 
-def keep_generators() -> None:
-    """Seed the generators that dataset code has made up to now anew for each sample."""
+def keep_generators(dataset: object = None) -> None:
+    """Seed the generators that dataset code has made up to now anew for each sample.
+
+    dataset: that it has built; all that it holds are seeded, too.
+    """
     kept_generators.keep_made()
+    if dataset is not None:
+        kept_generators.keep_rest_of(dataset)
 
 
 def seeded(call: Callable[[_Given], _T], given: _Given, seed: int) -> _T:
