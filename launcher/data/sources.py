@@ -24,7 +24,7 @@ from launcher.data.order.shard_reader import LocalShardReader
 from launcher.data.order.shards import ShardPlan
 from launcher.data.order.single_thread import OneThread
 from launcher.data.order.stream_spec import StreamSpec
-from launcher.data.order.verification import LocalVerifier, is_chosen
+from launcher.data.order.verification import LocalVerifier, SecondPreparations, is_chosen
 from launcher.data.torch_arguments import TorchArguments
 from launcher.runtime.environment import ENGINE_VARIABLE, paths_here
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
@@ -161,12 +161,14 @@ class LocalSource:
                 seeding.seed_everything(own)
             return lambda step: samples.load_batch(dataset, plan, step, self._given)
 
+        seconds = SecondPreparations(plan, self._verifier)
         batches = forked_workers.read_with_workers(
-            self._workers, plan.steps, prepare, plan.spec.name
+            self._workers, plan.steps, prepare, plan.spec.name, seconds
         )
         with contextlib.closing(batches):
             for step in range(plan.steps):
                 yield step, self._pinned(*next(batches))  # keep no reference
+            next(batches, None)  # which compares the last ones
 
     def _pinned(self, tree: structure.Tree, arrays: list[Array]) -> Parts:
         return tree, arrays if self._pinning is None else self._pinning.copies(arrays)

@@ -154,6 +154,60 @@ def test_workers_that_die_again_and_again_are_an_error() -> None:
         read(Killed(None), workers=2)
 
 
+# Batches that are prepared twice ----------------------------------------------------------------
+
+VERIFIED: dict[str, Any] = {"verify": 1.0, "on_nondeterminism": "error"}
+
+
+@pytest.mark.parametrize(("workers", "share"), [(1, 1.0), (2, 1.0), (3, 1.0), (40, 1.0), (2, 0.5)])
+def test_a_share_of_the_batches_is_prepared_by_another_worker_too(
+    tmp_path: Path, workers: int, share: float
+) -> None:
+    class Noting(Augmented):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            with (tmp_path / "log").open("a") as log:
+                log.write(f"{index} {os.getpid()}\n")
+            return super().__getitem__(index)
+
+    batches = read(Noting(), workers=workers, **{**VERIFIED, "verify": share})
+    assert batches == read(Augmented())
+    prepared = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+    by_index = {index: [pid for each, pid in prepared if each == index] for index, _ in prepared}
+    assert len(by_index) == 23
+    assert 23 * share < sum(map(len, by_index.values())) - 23 + 4
+    if share == 1.0:
+        assert {len(pids) for pids in by_index.values()} == {2}
+        assert {len({*pids}) for pids in by_index.values()} == {min(workers, 2)}
+
+
+@pytest.mark.parametrize("collate_fn", [None, list], ids=["arrays", "plain data"])
+@pytest.mark.parametrize("differs_at", [0, 22], ids=["first", "last"])
+def test_a_sample_that_differs_between_two_workers_fails_the_epoch(
+    collate_fn: Callable[[Any], Any] | None, differs_at: int
+) -> None:
+    class WithProcessAt(Augmented):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            return {"process": os.getpid() if index == differs_at else 0}
+
+    loader = DataLoader(WithProcessAt(), 4, workers=2, collate_fn=collate_fn, **VERIFIED)
+    with pytest.raises(
+        DataError, match=rf"not reproducible: the batch of samples {differs_at // 4 * 4}"
+    ):
+        list(loader)
+
+
+def test_a_sample_that_differs_is_a_warning_by_default(capfd: pytest.CaptureFixture[str]) -> None:
+    assert len(list(DataLoader(WithProcess(), 4, workers=2, verify=1.0))) == 6
+    assert capfd.readouterr().err.count("dataset_differs") == 1
+
+
+def test_a_worker_that_dies_owes_what_it_was_to_prepare_again(tmp_path: Path) -> None:
+    assert read(Killed(tmp_path / "mark"), workers=2, **VERIFIED) == read(Augmented())
+
+
+# Errors -----------------------------------------------------------------------------------------
+
+
 def test_an_error_of_a_sample_arrives_with_its_type_and_place() -> None:
     class Failing(Augmented):
         def __getitem__(self, index: int) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from launcher.data.batches.plain_batch import PlainBatch, copy_plain
 from launcher.data.order.original_error_types import with_original_type
 from launcher.data.order.shard_interleaving import Parts
 from launcher.data.order.single_thread import OneThread
+from launcher.data.order.verification import SecondPreparations
 from launcher.errors import DataError, SampleError
 from launcher.runtime.event_log import emit
 from launcher.runtime.output import print_whole_lines
@@ -105,26 +106,40 @@ class _ForkedWorker:
 
 
 def read_with_workers(
-    count: int, steps: int, prepare: Callable[[], Load], stream: str
+    count: int, steps: int, prepare: Callable[[], Load], stream: str, seconds: SecondPreparations
 ) -> Generator[Parts, None, None]:
     """Yield the batches of all steps in order, prepared by `count` processes.
 
-    prepare: called once in each process; returns the function that loads a batch.
+    prepare: called once in each process; returns the function that loads a batch. seconds: which
+    batches the next process prepares again, after those that it was asked for before.
 
     Raises what a batch raised, and DataError when workers die again and again.
     """
     workers: list[_ForkedWorker] = []
     deaths = 0
 
-    def receive(step: int) -> tuple[wire.Header, Payload]:
+    def receive(number: int) -> tuple[wire.Header, Payload]:
         nonlocal deaths
-        number = step % count
         while (frame := workers[number].receive()) is None:
             deaths += 1
             workers[number] = _replace(workers[number], prepare, deaths, stream)
+        return frame
+
+    def compare_before(number: int, step: int | None) -> None:
+        """Receive what a worker prepares again before it prepares a step."""
+        while workers[number].asked and (again := workers[number].asked[0]) != step:
+            seconds.compare(again, *_content(*receive(number)))
+
+    def first(step: int) -> Parts:
+        number = step % count
+        compare_before(number, step)
+        frame = receive(number)
         if step + _AHEAD * count < steps:
             workers[number].ask(step + _AHEAD * count)
-        return frame
+        parts = _content(*frame)
+        if seconds.is_to_come(step, *parts):
+            workers[(step + 1) % len(workers)].ask(step)
+        return parts
 
     try:
         for number in range(min(count, steps)):
@@ -132,7 +147,9 @@ def read_with_workers(
             for step in range(number, min(steps, number + _AHEAD * count), count):
                 workers[number].ask(step)
         for step in range(steps):
-            yield _content(*receive(step))  # keep no reference
+            yield first(step)  # keep no reference
+        for number in range(len(workers)):
+            compare_before(number, None)
     finally:
         for worker in workers:
             worker.dismiss()

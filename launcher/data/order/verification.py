@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.data.batches import structure
+from launcher.data.batches.plain_batch import PlainBatch
 from launcher.data.batches.structure import Array
 from launcher.data.order import seeding
 from launcher.data.order.batch_fingerprint import fingerprint
@@ -88,22 +90,27 @@ def _offset(seed: int, epoch: int, rank: int) -> int:
 
 
 class LocalVerifier:
-    """Compares batches that this process has prepared with a second preparation of its own.
+    """Compares batches that this process or its forks have prepared with second preparations.
 
-    It finds what differs from one time to the next, not from one process to the next.
+    What this process prepares again shows what differs from one time to the next, not from one
+    process to the next.
     """
 
     def __init__(self) -> None:
         self._has_warned = False
 
     def check(self, plan: BatchPlan, step: int, one: Parts, prepare: Callable[[], Parts]) -> None:
-        """Prepare a batch again, and compare.
+        """Prepare a batch again, and compare; raises as `compare` does."""
+        self.compare(plan, step, BatchContent.of_step(plan, step, *one), prepare())
+
+    def compare(self, plan: BatchPlan, step: int, first: BatchContent, again: Parts) -> None:
+        """Compare two preparations.
 
         Raises DataError where a difference is an error; otherwise logs the first one.
         """
-        contents = [BatchContent.of_step(plan, step, *parts) for parts in (one, prepare())]
         ids = [] if plan.spec.is_sampled else plan.sample_ids(step)
-        if not (difference := contents[0].difference(contents[1], ids)):
+        difference = first.difference(BatchContent.of_step(plan, step, *again), ids)
+        if not difference:
             return
         text = describe_difference(plan, step, difference)
         if plan.spec.on_nondeterminism == "error":
@@ -111,6 +118,31 @@ class LocalVerifier:
         if not self._has_warned:
             emit("dataset_differs", dataset=plan.spec.dataset, why=text)
         self._has_warned = True
+
+
+class SecondPreparations:
+    """Batches of an epoch that one process has prepared, and another one is to prepare again."""
+
+    def __init__(self, plan: BatchPlan, verifier: LocalVerifier) -> None:
+        self._plan = plan
+        self._verifier = verifier
+        self._first: dict[int, BatchContent] = {}
+
+    def is_to_come(self, step: int, tree: object, arrays: Sequence[Array]) -> bool:
+        """Record a first preparation; return whether the batch is to be prepared again."""
+        if not is_chosen(self._plan, step):
+            return False
+        self._first[step] = BatchContent.of_step(self._plan, step, *_disassembled(tree, arrays))
+        return True
+
+    def compare(self, step: int, tree: object, arrays: Sequence[Array]) -> None:
+        """Compare the second preparation with the first; raises as `LocalVerifier` does."""
+        first = self._first.pop(step)
+        self._verifier.compare(self._plan, step, first, _disassembled(tree, arrays))
+
+
+def _disassembled(tree: object, arrays: Sequence[Array]) -> Parts:
+    return structure.disassemble(tree.content) if isinstance(tree, PlainBatch) else (tree, arrays)
 
 
 def describe_difference(plan: BatchPlan, step: int, difference: str) -> str:
