@@ -89,6 +89,42 @@ def test_a_random_split_is_the_same_in_every_process(make_hosts: MakeHosts) -> N
     assert sum(map(len, seen[1]["train"])) == 48
 
 
+#: Samples are the order of a set of texts, which follows the process's PYTHONHASHSEED.
+ORDER_OF_A_SET = """
+def order():
+    return "".join({chr(code) for code in range(ord("a"), ord("z") + 1)})
+
+class Orders:
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        return order()
+
+def train_set():
+    return Orders()
+"""
+
+READS_ORDERS = """
+from launcher.data import DataLoader
+import pipeline
+
+if __name__ == "__main__":
+    print(f"order={pipeline.order()}", flush=True)
+    for batch in DataLoader("pipeline:train_set", epochs=1):
+        print(f"order={batch[0]}", flush=True)
+"""
+
+
+@pytest.mark.long
+def test_a_set_of_texts_has_one_order_in_ranks_and_workers(make_hosts: MakeHosts) -> None:
+    files = {"pipeline.py": ORDER_OF_A_SET, "train.py": READS_ORDERS}
+    output = finish(make_hosts(files, data=1, workers_per_host=2))
+    orders = re.findall(r"^order=(\w+)$", output, re.MULTILINE)
+    assert len(orders) == 17
+    assert len(set(orders)) == 1
+
+
 #: Two samples make a batch of 2.3 GiB; their rows are windows of the same noise, none like another.
 LARGER_THAN_2_GIB = """
 import numpy as np
