@@ -257,7 +257,8 @@ class Keys(Drawing):
     seed_system_entropy = True
 
     def draw(self) -> float:
-        return secrets.randbelow(99) + uuid.uuid4().int / 2**128 + int.from_bytes(os.urandom(6))
+        drawn = int.from_bytes(os.urandom(3), "big") + int.from_bytes(os.getrandom(3), "big")
+        return secrets.randbelow(99) + uuid.uuid4().int / 2**128 + drawn
 
 
 class OrderOfSet(Drawing):
@@ -268,8 +269,8 @@ class OrderOfSet(Drawing):
 ALL: list[Any] = [
     *(Numpy, Sequence, Legacy, SeedOfNumpy, Python, SeedOfPython, System, Torch, SeedOfTorch),
     *(OfModule, OfClass, Kept, KeptSeeded, KeptLater, KeptSeededLater, Reseeding, Spawning),
-    *(Threads, Tasks, TasksOnce, Forking, Importing, Keys, OrderOfSet),
     *(KeptUnseeded, KeptCopies),
+    *(Threads, Tasks, TasksOnce, Forking, Importing, Keys, OrderOfSet),
 ]
 
 

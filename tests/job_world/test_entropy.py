@@ -267,6 +267,7 @@ def test_another_thread_of_the_process_draws_from_the_system() -> None:
 
 NAMING = {
     "os.urandom": lambda: os.urandom(8),
+    "os.getrandom": lambda: os.getrandom(8),
     "secrets": lambda: secrets.token_hex(8),
     "secrets.choice": lambda: tuple(secrets.choice(range(1000)) for _ in range(8)),
     "uuid4": uuid.uuid4,
@@ -293,9 +294,9 @@ def test_system_entropy_is_seeded_for_the_dataset_that_asks_alone() -> None:
     assert len(read("Numpy")) == 8
     with preserve_random_states():
         seed_everything(1)
-        token = system_entropy.token_hex(8), os.urandom(8), secrets.token_hex(8)
+        drawn = {draw() for draw in NAMING.values()}
         seed_everything(1)
-        assert not {*token} & {system_entropy.token_hex(8), os.urandom(8), secrets.token_hex(8)}
+        assert not drawn & {draw() for draw in NAMING.values()}
 
 
 def test_a_function_may_ask_for_system_entropy_in_place_of_its_dataset() -> None:

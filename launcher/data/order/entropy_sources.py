@@ -112,18 +112,22 @@ def _system_or_drawn(
 
 @functools.cache
 def patch_system() -> None:
-    """Connect os.urandom, and so `secrets` and uuid4, for the datasets that ask for it."""
-    system = os.urandom
+    """Connect os.urandom, so `secrets` and uuid4, and os.getrandom for the datasets that ask."""
+    os.urandom = _bytes_or_drawn(os.urandom)
+    random._urandom = os.urandom  # type: ignore[attr-defined] # of SystemRandom and `secrets`
+    if hasattr(os, "getrandom"):  # on Linux
+        os.getrandom = _bytes_or_drawn(os.getrandom)
 
+
+def _bytes_or_drawn(system: Callable[..., bytes]) -> Callable[..., bytes]:
     @functools.wraps(system)
-    def urandom(size: int, /) -> bytes:
+    def draw(size: int, *flags: int, **named: int) -> bytes:
         stream = active_stream()
         if stream is None or not stream.top.seeds_system or size < 0:
-            return system(size)
+            return system(size, *flags, **named)
         return stream.draw(size)
 
-    os.urandom = urandom
-    random._urandom = urandom  # type: ignore[attr-defined] # that of SystemRandom and of `secrets`
+    return draw
 
 
 # numpy ---------------------------------------------------------------------------------------
@@ -216,12 +220,12 @@ def _patch_imports() -> None:
             loaded = find_and_load(name, import_)
             if name == WEBDATASET:
                 patch_webdataset()
+            if name == "torch":
+                limit_loaded()
             return loaded
         finally:
             activate(stream)
             for restore, state in states:
-            if name == "torch":
-                limit_loaded()
                 restore(state)
 
     # Python leaves the frames of this file out of the tracebacks of failed imports.
