@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -58,17 +59,19 @@ def undecodable() -> UnicodeDecodeError:
         AssertionError(),
         TimeoutError("slow"),
         pickle.UnpicklingError("invalid load key"),
+        json.JSONDecodeError("Expecting value", "{", 1),
     ],
     ids=lambda error: type(error).__name__,
 )
+@pytest.mark.parametrize("workers", [0, 1], ids=["in process", "by a fork"])
 def test_an_error_of_the_dataset_keeps_its_type_and_names_its_sample(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
+    error: Exception, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(class_names, "is_own", lambda home: home.__name__ == __name__)
     built_in = next(k for k in type(error).__mro__ if k.__module__ == "builtins")
-    known = built_in if type(error) is not Broken else Broken
+    known = built_in if workers and type(error) is not Broken else type(error)
     with pytest.raises(known) as caught:
-        list(DataLoader(Failing(error)))
+        list(DataLoader(Failing(error), workers=workers))
     assert isinstance(caught.value, SampleError)
     assert caught.value.index == 1
     assert f"raised {type(error).__name__} for sample 1" in str(caught.value)
@@ -76,6 +79,16 @@ def test_an_error_of_the_dataset_keeps_its_type_and_names_its_sample(
 
 
 @pytest.mark.parametrize("error", [StopIteration(), SystemExit(3)], ids=repr)
+def test_an_error_of_this_process_has_the_attributes_of_its_class() -> None:
+    with pytest.raises(Broken) as broken:
+        list(DataLoader(Failing(Broken("a.png", 3))))
+    assert broken.value.code == 3
+    with pytest.raises(json.JSONDecodeError) as undecoded:
+        list(DataLoader(Failing(json.JSONDecodeError("Expecting value", "{", 1))))
+    assert (undecoded.value.pos, undecoded.value.lineno) == (1, 1)
+    assert "for sample 1: Expecting value" in str(undecoded.value)
+
+
 def test_an_error_that_would_end_a_loop_or_the_script_is_an_error_of_the_sample_alone(
     error: BaseException,
 ) -> None:

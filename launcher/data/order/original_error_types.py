@@ -1,14 +1,15 @@
 """Errors of user code that keep their type: `except KeyError` works, wherever the dataset is read.
 
-Such an error is of two classes: ours, and the one that user code raised. A host sends the names of
-the latter and its bases; this process takes the first that it knows, without an import: a built-in
-one, or one of the user's own modules that are loaded.
+Such an error is of two classes: ours, and the one that user code raised. In the process that raised
+it, the latter is the class itself. To another process a host sends the names of it and its bases;
+that process takes the first that it knows, without an import: a built-in one, or one of the user's
+own modules that are loaded.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from launcher.data.batches.class_names import find_class, reference_to
@@ -34,23 +35,43 @@ def type_names(error: BaseException) -> tuple[str, ...]:
     )
 
 
+def with_type_of(error: _E, original: BaseException) -> _E:
+    """Return an error that is also of the class of one that user code raised in this process.
+
+    It has the attributes of both.
+    """
+    names = type_names(original)
+    kinds = [type(original)] if names and isinstance(original, Exception) else []
+    return _with_first(error, names, kinds, vars(original))
+
+
 def with_original_type(error: _E, names: Sequence[str]) -> _E:
     """Return an error that is also of the first of the named classes that this process knows.
 
     The error itself if there is none, or if objects of the class cannot be made without arguments.
     """
+    return _with_first(error, names, [], {})
+
+
+def _with_first(
+    error: _E,
+    names: Sequence[str],
+    kinds: Sequence[type[Exception]],
+    attributes: Mapping[str, object],
+) -> _E:
+    """Return an error that is also of the first class that can be combined with its own.
+
+    kinds: classes to try before those that the names select.
+    """
     error.type_names = tuple(names)
-    for name in names:
-        kind = _find(name)
-        if kind is None:
-            continue
+    for kind in (*kinds, *filter(None, map(_find, names))):
         try:
             combined = _combined(type(error), kind)
             made: Any = combined.__new__(combined)
         except Exception:  # noqa: BLE001 - the user's class decides how it is made
             continue
         made.args = error.args
-        vars(made).update(vars(error))
+        vars(made).update({**attributes, **vars(error)})
         found: _E = made
         return found
     return error

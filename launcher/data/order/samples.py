@@ -22,7 +22,7 @@ from launcher.data.order.dataset_arguments import (
     resolve_argument,
     without_arguments,
 )
-from launcher.data.order.original_error_types import type_names, with_original_type
+from launcher.data.order.original_error_types import with_type_of
 from launcher.data.order.set_epoch import FollowsEpochs, are_in_epoch, call_set_epoch
 from launcher.data.order.single_thread import OneThread
 from launcher.data.order.stream_spec import StreamSpec
@@ -403,7 +403,7 @@ def _sample_error(
         index=index,
         remote_traceback=latest_traceback(),
     )
-    return with_original_type(sample_error, type_names(error))
+    return with_type_of(sample_error, error)
 
 
 # Collating ---------------------------------------------------------------------------------
@@ -468,4 +468,4 @@ def _called(
             f"called with a {'list of samples' if isinstance(given, list) else 'sample'} alone\n"
             f"{latest_traceback()}"
         )
-        raise with_original_type(refused, type_names(error)) from error
+        raise with_type_of(refused, error) from error

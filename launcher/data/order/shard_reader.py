@@ -21,7 +21,7 @@ from launcher.data.order import samples, seeding
 from launcher.data.order.batch_fingerprint import fingerprint
 from launcher.data.order.current_shard import CurrentShard, as_current
 from launcher.data.order.entropy_stream import EntropyStream
-from launcher.data.order.original_error_types import type_names, with_original_type
+from launcher.data.order.original_error_types import with_type_of
 from launcher.data.order.set_epoch import call_set_epoch
 from launcher.data.order.shard_interleaving import ShardBatch, ShardEnd
 from launcher.data.order.shards import ShardReaderPlan
@@ -180,7 +180,7 @@ class ShardReader:
                 index=self._taken,
                 remote_traceback=latest_traceback(),
             )
-            raise with_original_type(sample_error, type_names(error)) from error
+            raise with_type_of(sample_error, error) from error
 
     def _batch(self, found: Sequence[object], index: int) -> tuple[Any, list[structure.Array]]:
         """Collate the batch of this index, with random numbers that depend on it alone."""
