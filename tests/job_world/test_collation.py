@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, namedtuple
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, make_dataclass
 from typing import Any
 
@@ -10,7 +11,10 @@ import numpy as np
 import pytest
 from batches import Box, Point, same
 
+from launcher.data import DataLoader, register_codec
+from launcher.data.batches import assembly, collation, structure
 from launcher.data.batches.assembly import Assembly
+from launcher.data.batches.codecs import codec_registry
 from launcher.data.batches.collation import collate
 from launcher.data.batches.structure import disassemble
 from launcher.errors import DataError
@@ -106,6 +110,79 @@ def test_collating_a_dataclass_runs_none_of_its_code() -> None:
             self.count += 1
 
     assert collate([Counted(1), Counted(2)]).count.tolist() == [2, 3]
+
+
+class Meta(dict):  # type: ignore[type-arg]
+    """A dict with an attribute."""
+
+    source = ""
+
+
+class View(Mapping[str, object]):
+    def __init__(self, content: Mapping[str, object]) -> None:
+        self.content = dict(content)
+
+    def __getitem__(self, key: str) -> object:
+        return self.content[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.content)
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+
+class Boxes(list):  # type: ignore[type-arg]
+    pass
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = codec_registry.CodecRegistry()
+    for module in (codec_registry, collation, structure, assembly):
+        monkeypatch.setattr(module, "registry", made)
+    register_codec(Meta, encode=lambda meta: [dict(meta), meta.source], decode=decode_meta)
+    register_codec(View, encode=dict, decode=View)
+    register_codec(Boxes, encode=list, decode=Boxes)
+
+
+def decode_meta(content: Any) -> Meta:
+    meta = Meta(content[0])
+    meta.source = content[1]
+    return meta
+
+
+@pytest.mark.usefixtures("registered")
+def test_mappings_and_lists_keep_their_class_as_in_torch() -> None:
+    pytest.importorskip("torch")
+    from torch.utils.data import default_collate
+
+    meta = Meta(label=1)
+    meta.source = "disk"
+    for sample in (meta, View({"a": {"b": 2}}), Boxes([1, 2.5]), [Boxes(["x"])]):
+        ours = Assembly(tensors=False).rebuild(*disassemble(collate([sample, sample])))
+        assert type(ours) is type(default_collate([sample, sample]))
+    assert collate([meta, meta]).source == "disk"
+    assert type(collate([[Boxes(["x"])]] * 2)[0]) is Boxes
+
+
+@pytest.mark.parametrize(
+    ("sample", "line"),
+    [
+        (Meta(a=1), r"register_codec\(Meta, encode=dict, decode=Meta\)"),
+        (View({"a": 1}), r"register_codec\(View, encode=dict, decode=View\)"),
+        (Boxes([1]), r"register_codec\(Boxes, encode=list, decode=Boxes\)"),
+        ({"deep": [Boxes([1])]}, "a Boxes of .*test_collation, which has no codec"),
+    ],
+    ids=["dict", "Mapping", "list", "within others"],
+)
+def test_a_mapping_or_list_without_a_codec_is_refused_with_the_line_to_write(
+    sample: Any, line: str
+) -> None:
+    """With and without a batch size: its class would be lost, which torch keeps."""
+    for batch_size in (2, None):
+        with pytest.raises(DataError, match=line):
+            list(DataLoader([sample, sample], batch_size, name="s"))
 
 
 @pytest.mark.parametrize(

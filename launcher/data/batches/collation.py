@@ -2,8 +2,8 @@
 
 The result has the types that torch gives: a namedtuple stays one, another tuple becomes a list,
 a list stays one, and texts are unchanged. Unlike torch, it also accepts complex numbers,
-dataclasses, fixed strings and dates. It differs from torch in two cases: a mapping of a
-class without a codec becomes a plain dict, and ints mixed with floats become float64, not float32.
+dataclasses, fixed strings and dates. It differs from torch in two cases: mappings and lists of a
+class without a codec are refused, and ints mixed with floats become float64, not float32.
 """
 
 from __future__ import annotations
@@ -67,8 +67,10 @@ def collate(samples: Sequence[Any]) -> Any:
 
 def _collate_mapping(samples: Sequence[Any]) -> Any:
     first = samples[0]
+    if type(first) is not dict:
+        registry.check(type(first))
     parts = {key: collate([sample[key] for sample in samples]) for key in first}
-    if type(first) is dict or registry.of(type(first)) is None:
+    if type(first) is dict:
         return parts
     if not isinstance(first, MutableMapping):
         return type(first)(parts)
@@ -86,15 +88,21 @@ def _collate_fields(samples: Sequence[Any]) -> Any:
 
 def _collate_elements(samples: Sequence[Any]) -> Any:
     first = samples[0]
-    if hasattr(first, "_fields"):
+    if is_named := hasattr(first, "_fields"):
         _check_one_class(samples)
+    if has_class := isinstance(first, list) and type(first) is not list:
+        registry.check(type(first))
     if len(sizes := sorted({len(sample) for sample in samples})) > 1:
         raise DataError(
             f"the samples of a batch have different numbers of parts, {sizes[0]} and {sizes[1]}: "
             "make them alike in the dataset, or give the loader a collate_fn"
         )
     parts = [collate(part) for part in zip(*samples, strict=True)]
-    return type(first)._make(parts) if hasattr(first, "_fields") else parts
+    if has_class:
+        clone = copy.copy(first)  # keeps what the class holds beside its items, as torch does
+        clone[:] = parts
+        return clone
+    return type(first)._make(parts) if is_named else parts
 
 
 def _numbers(samples: Sequence[object]) -> Array:

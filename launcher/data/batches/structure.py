@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from launcher.data.batches import tensors
 from launcher.data.batches.class_names import reference_to
-from launcher.data.batches.codecs.codec_registry import Codec, registry
+from launcher.data.batches.codecs.codec_registry import Codec, no_codec, registry
 from launcher.data.batches.known_classes import (
     enum_content,
     field_names,
@@ -166,7 +166,7 @@ def _disassemble_object(kind: type, value: object, arrays: list[Array], levels: 
     if is_plain_class(kind):
         parts = [_disassemble(part, arrays, levels) for part in field_values(value)]
         return ["class", reference_to(kind), field_names(kind), *parts]
-    raise DataError(_no_codec(kind))
+    raise no_codec(kind)
 
 
 def _encoded(codec: Codec, value: object, arrays: list[Array], levels: int) -> Tree:
@@ -179,18 +179,6 @@ def _encoded(codec: Codec, value: object, arrays: list[Array], levels: int) -> T
             f"the codec of {codec.name} could not encode a {type(value).__name__}: {error!r}"
         ) from error
     return ["codec", codec.name, _disassemble(content, arrays, levels)]
-
-
-def _no_codec(kind: type) -> str:
-    """Return the error for an object of a class without a codec: the line to write."""
-    name = kind.__name__
-    return (
-        f"a batch holds a {kind.__qualname__} of {kind.__module__}, which has no codec: convert "
-        "it to arrays, tensors, numbers, str, bytes, or a list, tuple, dict, NamedTuple or "
-        "dataclass of these; or write, in a module that the dataset's module and the script both "
-        f"import, launcher.data.register_codec({name}, encode=vars, "
-        f"decode=lambda fields: {name}(**fields)), with functions that fit the class"
-    )
 
 
 def _add_bytes(data: bytes, arrays: list[Array]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -80,6 +80,11 @@ class CodecRegistry:
             codec = self._by_kind.get(kind) or self._of_family(kind)
         return codec
 
+    def check(self, kind: type) -> None:
+        """Raise DataError for a class without a codec."""
+        if self.of(kind) is None:
+            raise no_codec(kind)
+
     def named(self, name: str) -> Codec | None:
         """Return the codec of that name, None if there is none or its library is not imported."""
         if name not in self._by_name:
@@ -109,6 +114,21 @@ class CodecRegistry:
             for codec in importlib.import_module(f"{_HERE}.{module}").shipped():
                 self._by_kind.setdefault(codec.kind, codec)  # the user's own come first
                 self._by_name.setdefault(codec.name, codec)
+
+
+def no_codec(kind: type) -> DataError:
+    """Return the error for an object of a class without a codec: the line to write."""
+    name = kind.__name__
+    encode, decode = "vars", f"lambda fields: {name}(**fields)"
+    if issubclass(kind, (Mapping, list)):
+        encode, decode = "list" if issubclass(kind, list) else "dict", name
+    return DataError(
+        f"a batch holds a {kind.__qualname__} of {kind.__module__}, which has no codec: convert "
+        "it to arrays, tensors, numbers, str, bytes, or a list, tuple, dict, NamedTuple or "
+        "dataclass of these; or write, in a module that the dataset's module and the script both "
+        f"import, launcher.data.register_codec({name}, encode={encode}, decode={decode}), with "
+        "functions that fit the class"
+    )
 
 
 #: The registry of this process.
