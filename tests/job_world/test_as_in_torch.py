@@ -67,6 +67,7 @@ def undecodable() -> UnicodeDecodeError:
 def test_an_error_of_the_dataset_keeps_its_type_and_names_its_sample(
     error: Exception, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In process any class; a fork sends the name, which selects among those that are known."""
     monkeypatch.setattr(class_names, "is_own", lambda home: home.__name__ == __name__)
     built_in = next(k for k in type(error).__mro__ if k.__module__ == "builtins")
     known = built_in if workers and type(error) is not Broken else type(error)
@@ -78,7 +79,6 @@ def test_an_error_of_the_dataset_keeps_its_type_and_names_its_sample(
     assert "Traceback" in caught.value.remote_traceback
 
 
-@pytest.mark.parametrize("error", [StopIteration(), SystemExit(3)], ids=repr)
 def test_an_error_of_this_process_has_the_attributes_of_its_class() -> None:
     with pytest.raises(Broken) as broken:
         list(DataLoader(Failing(Broken("a.png", 3))))
@@ -89,6 +89,7 @@ def test_an_error_of_this_process_has_the_attributes_of_its_class() -> None:
     assert "for sample 1: Expecting value" in str(undecoded.value)
 
 
+@pytest.mark.parametrize("error", [StopIteration(), SystemExit(3)], ids=repr)
 def test_an_error_that_would_end_a_loop_or_the_script_is_an_error_of_the_sample_alone(
     error: BaseException,
 ) -> None:
@@ -134,6 +135,34 @@ def test_an_error_that_arrives_by_name_is_of_the_first_class_that_is_known() -> 
 def test_the_names_of_an_error_begin_with_its_own_class() -> None:
     assert type_names(Broken("a", 1))[1:] == ("builtins:ValueError",)
     assert type_names(SampleError("m", index=1, remote_traceback="")) == ()
+
+
+class AtOnce:
+    """Reads a list of indices in one call, as a table does."""
+
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, ids: Numbers) -> dict[str, Any]:
+        return {"x": np.array(ids) * 10}
+
+
+def test_a_dataset_that_reads_lists_of_indices_is_read_by_a_collate_fn() -> None:
+    torch = pytest.importorskip("torch")
+    sampler = torch.utils.data.BatchSampler(range(10), 4, drop_last=False)
+    dataset = AtOnce()
+    theirs = torch.utils.data.DataLoader(dataset, batch_size=None, sampler=sampler)
+    with pytest.raises(
+        DataError, match=r"batch_sampler=\.\.\., collate_fn=lambda ids: DATASET\[ids\]"
+    ):
+        list(DataLoader(dataset, batch_size=None, sampler=sampler))
+    ours = DataLoader(
+        range(len(dataset)),
+        batch_sampler=sampler,
+        collate_fn=lambda ids: dataset[ids],
+        tensors=True,
+    )
+    assert [batch["x"].tolist() for batch in ours] == [batch["x"].tolist() for batch in theirs]
 
 
 # Arguments and attributes ----------------------------------------------------------------------

@@ -173,7 +173,7 @@ class SamplerCall:
         if array is None or array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
             raise DataError(
                 f"{gave} {str(ids)[:60]} where sample ids are expected: a sampler returns ints, "
-                "and a batch_sampler a sequence of ints for each batch"
+                f"and a batch_sampler a sequence of ints for each batch{self._fix(ids)}"
             )
         outside = array[(array < 0) | (array >= self.length)] if array.size else array
         if outside.size:
@@ -183,6 +183,17 @@ class SamplerCall:
                 "that was made for this dataset"
             )
         return array.astype(np.int64)
+
+    def _fix(self, ids: object) -> str:
+        """Return what to write where a sampler gives whole batches of ids, as torch allows."""
+        if self.what != "sampler" or not isinstance(ids, list):
+            return ""
+        if not ids or not hasattr(ids[0], "__len__"):
+            return ""
+        return (
+            "; for a dataset that reads a list of indices at once, write DataLoader("
+            "range(len(DATASET)), batch_sampler=..., collate_fn=lambda ids: DATASET[ids])"
+        )
 
 
 @functools.lru_cache(maxsize=_ORDERS)
