@@ -1,6 +1,6 @@
 """What torchdata documents of its StatefulDataLoader, held against this loader, and against theirs.
 
-15 behaviours, each with four kinds of dataset. docs/data-loader.md lists what differs on purpose.
+15 behaviours, each with seven kinds of loader. docs/data-loader.md lists what differs on purpose.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from launcher.data import DataLoader
@@ -30,6 +31,13 @@ class Squares(torch_data.Dataset):  # type: ignore[misc,name-defined] # torch is
         return index * index
 
 
+class Rows(Squares):
+    """Samples are arrays, as `batches` expects them where none are made."""
+
+    def __getitem__(self, index: int) -> Any:
+        return np.array([index * index])
+
+
 class SquareStream(torch_data.IterableDataset):  # type: ignore[misc,name-defined] # likewise
     def __iter__(self) -> Iterator[int]:
         return (index * index for index in range(SAMPLES))
@@ -40,7 +48,11 @@ KINDS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "shuffled": (Squares, {"batch_size": 2, "shuffle": True}),
     "without the rest": (Squares, {"batch_size": 3, "drop_last": True}),
     "a stream": (SquareStream, {"batch_size": 3}),
+    "batches of a sampler": (Squares, {"batch_sampler": [[3, 1], [0], [10, 9, 9], [2, 4]]}),
+    "one by one": (Rows, {"batch_size": None}),
 }
+#: Of this loader alone: torchdata's `num_workers` saves other states.
+BY_WORKERS = {"by workers": (Squares, {"batch_size": 3, "shuffle": True, "workers": 2})}
 
 
 def batches(loader: Any, count: int | None = None) -> list[list[int]]:
@@ -210,10 +222,10 @@ each_behaviour = pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda b: 
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-@each_kind
+@pytest.mark.parametrize("kind", [*KINDS, *BY_WORKERS])
 @each_behaviour
 def test_this_loader(behaviour: Callable[[Make], None], kind: str) -> None:
-    dataset, arguments = KINDS[kind]
+    dataset, arguments = (KINDS | BY_WORKERS)[kind]
     behaviour(lambda: DataLoader(dataset(), **arguments))
 
 
@@ -257,6 +269,54 @@ def test_of_a_stream_whose_end_is_unknown_an_empty_rest_is_read(
 
     state, _ = stopped(make, 4)
     assert len(batches(resumed(make, state))) == rest
+
+
+@pytest.mark.parametrize("saved_by", [0, 1, 2])
+@pytest.mark.parametrize("read_by", [0, 1, 3])
+def test_a_state_fits_any_number_of_workers(saved_by: int, read_by: int) -> None:
+    """Differs from torchdata, which needs as many workers as the state was saved with."""
+
+    def make(workers: int) -> DataLoader[Any]:
+        return DataLoader(Squares(), 2, shuffle=True, workers=workers)
+
+    state, rest = stopped(lambda: make(saved_by), 2)
+    assert batches(resumed(lambda: make(read_by), state)) == rest
+
+
+def test_the_state_of_a_dataset_or_sampler_is_neither_saved_nor_loaded() -> None:
+    """Differs from torchdata: a position is enough, since samples and order follow from it."""
+    calls = []
+
+    class Stateful:
+        def state_dict(self) -> dict[str, int]:
+            calls.append("saved")
+            return {}
+
+        def load_state_dict(self, state: dict[str, int]) -> None:
+            calls.append("loaded")
+
+    class Dataset(Stateful, Squares):
+        pass
+
+    class Sampler(Stateful, torch_data.Sampler):  # type: ignore[misc,name-defined] # likewise
+        def __len__(self) -> int:
+            return SAMPLES
+
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(SAMPLES - 1, -1, -1))
+
+    def make() -> DataLoader[Any]:
+        return DataLoader(Dataset(), 3, sampler=Sampler())
+
+    state, rest = stopped(make, 2)
+    assert batches(resumed(make, state)) == rest
+    assert calls == []
+
+
+def test_there_is_no_interval_of_snapshots() -> None:
+    """Differs from torchdata, which prepares the batches since the latest one again."""
+    with pytest.raises(TypeError, match="snapshot_every_n_steps"):
+        DataLoader(Squares(), snapshot_every_n_steps=2)  # type: ignore[call-arg] # as there
 
 
 def test_a_state_is_json_of_a_few_hundred_bytes() -> None:
