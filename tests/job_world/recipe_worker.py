@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 
 from launcher.data.batches import structure
 from launcher.data.order import samples
 from launcher.data.order.batch_plan import BatchPlan
+from launcher.data.order.shard_interleaving import Parts, ShardBatch
+from launcher.data.order.shard_reader import ShardReader
+from launcher.data.order.shards import ShardReaderPlan
 from launcher.data.order.stream_spec import StreamSpec
 from launcher.data.order.verification import BatchContent
 
 
 def prepare(spec: StreamSpec, steps: list[int]) -> dict[int, dict[str, object]]:
+    read = from_shard(spec) if spec.dataset.startswith("recipes:RecipeStream") else by_index(spec)
+    return {step: vars(BatchContent.take(*read(step), samples=2)) for step in steps}
+
+
+def by_index(spec: StreamSpec) -> Callable[[int], Parts]:
     dataset = samples.Datasets().ready(spec, epoch=0)
     plan = BatchPlan(spec=spec, length=len(dataset), epoch=0, rank=0, world=1)
-    content = {}
-    for step in steps:
-        tree, arrays = structure.disassemble(samples.load_batch(dataset, plan, step))
-        content[step] = vars(BatchContent.take(tree, arrays, samples=2))
-    return content
+    return lambda step: structure.disassemble(samples.load_batch(dataset, plan, step))
+
+
+def from_shard(spec: StreamSpec) -> Callable[[int], Parts]:
+    reader = ShardReader(ShardReaderPlan(spec=spec, epoch=0, shard=0))
+
+    def read(step: int) -> Parts:
+        found = reader.read(step)
+        assert isinstance(found, ShardBatch)
+        return found.parts
+
+    return read
 
 
 if __name__ == "__main__":
