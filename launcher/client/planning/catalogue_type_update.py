@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -37,7 +37,7 @@ def update_catalogue_types(region: str | None, today: date) -> CatalogueTypeUpda
     asked, described = describe_instance_types(region)
     prices = catalogue.price_list()
     own = packaged_types()
-    types = [_type(each, today) for each in described]
+    types = _by_name(_type(each, today) for each in described)
     kept = [each for each in types if each.name in own or prices.find(each.name, asked)]
     if not kept:
         raise Refused(f"EC2 describes no instance type of SageMaker in {asked}")
@@ -49,9 +49,24 @@ def update_catalogue_types(region: str | None, today: date) -> CatalogueTypeUpda
     return CatalogueTypeUpdate(region=asked, count=len(kept), new=new, file=file)
 
 
+def _by_name(types: Iterable[catalogue.InstanceType]) -> Iterable[catalogue.InstanceType]:
+    """Return each type once; a page may repeat one of the page before."""
+    found: dict[str, catalogue.InstanceType] = {}
+    for each in types:
+        if found.setdefault(each.name, each) != each:
+            raise Refused(f"EC2 describes {each.name} twice, with different figures")
+        known = packaged_types().get(each.name)
+        if known and known.accelerators and not each.accelerators:
+            raise Refused(
+                f"EC2's description of {each.name} lacks its {known.accelerators} x "
+                f"{known.accelerator_name}"
+            )
+    return found.values()
+
+
 def _type(described: Mapping[str, Any], today: date) -> catalogue.InstanceType:
     try:
         return described_type(described, f"ec2-api@{today.isoformat()}")
     except KeyError as error:
-        name = described.get("InstanceType", "an instance type")
+        name = f"ml.{described['InstanceType']}" if "InstanceType" in described else "a type"
         raise Refused(f"EC2's description of {name} lacks {error}") from error
