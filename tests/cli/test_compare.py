@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import shutil
@@ -60,6 +62,16 @@ def test_the_price_of_the_same_work(compared):
     assert "* ran on this machine" in found.stdout
 
 
+def test_csv_has_a_row_for_each_job(compared):
+    found = compared([20.0, 10.0, 10.1, 9.9], [9.0, 5.0], "-o", "csv")
+
+    first, second = csv.DictReader(io.StringIO(found.stdout))
+    assert (first["job_name"], second["job_name"]) == ("done-job", "failed-job")
+    assert float(first["step.mean"]) == pytest.approx(0.2)
+    assert float(second["price_change.expected"]) == pytest.approx(-0.5, abs=0.01)
+    assert json.loads(first["groups"])[0]["count"] == 1
+
+
 def test_json_has_the_same(compared):
     found = json.loads(compared([20.0, 10.0, 10.1, 9.9], [9.0, 5.0], "--json").stdout)
 
@@ -68,6 +80,8 @@ def test_json_has_the_same(compared):
     assert first["step"]["mean"] == pytest.approx(0.2)
     assert second["price_change"]["expected"] == pytest.approx(-0.5, abs=0.01)
     assert second["price_change"]["low"] is None
+    again = json.loads(compared([20.0, 10.0, 10.1, 9.9], [9.0, 5.0], "-o", "json").stdout)
+    assert again == found
     assert (first["is_priced_by_type"], first["price_change"]) == (True, None)
     assert first["total"] == pytest.approx((0.7364 + 0.408) / 3600 * first["billable_seconds"])
 

@@ -1,5 +1,7 @@
 """`launcher plan`."""
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -44,6 +46,18 @@ def test_the_answer_comes_first_with_its_reason(launcher):
     assert lines[head].split()[:4] == ["train", "data", "step", "ms"]
     alone = next(line for line in lines if line.startswith("1 x ml.g5.xlarge  -"))
     assert "213.3 (192 to 256)  train CPUs" in alone
+
+
+def test_csv_has_a_row_for_each_cluster(launcher):
+    rows = list(csv.DictReader(io.StringIO(launcher("--limit", "3", "-o", "csv").stdout)))
+    plan = json.loads(launcher("--limit", "3", "--json").stdout)
+
+    assert [each["train.instance_type"] for each in rows] == [
+        each["train"]["instance_type"] for each in plan["clusters"]
+    ]
+    best = plan["recommended"]
+    assert float(rows[0]["step_seconds.expected"]) == best["step_seconds"]["expected"]
+    assert float(rows[0]["per_hour"]) == best["per_hour"]
 
 
 def test_json_has_the_answer_and_every_number(launcher):

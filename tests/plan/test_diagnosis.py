@@ -173,6 +173,17 @@ def test_a_cpu_bottleneck_goes_up_within_the_family_first(make: MakeJob) -> None
     assert "uint8" in third.what
 
 
+def test_each_change_is_a_row_with_the_cause_before_it(make: MakeJob) -> None:
+    found = launcher.diagnose(make(*BUSY_CPUS))
+    rows = list(found.rows())
+
+    assert [row["what"] for row in rows] == [each.what for each in found.advice]
+    assert {(row["job"], row["limit"], row["sureness"]) for row in rows} == {
+        ("job-1", "input-bound", "high")
+    }
+    assert rows[0]["effect"]["per_hour"] == 5.12
+
+
 def test_the_published_cluster_is_advised_where_the_family_has_nothing_larger(
     make: MakeJob,
 ) -> None:

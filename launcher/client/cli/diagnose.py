@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli import completion_values
+from launcher.client.cli.csv_output import print_csv
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.terminal_output import echo
-from launcher.client.cli.verb_output import with_json_flag
+from launcher.client.cli.verb_output import with_data_option
 from launcher.client.jobs.job import Job
 from launcher.client.planning.diagnosis.diagnosis import diagnose as diagnose_job
 from launcher.client.sessions.resolve import session_of
@@ -17,18 +18,21 @@ from launcher.client.sessions.resolve import session_of
 @click.command()
 @click.argument("name", shell_complete=completion_values.jobs)
 @session_option
-@with_json_flag
+@with_data_option
 def diagnose(name: str, session: str | None, output: str) -> int:
     """Say what limits the steps of job NAME, and what to change.
 
     A job is input-bound, compute-bound, communication-bound, storage-bound or imbalanced (one slow
     rank or host, which is named); without evidence of one, the answer is "not sure". It reads the
     job's logs and, on SageMaker, the use of its hosts in CloudWatch, and changes nothing. The
-    changes are listed with what they cost and save, where the planner can predict it.
+    changes are listed with what they cost and save, where the planner can predict it. With -o csv,
+    each change is a row.
     """
     found = diagnose_job(Job(name, session_of(name, session)))
     if output == "json":
         print_json(found.to_plain())
+    elif output == "csv":
+        print_csv(found.rows())
     else:
         echo(str(found))
     return 0

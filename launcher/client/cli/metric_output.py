@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import shutil
 import sys
 import time
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from launcher.client.cli.csv_output import csv_printer
 from launcher.client.cli.deferred_signals import defer_ctrl_c
 from launcher.client.cli.json_output import print_json_line
 from launcher.client.cli.live_view import is_terminal, live_display
@@ -139,16 +138,9 @@ def _print_json(record: MetricRecord) -> None:
 
 def _csv_printer() -> Callable[[MetricRecord], None]:
     """Print the names of the columns; return what prints a value as a row."""
-
-    def write(cells: Sequence[object]) -> None:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="").writerow(cells)
-        echo(text.getvalue())
-
-    write(COLUMNS)
+    write = csv_printer(COLUMNS)
 
     def show(record: MetricRecord) -> None:
-        row = row_of(record)
-        write([f"{row['time']:%Y-%m-%dT%H:%M:%S.%f%z}", *list(row.values())[1:]])
+        write(list(row_of(record).values()))
 
     return show

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
+from launcher.client.cli.csv_output import print_csv
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.plan_chart import plan_chart
 from launcher.client.cli.plan_options import plan_options
 from launcher.client.cli.terminal_output import echo
-from launcher.client.cli.verb_output import print_message, with_output_option
+from launcher.client.cli.verb_output import print_message, with_data_option
 from launcher.client.planning.new_file import check_new
 from launcher.client.planning.recommendation import PlanLimits, PlanOrder, recommend
 from launcher.client.planning.recommendation_json import plain_recommendation
@@ -27,7 +28,7 @@ from launcher.client.planning.workload import Workload
 
 @click.command()
 @plan_options
-@with_output_option
+@with_data_option
 def plan(
     workload: Path,
     max_cost_per_hour: float | None,
@@ -44,7 +45,7 @@ def plan(
     """Compare clusters for a workload: step time, bottleneck and cost.
 
     Clusters of one group and of two are compared, with every useful number of data hosts. Nothing
-    is sent to AWS.
+    is sent to AWS. With -o csv, each cluster is a row.
     """
     found = recommend(
         Workload.from_yaml(workload),
@@ -60,6 +61,8 @@ def plan(
         found.write_html(page)
     if output == "json":
         print_json(plain_recommendation(found, limit))
+    elif output == "csv":
+        print_csv(plain_recommendation(found, limit)["clusters"])
     else:
         echo(recommendation_text(found, limit))
         if is_drawn and (scatter := recommendation_scatter(found)):

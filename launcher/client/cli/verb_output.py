@@ -29,6 +29,27 @@ def with_output_option(verb: Callable[..., int]) -> Callable[..., None]:
     return form(with_exit_code(verb))
 
 
+def with_data_option(verb: Callable[..., int]) -> Callable[..., None]:
+    """Add `-o`, with CSV among its forms, and `--json` for `-o json`, to a verb."""
+    form = click.option(
+        "-o",
+        "output",
+        type=click.Choice(["text", "json", "csv"]),
+        default="text",
+        is_eager=True,  # known before its short form is read
+        help="Output format.",
+    )
+    short = click.option(
+        "--json", is_flag=True, expose_value=False, callback=_choose_json, help="Short for -o json."
+    )
+    return form(short(with_exit_code(verb)))
+
+
+def _choose_json(context: click.Context, _parameter: click.Parameter, is_given: bool) -> None:
+    if is_given:
+        context.params["output"] = "json"
+
+
 def with_json_flag(verb: Callable[..., int]) -> Callable[..., None]:
     """Add `--json` to a verb whose `-o` names a file; otherwise as `with_output_option`."""
     form = click.option("--json", "output", flag_value="json", default="text", help="Print JSON.")

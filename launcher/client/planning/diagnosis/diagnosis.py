@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -71,6 +72,13 @@ class Diagnosis:
             "advice": [asdict(each) for each in self.advice],
             "evidence": evidence,
         }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield each change with the cause before it, as `-o csv` has them."""
+        plain = self.to_plain()
+        cause = {name: plain[name] for name in ("job", "limit", "sureness", "why", "culprit")}
+        for each in plain["advice"] or [{}]:
+            yield {**cause, **each}
 
 
 def diagnose(job: Job | str) -> Diagnosis:
