@@ -14,6 +14,7 @@ from launcher import Workload
 from launcher.client.cli import main
 from launcher.client.doctor.dataset_process import ReadLimits
 from launcher.client.planning.dataset_profile import ProfileRequest, profile_datasets
+from launcher.client.planning.worker_scaling import worker_counts
 from launcher.errors import PlatformError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits"
@@ -105,6 +106,8 @@ def test_the_file_is_that_of_the_planner(launcher, tmp_path):
     assert "speed 1 is that of c5" in result.stdout
     workload = Workload.from_yaml(tmp_path / "w.yaml")
     assert (workload.batch_size, workload.cpu_speed) == (64, {"c5": 1.0})
+    assert 0 < workload.parallel_efficiency <= 1
+    assert len(os.sched_getaffinity(0)) == 1 or "of a CPU is left" in result.stdout
     assert workload.datasets == ("pipeline:train_set",)
     plan = launcher.run("plan", "--workload", "w.yaml", "--limit", "1")
     assert plan.stdout.startswith("Recommended: 1 x ml.g4dn.")
@@ -196,6 +199,35 @@ def ragged():
 
     assert 32 < found["bytes_per_batch"] < 64
     assert found["measured"]["not_collated"]
+
+
+@pytest.mark.long
+def test_processes_that_prepare_at_the_same_time_give_the_efficiency(launcher):
+    """Each process holds a lock while it prepares, so that two are no faster than one."""
+    code = """
+import fcntl
+class Locked(Rows):
+    def sample(self, index):
+        with open("lock", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            time.sleep(0.004)
+        return super().sample(index)
+def locked_set():
+    return Locked()
+"""
+    words = ["--batch-size", "8", "-o", "json"]
+    alone, locked = (
+        fields_of(launcher(f"pipeline:{name}", *words, code=SKEWED + code))
+        for name in ("skewed_set", "locked_set")
+    )
+
+    cpus = alone["measured"]["cpus"]
+    if cpus == 1:
+        pytest.skip("one CPU has nothing to share")
+    rates = locked["measured"]["samples_per_second"]
+    assert list(rates) == [str(count) for count in worker_counts(cpus)]
+    assert locked["parallel_efficiency"] == pytest.approx(1 / cpus, rel=0.5)
+    assert locked["parallel_efficiency"] < alone["parallel_efficiency"] <= 1
 
 
 @pytest.mark.long
@@ -366,9 +398,18 @@ def test_what_cannot_be_compared_is_refused(launcher, text, words, said):
     assert not Path("new.yaml").exists()
 
 
-@pytest.mark.parametrize("words", [("--step-seconds", "NVIDIA T4=0.1"), ("--task", "task:make")])
+@pytest.mark.parametrize(
+    "words",
+    [("--step-seconds", "NVIDIA T4=0.1"), ("--task", "task:make"), ("--script", "train.py")],
+)
 def test_a_calibration_measures_nothing_else(launcher, words):
     Path("there.yaml").write_text("")
     result = launcher("pipeline:work", "--calibrate", "there.yaml", *words)
 
     assert "--calibrate keeps the rest of FILE" in error_of(result)
+
+
+def test_a_script_and_a_task_are_not_measured_together(launcher):
+    result = launcher("pipeline:work", "--task", "task:make", "--script", "train.py")
+
+    assert "give one of the two" in error_of(result)

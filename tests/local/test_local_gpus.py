@@ -11,7 +11,7 @@ from test_local_hosts import seen
 
 from launcher.client.sessions.local.host_gpus import divide_gpus
 from launcher.client.sessions.local.job_hosts import LocalHost
-from launcher.shared.visible_gpus import visible_gpus
+from launcher.shared.visible_gpus import gpu_models, visible_gpus
 
 SCRIPT = """
 print(json.dumps(os.environ.get("CUDA_VISIBLE_DEVICES")))
@@ -83,6 +83,7 @@ def test_gpus_are_counted_by_the_driver(tmp_path: Path, monkeypatch: pytest.Monk
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert visible_gpus({}) == ("0", "1")
+    assert gpu_models() == ("NVIDIA A10G", "NVIDIA A10G")
     program.unlink()
     assert visible_gpus({}) == ()
 

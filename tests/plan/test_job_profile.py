@@ -26,6 +26,16 @@ VERDICT = (
 )
 
 
+USAGE = (
+    "launcher: host_usage host=algo-2 group=train_group cpu=0.5 cpus=4 memory_bytes=1000 gpu={gpu} "
+    "gpu_memory_bytes=7"
+)
+STEP = (
+    "launcher: train_step host=algo-2 group=train_group rank={rank} epoch=0 step={n} steps=9 "
+    "loss=0.5 data_wait=0.002 compute={compute} communication=0.01 samples_per_second=64.5"
+)
+
+
 def metrics(**hosts):
     figures = json.dumps(hosts, separators=(",", ":"))
     head = "launcher: data_metrics host=algo-2 group=train_group"
@@ -141,6 +151,54 @@ def test_repeated_samples_are_no_samples_of_the_epoch(job):
     assert found["samples_per_epoch"] == 2 * 1590 - 1
 
 
+@pytest.fixture
+def gpu(tmp_path, monkeypatch):
+    """A driver that lists one GPU."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "nvidia-smi"
+    program.write_text('#!/bin/sh\necho "GPU 0: NVIDIA A10G (UUID: GPU-0a1b2c)"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def test_the_steps_of_a_task_give_the_seconds_of_this_machines_gpu(job, gpu):
+    times = [(0, 0.9), (0, 0.08), (0, 0.09), (1, 0.8), (1, 0.07), (1, 0.08)]  # the first warm up
+    steps = [STEP.format(n=n, rank=rank, compute=time) for n, (rank, time) in enumerate(times)]
+    lines = [USAGE.format(gpu=0.6), TRAIN, metrics(**{"algo-1": FIGURES}), *steps]
+    found = fields_of(job("-o", "json", lines=lines))
+
+    assert found["gpu_seconds_per_step"] == {"NVIDIA A10G": 0.08}
+    assert found["measured"]["step_seconds"] == 0.08
+
+
+def test_a_script_has_the_time_between_its_batches(job, gpu):
+    lines = [USAGE.format(gpu=0.6), TRAIN, NEXT, metrics(**{"algo-1": FIGURES})]
+    found = fields_of(job("-o", "json", lines=lines))
+
+    assert found["gpu_seconds_per_step"] == {"NVIDIA A10G": 0.02}  # 2 s less 1 s of 50 steps
+
+
+def test_what_the_user_gives_replaces_what_the_job_measured(job, gpu):
+    lines = [USAGE.format(gpu=0.6), TRAIN, metrics(**{"algo-1": FIGURES})]
+    found = fields_of(job("-o", "json", "--step-seconds", "NVIDIA A10G=0.5", lines=lines))
+
+    assert found["gpu_seconds_per_step"] == {"NVIDIA A10G": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("usage", "words"),
+    [(USAGE.format(gpu=0.0), []), (USAGE.format(gpu=0.6), ["--batch-size", "64"])],
+    ids=["an idle GPU", "another batch size"],
+)
+def test_steps_that_say_nothing_about_the_gpu_are_only_recorded(job, gpu, usage, words):
+    lines = [usage, TRAIN, metrics(**{"algo-1": FIGURES})]
+    found = fields_of(job("-o", "json", *words, lines=lines))
+
+    assert "gpu_seconds_per_step" not in found
+    assert found["measured"]["step_seconds"] == 0.02
+
+
 def test_the_file_of_a_job_that_ran_is_planned(job, tmp_path):
     words = ["--step-seconds", "NVIDIA T4=0.05", "--batch-size", "64", "--out", "w.yaml"]
     result = job(*words)
@@ -197,10 +255,11 @@ def test_a_job_that_is_nowhere_is_refused(job):
 
 
 @pytest.mark.parametrize(
-    "words", [["pipeline:train_set"], ["--set", "max_run=5"], ["--task", "task:make"]]
+    "words",
+    [["pipeline:train_set"], ["--set", "max_run=5"], ["--task", "task:make"], ["--script", "t.py"]],
 )
 def test_a_job_that_ran_is_not_changed(job, words):
     result = job(*words)
 
     assert result.exit_code == 2
-    assert "no TARGET, --task or --set" in result.stderr
+    assert "no TARGET, --task, --script or --set" in result.stderr

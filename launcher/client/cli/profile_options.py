@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -78,6 +79,19 @@ _OPTIONS = (
         "default: the job's task.",
     ),
     click.option(
+        "--script",
+        metavar="FILE",
+        help="Run this script of the job's files as it is, and measure the time between a batch of "
+        "its loader and its asking for the next one.",
+    ),
+    click.option(
+        "--steps",
+        type=click.IntRange(min=4),
+        default=50,
+        show_default=True,
+        help="Steps of the script to measure, after five that warm up; it is ended then.",
+    ),
+    click.option(
         "--step-seconds",
         "gpu_seconds",
         multiple=True,
@@ -104,6 +118,16 @@ _OPTIONS = (
         help="Write the workload as a new file; default: print it.",
     ),
 )
+
+
+def check_together(calibrate: Path | None, asked: Mapping[str, Any]) -> None:
+    """Raise UsageError for options of which each leaves no room for the other."""
+    if calibrate and (asked["gpu_seconds"] or asked["task"] or asked["script"]):
+        raise click.UsageError(
+            "--calibrate keeps the rest of FILE: no --step-seconds, --task or --script"
+        )
+    if asked["task"] and asked["script"]:
+        raise click.UsageError("--task and --script each measure the step: give one of the two")
 
 
 def profile_options(verb: Verb) -> Verb:

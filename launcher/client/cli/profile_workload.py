@@ -10,7 +10,7 @@ import click
 
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.local_job import session_of_local_job
-from launcher.client.cli.profile_options import profile_options
+from launcher.client.cli.profile_options import check_together, profile_options
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.doctor.dataset_process import ReadLimits
@@ -36,8 +36,7 @@ def profile(
     default job.yaml. Each is read by a process of its own, on a copy of the code. The file has the
     first one. With --from-job, nothing is run.
     """
-    if calibrate and (asked["gpu_seconds"] or asked["task"]):
-        raise click.UsageError("--calibrate keeps the rest of FILE: no --step-seconds or --task")
+    check_together(calibrate, asked)
     if out:
         check_new(out)
     other = CpuSpeedCalibration.read(calibrate, asked["cpu_family"]) if calibrate else None
@@ -71,7 +70,10 @@ def _profiles(
     if from_job is None:
         limits = ReadLimits(samples=samples, seconds=seconds)
         return profile_datasets(target, ProfileRequest(limits=limits, **asked))
-    if target or asked.pop("changes") or asked.pop("task"):
-        raise click.UsageError("--from-job takes a job that has ended: no TARGET, --task or --set")
+    del asked["steps"]
+    if target or any(asked.pop(name) for name in ("changes", "task", "script")):
+        raise click.UsageError(
+            "--from-job takes a job that has ended: no TARGET, --task, --script or --set"
+        )
     session = session_of_local_job(from_job, "profile its dataset: launcher profile job.yaml")
     return [profile_of_job(Job(from_job, session), **asked)]

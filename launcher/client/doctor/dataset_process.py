@@ -66,7 +66,33 @@ class DatasetCopy:
         served: the datasets that the job lists. arguments: of the process, for what it is to do.
         Whatever ends the wait, Ctrl-C included, ends the process.
         """
-        output, log = self.paths.root / "answer.json", self.paths.root / "log"
+        output = self.paths.root / "answer.json"
+        output.unlink(missing_ok=True)
+        with self.started(dataset, limits, served, output, *arguments) as process:
+            try:
+                # Twice, as a second process reads the samples again; neither hangs for longer.
+                process.wait(timeout=2 * limits.patience + 60)
+            except subprocess.TimeoutExpired:
+                return {"problem": "the process that reads it did not answer, and was killed"}
+        if not output.exists():
+            return {"problem": _how_it_ended(process.returncode, _log(output))}
+        answer: Mapping[str, Any] = json.loads(output.read_text())
+        return answer
+
+    @contextmanager
+    def started(
+        self,
+        dataset: NamedDataset,
+        limits: ReadLimits,
+        served: Sequence[str],
+        output: Path,
+        *arguments: str,
+        rounds: Sequence[int] = (),
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Yield a process that reads a dataset and writes its answer to `output`, then end it.
+
+        rounds: of a measurement of rates.
+        """
         request = {
             "dataset": dataset.reference,
             "loader": dataset.loader,
@@ -76,12 +102,14 @@ class DatasetCopy:
             "served": list(served),
             "entry_point": self.spec.entry_point,
             "output": str(output),
+            "rounds": list(rounds),
         }
-        output.unlink(missing_ok=True)
-        with log.open("w") as written:
+        question = output.with_suffix(".request")
+        question.write_text(json.dumps(request))
+        with question.open() as asked, _log(output).open("w") as written:
             process = subprocess.Popen(
                 module_command(_PROGRAM, *arguments),
-                stdin=subprocess.PIPE,
+                stdin=asked,
                 stdout=written,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -89,25 +117,21 @@ class DatasetCopy:
                 env=self._environment(),
                 start_new_session=True,
             )
-            try:
-                # Twice, as a second process reads the samples again; neither hangs for longer.
-                process.communicate(json.dumps(request), timeout=2 * limits.patience + 60)
-            except subprocess.TimeoutExpired:
-                return {"problem": "the process that reads it did not answer, and was killed"}
-            finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
-        if not output.exists():
-            return {"problem": _how_it_ended(process.returncode, log)}
-        answer: Mapping[str, Any] = json.loads(output.read_text())
-        return answer
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
-    def _environment(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
+        """Return the job's own environment variables, and those of its channels."""
         folders = self.paths.channels.iterdir()
         channels = {f"SM_CHANNEL_{each.name.upper()}": str(each) for each in folders}
-        environment = {**self.spec.environment, **module_environment(), **channels}
-        return environment | {ML_ROOT_VARIABLE: str(self.paths.root), "PYTHONHASHSEED": "0"}
+        return {**self.spec.environment, **channels, ML_ROOT_VARIABLE: str(self.paths.root)}
+
+    def _environment(self) -> dict[str, str]:
+        return {**self.variables(), **module_environment(), "PYTHONHASHSEED": "0"}
 
 
 @contextmanager
@@ -142,6 +166,11 @@ def _link_channels(spec: JobSpec, paths: MlPaths) -> Iterator[str]:
             (paths.channels / name).symlink_to(Path(uri.removeprefix(_FILE_SCHEME)).absolute())
         else:
             yield name
+
+
+def _log(output: Path) -> Path:
+    """Return the file for all that the process of an answer prints."""
+    return output.with_suffix(".log")
 
 
 def _how_it_ended(code: int, log: Path) -> str:

@@ -17,8 +17,10 @@ from launcher.client.doctor.named_datasets import NamedDataset, named_datasets
 from launcher.client.planning.machine_cpu import MachineCpu, this_cpu
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.measured_model_memory import measure_model_memory
+from launcher.client.planning.measured_script_step import measure_script_step
 from launcher.client.planning.measured_step_time import MeasuredStepTime, measure_step_time
 from launcher.client.planning.parallel_strategy import ModelFigures
+from launcher.client.planning.worker_scaling import measure_scaling
 from launcher.client.planning.workload_profile import WorkloadProfile, rounded
 from launcher.client.request.source_tree import SourceTree
 from launcher.client.spec import JobSpec
@@ -41,7 +43,7 @@ class ProfileRequest:
     batch_size: None for that of the script or of the hyperparameters. changes: to the job file.
     cpu_family: EC2's family of this machine; None to ask EC2's firmware. gpu_seconds: of a step.
     task: "module:function", whose model's memory is measured, and its steps on this machine's GPU;
-        None for the job's.
+        None for the job's. script: whose steps are measured instead, `steps` of them.
     """
 
     batch_size: int | None = None
@@ -50,6 +52,8 @@ class ProfileRequest:
     cpu_family: str | None = None
     gpu_seconds: Mapping[str, float] = field(default_factory=dict)
     task: str | None = None
+    script: str | None = None
+    steps: int = 50
 
 
 def profile_datasets(target: str | None, request: ProfileRequest) -> Iterator[WorkloadProfile]:
@@ -70,13 +74,15 @@ def profile_datasets(target: str | None, request: ProfileRequest) -> Iterator[Wo
     datasets, served = _datasets(job, tree, chosen)
     sizes = [_batch_size(each, job, request) for each in datasets]  # before anything is measured
     model = _model(job, tree, request)
-    step = _step(job, tree, sizes[0], request)
     cpu = this_cpu(request.cpu_family)
     with dataset_copy(job, tree.files) as copy:
+        step = _step(job, tree, copy, sizes[0], request)
         for dataset, size in zip(datasets, sizes, strict=True):
             answer = _answer(copy, dataset, size, request.limits, served, tree)
-            found = _profile(dataset, size, answer, cpu)
-            if step is not None and step.batch_size == size:
+            asked = replace(dataset, loader=_read_with(dataset))
+            rates = measure_scaling(copy, asked, request.limits, served, cpu.count)
+            found = _profile(dataset, size, answer, cpu).with_scaling(rates)
+            if step is not None:
                 found = found.with_step(step)
             yield replace(
                 found,
@@ -89,14 +95,16 @@ def profile_datasets(target: str | None, request: ProfileRequest) -> Iterator[Wo
 
 def _model(job: JobSpec, tree: SourceTree, request: ProfileRequest) -> ModelFigures | None:
     """Measure the memory of the task's model, if there is a task."""
-    task = request.task or job.task
+    task = None if request.script else request.task or job.task
     return None if task is None else measure_model_memory(task, job, tree.folder or Path())
 
 
 def _step(
-    job: JobSpec, tree: SourceTree, size: int, request: ProfileRequest
+    job: JobSpec, tree: SourceTree, copy: DatasetCopy, size: int, request: ProfileRequest
 ) -> MeasuredStepTime | None:
-    """Measure steps of the task, if there is one, and a GPU."""
+    """Measure steps of the script, or of the task, if there is one, and a GPU."""
+    if request.script is not None:
+        return measure_script_step(request.script, copy, steps=request.steps, limits=request.limits)
     task = request.task or job.task
     if task is None or not visible_gpus(os.environ):
         return None
@@ -155,10 +163,7 @@ def _answer(
     served: Sequence[str],
     tree: SourceTree,
 ) -> Mapping[str, Any]:
-    kept = {
-        name: dataset.loader[name] for name in ("collate_fn", "shards") if name in dataset.loader
-    }
-    asked = replace(dataset, loader={**kept, "batch_size": batch_size})
+    asked = replace(dataset, loader={**_read_with(dataset), "batch_size": batch_size})
     # Samples, then batches, of which the last may take as long again.
     patient = replace(limits, build_seconds=limits.build_seconds + 2 * limits.seconds)
     answer = copy.ask(asked, patient, served, ["costs"])
@@ -173,6 +178,12 @@ def _answer(
         code = "" if tree.folder is None else f"{tree.folder}/"
         raise PlatformError(f"{dataset.reference} was not measured: {at_home(problem, code)}")
     return answer
+
+
+def _read_with(dataset: NamedDataset) -> dict[str, Any]:
+    """Return the loader's arguments with which samples are read."""
+    names = ("collate_fn", "shards")
+    return {name: dataset.loader[name] for name in names if name in dataset.loader}
 
 
 def _profile(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +12,14 @@ from typing import Any
 from launcher.client.jobs.job import Job
 from launcher.client.planning.machine_cpu import this_cpu
 from launcher.client.planning.measure import Measure
+from launcher.client.planning.measured_step_time import catalogue_name
 from launcher.client.planning.workload_profile import WorkloadProfile, rounded
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.errors import PlatformError
 from launcher.shared import parse_event
 from launcher.shared.event_lines import FIELD_ERRORS
 from launcher.shared.observed_rates import FEWEST_STEPS
+from launcher.shared.visible_gpus import gpu_models
 
 #: A job's mean may be off by this share: its CPU seconds include receiving and sending, and the
 #: kernel counts them in ticks. A host that differs more widens the range further.
@@ -29,7 +33,8 @@ class StreamCounts:
 
     largest: samples of the largest batch; the mean of jobs whose events have no batch_size.
     epoch_0_samples: samples of epoch 0 that the ranks received. surplus: repeated samples less
-    dropped ones, in epoch 0, of all ranks.
+    dropped ones, in epoch 0, of all ranks. busy: seconds of the ranks in which they did not wait
+    for a batch.
     """
 
     samples: int = 0
@@ -37,33 +42,57 @@ class StreamCounts:
     largest: int = 0
     epoch_0_samples: int = 0
     surplus: int = 0
+    busy: float = 0.0
 
 
 @dataclass
 class JobFigures:
-    """The figures of a job's data service, from the event lines of its hosts.
+    """The figures of a job's data service and of its steps, from the event lines of its hosts.
 
     hosts: the totals of each host's workers. streams: what the ranks read. verdict: the words on
-    what training waited for; "" for none.
+    what training waited for; "" for none. compute: seconds of each rank's measured steps of a task,
+    without waits. has_used_gpus: True if a host's GPUs computed.
     """
 
     hosts: dict[str, Mapping[str, float]] = field(default_factory=dict)
     streams: dict[str, StreamCounts] = field(default_factory=dict)
     verdict: str = ""
+    compute: dict[int, list[float]] = field(default_factory=dict)
+    has_used_gpus: bool = False
+
+    @property
+    def training(self) -> tuple[str, StreamCounts]:
+        """The stream with most samples, and what was read of it."""
+        return max(self.streams.items(), key=lambda item: item[1].samples)
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Seconds of a step without its wait for data; None if unknown.
+
+        Those of a task, without communication; the first of each rank warms up. Of other scripts
+        it is the time between two batches, without the wait for the second one.
+        """
+        measured = [seconds for each in self.compute.values() for seconds in each[1:]]
+        if measured:
+            return statistics.median(measured)
+        if not self.streams:
+            return None
+        counts = self.training[1]
+        return counts.busy / counts.steps if counts.steps and counts.busy > 0 else None
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> JobFigures:
         """Return the figures of lines; those of a later line replace earlier ones."""
         found = cls()
         for line in lines:
-            event = parse_event(line)
-            if event is None:
-                continue
-            try:
-                found._add(*event)
-            except FIELD_ERRORS:
-                continue  # a script's own line, or two interleaved lines
+            if (event := parse_event(line)) is not None:
+                found.add(*event)
         return found
+
+    def add(self, name: str, fields: Mapping[str, Any]) -> None:
+        """Take an event."""
+        with contextlib.suppress(*FIELD_ERRORS):  # a script's own line, or two interleaved lines
+            self._add(name, fields)
 
     def _add(self, name: str, fields: Mapping[str, Any]) -> None:
         if name == "data_metrics" and fields["of"] == "hosts":
@@ -77,15 +106,21 @@ class JobFigures:
             self.verdict = str(fields["text"])
         elif name == "data_epoch":
             samples, steps = int(fields["samples"]), int(fields["steps"])
+            busy = float(fields["total_seconds"]) - float(fields["wait_seconds"])
             counts = self.streams.setdefault(str(fields["stream"]), StreamCounts())
             counts.samples += samples
             counts.steps += steps
+            counts.busy += busy
             if steps:
                 size = int(fields.get("batch_size", math.ceil(samples / steps)))
                 counts.largest = max(counts.largest, size)
             if int(fields["epoch"]) == 0:
                 counts.epoch_0_samples += samples
                 counts.surplus = int(fields["pads"]) - int(fields["drops"])  # of all ranks
+        elif name == "train_step":
+            self.compute.setdefault(int(fields["rank"]), []).append(float(fields["compute"]))
+        elif name == "host_usage":
+            self.has_used_gpus |= float(fields.get("gpu") or 0.0) > 0
 
 
 def profile_of_job(
@@ -104,8 +139,22 @@ def profile_of_job(
     if status not in TERMINAL_STATUSES:
         raise PlatformError(f"job {job.name} has not ended ({status}): profile it when it has")
     figures = JobFigures.read(line.text for line in job.logs())
-    _check(job.name, figures)
-    stream, counts = max(figures.streams.items(), key=lambda item: item[1].samples)
+    return profile_of_figures(
+        job.name, figures, batch_size=batch_size, cpu_family=cpu_family, gpu_seconds=gpu_seconds
+    )
+
+
+def profile_of_figures(
+    job_name: str,
+    figures: JobFigures,
+    *,
+    batch_size: int | None = None,
+    cpu_family: str | None = None,
+    gpu_seconds: Mapping[str, float] | None = None,
+) -> WorkloadProfile:
+    """Return the profile of a job of this machine from its figures, as `profile_of_job` does."""
+    _check(job_name, figures)
+    stream, counts = figures.training
     total = StreamCounts(
         samples=sum(each.samples for each in figures.streams.values()),
         steps=sum(each.steps for each in figures.streams.values()),
@@ -119,18 +168,34 @@ def profile_of_job(
         bytes_per_batch=size * _ratio(figures.hosts.values(), "bytes", "batches") / per_batch,
         cpu=this_cpu(cpu_family),
         samples_per_epoch=max(0, counts.epoch_0_samples - counts.surplus) or None,
-        gpu_seconds=gpu_seconds or {},
+        gpu_seconds={
+            **_gpu_seconds(figures, is_changed=size != counts.largest),
+            **(gpu_seconds or {}),
+        },
         datasets=tuple(figures.streams),
         measured={
-            "job": job.name,
+            "job": job_name,
             "samples": round(_sum(figures.hosts.values(), "prepared") * per_batch),
             "streams": list(figures.streams),
             "longest_batch_seconds": rounded(
                 max(each.get("longest", 0.0) for each in figures.hosts.values())
             ),
+            **({"step_seconds": rounded(step)} if (step := figures.step_seconds) else {}),
             **({"verdict": figures.verdict} if figures.verdict else {}),
         },
     )
+
+
+def _gpu_seconds(figures: JobFigures, *, is_changed: bool) -> Mapping[str, float]:
+    """Return the seconds of a step by accelerator; none if it cannot be told.
+
+    is_changed: the planned batch is another than the job's, whose steps take another time.
+    """
+    seconds, models = figures.step_seconds, set(gpu_models())
+    if seconds is None or is_changed or not figures.has_used_gpus or len(models) != 1:
+        return {}
+    name = catalogue_name(models.pop())
+    return {name: rounded(seconds)} if name else {}
 
 
 def _check(name: str, figures: JobFigures) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from launcher.client.jobs.short_numbers import short_number
 from launcher.client.planning.workload_profile import WorkloadProfile
 
 #: Share of a sample's time that it waits without a CPU, above which that is said.
@@ -30,11 +32,15 @@ def _rows(profile: WorkloadProfile) -> Iterator[tuple[str, str]]:
         yield "first sample", f"after {first:.3g} s, imports included"
     if memory := found.get("memory_bytes_per_worker"):
         yield "memory", f"{memory / 1e6:,.0f} MB per worker"
+    if rates := found.get("samples_per_second"):
+        each = ", ".join(f"{count}: {short_number(rate)}" for count, rate in rates.items())
+        yield "processes", f"{each} samples/s; {profile.parallel_efficiency:.0%} of a CPU is left"
     if step := found.get("step"):
         seconds = step["seconds"]
         range_ = f"{_ms(seconds['median'])} ({_ms(seconds['low'])} to {_ms(seconds['high'])})"
-        yield "step on the GPU", f"{range_}, {step['memory_bytes'] / 1e9:,.3g} GB"
-        yield "", f"{step['steps']} steps on {step['accelerator']}"
+        memory = f", {step['memory_bytes'] / 1e9:,.3g} GB" if step["memory_bytes"] else ""
+        yield "step", f"{range_}{memory}"
+        yield "", f"{step['steps']} steps on {step['accelerator']}{_unused(profile, step)}"
     if (share := found.get("waiting_share", 0)) > _WAITING:
         yield (
             "waiting",
@@ -49,6 +55,16 @@ def _rows(profile: WorkloadProfile) -> Iterator[tuple[str, str]]:
     family = profile.cpu.family
     speed = f"speed 1 is that of {family}" if family else "EC2 family unknown: say --cpu-family"
     yield "measured on", f"{profile.cpu.model}, {profile.cpu.count} CPUs; {speed}"
+
+
+def _unused(profile: WorkloadProfile, step: Mapping[str, Any]) -> str:
+    """Return why a measured step is no figure of the plan; nothing if it is one."""
+    if profile.gpu_seconds:
+        return ""
+    if step["batch_size"] != profile.batch_size:
+        size = step["batch_size"] or "an unknown number of"
+        return f", of {size} samples: not for the plan, whose batches have {profile.batch_size}"
+    return ", which is in no instance type of the catalogue: not for the plan"
 
 
 def _ms(seconds: float) -> str:

@@ -14,6 +14,7 @@ from launcher.client.planning.measured_step_time import MeasuredStepTime
 from launcher.client.planning.model_fields import model_fields
 from launcher.client.planning.parallel_strategy import ModelFigures
 from launcher.client.planning.step_model import UNKNOWN_SPEED
+from launcher.client.planning.workload import Workload
 
 _DIGITS = 4
 
@@ -25,6 +26,7 @@ class WorkloadProfile:
     cpu_seconds: of a sample. samples_per_epoch: None if unknown. gpu_seconds: of a step, by
     accelerator, as measured or as the user gave them. datasets: that the job serves. measured:
     everything else that was found, by name. model: its memory, if a task was measured.
+    parallel_efficiency: share of a CPU's speed that is left when all are busy; None if unknown.
     """
 
     dataset: str
@@ -38,20 +40,56 @@ class WorkloadProfile:
     datasets: tuple[str, ...] = ()
     measured: Mapping[str, Any] = field(default_factory=dict)
     model: ModelFigures | None = None
+    parallel_efficiency: float | None = None
+
+    def with_scaling(self, rates: Mapping[int, float]) -> WorkloadProfile:
+        """Return the profile with the samples a second of some numbers of processes."""
+        if not rates:
+            return self
+        most = max(rates)
+        efficiency = min(1.0, rates[most] / (most * rates[1]))
+        return replace(
+            self,
+            parallel_efficiency=rounded(efficiency),
+            measured={
+                **self.measured,
+                "samples_per_second": {count: rounded(rate) for count, rate in rates.items()},
+            },
+        )
 
     def with_step(self, step: MeasuredStepTime) -> WorkloadProfile:
-        """Return the profile with what was measured of a step on a GPU."""
+        """Return the profile with what was measured of a step.
+
+        The seconds are those of the workload if they are of an accelerator of the catalogue, and of
+        batches of its size.
+        """
         found = {
             "accelerator": step.accelerator,
+            "batch_size": step.batch_size,
             "steps": step.steps,
             "seconds": {name: rounded(getattr(step, name)) for name in ("low", "median", "high")},
             "memory_bytes": step.memory_bytes,
         }
-        name = step.catalogue_name
+        name = step.catalogue_name if step.batch_size == self.batch_size else None
         return replace(
             self,
             gpu_seconds={name: rounded(step.median)} if name else {},
             measured={**self.measured, "step": found},
+        )
+
+    def workload(self) -> Workload:
+        """Return the workload, as `launcher plan` reads it from the file."""
+        return Workload(
+            batch_size=self.batch_size,
+            cpu_seconds_per_sample=self.cpu_seconds,
+            bytes_per_batch=self.bytes_per_batch,
+            gpu_seconds_per_step={
+                name: Measure.exact(seconds) for name, seconds in self.gpu_seconds.items()
+            },
+            samples_per_epoch=self.samples_per_epoch,
+            cpu_speed={self.cpu.family: 1.0} if self.cpu.family else {},
+            parallel_efficiency=self.parallel_efficiency or 1.0,
+            model=self.model,
         )
 
     def to_plain(self) -> dict[str, Any]:
@@ -69,6 +107,7 @@ class WorkloadProfile:
             "gpu_seconds_per_step": dict(self.gpu_seconds) or None,
             "samples_per_epoch": self.samples_per_epoch,
             "cpu_speed": {self.cpu.family: 1} if self.cpu.family else {},
+            "parallel_efficiency": self.parallel_efficiency,
             "entry_point": self.entry_point or None,
             "datasets": list(self.datasets),
             "model": model_fields(self.model) if self.model else None,

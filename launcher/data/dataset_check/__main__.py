@@ -1,7 +1,7 @@
 """Entry point of `python -m launcher.data.dataset_check`: a request on stdin, an answer in a file.
 
 With the argument "again", the process prepares the samples of another one once more; with "costs",
-it measures what samples cost.
+it measures what samples cost, and with "rates", how many it prepares beside other processes.
 """
 
 import os
@@ -9,10 +9,12 @@ import sys
 
 from launcher.data.dataset_check.checked_dataset import DatasetCheck, main
 from launcher.data.dataset_check.sample_costs import CostMeasurement
+from launcher.data.dataset_check.sample_rate import RateMeasurement
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
-    check = CostMeasurement if arguments == ["costs"] else DatasetCheck
+    kinds = {"costs": CostMeasurement, "rates": RateMeasurement}
+    check = kinds.get("".join(arguments), DatasetCheck)
     code = main(sys.stdin.read(), check, again=arguments == ["again"])
     sys.stdout.flush()
     sys.stderr.flush()

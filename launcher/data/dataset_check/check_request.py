@@ -14,7 +14,8 @@ class CheckRequest:
     loader: arguments of the loader that are known: batch_size, shards, and the references of
     collate_fn, sampler and batch_sampler.
     patience: seconds after which a dataset that does not answer has hung.
-    served: the datasets that the job lists. output: the file for the answer.
+    served: the datasets that the job lists. output: the file for the answer. rounds: numbers of
+    processes that prepare samples at the same time, this one among them.
     """
 
     dataset: str
@@ -25,6 +26,7 @@ class CheckRequest:
     entry_point: str | None
     output: str
     loader: Mapping[str, Any] = field(default_factory=dict)
+    rounds: list[int] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
