@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 import shutil
 import stat
@@ -27,7 +30,18 @@ WARNING = (
     "launcher: memory_low host=algo-2 group=train_group "
     'why="<script>alert(1)</script> & 90% of it is used"'
 )
-EMPTY = {"meta", "circle", "line", "polyline", "rect", "br"}
+WORKLOAD = """\
+batch_size: 8
+cpu_seconds_per_sample: 0.002
+bytes_per_batch: 1000
+gpu_seconds_per_step: {NVIDIA T4: 0.05}
+samples_per_epoch: 8000
+epochs: 10
+"""
+NVIDIA_SMI = """#!/bin/sh
+echo "GPU 0: Tesla T4 (UUID: GPU-0a1b2c)"
+"""
+EMPTY = {"meta", "circle", "line", "polyline", "polygon", "rect", "br"}
 
 
 class Page(HTMLParser):
@@ -96,6 +110,69 @@ def test_the_file_has_all_parts(home):
     assert "$0.74" in page.text
     assert page.names.count("polyline") >= 5
     assert "started as data" in page.text
+
+
+def test_the_plan_of_a_workload_has_the_run_marked_on_it(home):
+    Path("w.yaml").write_text(WORKLOAD)
+    result = run("done-job", "--workload", "w.yaml")
+
+    assert result.exit_code == 0, result.stderr
+    page = Page(Path("done-job.html").read_text())
+    assert "The plan\n" in page.text
+    assert "dollars over hours of 10 epochs" in page.text
+    assert "this run, 1 x ml.g4dn.xlarge with " in page.text
+    assert page.names.count("polygon") == 1
+
+
+def test_a_workload_with_a_fault_is_refused(home):
+    Path("w.yaml").write_text(WORKLOAD.replace("batch_size", "batch"))
+    result = run("done-job", "--workload", "w.yaml")
+
+    assert result.exit_code == 2
+    assert "w.yaml" in result.stderr
+    assert not Path("done-job.html").exists()
+
+
+def test_a_job_without_an_accelerators_time_has_no_plan_and_says_why(home):
+    run("done-job")
+
+    text = Page(Path("done-job.html").read_text()).text
+    assert "Not planned: the job has no seconds of a step on an accelerator" in text
+    assert "--workload" in text
+
+
+def test_a_job_that_trained_on_this_machines_gpu_has_a_plan(home, tmp_path, monkeypatch):
+    program = tmp_path / "nvidia-smi"
+    program.write_text(NVIDIA_SMI)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    run("done-job")
+
+    text = Page(Path("done-job.html").read_text()).text
+    assert "this run, 1 x ml.g4dn.xlarge with " in text
+    assert "The workload is from what the job's hosts measured" in text
+
+
+def test_its_data_are_printed_as_json(home):
+    Path("w.yaml").write_text(WORKLOAD)
+    result = run("done-job", "--workload", "w.yaml", "-o", "json")
+
+    found = json.loads(result.stdout)
+    assert found["diagnosis"]["limit"] == "compute-bound"
+    assert found["cost"]["groups"][0]["instance_type"] == "ml.c5.2xlarge"
+    assert found["plan"]["run"]["cluster"].startswith("1 x ml.g4dn.xlarge with ")
+    assert {each["host"] for each in found["hosts"]} == {"algo-1", "algo-2"}
+    assert not Path("done-job.html").exists()
+
+
+def test_the_values_of_its_charts_are_printed_as_csv(home):
+    result = run("done-job", "-o", "csv", "--out", "too.html")
+
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    losses = [float(each["value"]) for each in rows if each["metric_name"] == "train/loss"]
+    assert losses == [pytest.approx(number / 10) for number in range(1, 10)]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+0000", rows[0]["time"])
+    assert Path("too.html").exists()
 
 
 def test_it_is_one_file_without_scripts_or_network(home):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from launcher.client.home import writing
 from launcher.client.jobs.job import Job
-from launcher.client.planning.reporting.report_facts import read_report_facts
+from launcher.client.planning.reporting.report_data import metric_rows, plain_report
+from launcher.client.planning.reporting.report_facts import ReportFacts, read_report_facts
 from launcher.client.planning.reporting.report_html import report_html
+from launcher.client.planning.workload import Workload
 from launcher.client.sessions.resolve import session_of
 from launcher.shared.complete_files import write_complete
 
@@ -19,10 +23,14 @@ _FRAME_PIXELS = 720
 
 @dataclass(frozen=True, kw_only=True)
 class JobReport:
-    """A report on a job so far. html: the whole document, which loads nothing from a network."""
+    """A report on a job so far.
+
+    html: the whole document, which loads nothing from a network. facts: what it shows.
+    """
 
     job_name: str
     html: str = field(repr=False)
+    facts: ReportFacts = field(repr=False)
 
     def _repr_html_(self) -> str:
         """Return a frame with the document: its style must not change that of the notebook."""
@@ -30,6 +38,14 @@ class JobReport:
             f'<iframe title="report on {escape(self.job_name)}" srcdoc="{escape(self.html)}" '
             f'style="width:100%;height:{_FRAME_PIXELS}px;border:0"></iframe>'
         )
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain values, as `launcher report -o json` prints them."""
+        return plain_report(self.facts)
+
+    def metric_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the values of its charts, as `launcher report -o csv` prints them."""
+        return metric_rows(self.facts)
 
     def write(self, path: str | Path) -> Path:
         """Write the report, replacing an earlier one; raises PlatformError if that cannot be."""
@@ -39,15 +55,18 @@ class JobReport:
         return file
 
 
-def report(job: Job | str) -> JobReport:
+def report(job: Job | str, *, workload: Workload | None = None) -> JobReport:
     """Return a report on a job that runs or ran.
 
     It has the states and hosts over time, the parts of a step, the use of the machines, metrics,
-    cost and idle machines by group, the diagnosis, and events.
+    cost and idle machines by group, the diagnosis, events, and the plan for its workload with the
+    job marked on it.
 
     job: a job or the name of one, which is looked for on this machine, then on SageMaker.
+    workload: of the plan; by default what the job itself shows of it.
 
     Raises JobNotFound, and the platform's error if the job cannot be described.
     """
     known = Job(job, session_of(job)) if isinstance(job, str) else job
-    return JobReport(job_name=known.name, html=report_html(read_report_facts(known)))
+    facts = read_report_facts(known, workload=workload)
+    return JobReport(job_name=known.name, html=report_html(facts), facts=facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.event_sentences import sentence
 from launcher.client.jobs.group_hosts import group_of_hosts
@@ -21,8 +21,11 @@ from launcher.client.planning.comparison.compared_job import ComparedJob, compar
 from launcher.client.planning.diagnosis.diagnosis import Diagnosis, diagnosis_of
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
+from launcher.client.planning.job_profile import JobFigures
 from launcher.client.planning.reporting.merged_rows import ReportEvent
+from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun, plan_of_run
 from launcher.client.planning.reporting.report_chart import ChartBar
+from launcher.client.planning.workload import Workload
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
@@ -38,9 +41,13 @@ _HOST_EVENTS = {
 
 @dataclass
 class LineFacts:
-    """Metrics, events, and the first and last line of each host, from the lines of a job."""
+    """Metrics, events, and the first and last line of each host, from the lines of a job.
+
+    figures: of its data service and its steps.
+    """
 
     reader: MetricReader
+    figures: JobFigures = field(default_factory=JobFigures)
     series: CollectedSeries = field(default_factory=CollectedSeries)
     events: list[ReportEvent] = field(default_factory=list)
     _times: dict[str, list[float]] = field(default_factory=dict)
@@ -56,10 +63,13 @@ class LineFacts:
             self.series.add(name, line.group, line.host, line.time, value)
         times = self._times.setdefault(line.host, [line.time, line.time])
         times[1] = line.time
-        event = line.event
-        if event is None or len(self.events) >= _MOST_EVENTS:
+        if line.event is not None:
+            self._add_event(line, *line.event)
+
+    def _add_event(self, line: LogLine, name: str, fields: dict[str, Any]) -> None:
+        self.figures.add(name, fields)
+        if len(self.events) >= _MOST_EVENTS:
             return
-        name, fields = event
         text = _host_event(name, fields) or sentence(name, fields)
         if text is not None and name not in ("train_step", "evaluation"):
             self.events.append(ReportEvent(time=line.time, host=line.host, text=text))
@@ -67,11 +77,15 @@ class LineFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFacts:
-    """All that a report shows. states: the job's secondary statuses over time."""
+    """All that a report shows.
+
+    states: the job's secondary statuses over time. plan: clusters for its workload.
+    """
 
     description: TrainingJobDescription
     diagnosis: Diagnosis
     priced: ComparedJob
+    plan: PlannedRun | UnplannedRun
     series: Sequence[MetricSeries]
     events: tuple[ReportEvent, ...]
     hosts: dict[str, ChartBar]
@@ -79,17 +93,25 @@ class ReportFacts:
     written: datetime
 
 
-def read_report_facts(job: Job, now: datetime | None = None) -> ReportFacts:
-    """Read a job so far. now: the report's time, by default the present."""
+def read_report_facts(
+    job: Job, now: datetime | None = None, *, workload: Workload | None = None
+) -> ReportFacts:
+    """Read a job so far.
+
+    now: the report's time, by default the present. workload: of the plan; None for what the job
+    itself shows of it.
+    """
     description = job.description()
     lines = LineFacts(MetricReader(description, own=True))
     evidence = read_evidence(job, lines.add)
     series = _completed(lines.series, job, evidence)
     written = now or datetime.now(timezone.utc)
+    priced = compared_job(job, evidence)
     return ReportFacts(
         description=description,
         diagnosis=diagnosis_of(evidence),
-        priced=compared_job(job, evidence),
+        priced=priced,
+        plan=plan_of_run(evidence, priced, lines.figures, workload),
         series=series.series(list(metric_patterns(description))),
         events=tuple(lines.events),
         hosts={

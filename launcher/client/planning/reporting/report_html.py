@@ -16,6 +16,7 @@ from launcher.client.planning.diagnosis.findings import Sureness
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.planning.reporting.host_chart_lines import host_chart_lines
 from launcher.client.planning.reporting.merged_rows import merged_events, merged_hosts
+from launcher.client.planning.reporting.plan_section import plan_section
 from launcher.client.planning.reporting.report_chart import (
     ChartBar,
     bar_chart,
@@ -69,6 +70,7 @@ def _sections(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     yield "Machines", _charts(facts.series, lambda name: name.startswith("host/"))
     yield "Training", _charts(facts.series, lambda name: not name.startswith("host/"))
     yield "Cost", _cost(facts.priced)
+    yield "The plan", plan_section(facts.plan)
     yield "Events", _events(facts)
 
 

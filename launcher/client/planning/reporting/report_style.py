@@ -31,6 +31,10 @@ p { margin: 4px 0; overflow-wrap: anywhere }
 .faint { color: var(--faint) }
 .charts { display: grid; gap: 16px; align-items: start;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 330px), 1fr)) }
+.plan { display: grid; gap: 16px; align-items: start;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)) }
+.plan > * { min-width: 0 }
+.plan .wide { margin-top: 8px }
 figure { margin: 0; padding: 10px; background: var(--box); border: 1px solid var(--line);
   border-radius: 6px }
 figcaption { font-weight: 600; overflow-wrap: anywhere }

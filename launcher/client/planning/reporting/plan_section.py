@@ -1,0 +1,177 @@
+"""The plan in a report: its clusters as a chart of price over time, with the job marked on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from launcher.client.catalogue.cost import dollars_text
+from launcher.client.jobs.short_numbers import short_number
+from launcher.client.planning.recommendation_scatter import (
+    ClusterPoint,
+    ClusterScatter,
+    position,
+    ticks,
+)
+from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun
+from launcher.client.spec.html_tables import escaped, html_cells, html_table
+
+_WIDTH, _HEIGHT = 400, 270
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 12, 40
+#: Classes of the page's colours.
+_RUN, _BEST, _PARETO, _OTHER = 1, 2, 0, 7
+_LEGEND = (
+    (_RUN, "this run"),
+    (_BEST, "recommended"),
+    (_PARETO, "none is cheaper and faster"),
+    (_OTHER, "others"),
+)
+
+
+def plan_section(plan: PlannedRun | UnplannedRun) -> str:
+    """Return the section as HTML; for a run without a plan, the reason."""
+    if isinstance(plan, UnplannedRun):
+        return f"<p>Not planned: {escaped(plan.why)}.</p>"
+    words = "".join(f"<p>{text}</p>" for text in _words(plan))
+    return (
+        f'<div class="plan">{_chart(plan)}<div><div class="answer">{words}</div>'
+        f"{_table(plan)}</div></div>"
+        f'<p class="faint">The workload is {escaped(plan.source)}. '
+        f"{plan.recommendation.compared:,} clusters with as many train hosts were compared by "
+        "price per sample. This run is drawn at its measured step.</p>"
+    )
+
+
+def _words(plan: PlannedRun) -> Iterator[str]:
+    best, run = plan.best, plan.run
+    if best is None:
+        yield f"<b>Recommended: none.</b> {escaped(plan.recommendation.reason)}"
+    elif best.name == run.name:
+        yield f"<b>This run's cluster is the recommended one: {escaped(best.name)}</b>"
+        yield f"{escaped(plan.recommendation.reason)}."
+    else:
+        yield f"<b>Recommended: {escaped(best.name)}</b>"
+        yield f"{escaped(plan.recommendation.reason)}."
+        yield (
+            f"For {escaped(plan.scatter.what)} it would take {_amounts(best)}; this run's "
+            f"{escaped(run.name)} takes {_amounts(run)}."
+        )
+    if plan.expected is not None:
+        yield (
+            f"The plan expects a step of {plan.expected * 1e3:,.4g} ms on this run's cluster; "
+            f"{plan.step * 1e3:,.4g} ms were measured."
+        )
+
+
+def _amounts(point: ClusterPoint) -> str:
+    return f"{short_number(point.hours)} hours and {dollars_text(point.dollars)}"
+
+
+def _table(plan: PlannedRun) -> str:
+    head = html_cells("th", ("cluster", "hours", "cost", "remark"))
+    rows = [
+        html_cells(
+            "td", (point.name, short_number(point.hours), dollars_text(point.dollars), remark)
+        )
+        for remark, point in _rows(plan)
+    ]
+    attributes = 'class="wide" tabindex="0" role="region" aria-label="clusters of the plan"'
+    return f"<div {attributes}>{html_table([head, *rows])}</div>"
+
+
+def _rows(plan: PlannedRun) -> Iterator[tuple[str, ClusterPoint]]:
+    """Yield the run, the recommended cluster, and those that none is cheaper and faster than."""
+    yield "this run", plan.run
+    if plan.best is not None:
+        yield "recommended", plan.best
+    for point in _pareto(plan.scatter):
+        if not point.is_best:
+            yield "", point
+
+
+def _pareto(scatter: ClusterScatter) -> list[ClusterPoint]:
+    return sorted((p for p in scatter.points if p.is_pareto), key=lambda point: point.hours)
+
+
+def _chart(plan: PlannedRun) -> str:
+    scatter = plan.scatter
+    title = f"dollars over hours of {scatter.what}, both logarithmic"
+    names = "".join(
+        f'<span><i class="b{colour}"></i>{escaped(name)}</span>' for colour, name in _LEGEND
+    )
+    points = sorted(scatter.points, key=lambda point: (point.is_best, point.is_pareto))
+    svg = "".join(
+        [
+            *_axes(scatter),
+            *_line(scatter),
+            *(_dot(scatter, point) for point in points),
+            _mark(scatter, plan.run),
+        ]
+    )
+    return (
+        f"<figure><figcaption>{escaped(title)}</figcaption>"
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"><title>{escaped(title)}</title>{svg}'
+        f'</svg><p class="legend">{names}</p></figure>'
+    )
+
+
+def _axes(scatter: ClusterScatter) -> Iterator[str]:
+    bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
+    for value in _labels(scatter.hours):
+        x = _x(scatter, value)
+        yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{bottom}"/>'
+        hours = short_number(value)
+        yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{hours}</text>'
+    for value in _labels(scatter.dollars):
+        y = _y(scatter, value)
+        yield f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        dollars = f"${short_number(value)}"
+        yield f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{dollars}</text>'
+    middle = (_LEFT + right) // 2
+    yield f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">hours</text>'
+
+
+def _labels(axis: tuple[float, float]) -> list[float]:
+    """Return the round numbers of an axis, or its ends if it is too short for two of them."""
+    found = ticks(axis)
+    return found if len(found) > 1 else list(axis)
+
+
+def _line(scatter: ClusterScatter) -> Iterator[str]:
+    points = " ".join(
+        f"{_x(scatter, p.hours):.1f},{_y(scatter, p.dollars):.1f}" for p in _pareto(scatter)
+    )
+    if " " in points:
+        yield f'<polyline class="l{_PARETO}" points="{points}"/>'
+
+
+def _dot(scatter: ClusterScatter, point: ClusterPoint) -> str:
+    colour = _BEST if point.is_best else _PARETO if point.is_pareto else _OTHER
+    x, y = _x(scatter, point.hours), _y(scatter, point.dollars)
+    radius = 6 if point.is_best else 4 if point.is_pareto else 3
+    return (
+        f'<circle class="b{colour}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">'
+        f"<title>{_title(point)}</title></circle>"
+    )
+
+
+def _mark(scatter: ClusterScatter, run: ClusterPoint) -> str:
+    """Return the run as a diamond, so that it differs not only by its colour."""
+    x, y, half = _x(scatter, run.hours), _y(scatter, run.dollars), 8
+    corners = ((x, y - half), (x + half, y), (x, y + half), (x - half, y))
+    points = " ".join(f"{across:.1f},{down:.1f}" for across, down in corners)
+    return (
+        f'<polygon class="b{_RUN}" points="{points}"><title>this run, {_title(run)}</title>'
+        "</polygon>"
+    )
+
+
+def _title(point: ClusterPoint) -> str:
+    return escaped(f"{point.name}: {_amounts(point)}")
+
+
+def _x(scatter: ClusterScatter, hours: float) -> float:
+    return _LEFT + position(hours, scatter.hours) * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _y(scatter: ClusterScatter, dollars: float) -> float:
+    return _HEIGHT - _BOTTOM - position(dollars, scatter.dollars) * (_HEIGHT - _TOP - _BOTTOM)

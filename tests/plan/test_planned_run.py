@@ -1,0 +1,161 @@
+"""The plan in a report: the clusters for a job's workload, with the job marked on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_advice import group
+
+from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
+from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
+from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime
+from launcher.client.planning.job_profile import JobFigures
+from launcher.client.planning.measure import Measure
+from launcher.client.planning.reporting.plan_section import plan_section
+from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun, plan_of_run
+from launcher.client.planning.workload import Workload
+
+STARVED = group("ml.g5.8xlarge", 0.98, 0.45, vcpus=32)
+STEP = MeanStepTime(mean=0.2, error=None, steps=100, batches=1)
+WORKLOAD = Workload(
+    batch_size=64,
+    cpu_seconds_per_sample=Measure.exact(0.1),
+    bytes_per_batch=1e6,
+    gpu_seconds_per_step={"NVIDIA A10G": Measure.exact(0.09)},
+    samples_per_epoch=64_000,
+    epochs=9,
+)
+
+
+@pytest.fixture(autouse=True)
+def packaged_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path))
+    monkeypatch.delenv("LAUNCHER_PRICES", raising=False)
+
+
+def planned(
+    *groups: GroupUse,
+    per_hour: float | None = 3.06,
+    bills: bool = True,
+    given: Workload | None = None,
+    **changes: Any,
+) -> PlannedRun | UnplannedRun:
+    known = {"status": "Completed", "region": "us-east-1", "rank_count": 1, "step": STEP}
+    evidence = JobEvidence(job_name="job-1", bills=bills, groups=groups, **{**known, **changes})
+    priced = ComparedJob(
+        job_name="job-1",
+        status="Completed",
+        is_priced_by_type=not bills,
+        groups=tuple(
+            ComparedGroup(
+                name=each.name,
+                instance_type=each.instance_type,
+                count=each.count,
+                trains=each.trains,
+                per_hour=per_hour,
+                idle_cpu=None,
+                idle_gpu=None,
+            )
+            for each in groups
+        ),
+        step=evidence.step,
+        samples_per_step=None,
+        billable_seconds=None,
+        price_as_of=(),
+    )
+    return plan_of_run(evidence, priced, JobFigures(), given)
+
+
+def test_the_use_of_a_jobs_hosts_gives_a_plan_with_the_job_on_it() -> None:
+    found = planned(STARVED)
+
+    assert isinstance(found, PlannedRun)
+    assert found.run.name == "1 x ml.g5.8xlarge"
+    # A million batches of the only rank, a step of 200 ms for each.
+    assert found.scatter.what == "a million batches of a rank"
+    assert found.run.hours == pytest.approx(200_000 / 3600)
+    assert found.run.dollars == pytest.approx(3.06 * 200_000 / 3600)
+    assert found.best is not None
+    assert found.best.dollars < found.run.dollars
+    assert found.expected == pytest.approx(0.2, rel=0.25)
+    low, high = found.scatter.hours
+    assert low < found.run.hours < high
+
+
+def test_a_given_workload_counts_its_own_epochs() -> None:
+    found = planned(STARVED, given=WORKLOAD)
+
+    assert isinstance(found, PlannedRun)
+    assert found.scatter.what == "9 epochs"
+    assert found.run.hours == pytest.approx(9 * 1000 * 0.2 / 3600)
+
+
+def test_the_samples_of_the_jobs_own_step_count() -> None:
+    found = planned(STARVED, given=WORKLOAD, samples_per_step=32.0)
+
+    assert isinstance(found, PlannedRun)
+    assert found.run.hours == pytest.approx(9 * 2000 * 0.2 / 3600)
+
+
+def test_as_many_train_hosts_are_compared_as_the_job_has() -> None:
+    found = planned(group("ml.g5.8xlarge", 0.98, 0.45, count=3, vcpus=32))
+
+    assert isinstance(found, PlannedRun)
+    assert all(each.name.startswith("3 x ml.g5.") for each in found.scatter.points)
+
+
+def test_a_job_of_this_machine_is_no_measurement_of_its_types() -> None:
+    found = planned(STARVED, given=WORKLOAD, bills=False)
+
+    assert isinstance(found, PlannedRun)
+    assert found.expected is None
+
+
+def test_the_section_has_the_run_and_the_recommended_cluster_in_words() -> None:
+    found = planned(STARVED, given=WORKLOAD)
+    assert isinstance(found, PlannedRun)
+    assert found.best is not None
+    html = plan_section(found)
+
+    assert f"<b>Recommended: {found.best.name}</b>" in html
+    assert "this run's 1 x ml.g5.8xlarge takes 0.5 hours and $1.53" in html
+    assert "<polygon" in html
+    assert "<td>1 x ml.g5.8xlarge</td><td>0.5</td><td>$1.53</td><td>this run</td>" in html
+    assert "200 ms were measured" in html
+
+
+def test_a_run_on_the_recommended_cluster_is_told_so() -> None:
+    light = Workload(
+        batch_size=64,
+        cpu_seconds_per_sample=Measure.exact(1e-5),
+        bytes_per_batch=1e3,
+        gpu_seconds_per_step={"NVIDIA A10G": Measure.exact(0.2)},
+    )
+    found = planned(group("ml.g5.xlarge", 0.2, 1.0, vcpus=4), given=light, per_hour=1.408)
+
+    assert "This run's cluster is the recommended one: 1 x ml.g5.xlarge" in plan_section(found)
+
+
+@pytest.mark.parametrize(
+    ("groups", "changes", "why"),
+    [
+        ([STARVED], {"step": None}, "no step of the job was timed"),
+        ([STARVED], {"per_hour": None}, "the price of ml.g5.8xlarge is unknown"),
+        ([STARVED], {"per_hour": 0.0}, "the job costs nothing"),
+        ([STARVED, STARVED], {}, "the plan compares clusters of one group that trains"),
+        ([group("ml.g5.8xlarge", 0.3, 0.2, vcpus=32)], {}, "does not explain how long its steps"),
+        ([group("ml.c5.xlarge", 0.9, 0.2, vcpus=4)], {}, "ml.c5.xlarge has none"),
+        ([STARVED], {"bills": False}, "finished no pass over a dataset of launcher.data"),
+    ],
+    ids=["no step", "no price", "free", "two groups", "unexplained", "no accelerator", "local"],
+)
+def test_what_is_not_enough_for_a_plan_is_said(
+    groups: list[GroupUse], changes: dict[str, Any], why: str
+) -> None:
+    found = planned(*groups, **changes)
+
+    assert isinstance(found, UnplannedRun)
+    assert why in found.why
+    assert plan_section(found).startswith("<p>Not planned: ")
