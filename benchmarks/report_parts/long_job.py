@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from launcher import Measure, Workload
 from launcher.shared import format_event
 from report_parts.written_job import WrittenJob, WrittenLine
 
@@ -15,6 +16,7 @@ from report_parts.written_job import WrittenJob, WrittenLine
 _BEGIN = 1_790_035_200.0
 _DATA, _TRAIN = "data_group", "train_group"
 _STEP_SECONDS = 0.8
+_EPOCH_STEPS, _BATCH_SIZE, _RANKS_PER_HOST = 4500, 40, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,18 @@ class LongJob:
             end=_BEGIN + self.seconds,
         )
 
+    def workload(self) -> Workload:
+        """Return the workload for the plan in its report: its steps as they are logged."""
+        train_hosts = self.hosts - self.data_hosts
+        return Workload(
+            batch_size=_BATCH_SIZE,
+            cpu_seconds_per_sample=Measure.exact(0.12),
+            bytes_per_batch=_BATCH_SIZE * 224 * 224 * 3,
+            gpu_seconds_per_step={"NVIDIA A10G": Measure.exact(_STEP_SECONDS)},
+            samples_per_epoch=_EPOCH_STEPS * _BATCH_SIZE * _RANKS_PER_HOST * train_hosts,
+            epochs=int(self.hours),
+        )
+
     def lines(self) -> dict[str, Iterator[WrittenLine]]:
         """Return the event lines of each host."""
         return {f"algo-{number}": self._host(number) for number in range(1, self.hosts + 1)}
@@ -64,8 +78,9 @@ class LongJob:
         if number == self.data_hosts + 1:  # the leader, with rank 0
             streams += [self._training(number), self._evaluations(number)]
         yield from sorted(itertools.chain(*streams), key=lambda line: line.time)
+        for rank in range(_RANKS_PER_HOST if number > self.data_hosts else 0):
+            yield WrittenLine(end - 2, self._last_epoch(number, rank))
         if number == self.data_hosts + 1:
-            yield WrittenLine(end - 2, self._last_epoch(number))
             yield WrittenLine(end - 1, self._verdict(number))
         yield WrittenLine(end, format_event("host_ended", host=host, group=group, because="done"))
 
@@ -146,15 +161,16 @@ class LongJob:
             text = self._event("evaluation", number, **fields, validation_loss=round(loss, 6))
             yield WrittenLine(_BEGIN + hour * 3600 + 1, text)
 
-    def _last_epoch(self, number: int) -> str:
+    def _last_epoch(self, number: int, local_rank: int) -> str:
+        rank = (number - self.data_hosts - 1) * _RANKS_PER_HOST + local_rank
         return self._event(
             "data_epoch",
             number,
-            rank=0,
+            rank=rank,
             stream="pipeline:train_set",
             epoch=max(0, int(self.hours) - 1),
-            steps=4500,
-            samples=4500 * 160,
+            steps=_EPOCH_STEPS,
+            samples=_EPOCH_STEPS * _BATCH_SIZE,
             pads=0,
             drops=0,
             wait_seconds=43.2,

@@ -33,7 +33,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> JobReport:
     job.job("a-day").write(home, job.lines())
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LAUNCHER_HOME", str(home))
-        return report("a-day")
+        return report("a-day", workload=job.workload())
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,13 @@ def seen(page: JobReport, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 @pytest.mark.long
 def test_a_day_of_64_hosts_is_a_small_file(page: JobReport) -> None:
     assert len(page.html.encode()) < LIMIT
-    for text in ("algo-1 to algo-16", "algo-17 to algo-64", "median host", "$9,597.68"):
+    for text in (
+        "algo-1 to algo-16",
+        "algo-17 to algo-64",
+        "median host",
+        "$9,597.68",
+        "this run, 48 x ",
+    ):
         assert text in page.html
 
 
