@@ -84,7 +84,7 @@ class _StepTimes:
             )
         measured = found[min(_WARM_UP_STEPS, len(found) - _FEWEST_STEPS) :]
         low, _, high = statistics.quantiles(measured, n=4)
-        has_gpu = torch.cuda.is_available()
+        has_gpu = torch.cuda.is_initialized()  # else the script has used none
         return StepProfile(
             accelerator=torch.cuda.get_device_name() if has_gpu else _CPU,
             batch_size=self.batch_size,
