@@ -16,6 +16,7 @@ from launcher.client.planning.machine_cpu import MachineCpu
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.measured_step_time import MeasuredStepTime
 from launcher.client.planning.profile_text import profile_text
+from launcher.client.planning.workload import Workload
 from launcher.client.planning.workload_profile import WorkloadProfile
 
 PIPELINE = """\
@@ -175,3 +176,12 @@ def test_other_steps_are_recorded_and_the_text_says_why(step: MeasuredStepTime, 
     assert found.gpu_seconds == {}
     assert found.measured["step"]["seconds"]["median"] == 0.02
     assert why in profile_text(found)
+
+
+def test_a_profile_is_the_workload_of_its_file(tmp_path: Path) -> None:
+    found = PROFILE.with_step(STEP).with_scaling({1: 10.0, 2: 15.0})
+    (tmp_path / "w.yaml").write_text(found.to_yaml())
+
+    assert found.workload() == Workload.from_yaml(tmp_path / "w.yaml")
+    assert found.workload().parallel_efficiency == 0.75
+    assert "1: 10, 2: 15 samples/s; 75% of a CPU is left" in profile_text(found)

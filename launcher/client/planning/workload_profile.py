@@ -90,6 +90,8 @@ class WorkloadProfile:
             cpu_speed={self.cpu.family: 1.0} if self.cpu.family else {},
             parallel_efficiency=self.parallel_efficiency or 1.0,
             model=self.model,
+            entry_point=self.entry_point or "train.py",
+            datasets=self.datasets,
         )
 
     def to_plain(self) -> dict[str, Any]:
