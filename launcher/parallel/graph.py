@@ -4,7 +4,7 @@ Only the code between modules is traced (`tracing.recorder`). Modules stay as th
 handle train and eval mode, buffers, random numbers and their own state themselves. A module becomes
 a single call if its inside cannot be traced, draws random numbers, changes its state, has hooks, or
 behaves differently in eval mode. If the model's own code does so, it is traced in both modes, and
-its draws are seeded (`tracing.draws`).
+its draws are seeded (`tracing.draws`); so are the draws of a module that holds a list of blocks.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_map_only
 
 from launcher.errors import ParallelError
+from launcher.parallel.tracing.draws import code_of
 from launcher.parallel.tracing.eval_mode import eval_differences
 from launcher.parallel.tracing.preservation import preserved_tensors, random_state
 from launcher.parallel.tracing.python_state import PythonState, hooks
@@ -41,9 +42,9 @@ class Trace:
     """The calls of a model's forward, in order; their targets are the names of its modules.
 
     values: of each node, with tensors on the meta device. drawing: the modules that draw random
-    numbers in this mode, and "" if the model's own code does. changing: the modules whose calls
-    change their state. reasons: why modules that are single calls could not be traced.
-    evaluation: the trace in eval mode, if the model's own code makes other calls there.
+    numbers in this mode, and the code between modules that does (`draws.code_of`). changing: the
+    modules whose calls change their state. reasons: why modules that are single calls could not be
+    traced. evaluation: the trace in eval mode, if the model's own code makes other calls there.
     """
 
     graph: fx.Graph
@@ -81,7 +82,8 @@ def _trace(
             whole |= reasons
             continue
         different = eval_differences(train, evaluation)
-        if inner := different - {""}:
+        seeded = train.drawing | evaluation.drawing
+        if inner := {name for name in different if name and code_of(name) not in seeded}:
             whole |= dict.fromkeys(inner, "behaves differently in eval mode")
             continue
         return _finished(train, _hooked(model) | whole, evaluation if different else None)

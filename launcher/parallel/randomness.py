@@ -3,7 +3,7 @@
 Otherwise dropout would drop different elements in a pipeline than in one process, and again with
 another number of stages. Each call of a module that draws random numbers is seeded by the step, the
 replica, the microbatch, the module's name and the number of its earlier calls in that microbatch.
-So is each draw of the model's own code, with the number of its earlier ones in that microbatch.
+So is each draw of the code between modules, with the number of its earlier ones in that call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import torch
 from torch import fx, nn
 from torch.overrides import TorchFunctionMode
 
-from launcher.parallel.tracing.draws import Draw, may_draw
+from launcher.parallel.tracing.draws import Draw, Place, is_code, may_draw
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 
@@ -30,8 +30,8 @@ _NONE: Mapping[str, int] = MappingProxyType({})
 class Randomness:
     """Seeds the modules of a model, or of a stage, that draw random numbers.
 
-    drawing: names of those modules, and "" if the model's own code draws. seed: the base seed of
-        all.
+    drawing: names of those modules, and of the code between modules that draws (`draws.code_of`).
+        seed: the base seed of all.
     """
 
     def __init__(self, model: nn.Module, drawing: Iterable[str], seed: int = 0) -> None:
@@ -39,13 +39,14 @@ class Randomness:
         self._position: tuple[int, int, int] = (0, 0, 0)
         self._calls: Counter[str] = Counter()
         self._outside: list[_States] = []
+        #: The calls that draw, the innermost last; None for one that is seeded as a whole.
+        self._running: list[_Code | None] = []
         self._is_paused = False
-        self._draws = 0
         for name in drawing:
-            if not name:
-                self._follow_code(model)
+            module = model.get_submodule(name.removesuffix("."))
+            if is_code(name):
+                self._follow_code(module, name.removesuffix("."))
                 continue
-            module = model.get_submodule(name)
             module.register_forward_pre_hook(self._enter(name, of_all=not _is_torch_module(module)))
             module.register_forward_hook(self._leave, always_call=True)
 
@@ -57,50 +58,53 @@ class Randomness:
         earlier: number of calls of each module in earlier stages of this microbatch.
         """
         self._position = (step, replica, microbatch)
-        self._calls = Counter(earlier)
-        self._draws = 0
+        self._calls = Counter({name.removesuffix("."): calls for name, calls in earlier.items()})
 
     def seed_draws(self, graph: fx.Graph) -> None:
-        """Seed also the draws of the model's own code that are in a stage's graph."""
+        """Seed also the draws of the code between modules that are in a stage's graph."""
         for node in graph.nodes:
             if isinstance(node.target, Draw):
                 node.target.seeding = self._seeding
 
     @contextlib.contextmanager
-    def _seeding(self, number: int) -> Iterator[None]:
+    def _seeding(self, place: Place) -> Iterator[None]:
         if self._is_paused:
             yield
             return
         outside = _States(of_all=False)
-        _seed(_seed_of((self._seed, *self._position, "", number)), of_all=False)
+        _seed(_seed_of((self._seed, *self._position, *place)), of_all=False)
         try:
             yield
         finally:
             outside.restore()
 
-    def _follow_code(self, model: nn.Module) -> None:
-        """Seed the draws of a whole model's own code, in its calls."""
-        modes: list[_OwnDraws] = []
+    def _follow_code(self, module: nn.Module, name: str) -> None:
+        """Seed the draws of a module's own code, in its calls."""
 
         def enter(module: nn.Module, arguments: object) -> None:
-            modes.append(_OwnDraws(self._draw))
-            modes[-1].__enter__()
+            if self._is_paused:
+                return
+            code = _Code(name, self._calls[name], self._draw)
+            self._calls[name] += 1
+            self._running.append(code)
+            code.__enter__()
 
         def leave(module: nn.Module, arguments: object, output: object) -> None:
-            modes.pop().__exit__(None, None, None)
+            if not self._is_paused and (code := self._running.pop()) is not None:
+                code.__exit__(None, None, None)
 
-        model.register_forward_pre_hook(enter)
-        model.register_forward_hook(leave, always_call=True)
+        module.register_forward_pre_hook(enter)
+        module.register_forward_hook(leave, always_call=True)
 
-    def _draw(self, call: Callable[[], object]) -> object:
-        """Call a function of torch that may draw; seed it if the model's own code calls it."""
-        if self._outside or self._is_paused:  # a module that draws calls it
+    def _draw(self, code: _Code, call: Callable[[], object]) -> object:
+        """Call a function of torch that may draw; seed it if a module's own code calls it."""
+        if self._running[-1] is not code:  # a module that it calls draws
             return call()
-        with self._seeding(self._draws):
+        with self._seeding(Place(code.module, code.call, code.draws)):
             before = _torch_states()
             result = call()
             pairs = zip(before, _torch_states(), strict=True)
-            self._draws += not all(torch.equal(*pair) for pair in pairs)
+            code.draws += not all(torch.equal(*pair) for pair in pairs)
         return result
 
     @contextlib.contextmanager
@@ -117,6 +121,7 @@ class Randomness:
             if self._is_paused:
                 return
             self._outside.append(_States(of_all=of_all))
+            self._running.append(None)
             key = (self._seed, *self._position, name, self._calls[name])
             self._calls[name] += 1
             _seed(_seed_of(key), of_all=of_all)
@@ -126,13 +131,22 @@ class Randomness:
     def _leave(self, module: nn.Module, arguments: object, output: object) -> None:
         if not self._is_paused:
             self._outside.pop().restore()
+            self._running.pop()
 
 
-class _OwnDraws(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
-    """Passes the calls of functions that may draw to a function."""
+class _Code(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
+    """A call of a module whose code draws: passes its calls of functions that may draw to `draw`.
 
-    def __init__(self, draw: Callable[[Callable[[], object]], object]) -> None:
+    draws: how many have drawn so far.
+    """
+
+    def __init__(
+        self, module: str, call: int, draw: Callable[[_Code, Callable[[], object]], object]
+    ) -> None:
         super().__init__()
+        self.module = module
+        self.call = call
+        self.draws = 0
         self._draw = draw
 
     def __torch_function__(
@@ -143,7 +157,7 @@ class _OwnDraws(TorchFunctionMode):  # type: ignore[misc] # torch types it as An
         kwargs: dict[str, object] | None = None,
     ) -> object:
         call = functools.partial(func, *args, **(kwargs or {}))
-        return self._draw(call) if may_draw(func, args, kwargs or {}) else call()
+        return self._draw(self, call) if may_draw(func, args, kwargs or {}) else call()
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import keyword
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from launcher.parallel.cuts import (
 )
 from launcher.parallel.graph import Trace, trace, trace_opened
 from launcher.parallel.stage_checks import check_output, check_state
+from launcher.parallel.tracing.draws import code_of
 
 #: Names of attributes of a stage, which is a GraphModule, that modules do not have.
 _TAKEN = {*dir(fx.GraphModule), "meta", "shape_env"}.difference(dir(nn.Module))
@@ -48,10 +49,10 @@ class Stage:
 
     The first stage takes the model's arguments (none of them in `inputs`). The last returns the
     model's output tensors, in the order of torch's pytrees. drawing: the modules that draw random
-    numbers, each with the number of its calls in earlier stages; "" is the model's own code.
-    changing: the modules of the whole model whose calls change their state. evaluation: the stage
-    for eval mode, if the model's own code does something else there; all that it uses is in
-    `module` as well.
+    numbers, each with the number of its calls in earlier stages; "encoder." is a module whose own
+    code does, and "" the model. changing: the modules of the whole model whose calls change their
+    state. evaluation: the stage for eval mode, if the model's own code does something else there;
+    all that it uses is in `module` as well.
     """
 
     module: fx.GraphModule
@@ -150,8 +151,8 @@ def plan(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, o
     return Plan(
         trace=shallow,
         stage_of=stage_of,
-        drawing=_drawing(deep, calls, count),
-        evaluation=_plan_evaluation(deep, shallow, cuts, placed),
+        drawing=_drawing(deep, calls, opened, count),
+        evaluation=_plan_evaluation(deep, shallow, cuts, placed, opened),
     )
 
 
@@ -175,7 +176,11 @@ def _check_names(model: nn.Module, found: Trace) -> None:
 
 
 def _plan_evaluation(
-    deep: Trace, shallow: Trace, cuts: Sequence[str] | Pins, placed: Mapping[Call, int]
+    deep: Trace,
+    shallow: Trace,
+    cuts: Sequence[str] | Pins,
+    placed: Mapping[Call, int],
+    opened: Collection[str],
 ) -> Plan | None:
     if deep.evaluation is None or shallow.evaluation is None:
         return None
@@ -184,7 +189,7 @@ def _plan_evaluation(
     return Plan(
         trace=shallow.evaluation,
         stage_of=assign_evaluation(shallow.evaluation, cuts, {**here, **placed}),
-        drawing=_drawing(deep.evaluation, calls, max(placed.values()) + 1),
+        drawing=_drawing(deep.evaluation, calls, opened, max(placed.values()) + 1),
     )
 
 
@@ -197,9 +202,19 @@ def _stages_of_calls(stage_of: Mapping[fx.Node, int]) -> dict[Call, set[int]]:
     return found
 
 
-def _drawing(deep: Trace, calls: Mapping[Call, set[int]], count: int) -> list[dict[str, int]]:
-    """Return, for each stage, the modules in it that draw, with their calls in earlier stages."""
-    where = [(name, max(found)) for (name, _), found in calls.items() if name in deep.drawing]
+def _drawing(
+    deep: Trace, calls: Mapping[Call, set[int]], opened: Collection[str], count: int
+) -> list[dict[str, int]]:
+    """Return, for each stage, what draws in it, with the number of its calls in earlier stages.
+
+    Draws of modules that are opened are in the graphs of stages.
+    """
+    where = [
+        (drawing, max(found))
+        for (name, _), found in calls.items()
+        for drawing in {name, code_of(name)} & deep.drawing
+        if not drawing or name not in opened
+    ]
     return [
         {
             name: sum(other == name and at < stage for other, at in where)

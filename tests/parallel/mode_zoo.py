@@ -95,11 +95,59 @@ class AlwaysDrawing(Blocks):
         return self.head(self.norm(x))
 
 
+class Encoder(nn.Module):
+    """Drops out in its own code between its layers, as BART's encoder and decoder do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.drop = nn.Dropout(0.3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = functional.dropout(x, 0.3, self.training)
+        for layer in self.layers:
+            x = functional.dropout(self.drop(layer(x)).tanh(), 0.2, training=self.training)
+        return x
+
+
+class TwoEncoders(nn.Module):
+    """Has modules that drop out in their own code, one within the other, and does so itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = Encoder()
+        self.decoder = Encoder()
+        self.decoder.layers[1] = Encoder()
+        self.head = nn.Linear(WIDTH, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.decoder(functional.dropout(self.encoder(x), 0.2, self.training)))
+
+
+class CalledTwice(nn.Module):
+    """Calls a module that drops out in its own code two times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = Encoder()
+        self.blocks = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for number, block in enumerate(self.blocks):
+            x = block(x)
+            if number in (1, 3):
+                x = self.encoder(x)
+        return x
+
+
 def arguments() -> dict[str, Any]:
     return {"x": torch.randn(4, WIDTH)}
 
 
 ZOO = {
     each.__name__: Made(make=each, arguments=arguments)
-    for each in (FunctionalDropout, ByHand, AuxiliaryHeads, AlwaysDrawing)
+    for each in (
+        *(FunctionalDropout, ByHand, AuxiliaryHeads, AlwaysDrawing),
+        *(TwoEncoders, CalledTwice),
+    )
 }

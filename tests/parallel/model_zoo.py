@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
+
+from launcher.parallel.cuts import is_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +22,22 @@ class Published:
     make: Callable[[], nn.Module]
     arguments: Callable[[], dict[str, Any]]
     loss: Callable[[Any], torch.Tensor] | None = None
+
+
+#: The names by which models call their lists of blocks.
+_LISTS = ("layers", "layer", "h", "block", "blocks")
+
+
+def uncut_blocks(model: nn.Module, boundaries: Sequence[str]) -> list[str]:
+    """Return the entries of a model's lists of blocks at and in which no stage can begin."""
+    lists = [
+        name
+        for name, each in model.named_modules()
+        if isinstance(each, nn.ModuleList) and name.rpartition(".")[2] in _LISTS
+    ]
+    outer = [name for name in lists if not any(is_in(name, each) for each in lists if each != name)]
+    blocks = [f"{name}.{n}" for name in outer for n in range(len(model.get_submodule(name)))]
+    return [block for block in blocks if not any(is_in(place, block) for place in boundaries)]
 
 
 def ids() -> torch.Tensor:

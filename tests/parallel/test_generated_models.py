@@ -74,11 +74,12 @@ def exact_or_refused(model: Made, given_too: dict[str, bool], place: int) -> str
     try:
         places = boundaries(model, example)
         starts = sorted({place % len(places), place // 7 % len(places)}) if places else []
+        (uncut,) = cut(model, (), example)
         stages = cut(model, [places[n] for n in starts], example)
     except ParallelError as refused:
         return str(refused)
     modes = {mode: [stage.in_mode(mode) for stage in stages] for mode in (True, False)}
-    drawing = {name for found in modes.values() for stage in found for name in stage.drawing}
+    drawing = {*uncut.in_mode(True).drawing, *uncut.in_mode(False).drawing}
 
     def through(arguments: dict[str, Any]) -> Any:
         given: Any = [each for each in arguments.values() if torch.is_tensor(each)]

@@ -10,10 +10,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from mode_zoo import WIDTH, ZOO, Blocks  # noqa: E402 - they need torch
+from mode_zoo import WIDTH, ZOO, Blocks, Encoder  # noqa: E402 - they need torch
 from ranks import run  # noqa: E402
+from torch import nn  # noqa: E402
 from torch.nn.functional import dropout  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 from zoo_learning import learn  # noqa: E402
 
 from launcher import parallel  # noqa: E402
@@ -25,8 +27,9 @@ from launcher.parallel.randomness import Randomness  # noqa: E402
 from launcher.parallel.shapes import Reshaping  # noqa: E402
 from launcher.parallel.stages import Stage, cut  # noqa: E402
 
-#: A model that draws by a function, and one with other code in train mode.
-QUICK = ("FunctionalDropout", "AuxiliaryHeads")
+#: A model that draws by a function, one with other code in train mode, and two with modules that
+#: draw by a function.
+QUICK = ("FunctionalDropout", "AuxiliaryHeads", "TwoEncoders", "CalledTwice")
 
 
 def through(stages: list[Stage], x: Any, *, training: bool) -> list[torch.Tensor]:
@@ -48,10 +51,11 @@ def test_stages_draw_and_compute_what_the_model_does(name: str, training: bool) 
     alone = copy.deepcopy(model)
     example = {"x": torch.randn(4, WIDTH, dtype=torch.float64)}
     places = boundaries(model, example)
+    uncut = cut(copy.deepcopy(model), [], example)[0]
+    drawing = {*uncut.in_mode(True).drawing, *uncut.in_mode(False).drawing}
     for starts in ([], [places[2]], [places[1], places[3], places[-1]]):
         ours, theirs = copy.deepcopy(model), copy.deepcopy(alone)
         stages = cut(ours, starts, example)
-        drawing = {name for s in stages for m in (True, False) for name in s.in_mode(m).drawing}
         every = [Randomness(each, drawing, seed=3) for each in (ours, theirs)]
         for stage in stages:
             every[0].seed_draws(stage.in_mode(training).module.graph)
@@ -89,6 +93,29 @@ def test_stages_for_other_shapes_draw_what_the_model_does(training: bool) -> Non
         every[0].seed_draws(stage.in_mode(training).module.graph)
     (found,) = through(reshaped, other, training=training)
     assert torch.equal(found, theirs(other))
+
+
+def test_a_module_that_draws_between_its_blocks_is_cut_there() -> None:
+    example = {"x": torch.randn(4, WIDTH, dtype=torch.float64)}
+    places = boundaries(ZOO["TwoEncoders"].make().double(), example)
+    lists = ("encoder.layers", "decoder.layers", "decoder.layers.1.layers")
+    blocks = {f"{name}.{number}" for name in lists for number in range(3)}
+    assert blocks - set(places) == {"encoder.layers.0", "decoder.layers.1"}
+
+
+class Checkpointed(Encoder):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = dropout(x, 0.3, self.training)
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=False)
+        return x
+
+
+def test_a_module_that_checkpoints_its_blocks_stays_whole() -> None:
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), Checkpointed(), nn.Linear(WIDTH, 3)).double()
+    example = {"input": torch.randn(4, WIDTH, dtype=torch.float64)}
+    assert boundaries(model, example) == ["1", "2"]
+    assert dict(cut(model, (), example)[0].drawing) == {"1": 0}
 
 
 class Silenced(Blocks):

@@ -1,6 +1,6 @@
-"""Random numbers that a model's own code draws, between the calls of its modules (F.dropout).
+"""Random numbers that the code between modules draws (F.dropout): the model's, or a container's.
 
-Each draw is seeded by its number among those of one call of the model. So stages draw what one
+Each draw is seeded by its number among those of one call of its module. So stages draw what one
 process does, whichever stage a draw is in.
 """
 
@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from launcher.parallel.tracing.recorded_operations import Target
 
-#: Seeds the generators of torch within the context, for the draw of a number.
-Seeding = Callable[[int], AbstractContextManager[object]]
+
+class Place(NamedTuple):
+    """Where a draw is: its number among those of a call of a module ("" is the model)."""
+
+    module: str
+    call: int
+    number: int
+
+
+#: Seeds the generators of torch within the context, for the draw at a place.
+Seeding = Callable[[Place], AbstractContextManager[object]]
 
 _DRAWING = {
     *("dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "feature_dropout"),
@@ -26,12 +37,12 @@ _DRAWING = {
 
 
 class Draw(Target):
-    """A function of torch that draws. number: among the draws of one call of the model."""
+    """A function of torch that draws."""
 
-    def __init__(self, function: Callable[..., object], number: int) -> None:
+    def __init__(self, function: Callable[..., object], place: Place) -> None:
         super().__init__(getattr(function, "__name__", "draw"))
         self._function = function
-        self._number = number
+        self._place = place
         #: Set by the pipeline; without it, the draw continues the generators' streams.
         self.seeding: Seeding | None = None
 
@@ -39,18 +50,33 @@ class Draw(Target):
         """Call the function."""
         if self.seeding is None:
             return self._function(*args, **kwargs)
-        with self.seeding(self._number):
+        with self.seeding(self._place):
             return self._function(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Draw)
             and self._function == other._function
-            and self._number == other._number
+            and self._place == other._place
         )
 
     def __hash__(self) -> int:
         return hash(self._function)
+
+
+def code_of(module: str) -> str:
+    """Return the name of a module's own code among what draws: "encoder.", and "" of the model."""
+    return f"{module}." if module else ""
+
+
+def is_code(name: str) -> bool:
+    """Return whether a name among what draws is that of a module's own code."""
+    return not name or name.endswith(".")
+
+
+def holds_blocks(module: nn.Module) -> bool:
+    """Return whether a module holds a list of others, between which it may be cut."""
+    return any(isinstance(each, nn.ModuleList) for each in module.children())
 
 
 def may_draw(

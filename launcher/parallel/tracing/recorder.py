@@ -21,7 +21,14 @@ import torch
 from torch import fx, nn
 from torch.overrides import TorchFunctionMode
 
-from launcher.parallel.tracing.draws import Draw, is_uniform, may_draw
+from launcher.parallel.tracing.draws import (
+    Draw,
+    Place,
+    code_of,
+    holds_blocks,
+    is_uniform,
+    may_draw,
+)
 from launcher.parallel.tracing.nodes import Mark, NodeTable, Taken, Unknown
 from launcher.parallel.tracing.preservation import preserved_state, random_state
 from launcher.parallel.tracing.python_state import PythonState, hooks
@@ -57,7 +64,8 @@ class _Frame:
     """A call of a module that is being recorded.
 
     call: its number, from 0. taken: its arguments as nodes. mark: the nodes before it. before,
-    seen: the state before it. reason: why it cannot be recorded, once that is known.
+    seen: the state before it. draws: of its own code so far. reason: why it cannot be recorded,
+    once that is known.
     """
 
     module: nn.Module
@@ -68,16 +76,22 @@ class _Frame:
     before: PythonState
     seen: Seen
     mark: Mark
+    draws: int = 0
     reason: str | None = None
+
+    @property
+    def draws_are_seeded(self) -> bool:
+        """Return whether each draw of its own code is seeded, so that it can be recorded."""
+        return not self.path or holds_blocks(self.module)
 
 
 @dataclass
 class Recording:
     """A forward pass. values: of each node, with tensors on the meta device.
 
-    drawing: modules that draw random numbers, and "" if the model's own code does. changing:
-    modules whose calls change their state, or that of their hooks. reasons: for modules that are
-    whole because they cannot be recorded, why.
+    drawing: modules that draw random numbers as a whole, and the names (`code_of`) of code between
+    modules that does. changing: modules whose calls change their state, or that of their hooks.
+    reasons: for modules that are whole because they cannot be recorded, why.
     """
 
     graph: fx.Graph = field(default_factory=fx.Graph)
@@ -116,7 +130,6 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         self._graph = self.recording.graph = self._nodes.graph
         self._is_busy = self._has_changed = False
         self._calls: Counter[str] = Counter()
-        self._own_draws = 0
         self._decided: dict[int, torch.Tensor] = {}
         self._observation = Observation(())
         self._outside = Modes.now()
@@ -186,7 +199,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
                 return self._decide(func, args)
             self._fail(f"passes {unknown} to {name}")
             return func(*args, **given)
-        can_be_seeded = not self._frames[-1].path and may_draw(func, args, given)
+        can_be_seeded = may_draw(func, args, given) and self._frames[-1].draws_are_seeded
         if can_be_seeded:
             self._look_for_draws()  # what was drawn before it is not its own
         seen = self._observation.now()
@@ -243,10 +256,11 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         self._nodes.keep(self._graph.call_function(same, (node,)), None)
 
     def _next_draw(self, target: Callable[..., object]) -> Draw:
-        """Return the next draw of the model's own code."""
-        self.recording.drawing.add("")
-        self._own_draws += 1
-        return Draw(target, self._own_draws - 1)
+        """Return the next draw of the code that runs."""
+        frame = self._frames[-1]
+        self.recording.drawing.add(code_of(frame.path))
+        frame.draws += 1
+        return Draw(target, Place(frame.path, frame.call, frame.draws - 1))
 
     def _draw_uniform(self, args: tuple[object, ...], kwargs: dict[str, object]) -> torch.Tensor:
         """Draw a number from [0, 1) that may only be compared with its bounds (no layer drop)."""
