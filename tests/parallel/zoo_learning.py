@@ -207,6 +207,13 @@ def learn(
     return rows
 
 
+def check(rows: Sequence[Row]) -> None:
+    """Print the share of exact models; reject those that learn something else, or are refused."""
+    exact = sum(row.is_exact for row in rows)
+    print(f"{exact} of {len(rows)} are exact ({exact / len(rows):.0%})")
+    assert [str(row) for row in rows if not row.is_exact] == []
+
+
 def _row(model: str, of_ranks: list[list[Any]], stages: int, replicas: int) -> Row:
     refusals = [each[0] for each in of_ranks if isinstance(each[0], str)]
     if refusals:
