@@ -95,6 +95,57 @@ parallel.leave()
 """
 
 
+#: The model computes its loss, of labels that it shifts, as models of Hugging Face do.
+_LOSS_IN_THE_MODEL = """
+class Causal(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids, labels):
+        logits = self.model(ids).unflatten(0, ids.shape)
+        return {"loss": loss(logits[:, :-1].flatten(0, 1), labels[:, 1:]), "logits": logits}
+
+def one_batch(step):
+    return [torch.cat(parts) for parts in zip(*(rows(step, n) for n in range(2)))]
+
+world = parallel.init(pipeline=2, microbatches=4)
+model = Causal(model)
+alone = copy.deepcopy(model)
+pipeline = Pipeline(
+    model,
+    world,
+    starts=("model.blocks.2",),
+    example={"ids": rows(0, 0)[0][:2], "labels": rows(0, 0)[1][:2]},
+    loss=lambda output, labels: output["loss"],
+    valid=lambda labels: (labels[:, 1:] != -100).sum(),
+)
+optimizers = [make_optimizer(each.parameters()) for each in (alone, pipeline)]
+losses = []
+for step in range(3):
+    ids, labels = one_batch(step)
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+    whole = alone(ids, labels)["loss"]
+    whole.backward()
+    losses.append([pipeline.step(ids=ids, labels=labels, target=labels).item(), whole.item()])
+    for optimizer in optimizers:
+        optimizer.step()
+reference = dict(alone.named_parameters(remove_duplicate=False))
+note([furthest(pipeline.module.named_parameters(), reference), losses])
+parallel.leave()
+"""
+
+
+@pytest.mark.long
+def test_labels_count_in_a_loss_of_the_model_as_in_the_full_batch(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _LOSS_IN_THE_MODEL, ranks=2)
+    assert outcome.code == 0, outcome.output
+    for furthest, losses in outcome.notes.values():
+        assert furthest <= 1e-10
+        assert all(ours == pytest.approx(whole, rel=1e-6) for ours, whole in losses)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("script", [_PIPELINE, _REPLICAS], ids=["pipeline", "replicas"])
 def test_uneven_labels_are_learned_as_in_one_process(tmp_path: Path, script: str) -> None:
