@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.data import DataLoader
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.tracing.recorded_operations import flatten
-from launcher.trainers.task import Batch, Task
+from launcher.trainers.task import Arguments, Batch, Task
 
 
 class TrainingBatches:
@@ -91,6 +93,20 @@ class ValidationBatches:
             size = size_of(arguments)
             counted = size if step < full else min(max(rest - self._dp_rank * size, 0), size)
             yield (arguments, target), counted
+
+
+def call(function: Callable[..., Any], arguments: Arguments, **options: object) -> Any:
+    """Call a function with the model's arguments, by position or by name, and with options."""
+    if isinstance(arguments, dict):
+        return function(**arguments, **options)
+    return function(*arguments, **options)
+
+
+def by_name(model: nn.Module, arguments: Arguments) -> dict[str, Any]:
+    """Return a model's arguments by name."""
+    if isinstance(arguments, dict):
+        return arguments
+    return dict(zip(inspect.signature(model.forward).parameters, arguments, strict=False))
 
 
 def size_of(arguments: object) -> int:

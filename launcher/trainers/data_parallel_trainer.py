@@ -18,7 +18,7 @@ from launcher.parallel.randomness import seed_from
 from launcher.parallel.recomputation import recompute
 from launcher.parallel.sharding import shard
 from launcher.parallel.weights import zero_loss
-from launcher.trainers.batches import move_to_device, size_of
+from launcher.trainers.batches import call, move_to_device, size_of
 from launcher.trainers.evaluation import MetricAccumulator
 from launcher.trainers.stopwatch import Stopwatch
 from launcher.trainers.task import Batch, Task
@@ -60,7 +60,7 @@ class DataParallelTrainer:
             seed_from(self._task.seed, number, self._world.dp_rank, part)
             with accumulating(self._model, is_last=part == len(batches) - 1):
                 with self._autocasting():
-                    output = self._model(*arguments)
+                    output = call(self._model, arguments)
                     loss = (
                         self._task.scalar_loss(output, target)
                         if weights[part]
@@ -94,7 +94,8 @@ class DataParallelTrainer:
         """Add the metrics of a batch's first `counted` samples."""
         arguments, target = move_to_device(batch, self._world.device)
         with self._autocasting():
-            metrics.add(self.module(*arguments), target, counted=counted, of=size_of(arguments))
+            output = call(self.module, arguments)
+            metrics.add(output, target, counted=counted, of=size_of(arguments))
 
     def state(self) -> dict[str, Any]:
         """Return the whole model's state_dict on rank 0, {} elsewhere."""

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.parallel import sharding
 from launcher.shared.rank_memory import Activations, Footprint
-from launcher.trainers.batches import pad, size_of, take_first
+from launcher.trainers.batches import call, pad, size_of, take_first
 from launcher.trainers.task import Batch, Task
 
 
@@ -140,7 +140,7 @@ def _run(
     arguments, target = batch
     precision = torch.autocast("cpu", torch.bfloat16) if low else nullcontext()
     with precision, saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = task.scalar_loss(model(*arguments), target)
+        loss = task.scalar_loss(call(model, arguments), target)
     whole = kept.all
     for each in inputs:
         kept.outside |= each

@@ -5,7 +5,6 @@ A `task_process`, whose answer is a partition.
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,9 +25,10 @@ from launcher.shared import Objective, Schedule
 from launcher.shared.parallel_dims import ParallelDims
 from launcher.shared.partitions.partition_file import PartitionFile
 from launcher.shared.partitions.stage_costs import Link
+from launcher.trainers.batches import by_name
 from launcher.trainers.footprint import states_per_parameter
 from launcher.trainers.reference import make_task
-from launcher.trainers.task import Task
+from launcher.trainers.task import Batch, Task
 from launcher.trainers.task_process import print_progress, serve
 
 
@@ -119,9 +119,10 @@ def _build(task: Task, request: PartitionJob, kind: ProfileKind) -> tuple[nn.Mod
         recompute(model, request.recomputed)
         return model
 
-    # Arguments are numbered until there is a model to name them.
+    # Those by position are numbered until there is a model to name them.
+    numbered = {str(n): each for n, each in enumerate(arguments)}
     sample = Sample(
-        arguments={str(n): each for n, each in enumerate(arguments)},
+        arguments=arguments if isinstance(arguments, dict) else numbered,
         target=target,
         loss=task.scalar_loss,
     )
@@ -129,12 +130,12 @@ def _build(task: Task, request: PartitionJob, kind: ProfileKind) -> tuple[nn.Mod
         model = make()
     else:
         model, sample = unmaterialised(make, sample)
-    names = inspect.signature(model.forward).parameters
-    named = dict(zip(names, sample.arguments.values(), strict=False))
-    return model, replace(sample, arguments=named)
+    if isinstance(arguments, dict):
+        return model, sample
+    return model, replace(sample, arguments=by_name(model, tuple(sample.arguments.values())))
 
 
-def _microbatch(task: Task, request: PartitionJob) -> tuple[tuple[object, ...], object]:
+def _microbatch(task: Task, request: PartitionJob) -> Batch:
     degrees = ParallelDims(
         world=request.partitions * request.replicas,
         pipeline=request.partitions,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.recomputation import recompute
 from launcher.parallel.resolve_starts import resolve_starts
-from launcher.trainers.batches import move_to_device, pad, size_of, take_first
+from launcher.trainers.batches import by_name, call, move_to_device, pad, size_of, take_first
 from launcher.trainers.evaluation import MetricAccumulator
 from launcher.trainers.footprint import states_per_parameter
 from launcher.trainers.stopwatch import Stopwatch
@@ -43,7 +42,7 @@ class PipelineTrainer:
         one, target = take_first(example, size // world.degrees.microbatches, size)
         self._names = list(model.state_dict())
         recompute(model, world.job.recomputed)
-        named = dict(zip(inspect.signature(model.forward).parameters, one, strict=False))
+        named = by_name(model, one)
         starts = resolve_starts(
             model,
             world,
@@ -72,9 +71,8 @@ class PipelineTrainer:
         for part, batch in enumerate(batches):
             arguments, target = move_to_device(batch, self._world.device)
             is_last = part == len(batches) - 1
-            losses.append(
-                self._pipeline.step(*arguments, target=target, is_last=is_last, scaler=scaler)
-            )
+            options = {"target": target, "is_last": is_last, "scaler": scaler}
+            losses.append(call(self._pipeline.step, arguments, **options))
         return torch.stack(losses).mean()
 
     def clip(self, max_norm: float) -> None:
@@ -90,7 +88,7 @@ class PipelineTrainer:
         size = self._world.degrees.batch or 0
         arguments, target = move_to_device(pad(batch, size), self._world.device)
         self._counting = _Counting(metrics, counted, size // self._world.degrees.microbatches)
-        self._pipeline.evaluate(*arguments, target=target)
+        call(self._pipeline.evaluate, arguments, target=target)
         self._counting = None
 
     def _loss(self, output: object, target: object) -> torch.Tensor:

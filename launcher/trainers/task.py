@@ -13,8 +13,10 @@ from torch import nn
 
 from launcher.errors import ParallelError
 
-#: The model's arguments, in order, and the target.
-Batch = tuple[tuple[Any, ...], Any]
+#: The model's arguments, in order or by name.
+Arguments = tuple[Any, ...] | dict[str, Any]
+#: The model's arguments, and the target.
+Batch = tuple[Arguments, Any]
 #: Takes the model's output and the target; returns a mean over samples, a scalar.
 Measure = Callable[[Any, Any], torch.Tensor]
 
@@ -49,8 +51,8 @@ class Task:
     patience: evaluations without a lower validation loss after which training stops early.
     clip_norm: the maximum norm of the whole model's gradients, which are scaled down to it.
     seed: for the weights, the order of samples, and random numbers in training (dropout).
-    split: splits a loader's batch into the model's arguments and the target, tensors (nested in any
-        way) whose first dimension is the samples.
+    split: splits a loader's batch into the model's arguments (a tuple, or a dict by name) and the
+        target, tensors (nested in any way) whose first dimension is the samples.
     valid: takes a target and returns how many of its elements count in the loss (and metrics), if
         that differs from sample to sample; these are then means over those elements.
     checkpoint_steps: optimizer steps between two checkpoints, if the job keeps checkpoints; there

@@ -88,6 +88,24 @@ def test_a_task_is_learned_as_in_one_process_and_ended_early_alike(
     assert {line.get("rank", 0) for line in outcome.events("train_step")} == set(range(ranks))
 
 
+_BY_NAME = TASK.replace("def forward(self, x)", "def forward(self, mask=None, *, x)").replace(
+    "seed=3,", 'seed=3, split=lambda batch: ({"x": batch[0]}, batch[1]),'
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "parallel", [{}, _WAYS["two stages"][1]], ids=["two replicas", "two stages"]
+)
+def test_arguments_of_the_model_may_be_named(
+    make: Callable[..., Any], tmp_path: Path, parallel: dict[str, Any]
+) -> None:
+    outcome = run(tmp_path, ranks=2, task=_BY_NAME, parallel=parallel)
+    assert outcome.code == 0, outcome.output
+    weights, _ = alone(make())
+    assert furthest(weights, outcome.weights()) <= 1e-10
+
+
 #: Points with a negative target do not count; most steps of a replica have another number of them.
 _UNEVEN = TASK.replace(
     "return (output - target).square().mean()",
