@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from launcher.parallel.smp import amp, nn
+from launcher.parallel.smp import amp, nn, optimizers, patches
 from launcher.parallel.smp.checkpoint_folders import resume_from_checkpoint, save_checkpoint
 from launcher.parallel.smp.communication import (
     DP_GROUP,
@@ -97,6 +97,8 @@ __all__ = [
     "is_tracing",
     "amp",
     "nn",
+    "optimizers",
+    "patches",
     "rank",
     "size",
     "local_rank",
@@ -149,7 +151,6 @@ _UNSUPPORTED = {
     "tp_register": "cut the model into more partitions",
     "tp_register_with_module": "cut the model into more partitions",
     "reset": "start another process",
-    "optimizers": "use those of torch.optim",
 }
 
 

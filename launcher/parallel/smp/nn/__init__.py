@@ -1,6 +1,7 @@
 """`smp.nn`: the names of its layers and translations that scripts use without tensor parallelism.
 
-A distributed layer, which splits its parameters over ranks, raises a ParallelError.
+A distributed layer, which splits its parameters over ranks, raises a ParallelError, and so does
+FlashAttentionLayer.
 """
 
 from __future__ import annotations
@@ -23,5 +24,11 @@ def __getattr__(name: str) -> Any:
         raise ParallelError(
             f"smp.nn.{name} is not supported, since there is no tensor parallelism: use the layers "
             "of torch.nn, and cut the model into more partitions"
+        )
+    if name == "FlashAttentionLayer":
+        raise ParallelError(
+            "smp.nn.FlashAttentionLayer is not supported: use "
+            "torch.nn.functional.scaled_dot_product_attention, which chooses FlashAttention where "
+            "the GPU has it"
         )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

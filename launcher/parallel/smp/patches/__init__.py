@@ -1,0 +1,3 @@
+"""`smp.patches`, which has the calls by which scripts recompute activations."""
+
+from launcher.parallel.smp.patches import checkpoint as checkpoint
