@@ -618,3 +618,33 @@ def test_a_rank_that_raises_ends_while_others_wait_for_it(tmp_path: Path, rank: 
     outcome = run(tmp_path, script, ranks=2, patience=120)
     assert outcome.code == 1
     assert "ValueError: planted" in outcome.output
+
+
+_ENDING = """
+import atexit, time
+began = []
+atexit.register(lambda: note(time.monotonic() - began[0]))  # runs after what init registers
+smp.init(partitions=2, microbatches=2, starts=["2"])
+if STAYS and smp.rank() == 1:
+    first = pathlib.Path(os.environ["NOTES"], "0")
+    deadline = time.monotonic() + 120
+    while not first.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+if not STAYS:
+    smp.barrier()
+began.append(time.monotonic())
+"""
+
+
+@pytest.mark.long
+def test_a_rank_waits_five_seconds_for_those_that_go_on(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _ENDING.replace("STAYS", "True"), ranks=2, patience=180)
+    _ends_well(outcome, 2)
+    assert 5 <= outcome.notes[0] < 60  # the other one would have gone on for 120
+
+
+@pytest.mark.long
+def test_ranks_that_end_together_do_not_wait(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _ENDING.replace("STAYS", "False"), ranks=2, patience=180)
+    _ends_well(outcome, 2)
+    assert all(seconds < 5 for seconds in outcome.notes.values())
