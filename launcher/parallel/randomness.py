@@ -22,7 +22,7 @@ import torch
 from torch import fx, nn
 from torch.overrides import TorchFunctionMode
 
-from launcher.parallel.tracing.draws import Draw, Place, is_code, may_draw
+from launcher.parallel.tracing.draws import Draw, DrawPlace, is_code, may_draw
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 
@@ -67,7 +67,7 @@ class Randomness:
                 node.target.seeding = self._seeding
 
     @contextlib.contextmanager
-    def _seeding(self, place: Place) -> Iterator[None]:
+    def _seeding(self, place: DrawPlace) -> Iterator[None]:
         if self._is_paused:
             yield
             return
@@ -100,7 +100,7 @@ class Randomness:
         """Call a function of torch that may draw; seed it if a module's own code calls it."""
         if self._running[-1] is not code:  # a module that it calls draws
             return call()
-        with self._seeding(Place(code.module, code.call, code.draws)):
+        with self._seeding(DrawPlace(code.module, code.call, code.draws)):
             before = _torch_states()
             result = call()
             pairs = zip(before, _torch_states(), strict=True)

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from launcher.errors import ParallelError
-from launcher.parallel.checkpoints.optimizers import optimizer_contents
+from launcher.parallel.checkpoints.optimizer_states import optimizer_contents
 from launcher.parallel.checkpoints.parameter_names import named
 from launcher.parallel.checkpoints.random_states import random_states
 from launcher.parallel.checkpoints.train_state import State

@@ -19,7 +19,7 @@ from launcher.parallel.checkpoints.contents import (
     random_key,
     shared_key,
 )
-from launcher.parallel.checkpoints.optimizers import OptimizerTargets
+from launcher.parallel.checkpoints.optimizer_states import OptimizerTargets
 from launcher.parallel.checkpoints.parameter_names import NamedParameters, module_of, named
 from launcher.parallel.checkpoints.random_states import reseed, restore
 from launcher.parallel.checkpoints.train_state import State, Stateful

@@ -16,8 +16,8 @@ from torch import nn
 from launcher.parallel.tracing.recorded_operations import Target
 
 
-class Place(NamedTuple):
-    """Where a draw is: its number among those of a call of a module ("" is the model)."""
+class DrawPlace(NamedTuple):
+    """A draw by its number among those of a call of a module ("" is the model)."""
 
     module: str
     call: int
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 #: Seeds the generators of torch within the context, for the draw at a place.
-Seeding = Callable[[Place], AbstractContextManager[object]]
+Seeding = Callable[[DrawPlace], AbstractContextManager[object]]
 
 _DRAWING = {
     *("dropout", "dropout_", "dropout1d", "dropout2d", "dropout3d", "feature_dropout"),
@@ -39,7 +39,7 @@ _DRAWING = {
 class Draw(Target):
     """A function of torch that draws."""
 
-    def __init__(self, function: Callable[..., object], place: Place) -> None:
+    def __init__(self, function: Callable[..., object], place: DrawPlace) -> None:
         super().__init__(getattr(function, "__name__", "draw"))
         self._function = function
         self._place = place

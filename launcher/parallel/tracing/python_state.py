@@ -135,7 +135,7 @@ class PythonState:
             for name, held in state_cells.filled_slots(value, found).items():
                 self._later(held, value, found[name])
 
-    def _count(self, value: itertools.count[Any], holder: object, key: object) -> None:
+    def _count(self, value: itertools.count[int], holder: object, key: object) -> None:
         places = self._places[id(value)]
         places.append(Place(holder=holder, key=key))
         if self._is_new(value):
@@ -187,7 +187,9 @@ class PythonState:
             self._cells.append(state_cells.closure(cell))
             self._later(cell.cell_contents, cell)
 
-    def _global(self, function: types.FunctionType, namespace: dict[str, Any], name: str) -> None:
+    def _global(
+        self, function: types.FunctionType, namespace: dict[str, object], name: str
+    ) -> None:
         """Add what a function names: a variable, another function, a class, or a module's parts."""
         if not self._is_new(namespace, name):
             return

@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from launcher.parallel.tracing.draws import (
     Draw,
-    Place,
+    DrawPlace,
     code_of,
     holds_blocks,
     is_uniform,
@@ -260,7 +260,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         frame = self._frames[-1]
         self.recording.drawing.add(code_of(frame.path))
         frame.draws += 1
-        return Draw(target, Place(frame.path, frame.call, frame.draws - 1))
+        return Draw(target, DrawPlace(frame.path, frame.call, frame.draws - 1))
 
     def _draw_uniform(self, args: tuple[object, ...], kwargs: dict[str, object]) -> torch.Tensor:
         """Draw a number from [0, 1) that may only be compared with its bounds (no layer drop)."""

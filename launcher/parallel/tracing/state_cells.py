@@ -156,9 +156,9 @@ def _refill(
 # Attributes and variables -------------------------------------------------------------------
 
 
-def slots(classes: Iterable[type]) -> dict[str, Any]:
+def slots(classes: Iterable[type]) -> dict[str, types.MemberDescriptorType]:
     """Return the descriptors of the __slots__ of an object's classes, by name."""
-    found: dict[str, Any] = {}
+    found: dict[str, types.MemberDescriptorType] = {}
     for kind in classes:
         if "__slots__" in vars(kind):
             for name, descriptor in vars(kind).items():
@@ -167,7 +167,7 @@ def slots(classes: Iterable[type]) -> dict[str, Any]:
     return found
 
 
-def of_slots(value: object, descriptors: Mapping[str, Any]) -> Cell:
+def of_slots(value: object, descriptors: Mapping[str, types.MemberDescriptorType]) -> Cell:
     """Return the cell of the attributes in __slots__."""
 
     def write(before: Mapping[str, object]) -> None:
@@ -179,7 +179,9 @@ def of_slots(value: object, descriptors: Mapping[str, Any]) -> Cell:
     return _cell(functools.partial(filled_slots, value, descriptors), write)
 
 
-def filled_slots(value: object, descriptors: Mapping[str, Any]) -> dict[str, object]:
+def filled_slots(
+    value: object, descriptors: Mapping[str, types.MemberDescriptorType]
+) -> dict[str, object]:
     """Return the attributes in __slots__ that have a value."""
     found = {}
     for name, descriptor in descriptors.items():
@@ -225,7 +227,7 @@ def variable(namespace: dict[str, object], name: str) -> Cell:
 # Iterators ----------------------------------------------------------------------------------
 
 
-def count(value: itertools.count[Any], places: Collection[Place]) -> Cell:
+def count(value: itertools.count[int], places: Collection[Place]) -> Cell:
     """Return the cell of an itertools.count, which is put back by an equal one in its places."""
 
     def write(before: Mapping[str, str]) -> None:
@@ -240,7 +242,7 @@ def count(value: itertools.count[Any], places: Collection[Place]) -> Cell:
     return Cell(before=read(), read=read, write=write, order=1)  # after its places
 
 
-def generator(value: types.GeneratorType[Any, Any, Any]) -> Cell:
+def generator(value: types.GeneratorType[object, object, object]) -> Cell:
     """Return the cell of a generator, which cannot be put back."""
 
     def read() -> dict[str, object]:
