@@ -20,6 +20,8 @@ from launcher.parallel.tracing.state_cells import ATOMS, Cell, Place
 
 #: Objects that are followed, the nearest to the modules first.
 _MOST = 10_000
+#: Values that hold nothing, or that are added where they are named.
+_FIXED = (*ATOMS, type, types.ModuleType)
 #: Modules whose objects keep no state of a model; those that hold what a user puts in are not.
 _FOREIGN = {"torch", "numpy", *sys.stdlib_module_names} - {"types", "collections", "argparse"}
 
@@ -76,14 +78,25 @@ class PythonState:
 
     def _later(self, value: object, holder: object = None, key: object = None) -> None:
         """Add a value once those that are nearer to the modules are added."""
-        if not isinstance(value, (*ATOMS, type, types.ModuleType)):
+        kind = type(value)
+        if kind in state_cells.CONTAINERS:  # most are, and empty
+            self._container(value, kind)
+        elif not isinstance(value, _FIXED):
             self._waiting.append(functools.partial(self._value, value, holder, key))
 
+    def _container(self, value: Any, kind: Any) -> None:
+        if self._is_new(value):
+            if cell := state_cells.container(value, kind):
+                self._cells.append(cell)
+            if value:
+                self._waiting.append(functools.partial(self._entries, value, kind))
+
+    def _entries(self, value: object, kind: Any) -> None:
+        for key, entry in state_cells.entries(value, kind):
+            self._later(entry, value, key)
+
     def _value(self, value: Any, holder: object, key: object) -> None:
-        if type(value) in state_cells.CONTAINERS:  # most values are
-            if self._is_new(value):
-                self._object(value)
-        elif isinstance(value, itertools.count):
+        if isinstance(value, itertools.count):
             self._count(value, holder, key)
         elif isinstance(value, nn.Module):
             if self._with_children:
@@ -108,18 +121,15 @@ class PythonState:
             self._object(value)
 
     def _object(self, value: object) -> None:
-        kind = state_cells.container_kind(value)
-        if type(value) is not kind and _is_foreign(type(value)):
+        if _is_foreign(type(value)):
             return
-        if kind is not None:
+        if kind := state_cells.container_kind(value):
             if cell := state_cells.container(value, kind):
                 self._cells.append(cell)
-            for key, entry in state_cells.entries(value, kind):
-                self._later(entry, value, key)
-        if type(value) is not kind:
-            self._class(type(value))
-            self._methods(type(value), "__call__")
-            self._attributes(value)
+            self._entries(value, kind)
+        self._class(type(value))
+        self._methods(type(value), "__call__")
+        self._attributes(value)
 
     def _attributes(self, value: object, without: tuple[str, ...] = ()) -> None:
         kind: type = type(value)
@@ -210,7 +220,7 @@ class PythonState:
             self._later(value, namespace, name)
 
     def _is_new(self, value: object, part: object = None) -> bool:
-        key = (id(value), part)
+        key = id(value) if part is None else (id(value), part)
         if key in self._seen:
             return False
         self._seen.add(key)

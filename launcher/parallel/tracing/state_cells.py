@@ -12,7 +12,7 @@ import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,11 +25,11 @@ CONTAINERS: tuple[Any, ...] = (OrderedDict, dict, list, deque, set, tuple, froze
 _ABSENT = object()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cell:
+class Cell(NamedTuple):
     """A container, variable, generator or the attributes of an object or class.
 
-    before: what it was. order: of writing; those with a lower one are put back first.
+    before: what it was. read: returns what it is, without a copy where that needs none. order: of
+    writing; those with a lower one are put back first.
     """
 
     before: Any
@@ -89,33 +89,26 @@ def _lost(what: str, mend: str) -> ParallelError:
 
 def container_kind(value: object) -> Any:
     """Return the built-in container that a value is, or None."""
-    if type(value) in CONTAINERS:
-        return type(value)
     return next((kind for kind in CONTAINERS if isinstance(value, kind)), None)
 
 
 def entries(value: Any, kind: Any) -> list[tuple[object, object]]:
     """Return the keys or numbers and the values of a container."""
-    return (
-        list(kind.items(value)) if issubclass(kind, dict) else list(enumerate(kind.__iter__(value)))
-    )
+    return list(kind.items(value) if _is_dict(kind) else enumerate(kind.__iter__(value)))
 
 
 def container(value: Any, kind: Any) -> Cell | None:
     """Return the cell of a container, unless it cannot change."""
-    if issubclass(kind, dict):
-        return _cell(lambda: dict(kind.items(value)), functools.partial(_refill_dict, value, kind))
-    if kind in (list, deque):
-        return _cell(
-            lambda: list(kind.__iter__(value)),
-            functools.partial(_refill, value, kind.clear, kind.extend),
-        )
-    if kind is set:
-        return _cell(
-            lambda: set(set.__iter__(value)),
-            functools.partial(_refill, value, set.clear, set.update),
-        )
-    return None
+    if kind in (tuple, frozenset):
+        return None
+    write = functools.partial(_refill, value, kind)
+    if type(value) is kind:
+        return Cell(value.copy(), lambda: value, write)
+    return _cell(lambda: kind(kind.items(value) if _is_dict(kind) else kind.__iter__(value)), write)
+
+
+def _is_dict(kind: Any) -> bool:
+    return issubclass(kind, dict)
 
 
 def numbers(value: Any) -> Cell | None:
@@ -140,17 +133,15 @@ def _numpy_generator(value: Any) -> Cell:
     return _cell(lambda: repr(bits.state), lambda _: setattr(bits, "state", state))
 
 
-def _refill_dict(value: Any, kind: Any, before: Mapping[object, object]) -> None:
+def _refill(value: Any, kind: Any, before: Any) -> None:
     kind.clear(value)
-    for key, entry in before.items():
-        kind.__setitem__(value, key, entry)
-
-
-def _refill(
-    value: Any, clear: Callable[[Any], object], extend: Callable[..., object], before: Any
-) -> None:
-    clear(value)
-    extend(value, before)
+    if _is_dict(kind):
+        for key, entry in before.items():
+            kind.__setitem__(value, key, entry)
+    elif kind is set:
+        set.update(value, before)
+    else:
+        kind.extend(value, before)
 
 
 # Attributes and variables -------------------------------------------------------------------
@@ -275,8 +266,11 @@ def _is_same(one: object, other: object) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_is_same_item(one[k], other[k]) for k in one)
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(
+            (now := other.get(key, _ABSENT)) is entry or _is_same_item(entry, now)
+            for key, entry in one.items()
+        )
+    if isinstance(one, (list, tuple, deque)) and isinstance(other, (list, tuple, deque)):
         return len(one) == len(other) and all(map(_is_same_item, one, other))
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return np.array_equal(one, other)
