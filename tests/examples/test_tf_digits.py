@@ -91,7 +91,7 @@ def test_keras_learns_the_digits_from_tf_datas_service(script: str, tmp_path: Pa
         job, "witness.py", tmp_path, *TF_ENGINE, "--set", f"environment.RUN={script}"
     )
     assert outcome["metrics"]["test_accuracy"] >= 0.95, log
-    assert set(re.findall(r"prepared by (algo-\d)", log)) == {"algo-1", "algo-2"}, log
+    assert set(re.findall(r'prepared by "(algo-\d)"', log)) == {"algo-1", "algo-2"}, log
 
 
 @pytest.fixture
