@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 from pathlib import Path
+from xml.etree import ElementTree
 
 import click
 import pytest
-from snippets import commands, snippets
+from snippets import ROOT, commands, snippets
 
 from launcher.client.cli import main
 
@@ -16,14 +18,31 @@ from launcher.client.cli import main
 _ENDS = ("|", ">", "&&", "<TAB>")
 #: Files that options read; job files are looked for later.
 _FILES = ("w.yaml", "partition.json", "variables")
-LINES = sorted(
-    {
-        line
-        for snippet in snippets("console")
-        for line in commands(snippet)
-        if line.startswith("launcher ")
-    }
-)
+GUIDES = ROOT / "docs" / "guides"
+
+
+def of_picture(file: Path) -> list[str]:
+    """The commands in the boxes of a picture, of which a line may go on in the next one."""
+    texts = (
+        each.text or "" for each in ElementTree.parse(file).iter() if each.tag.endswith("text")
+    )
+    joined = "\n".join(texts).replace("\\\n", "")
+    return re.findall(r"^\$ (launcher .*)$", joined, re.MULTILINE)
+
+
+def of_table(file: Path) -> list[str]:
+    """The commands in the last column of a page's tables."""
+    return re.findall(r"\| `(launcher [^`]*)` \|$", file.read_text(), re.MULTILINE)
+
+
+IN_SNIPPETS = {
+    line
+    for snippet in snippets("console")
+    for line in commands(snippet)
+    if line.startswith("launcher ")
+}
+OF_DECISIONS = [*of_picture(GUIDES / "decisions.svg"), *of_table(GUIDES / "decisions.md")]
+LINES = sorted({*IN_SNIPPETS, *OF_DECISIONS})
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -40,6 +59,17 @@ def test_a_command_line_of_the_docs_is_one(
         return
     with contextlib.suppress(click.exceptions.Exit):  # --version
         parse(main, own)
+
+
+def test_the_commands_of_the_decisions_are_read() -> None:
+    assert "launcher plan --workload w.yaml --train-hosts 1,2,4" in OF_DECISIONS
+    assert len(OF_DECISIONS) == 18
+
+
+def test_each_leaf_of_the_decisions_has_a_command() -> None:
+    boxes = (GUIDES / "decisions.svg").read_text().split("<rect ")[2:]  # the first is the page
+
+    assert all("$ launcher " in box for box in boxes)
 
 
 def test_a_mistake_in_one_is_found() -> None:
