@@ -8,6 +8,7 @@ import pytest
 from test_recommendation import TODAY, WORKLOAD, chosen, priced
 
 from launcher.client.catalogue import InstanceType, find
+from launcher.client.planning.candidate_explanation import explanation
 from launcher.client.planning.job_file_writer import job_of_candidate
 from launcher.client.planning.parallel_strategy import (
     RESERVED,
@@ -18,7 +19,6 @@ from launcher.client.planning.parallel_strategy import (
 )
 from launcher.client.planning.recommendation import recommend
 from launcher.client.planning.recommendation_json import plain_recommendation
-from launcher.client.planning.recommendation_text import explanation
 from launcher.client.spec import DataParallel, ModelParallel
 from launcher.shared.rank_memory import Activations, Footprint
 
@@ -174,7 +174,7 @@ def test_a_plan_has_its_strategy_and_its_warnings() -> None:
     assert "The step was timed without these changes" in shown
     assert "it sees 1 samples at once, and gets worse below 16" in shown
     assert "The global batch" not in shown  # 64 / 4 = 16 would be enough
-    why = "\n".join(explanation(plan))
+    why = "\n".join(explanation(plan.best))
     assert "memory of a rank: parameters 3.73 GiB, gradients 7.45 GiB, states 7.45 GiB" in why
     assert "data parallel over 4 ranks: 20.5 GiB at least, which does not fit" in why
     plain = plain_recommendation(plan, 1)["recommended"]["strategy"]

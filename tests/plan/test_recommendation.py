@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,9 +22,12 @@ from launcher.client.planning.candidates import (
     MOST_DATA_HOSTS,
     Candidate,
     PricedType,
+    can_prepare,
     candidates,
+    priced_cluster,
 )
 from launcher.client.planning.measure import Measure
+from launcher.client.planning.prefetch import FEW_STALLS
 from launcher.client.planning.recommendation import (
     AS_GOOD,
     PlanLimits,
@@ -30,7 +36,7 @@ from launcher.client.planning.recommendation import (
     choose,
     recommend,
 )
-from launcher.client.planning.step_model import SECONDS_PER_GB
+from launcher.client.planning.step_model import SECONDS_PER_GB, Bottleneck, GroupShape, family
 from launcher.client.planning.workload import Workload
 from launcher.errors import SpecError
 
@@ -38,6 +44,7 @@ TODAY = date(2026, 11, 26)
 TRAINERS = ("ml.g5.xlarge", "ml.g5.12xlarge", "ml.g4dn.8xlarge", "ml.p4d.24xlarge", "ml.p3.2xlarge")
 FEEDERS = ("ml.c5.xlarge", "ml.c5.9xlarge", "ml.c5n.18xlarge", "ml.m5.2xlarge")
 ACCELERATORS = ("NVIDIA A10G", "NVIDIA T4", "NVIDIA A100", "NVIDIA V100")
+TRAIN_HOSTS = (1, 3)
 WORKLOAD = Workload(
     batch_size=64,
     cpu_seconds_per_sample=Measure.exact(0.01),
@@ -60,8 +67,9 @@ def chosen(
     types: list[PricedType],
     limits: PlanLimits | None = None,
     order: PlanOrder = PlanOrder.PRICE,
+    train_hosts: Sequence[int] = (1,),
 ) -> Recommendation:
-    found = candidates(workload, {"us-east-1": types})
+    found = candidates(workload, {"us-east-1": types}, train_hosts)
     return choose(found, workload, limits or PlanLimits(), order, TODAY)
 
 
@@ -81,19 +89,34 @@ def made_up(seed: int) -> tuple[Workload, list[PricedType]]:
         parallel_efficiency=rng.uniform(0.5, 1),
         cpus_per_rank=rng.choice([0, 0.5, 1, 2]),
     )
-    types = rng.sample(TRAINERS, 2) + rng.sample(FEEDERS, 2)
-    return workload, [priced(name, spread(0.1, 40)) for name in types]
+    names = rng.sample(TRAINERS, 2) + rng.sample(FEEDERS, 2)
+    types = [priced(name, spread(0.1, 40)) for name in names]
+    between_hosts = Measure.exact(spread(1e-3, 1))
+    return replace(workload, communication_seconds_per_step=between_hosts), types
 
 
-def slow_step(workload: Workload, train: PricedType, data: PricedType | None, hosts: int) -> float:
+def skewed(seed: int) -> tuple[Workload, list[PricedType]]:
+    """The same with samples of different length."""
+    workload, types = made_up(seed)
+    cpu = workload.cpu_seconds_per_sample
+    deviation = random.Random(seed).choice([0.3, 1, 2, 4]) * cpu.mean
+    return replace(workload, cpu_seconds_per_sample=replace(cpu, deviation=deviation)), types
+
+
+def slow_step(
+    workload: Workload, train: PricedType, train_hosts: int, data: PricedType | None, hosts: int
+) -> float:
     """Seconds of a step: every share of the data group at which two resources take as long."""
     host = train.instance
     assert host.vcpu is not None
-    ranks = host.processes
+    ranks = train_hosts * host.processes
     efficiency, speeds = workload.parallel_efficiency, workload.cpu_speed
-    spare = host.vcpu - ranks * workload.cpus_per_rank
-    idle = int(spare)  # a worker is a whole process
+    spare_of_host = host.vcpu - host.processes * workload.cpus_per_rank
+    spare = train_hosts * spare_of_host
+    idle = train_hosts * int(spare_of_host)  # a worker is a whole process
     gpu = workload.gpu_seconds_per_step[host.accelerator_name or ""].mean
+    if train_hosts > 1:
+        gpu += workload.communication_seconds_per_step.mean
     work = ranks * workload.batch_size * workload.cpu_seconds_per_sample.mean
     gigabytes = ranks * workload.bytes_per_batch / 1e9
     if idle <= 0:
@@ -110,7 +133,7 @@ def slow_step(workload: Workload, train: PricedType, data: PricedType | None, ho
         if feeder.card_gbps:
             lines.append((0, gigabytes * 8 / (hosts * feeder.card_gbps)))
         if host.card_gbps:
-            lines.append((0, gigabytes * 8 / host.card_gbps))
+            lines.append((0, gigabytes * 8 / (train_hosts * host.card_gbps)))
     shares = [0.0] if data is None else [0.0, 1.0]
     for (a, slope), (b, other_slope) in itertools.combinations(lines if data else [], 2):
         if slope != other_slope and 0 <= (b - a) / (slope - other_slope) <= 1:
@@ -119,11 +142,12 @@ def slow_step(workload: Workload, train: PricedType, data: PricedType | None, ho
     shortest = max(a + slope * fastest for a, slope in lines)
     slowness = (1 - fastest) / speed + (fastest / other if data else 0)
     workers = idle + (hosts * (data.instance.vcpu or 0) if data else 0)
-    return max(gpu, shortest, starved(host, workload, workers, slowness * work / ranks))
+    each = workers / train_hosts
+    return max(gpu, shortest, starved(host, workload, each, slowness * work / ranks))
 
 
-def starved(host: InstanceType, workload: Workload, workers: int, batch_seconds: float) -> float:
-    """Seconds of a step where too few batches fit into the memory for all workers."""
+def starved(host: InstanceType, workload: Workload, workers: float, batch_seconds: float) -> float:
+    """Seconds of a step where too few batches fit into the memory for all workers of a host."""
     ranks, megabyte = host.processes, 2**20
     unit = megabyte if workload.bytes_per_batch > megabyte else megabyte / 16
     slab = math.ceil(workload.bytes_per_batch / unit) * unit
@@ -140,10 +164,10 @@ def brute_force(workload: Workload, types: list[PricedType], order: PlanOrder) -
     counts = range(1, MOST_DATA_HOSTS + 1)
     pairs += [(train, data, n) for train in trainers for data in feeders for n in counts]
     found = []
-    for train, data, hosts in pairs:
-        seconds = slow_step(workload, train, data, hosts)
-        dollars = train.price.per_hour + (hosts * data.price.per_hour if data else 0)
-        samples = train.instance.processes * workload.batch_size
+    for (train, data, hosts), train_hosts in itertools.product(pairs, TRAIN_HOSTS):
+        seconds = slow_step(workload, train, train_hosts, data, hosts)
+        dollars = train_hosts * train.price.per_hour + (hosts * data.price.per_hour if data else 0)
+        samples = train_hosts * train.instance.processes * workload.batch_size
         amount = seconds if order is PlanOrder.TIME else dollars / 3600 * seconds
         found.append(amount / samples)
     return min(found)
@@ -154,8 +178,19 @@ def amount_of(each: Candidate | None, order: PlanOrder) -> float:
     return each.dollars_per_sample if order is PlanOrder.PRICE else each.seconds_per_sample
 
 
-@pytest.mark.parametrize("order", PlanOrder, ids=lambda each: each.value)
-@pytest.mark.parametrize(
+def every_cluster(workload: Workload, types: list[PricedType]) -> Iterator[Candidate]:
+    """All clusters, with every number of data hosts, useful or not."""
+    trainers = [each for each in types if each.instance.accelerators]
+    feeders = [each for each in types if not each.instance.accelerators]
+    for trainer, count in itertools.product(trainers, TRAIN_HOSTS):
+        train = GroupShape(instance=trainer.instance, count=count)
+        yield priced_cluster(workload, "us-east-1", train, trainer.price)
+        for feeder, hosts in itertools.product(feeders, range(1, MOST_DATA_HOSTS + 1)):
+            data = GroupShape(instance=feeder.instance, count=hosts)
+            yield priced_cluster(workload, "us-east-1", train, trainer.price, data, feeder.price)
+
+
+A_THOUSAND = pytest.mark.parametrize(
     "seeds",
     [
         range(50),
@@ -166,15 +201,56 @@ def amount_of(each: Candidate | None, order: PlanOrder) -> float:
     ],
     ids=lambda seeds: f"{seeds.start}-{seeds.stop}",
 )
+
+
+@pytest.mark.parametrize("order", PlanOrder, ids=lambda each: each.value)
+@A_THOUSAND
 def test_the_recommended_cluster_is_that_of_brute_force(seeds: range, order: PlanOrder) -> None:
     """1,000 workloads: the least of all is found, and what is recommended is as good."""
     for seed in seeds:
         workload, types = made_up(seed)
-        plan = chosen(workload, types, order=order)
+        plan = chosen(workload, types, order=order, train_hosts=TRAIN_HOSTS)
         least = brute_force(workload, types, order)
 
         assert amount_of(plan.nearest, order) == pytest.approx(least, rel=1e-9), seed
         assert least * (1 - 1e-9) <= amount_of(plan.best, order) <= least * (1 + AS_GOOD), seed
+
+
+@A_THOUSAND
+def test_no_number_of_data_hosts_is_missed_for_skewed_samples(seeds: range) -> None:
+    """Their waits fall with the data hosts after the accelerator is the bottleneck, or rise."""
+    for seed in seeds:
+        workload, types = skewed(seed)
+        compared = list(every_cluster(workload, types))
+        for order in PlanOrder:
+            plan = chosen(workload, types, order=order, train_hosts=TRAIN_HOSTS)
+            least = min(amount_of(each, order) for each in compared)
+
+            assert amount_of(plan.nearest, order) == pytest.approx(least, rel=1e-9), seed
+            assert amount_of(plan.best, order) <= least * (1 + AS_GOOD), seed
+
+
+def test_more_data_hosts_shorten_the_waits_of_a_busy_accelerator() -> None:
+    """With one the accelerator is the bottleneck already, and waits two thirds of its step."""
+    workload, types = made_up(55)
+    cpu = workload.cpu_seconds_per_sample
+    uneven = replace(workload, cpu_seconds_per_sample=replace(cpu, deviation=2 * cpu.mean))
+    plan = chosen(uneven, types)
+
+    assert plan.best is not None
+    assert plan.best.shape.data is not None
+    assert plan.best.shape.data.count == 4
+    assert plan.best.step.expected == pytest.approx(0.0236, abs=1e-4)
+    assert plan.best.step.bottleneck is Bottleneck.ACCELERATOR
+    of_pair = [
+        each
+        for each in every_cluster(uneven, types)
+        if each.shape.data
+        and each.shape.data.instance == plan.best.shape.data.instance
+        and each.shape.train == plan.best.shape.train
+    ]
+    assert of_pair[0].step.bottleneck is Bottleneck.ACCELERATOR
+    assert of_pair[0].step.stall == pytest.approx(0.0349, abs=1e-4)
 
 
 @given(seed=st.integers(0, 10**6), factor=st.floats(1, 100))
@@ -188,6 +264,25 @@ def test_a_faster_cpu_never_makes_the_best_cluster_dearer(seed: int, factor: flo
     before, after = chosen(workload, types).nearest, chosen(faster, types).nearest
 
     assert amount_of(after, PlanOrder.PRICE) <= amount_of(before, PlanOrder.PRICE) * (1 + 1e-9)
+
+
+@given(seed=st.integers(0, 10**6), factor=st.floats(1, 100))
+@settings(max_examples=100)
+def test_a_faster_cpu_makes_the_recommended_cluster_no_dearer_for_skewed_samples(
+    seed: int, factor: float
+) -> None:
+    """But for what counts as as good, and for the waits that a prefetch may leave."""
+    workload, types = skewed(seed)
+    cpu = workload.cpu_seconds_per_sample
+    quick = replace(Measure.exact(cpu.mean / factor), deviation=cpu.deviation / factor)
+    faster = replace(workload, cpu_seconds_per_sample=quick)
+    before = chosen(workload, types, train_hosts=TRAIN_HOSTS)
+    after = chosen(faster, types, train_hosts=TRAIN_HOSTS)
+
+    price = PlanOrder.PRICE
+    as_good = (1 + AS_GOOD) * (1 + FEW_STALLS)
+    assert amount_of(after.nearest, price) <= amount_of(before.nearest, price) * (1 + FEW_STALLS)
+    assert amount_of(after.best, price) <= amount_of(before.best, price) * as_good
 
 
 @pytest.mark.long
@@ -269,6 +364,7 @@ def test_do_not_add_a_data_group_where_the_accelerator_is_the_bottleneck() -> No
     assert plan.best.shape.data is None
     assert plan.reason.startswith("do not add a data group: the accelerators are the bottleneck")
     assert "prepare the batches in 43% of the step" in plan.reason
+    assert "preparing a sample may take" not in repr(plan)
 
 
 def test_do_not_add_a_data_group_that_costs_more_than_it_saves() -> None:
@@ -345,6 +441,8 @@ def test_do_not_add_a_data_group_that_does_not_keep_to_the_limits() -> None:
     plan = chosen(WORKLOAD, types, PlanLimits(max_cost_per_hour=2))
 
     assert plan.reason.startswith("do not add a data group: none with a known price keeps to")
+    assert "for the accelerators not to wait, preparing a sample may take 2.34 ms" in repr(plan)
+    assert "takes 10: 4.3 times as much" in repr(plan)
 
 
 def test_a_type_whose_ranks_leave_no_vcpu_is_named_and_not_compared(home) -> None:
@@ -433,10 +531,78 @@ def test_recommend_in_another_region_says_whose_prices_they_are(home) -> None:
     assert "Prices of us-east-1 stand for eu-west-1, which differ." in shown
 
 
+def test_several_regions_are_compared_by_their_own_prices_only(home) -> None:
+    (home / "prices.csv").write_text(
+        "instance_type,price_per_hour,region\nml.g5.xlarge,1.2,eu-west-1\n"
+    )
+    plan = recommend(WORKLOAD, regions=["us-east-1", "eu-west-1"], today=TODAY)
+    abroad = {each.shape.train.instance.name for each in plan.shown if each.region == "eu-west-1"}
+
+    assert abroad == {"ml.g5.xlarge"}
+    assert not any(each.shape.data for each in plan.shown if each.region == "eu-west-1")
+    assert "ml.g5.2xlarge" in plan.without_own_price["eu-west-1"]
+    assert "us-east-1" not in plan.without_own_price
+    assert "No price of eu-west-1 itself, so not compared there: ml.g5.2xlarge" in repr(plan)
+    assert "`launcher catalog update --region eu-west-1` reads them." in repr(plan)
+    assert "stand for" not in repr(plan)
+
+
+def test_regions_without_any_price_of_their_own_are_not_compared(home) -> None:
+    plan = recommend(WORKLOAD, regions=["eu-west-1", "eu-west-2"], today=TODAY)
+
+    assert (plan.best, plan.compared) == (None, 0)
+    assert "run `launcher catalog update`" in plan.reason
+
+
+def test_the_recommended_cluster_has_its_region_where_there_are_several(home) -> None:
+    (home / "prices.csv").write_text(
+        "instance_type,price_per_hour,region\nml.g5.16xlarge,1.2,eu-west-1\n"
+    )
+    both = ["us-east-1", "eu-west-1"]
+    plan = recommend(WORKLOAD, gpu_types=["g5.16xlarge"], regions=both, today=TODAY)
+    page, job = plan._repr_html_(), home / "job.yaml"
+    plan.write_job(job)
+    none = recommend(
+        WORKLOAD,
+        gpu_types=["g5.16xlarge"],
+        regions=both,
+        limits=PlanLimits(max_cost_per_hour=0.1),
+        today=TODAY,
+    )
+
+    assert repr(plan).startswith("Recommended: 1 x ml.g5.16xlarge in eu-west-1\n")
+    assert "<strong>Recommended: 1 x ml.g5.16xlarge in eu-west-1</strong>" in page
+    assert "<th>region</th>" in page
+    assert "<td>eu-west-1</td>" in page
+    assert "<title>1 x ml.g5.16xlarge in us-east-1: " in page
+    assert job.read_text().startswith("# Planned for eu-west-1. ")
+    assert "without them, 1 x ml.g5.16xlarge in eu-west-1 is the best" in none.reason
+
+
+def test_types_of_the_catalogue_that_may_prepare_data() -> None:
+    families = {family(each) for each in catalogue.instance_types().values() if can_prepare(each)}
+    of_sagemaker = (name for name in catalogue.instance_types() if name.startswith("ml."))
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "planning.md").read_text()
+
+    assert families == {name.split(".")[1] for name in of_sagemaker if name[3] in "cm"}
+    assert {"c5", "c7i", "m7i-flex", "m8i", "m8i-flex"} <= families
+    lists = re.findall(r"families\s\(([^)]*)\)\sand\sgeneral-purpose\sones\s\(([^)]*)\)", guide)
+    assert sorted(re.split(r",\s", ", ".join(lists[0]))) == sorted(families)
+
+
 def test_recommend_with_more_train_hosts(home) -> None:
     plan = recommend(WORKLOAD, gpu_types=["g5.xlarge"], train_hosts=[1, 2, 4], today=TODAY)
 
     assert {each.shape.train.count for each in plan.shown} == {1, 2, 4}
+    assert "communication_seconds_per_step is 0" in repr(plan)
+
+
+def test_measured_communication_is_not_said_to_be_assumed(home) -> None:
+    timed = replace(WORKLOAD, communication_seconds_per_step=Measure.exact(0.01))
+    several = recommend(timed, gpu_types=["g5.xlarge"], train_hosts=[1, 2], today=TODAY)
+    one = recommend(WORKLOAD, gpu_types=["g5.xlarge"], today=TODAY)
+
+    assert "communication_seconds_per_step" not in repr(several) + repr(one)
 
 
 def test_a_bad_price_file_is_an_error(home) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -21,8 +22,8 @@ from launcher.client.planning.step_model import (
 )
 from launcher.client.planning.workload import Workload
 
-#: Families whose types make a data group.
-DATA_FAMILIES = frozenset({"c5", "c5n", "c6i", "c7i", "m4", "m5", "m6i", "m7i"})
+#: Families whose types make a data group: compute-optimized (c) and general-purpose ones (m).
+_DATA_FAMILY = re.compile(r"[cm]\d")
 #: Hosts of a data group that are considered at most.
 MOST_DATA_HOSTS = 64
 _HOUR = 3600
@@ -124,8 +125,8 @@ def candidates(
 ) -> Iterator[Candidate]:
     """Yield every cluster of one group, and of two with each useful number of data hosts.
 
-    A number of data hosts is useful as long as one more makes the step shorter. Clusters are left
-    out that have no vCPU to prepare batches, or none of train hosts to receive them.
+    A number of data hosts is useful if the step is shorter than with any smaller one. Clusters are
+    left out that have no vCPU to prepare batches, or none of train hosts to receive them.
     """
     counts = tuple(train_hosts)
     for region, types in types_by_region.items():
@@ -174,25 +175,37 @@ def has_idle_vcpus(workload: Workload, instance: InstanceType) -> bool:
 
 def can_prepare(instance: InstanceType) -> bool:
     """Return whether a data group may have the type."""
-    return family(instance) in DATA_FAMILIES and bool(instance.vcpu)
+    return _DATA_FAMILY.match(family(instance)) is not None and bool(instance.vcpu)
 
 
 def _two_groups(
     workload: Workload, region: str, train: GroupShape, price: Price, feeder: PricedType
 ) -> Iterator[Candidate]:
-    shortest = math.inf
-    for count in range(1, MOST_DATA_HOSTS + 1):
-        data = GroupShape(instance=feeder.instance, count=count)
-        found = priced_cluster(workload, region, train, price, data, feeder.price)
-        if found.step.expected >= shortest:
-            # With too little memory ahead, yet more hosts may change the shares for the better.
-            if found.step.bottleneck is Bottleneck.TRAIN_MEMORY:
-                continue
+    shapes = (
+        GroupShape(instance=feeder.instance, count=count) for count in range(1, MOST_DATA_HOSTS + 1)
+    )
+    return useful_clusters(
+        priced_cluster(workload, region, train, price, data, feeder.price) for data in shapes
+    )
+
+
+def useful_clusters(clusters: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Yield the clusters whose step is shorter than that of all before them.
+
+    clusters: the same but for the number of data hosts, which grows by one. More of them never
+    lengthen what a step takes with batches in time, but its waits for late batches may get longer
+    before they get shorter. So the search ends only where no step can be shorter.
+    """
+    shortest = before = math.inf
+    for each in clusters:
+        step = each.step
+        if step.expected < shortest:
+            yield each
+            shortest = step.expected
+        is_least = step.in_time in (before, step.seconds_by_resource[Bottleneck.ACCELERATOR])
+        if is_least and shortest <= step.in_time:
             return
-        yield found
-        shortest = found.step.expected
-        if found.step.bottleneck is Bottleneck.ACCELERATOR:
-            return
+        before = step.in_time
 
 
 def priced_cluster(

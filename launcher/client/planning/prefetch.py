@@ -19,7 +19,7 @@ from launcher.shared.prefetch_limits import (
 )
 
 #: Share of a step by which it may be longer before more batches are prepared ahead.
-_FEW_STALLS = 0.005
+FEW_STALLS = 0.005
 #: Share of a host's memory that is used in any case: a data host may be slower than planned.
 _CHEAP = 1 / 20
 #: Probability of a stall during the batches that are ahead, below which stalls are neglected.
@@ -104,7 +104,7 @@ def prefetch_for(
         most = min(most, int(memory_gib * _GIB * PREFETCH_SHARE / per_batch))
     most = max(1, most)
     ahead = min(most, math.ceil(min(most, WINDOW_PER_WORKER * workers_per_rank)) + 1)
-    while ahead < most and stall_seconds(times, ranks, step, ahead) > _FEW_STALLS * step:
+    while ahead < most and stall_seconds(times, ranks, step, ahead) > FEW_STALLS * step:
         ahead = min(most, 2 * ahead)
     cheap = int((memory_gib or 0) * _GIB * _CHEAP)
     enough = min(per_batch * most, max(DataService.prefetch_bytes, cheap))

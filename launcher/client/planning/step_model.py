@@ -92,11 +92,13 @@ class StepEstimate:
 
     expected: seconds of one step. bottleneck, gpu_busy (0 to 1), offloaded: for the expected step;
     offloaded is the share of batches that the data group prepares. seconds_by_resource: seconds
-    that each resource needs. stall: seconds that it waits for batches that take long, after those
-    of the bottleneck. prefetch: batches that are prepared ahead.
+    that each resource needs. in_time: the most of them, if enough batches were prepared ahead.
+    stall: seconds that it waits for batches that take long, after those of the bottleneck.
+    prefetch: batches that are prepared ahead.
     """
 
     expected: float
+    in_time: float
     bottleneck: Bottleneck
     gpu_busy: float
     offloaded: float
@@ -177,10 +179,12 @@ def estimate_step(workload: Workload, shape: ClusterShape) -> StepEstimate:
     workers = _workers(workload, shape)
     load = _load(workload, shape, workers, _EXPECTED)
     seconds_by_resource, share = _resources(shape, load)
-    prefetch = _prefetch(workload, shape, load, max(seconds_by_resource.values()), share)
+    in_time = max(seconds_by_resource.values())
+    prefetch = _prefetch(workload, shape, load, in_time, share)
     seconds, bottleneck, stall = _step(workload, load, seconds_by_resource, share, prefetch)
     return StepEstimate(
         expected=seconds,
+        in_time=in_time,
         bottleneck=bottleneck,
         gpu_busy=seconds_by_resource[Bottleneck.ACCELERATOR] / seconds if seconds else 0.0,
         offloaded=share,
