@@ -60,6 +60,16 @@ def test_the_price_of_the_same_work(compared):
     assert any(line.startswith("price per step   -  ") for line in lines)
     assert "-50% (-5" in found.stdout
     assert "* ran on this machine" in found.stdout
+    assert " is old" not in found.stdout
+
+
+def test_an_old_price_is_said_to_be_old(compared, tmp_path):
+    (tmp_path / "home" / "prices.csv").write_text(
+        "instance_type,price_per_hour,as_of\nml.g4dn.xlarge,0.7,2022-10\n"
+    )
+    found = compared([20.0, 10.0, 10.1, 9.9, 10.0], [9.0, 5.0, 5.1, 4.9, 5.0])
+
+    assert "The price of ml.g4dn.xlarge is old; `launcher catalog update` reads" in found.stdout
 
 
 def test_csv_has_a_row_for_each_job(compared):

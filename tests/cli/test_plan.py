@@ -89,6 +89,35 @@ def test_explain_names_where_each_number_comes_from(launcher):
     assert "1 x ml.g5.16xlarge: recommended" in shown
 
 
+def test_explain_has_the_totals_the_ends_and_every_shown_cluster(launcher):
+    words = ["--gpu-types", "g5.xlarge,g5.16xlarge", "--epochs", "10", "--limit", "100"]
+    shown = launcher(*words, "--explain").stdout
+    plan = json.loads(launcher(*words, "-o", "json").stdout)
+    alone = next(
+        each
+        for each in plan["clusters"]
+        if each["data"] is None and each["train"]["instance_type"] == "ml.g5.xlarge"
+    )
+
+    assert alone["explanation"][-2:] == [
+        "hours: 10 epochs x 1563 steps x 0.2133 s / 3600 = 0.9262 (0.8336 to 1.111)",
+        "total: 0.9262 hours x $1.408 = $1.30 ($1.17 to $1.56)",
+    ]
+    assert "step at least: 192 ms, with each measure at its low end" in alone["explanation"]
+    assert "step at most: 256 ms, with each measure at its high end" in alone["explanation"]
+    assert plan["explanation"] == plan["recommended"]["explanation"]
+    text = "\n".join(f"  {line}" for line in alone["explanation"])
+    assert f"a step waits for its train CPUs\n{text}\n" in shown
+
+
+def test_explain_names_families_whose_speed_is_unknown(launcher, tmp_path):
+    (tmp_path / "w.yaml").write_text(WORKLOAD.replace("cpu_speed: {c5: 1, g5: 1, m5: 1}", ""))
+    shown = launcher("--gpu-types", "g5.xlarge", "--explain").stdout
+
+    assert "each measure at its low end, and vCPUs of g5, m5 1.25 times as fast" in shown
+    assert "each measure at its high end, and vCPUs of g5, m5 1.25 times as slow" in shown
+
+
 def test_every_cluster_has_its_reason(launcher):
     words = ["--gpu-types", "g5.xlarge,g5.16xlarge", "--limit", "100", "-o", "json"]
     plan = json.loads(launcher(*words).stdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,8 @@ def group(
 
 
 def advised(*groups: GroupUse, **more: Any) -> tuple[Advice, ...]:
-    made = {"job_name": "job-1", "status": "Completed", "region": "us-east-1", "bills": True}
+    made: dict[str, Any] = {"job_name": "job-1", "status": "Completed", "region": "us-east-1"}
+    made |= {"bills": True, "read_on": date(2026, 11, 26)}
     evidence = JobEvidence(groups=groups, **{**made, "rank_count": 1, **more})
     return advise(find_limit(evidence), evidence)
 

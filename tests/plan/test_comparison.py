@@ -40,6 +40,7 @@ def job(name: str, milliseconds: float | None, *groups: ComparedGroup, **more: A
         "samples_per_step": None,
         "billable_seconds": 3600,
         "price_as_of": ("2022-10",),
+        "old_prices": (),
         "step": None if milliseconds is None else windows(milliseconds, noise=0.02),
     }
     return ComparedJob(job_name=name, groups=groups, **{**made, **more})
@@ -146,6 +147,17 @@ def test_a_job_of_this_machine_is_marked() -> None:
 
     assert "$1.41*" in text
     assert "* ran on this machine" in text
+
+
+def test_an_old_price_is_said_to_be_old() -> None:
+    old = job("old", 100, group("train_group", 37.688), old_prices=("ml.p4d.24xlarge",))
+    words = "The price of ml.p4d.24xlarge is old; `launcher catalog update` reads today's."
+    found = Comparison(jobs=(old, old))
+
+    assert words in str(found)
+    assert words.split(";")[0] in found._repr_html_()
+    assert found.to_plain()["jobs"][0]["old_prices"] == ("ml.p4d.24xlarge",)
+    assert " is old" not in str(Comparison(jobs=(ALONE, WITH_DATA)))
 
 
 def test_jobs_of_other_batches_are_compared_per_sample() -> None:

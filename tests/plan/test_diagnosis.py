@@ -13,6 +13,7 @@ import pytest
 import launcher
 from launcher import Estimator, Job, MemoryRun, MemorySession
 from launcher.client.planning.diagnosis.advice import larger_types
+from launcher.client.planning.diagnosis.diagnosis_text import advice_text
 from launcher.client.planning.diagnosis.findings import StepLimit, Sureness
 from launcher.client.sessions.base import MetricPoint
 from launcher.client.sessions.memory_session import MEMORY
@@ -196,6 +197,8 @@ def test_the_published_cluster_is_advised_where_the_family_has_nothing_larger(
     low, high = first.effect.price.low, first.effect.price.high
     assert low <= -0.46 <= high + 0.03
     assert "2022-10" in first.effect.price_as_of  # and the text names the date
+    assert "ml.p4d.24xlarge" in first.effect.old_prices
+    assert "ml.p4d.24xlarge is old; `launcher catalog update` reads today's" in advice_text(first)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +299,9 @@ def test_it_is_text_html_and_plain_values(make: MakeJob) -> None:
     plain = json.loads(json.dumps(found.to_plain()))
     assert (plain["limit"], plain["sureness"]) == ("input-bound", "high")
     assert plain["advice"][0]["effect"]["per_hour"] == 5.12
+    assert plain["advice"][0]["effect"]["old_prices"] == []
     assert plain["evidence"]["groups"][0]["hosts"][0]["gpu"] == 0.45
+    assert plain["evidence"]["read_on"] == found.evidence.read_on.isoformat()
 
 
 def test_steps_are_timed_by_the_loader_in_windows(make: MakeJob) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -45,7 +46,8 @@ def group(
 
 
 def job(*groups: GroupUse, **more: Any) -> JobEvidence:
-    made = {"job_name": "job-1", "status": "Completed", "region": "us-east-1", "bills": True}
+    made: dict[str, Any] = {"job_name": "job-1", "status": "Completed", "region": "us-east-1"}
+    made |= {"bills": True, "read_on": date(2026, 11, 26)}
     return JobEvidence(groups=groups, **{**made, "rank_count": 1, **more})
 
 

@@ -157,7 +157,7 @@ PROFILE = WorkloadProfile(
 def test_steps_of_the_planned_batch_are_the_workloads() -> None:
     found = PROFILE.with_step(STEP)
 
-    assert found.gpu_seconds == {"NVIDIA A10G": 0.02}
+    assert found.gpu_seconds == {"NVIDIA A10G": Measure(mean=0.02, low=0.01, high=0.03)}
     assert "50 steps on NVIDIA A10G\n" in profile_text(found)
 
 

@@ -67,7 +67,7 @@ def test_without_a_gpu_the_memory_of_a_tasks_model_is_measured(
     assert kept[True, False].sample < kept[False, False].sample
 
 
-def test_a_measured_step_is_in_the_workload_by_the_catalogues_name() -> None:
+def test_a_measured_step_is_in_the_workload_by_the_catalogues_name(tmp_path: Path) -> None:
     step = MeasuredStepTime(
         accelerator="NVIDIA H100 80GB HBM3",
         batch_size=8,
@@ -84,7 +84,11 @@ def test_a_measured_step_is_in_the_workload_by_the_catalogues_name() -> None:
         bytes_per_batch=100,
         cpu=MachineCpu(model="CPU", count=2, family="c5"),
     )
-    assert profile.with_step(step).gpu_seconds == {"NVIDIA H100": 0.02}
+    measured = Measure(mean=0.02, low=0.01, high=0.03)
+    assert profile.with_step(step).gpu_seconds == {"NVIDIA H100": measured}
+    file = tmp_path / "w.yaml"
+    file.write_text(profile.with_step(step).to_yaml())
+    assert Workload.from_yaml(file).gpu_seconds_per_step == {"NVIDIA H100": measured}
     assert profile.with_step(step).measured["step"]["memory_bytes"] == 1000
     unknown = replace(step, accelerator="NVIDIA GeForce RTX 4090")
     assert profile.with_step(unknown).gpu_seconds == {}

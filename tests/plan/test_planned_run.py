@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,13 @@ def planned(
     **changes: Any,
 ) -> PlannedRun | UnplannedRun:
     known = {"status": "Completed", "region": "us-east-1", "rank_count": 1, "step": STEP}
-    evidence = JobEvidence(job_name="job-1", bills=bills, groups=groups, **{**known, **changes})
+    evidence = JobEvidence(
+        read_on=date(2026, 11, 26),
+        job_name="job-1",
+        bills=bills,
+        groups=groups,
+        **{**known, **changes},
+    )
     priced = ComparedJob(
         job_name="job-1",
         status="Completed",
@@ -63,6 +70,7 @@ def planned(
         step=evidence.step,
         samples_per_step=None,
         billable_seconds=None,
+        old_prices=(),
         price_as_of=(),
     )
     return plan_of_run(evidence, priced, JobFigures(), given)

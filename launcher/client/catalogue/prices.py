@@ -44,6 +44,10 @@ class Price:
     source: str | None = None
     spot: tuple[float, float] | None = None
 
+    def is_of(self, region: str | None) -> bool:
+        """Return whether the price is a region's own, and does not just stand for it."""
+        return self.region in (None, region)
+
     def is_old(self, today: date) -> bool:
         """Return whether the price has a date, a year or more before `today`."""
         if self.as_of is None:

@@ -19,8 +19,7 @@ from launcher.client.planning.recommendation import PlanLimits, PlanOrder, recom
 from launcher.client.planning.recommendation_json import plain_recommendation
 from launcher.client.planning.recommendation_scatter import recommendation_scatter
 from launcher.client.planning.recommendation_text import (
-    cluster_reasons,
-    explanation,
+    explained_clusters,
     recommendation_text,
 )
 from launcher.client.planning.workload import Workload
@@ -68,9 +67,10 @@ def plan(
         if is_drawn and (scatter := recommendation_scatter(found)):
             echo("\n".join(["", *plan_chart(scatter, get_terminal_size().columns)]))
         if is_explained:
-            echo("\n".join(["", *explanation(found), "", *cluster_reasons(found, limit)]))
+            echo("\n".join(explained_clusters(found, limit)))
     if path:
-        print_message(f"\nThe job is in {path}; `launcher check {path}` checks it.")
+        place = f", for {found.best.region}" if found.best and found.has_regions else ""
+        print_message(f"\nThe job is in {path}{place}; `launcher check {path}` checks it.")
     if page:
         print_message(f"\nThe picture is in {page}.")
     return 0 if found.best else 1

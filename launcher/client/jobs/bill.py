@@ -93,7 +93,7 @@ def bill(description: TrainingJobDescription) -> Bill | None:
     billed = description.get("BillableTimeInSeconds")
     kept = description.get("WarmPoolStatus", {}).get("ResourceRetainedBillableTimeInSeconds", 0)
     return Bill(
-        estimate=estimate(groups, catalogue.price_list(), region, _day(description)),
+        estimate=estimate(groups, catalogue.price_list(), region, day_created(description)),
         billable_seconds=None if billed is None else billed + kept,
         max_seconds=_max_seconds(description),
         spot_saving=spot_saving(description.get("TrainingTimeInSeconds"), billed)
@@ -109,7 +109,7 @@ def _max_seconds(description: TrainingJobDescription) -> int | None:
     return None if longest is None else longest + kept
 
 
-def _day(description: TrainingJobDescription) -> date:
+def day_created(description: TrainingJobDescription) -> date:
     """Return the day on which a job was created, whose prices apply."""
     created = description.get("CreationTime")
     return created.date() if created else datetime.now(timezone.utc).date()

@@ -32,6 +32,8 @@ def why_data_group(
         least = "take least time" if by_time else "cost least"
         return f"{name} beside it {least} per sample within the limits"
     train = f" of {group_text(compared.shape.train)} alone" if compared is not same else ""
+    if compared.region != best.region:
+        train += f" in {compared.region}"
     return (
         f"{name} prepare {best.step.offloaded:.0%} of the batches, so the step takes "
         f"{_ms(best)} ms instead of {_ms(compared)} ms{train}, and {_money(best, compared)}"
@@ -100,23 +102,26 @@ def _receiving_takes_longer(best: Candidate) -> bool:
 
 
 def break_even(best: Candidate) -> str | None:
-    """Return how much faster preparing must get for no data group to be needed.
+    """Return how much faster preparing must get for no data group to be of use.
 
     Then the idle vCPUs of the train hosts would prepare every batch within the accelerators' time.
-    Returns None without a data group, or without idle vCPUs.
+    Returns None if they do already, and without idle vCPUs.
     """
     workload = best.workload
     workers = best.shape.train.count * local_workers(workload, best.shape.train)
-    if best.shape.data is None or not workers:
+    if not workers:
         return None
     speed = workload.cpu_speed.get(family(best.shape.train.instance), 1.0)
     power = workers * speed * workload.parallel_efficiency
     allowed = best.step.seconds_by_resource[Bottleneck.ACCELERATOR] * power / best.samples_per_step
     needed = workload.cpu_seconds_per_sample.mean
+    if needed <= allowed:
+        return None
+    aim = "without a data group" if best.shape.data else "for the accelerators not to wait"
     return (
-        f"without a data group, preparing a sample may take {allowed * _SECONDS_TO_MS:.3g} ms of a "
-        f"vCPU, and takes {needed * _SECONDS_TO_MS:.3g}: {needed / allowed:.1f} times as much. Try "
-        "uint8, smaller images or decoding on the GPU (DALI) first"
+        f"{aim}, preparing a sample may take {allowed * _SECONDS_TO_MS:.3g} ms of a vCPU, and "
+        f"takes {needed * _SECONDS_TO_MS:.3g}: {needed / allowed:.1f} times as much. Try uint8, "
+        "smaller images or decoding on the GPU (DALI) first"
     )
 
 
@@ -139,7 +144,7 @@ def why_not_compared(
     return f"nothing could be compared: {reason}{hint}"
 
 
-def why_none(nearest: Candidate, *, has_deadline: bool) -> str:
+def why_none(nearest: Candidate, name: str, *, has_deadline: bool) -> str:
     """Return why no cluster keeps to the limits; nearest: the best one if they are ignored."""
     if has_deadline and nearest.hours is None:
         return (
@@ -148,7 +153,7 @@ def why_none(nearest: Candidate, *, has_deadline: bool) -> str:
         )
     hours = f" and takes {nearest.hours.expected:.3g} hours" if nearest.hours else ""
     return (
-        f"no cluster keeps to the limits; without them, {cluster_text(nearest)} is the best: it "
+        f"no cluster keeps to the limits; without them, {name} is the best: it "
         f"costs {dollars_text(nearest.per_hour)} an hour{hours}"
     )
 

@@ -26,8 +26,12 @@ def write_job_file(recommendation: Recommendation, path: Path) -> None:
     if recommendation.best is None:
         raise PlatformError(f"{path} is not written: {recommendation.reason}")
     check_new(path)
+    place = (
+        f"# Planned for {recommendation.best.region}. A job goes to the region of your AWS "
+        "configuration, such as AWS_DEFAULT_REGION.\n"
+    )
     with writing(path):
-        write_complete(path, job_of_candidate(recommendation.best).to_yaml())
+        write_complete(path, place + job_of_candidate(recommendation.best).to_yaml())
 
 
 def job_of_candidate(candidate: Candidate) -> JobSpec:

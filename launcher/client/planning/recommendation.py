@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
 from launcher.client import catalogue
-from launcher.client.catalogue.catalogue_entry import entries
+from launcher.client.catalogue.catalogue_entry import CatalogueEntry, entries
 from launcher.client.planning import candidate_reasons
 from launcher.client.planning.candidates import (
     Candidate,
@@ -60,6 +60,9 @@ class Recommendation:
     without_price, without_time, without_memory, without_vcpus: types that could not be compared: no
         price, no time on their accelerator in the workload, too little memory for the model,
         however it is spread, or no vCPU that the ranks leave to prepare or receive batches.
+    regions: that were asked for.
+    without_own_price: types that are not compared in one of several regions, by region: only the
+        price of another one is known.
     """
 
     workload: Workload
@@ -75,6 +78,18 @@ class Recommendation:
     without_memory: tuple[str, ...]
     without_vcpus: tuple[str, ...]
     today: date
+    regions: tuple[str, ...] = ()
+    without_own_price: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def has_regions(self) -> bool:
+        """True if clusters of several regions were asked for."""
+        return len(self.regions) > 1
+
+    def name(self, candidate: Candidate) -> str:
+        """Return a cluster as text, with its region if several were asked for."""
+        place = f" in {candidate.region}" if self.has_regions else ""
+        return f"{candidate_reasons.cluster_text(candidate)}{place}"
 
     @property
     def alone(self) -> Candidate | None:
@@ -87,11 +102,14 @@ class Recommendation:
         by_time = self.order is PlanOrder.TIME
         if self.nearest is None:
             return candidate_reasons.why_not_compared(
-                self.without_price, self.without_memory, self.without_vcpus
+                self.without_price or tuple(self.without_own_price),
+                self.without_memory,
+                self.without_vcpus,
             )
         if self.best is None:
             has_deadline = self.limits.deadline_hours is not None
-            return candidate_reasons.why_none(self.nearest, has_deadline=has_deadline)
+            name = self.name(self.nearest)
+            return candidate_reasons.why_none(self.nearest, name, has_deadline=has_deadline)
         if self.best.shape.data is None:
             with_data = self._same_train_hosts_with_data()
             return candidate_reasons.why_no_data_group(self.best, with_data, by_time=by_time)
@@ -100,19 +118,19 @@ class Recommendation:
 
     def _same_train_hosts(self) -> Candidate | None:
         """Return the best cluster's train hosts without a data group, if they were compared."""
-        train = self.best.shape.train if self.best else None
-        alone = (each for each in self.shown if each.shape.data is None)
-        return next((each for each in alone if each.shape.train == train), None)
+        return next((each for each in self._beside_best() if each.shape.data is None), None)
 
     def _same_train_hosts_with_data(self) -> Candidate | None:
         """Return the best cluster's train hosts with the data group whose step is shortest."""
+        with_data = (each for each in self._beside_best() if each.shape.data)
+        return min(with_data, key=lambda each: each.step.expected, default=None)
+
+    def _beside_best(self) -> Iterator[Candidate]:
+        """Yield the clusters with the best one's train hosts, in its region."""
         best = self.best
-        beside = [
-            each
-            for each in self.shown
-            if best and each.shape.data and each.shape.train == best.shape.train
-        ]
-        return min(beside, key=lambda each: each.step.expected, default=None)
+        for each in self.shown:
+            if best and (each.region, each.shape.train) == (best.region, best.shape.train):
+                yield each
 
     def __repr__(self) -> str:
         from launcher.client.planning.recommendation_text import recommendation_text
@@ -151,6 +169,8 @@ def recommend(
     """Compare all clusters of one and of two groups for a workload.
 
     gpu_types: types of train hosts; by default all whose accelerator the workload has a time for.
+    regions: in one, a price of us-east-1 stands for an unknown one; in several, only prices of
+        their own are compared.
     train_hosts: the numbers of train hosts that are tried.
     epochs: replaces that of the workload.
     order: what the best cluster minimizes, dollars or seconds per sample.
@@ -168,22 +188,25 @@ def recommend(
         ]
         for region in regions
     }
+    has_stand_ins = len(listed) == 1
     priced = {
-        region: [PricedType(instance=e.instance, price=e.price) for e in listed[region] if e.price]
-        for region in regions
+        region: [
+            PricedType(instance=each.instance, price=each.price)
+            for each in of_region
+            if each.price and (has_stand_ins or each.price.is_of(region))
+        ]
+        for region, of_region in listed.items()
     }
     everything = [each for region in listed.values() for each in region]
-    of_use = sorted(
-        (e for e in everything if can_train(changed, e.instance) or can_prepare(e.instance)),
-        key=lambda each: each.instance.accelerators == 0,  # those that train are named first
-    )
     return choose(
         candidates(changed, priced, train_hosts),
         changed,
         limits or PlanLimits(),
         order,
         today or date.today(),
-        without_price=_names(each.instance.name for each in of_use if each.price is None),
+        without_price=_names(
+            each.instance.name for each in _of_use(changed, everything) if each.price is None
+        ),
         without_time=_names(
             each.instance.name
             for each in everything
@@ -203,7 +226,32 @@ def recommend(
             for each in everything
             if can_train(changed, each.instance) and not has_idle_vcpus(changed, each.instance)
         ),
+        regions=tuple(listed),
+        without_own_price={} if has_stand_ins else _without_own_price(changed, listed),
     )
+
+
+def _of_use(workload: Workload, listed: Iterable[CatalogueEntry]) -> list[CatalogueEntry]:
+    """Return the types that can train or prepare; those that train come first."""
+    return sorted(
+        (e for e in listed if can_train(workload, e.instance) or can_prepare(e.instance)),
+        key=lambda each: each.instance.accelerators == 0,
+    )
+
+
+def _without_own_price(
+    workload: Workload, listed: Mapping[str, Sequence[CatalogueEntry]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the types by region of which only the price of another region is known."""
+    found = {
+        region: _names(
+            each.instance.name
+            for each in _of_use(workload, of_region)
+            if each.price and not each.price.is_of(region)
+        )
+        for region, of_region in listed.items()
+    }
+    return {region: names for region, names in found.items() if names}
 
 
 def choose(
@@ -217,6 +265,8 @@ def choose(
     without_time: tuple[str, ...] = (),
     without_memory: tuple[str, ...] = (),
     without_vcpus: tuple[str, ...] = (),
+    regions: tuple[str, ...] = (),
+    without_own_price: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Recommendation:
     """Return the recommendation among candidates: the minimum of `order`, or one as good."""
     everything = sorted(compared, key=lambda each: _sort_key(each, order))
@@ -236,6 +286,8 @@ def choose(
         without_memory=without_memory,
         without_vcpus=without_vcpus,
         today=today,
+        regions=regions or tuple(dict.fromkeys(each.region for each in everything)),
+        without_own_price=without_own_price or {},
     )
 
 

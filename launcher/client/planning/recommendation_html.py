@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.jobs.short_numbers import short_number
-from launcher.client.planning.candidate_reasons import cluster_text
 from launcher.client.planning.new_file import write_new
 from launcher.client.planning.recommendation_scatter import (
     ClusterPoint,
@@ -20,7 +19,7 @@ from launcher.client.planning.recommendation_scatter import (
     recommendation_scatter,
     ticks,
 )
-from launcher.client.planning.recommendation_text import HEAD, notes, row, shown_clusters
+from launcher.client.planning.recommendation_text import notes, table_rows
 from launcher.client.spec.html_tables import escaped, html_cells, html_table
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem
 table { border-collapse: collapse; display: block; overflow-x: auto; font-size: 0.9rem; }
 th, td { padding: 0.25rem 0.6rem; text-align: right; white-space: nowrap; }
 th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; }
+.regions :is(th, td):nth-child(3) { text-align: left; }
 tr + tr { border-top: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
 svg { max-width: 100%; height: auto; }
 """
@@ -60,15 +60,16 @@ def recommendation_page(recommendation: Recommendation) -> str:
 
 def recommendation_html(recommendation: Recommendation, limit: int = _LIMIT) -> str:
     """Return the recommendation as a part of a page, in the page's own colours."""
-    answer = cluster_text(recommendation.best) if recommendation.best else "none"
+    best = recommendation.best
+    answer = recommendation.name(best) if best else "none"
     reason = escaped(recommendation.reason)
     parts = [f"<p><strong>Recommended: {escaped(answer)}</strong><br>{reason}</p>"]
     if scatter := recommendation_scatter(recommendation):
         parts.append(_picture(scatter))
     if recommendation.shown:
-        shown = shown_clusters(recommendation, limit)
-        rows = (html_cells("td", row(each, recommendation)) for each in shown)
-        parts.append(html_table([html_cells("th", HEAD), *rows]))
+        head, *rows = table_rows(recommendation, limit)
+        table = html_table([html_cells("th", head), *(html_cells("td", row) for row in rows)])
+        parts.append(f'<div class="regions">{table}</div>' if recommendation.has_regions else table)
     parts += [f"<p>{escaped(note)}</p>" for note in notes(recommendation)]
     return "\n".join(parts)
 

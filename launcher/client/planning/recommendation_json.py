@@ -6,10 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 from launcher.client.catalogue import Price
+from launcher.client.planning.candidate_explanation import explanation
 from launcher.client.planning.candidate_reasons import break_even, why_not
 from launcher.client.planning.candidates import Candidate
 from launcher.client.planning.recommendation import Recommendation
-from launcher.client.planning.recommendation_text import explanation, notes, shown_clusters
+from launcher.client.planning.recommendation_text import notes, shown_clusters
 from launcher.client.planning.step_model import GroupShape, Interval
 from launcher.client.planning.strategy_text import strategy_warnings
 
@@ -25,12 +26,16 @@ def plain_recommendation(recommendation: Recommendation, limit: int) -> dict[str
         "compared": recommendation.compared,
         "clusters": [_cluster(each, recommendation) for each in shown],
         "pareto": [_cluster(each, recommendation) for each in recommendation.pareto],
+        "regions": list(recommendation.regions),
         "price_unknown": list(recommendation.without_price),
+        "own_price_unknown": {
+            region: list(names) for region, names in recommendation.without_own_price.items()
+        },
         "time_unknown": list(recommendation.without_time),
         "memory_too_small": list(recommendation.without_memory),
         "no_vcpu_left": list(recommendation.without_vcpus),
         "notes": list(notes(recommendation)),
-        "explanation": list(explanation(recommendation)),
+        "explanation": list(explanation(best)) if best else [],
     }
 
 
@@ -57,6 +62,7 @@ def _cluster(candidate: Candidate, recommendation: Recommendation) -> dict[str, 
         "per_epoch": _interval(candidate.per_epoch),
         "total": _interval(candidate.total),
         "hours": _interval(candidate.hours),
+        "explanation": list(explanation(candidate)),
     }
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from launcher.client.planning.candidate_reasons import cluster_text
 from launcher.client.planning.candidates import Candidate
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def recommendation_scatter(recommendation: Recommendation) -> ClusterScatter | N
     pareto = {id(each) for each in recommendation.pareto}
     points = tuple(
         ClusterPoint(
-            name=cluster_text(each),
+            name=recommendation.name(each),
             hours=_hours(each, is_whole=is_whole),
             dollars=_dollars(each, is_whole=is_whole),
             is_pareto=id(each) in pareto,

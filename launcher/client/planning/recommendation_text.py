@@ -7,27 +7,16 @@ from typing import TYPE_CHECKING
 
 from launcher.client.catalogue.cost import dollars_text
 from launcher.client.jobs.aligned_columns import aligned
-from launcher.client.planning.candidate_reasons import break_even, cluster_text, why_not
+from launcher.client.planning.candidate_explanation import explanation, unmeasured_families
+from launcher.client.planning.candidate_reasons import break_even, why_not
 from launcher.client.planning.candidates import Candidate
-from launcher.client.planning.step_model import (
-    SECONDS_PER_GB,
-    Interval,
-    family,
-    local_workers,
-    spare_vcpus,
-)
-from launcher.client.planning.strategy_text import (
-    UNKNOWN,
-    strategy_text,
-    strategy_warnings,
-    strategy_why,
-)
-from launcher.shared.partitions.quantities import bytes_text
+from launcher.client.planning.step_model import Interval
+from launcher.client.planning.strategy_text import UNKNOWN, strategy_text, strategy_warnings
 
 if TYPE_CHECKING:
     from launcher.client.planning.recommendation import Recommendation
 
-HEAD = (
+_HEAD = (
     "train",
     "data",
     "step ms",
@@ -39,30 +28,30 @@ HEAD = (
     "total $",
     "hours",
 )
-_NUMERIC = frozenset(HEAD) - {"train", "data", "bottleneck"}
+_NUMERIC = frozenset(_HEAD) - {"train", "data", "bottleneck"}
 _NAMES = 6
 
 
 def recommendation_text(recommendation: Recommendation, limit: int = 10) -> str:
     """Return the answer with its reason, the `limit` best clusters, and notes."""
     best = recommendation.best
-    lines = [f"Recommended: {cluster_text(best)}" if best else "Recommended: none"]
-    lines.append(f"  {recommendation.reason}")
+    answer = recommendation.name(best) if best else "none"
+    lines = [f"Recommended: {answer}", f"  {recommendation.reason}"]
     if best and (needed := break_even(best)):
         lines.append(f"  {needed}")
     if best and best.strategy:
         lines.append(f"  {strategy_text(best)}")
         lines += [f"  {warning}" for warning in strategy_warnings(best)]
     if recommendation.shown:
-        lines += ["", *aligned(_rows(recommendation, limit), _NUMERIC)]
+        lines += ["", *aligned(table_rows(recommendation, limit), _NUMERIC)]
     return "\n".join([*lines, "", *notes(recommendation)])
 
 
-def _rows(recommendation: Recommendation, limit: int) -> list[tuple[str, ...]]:
+def table_rows(recommendation: Recommendation, limit: int) -> list[tuple[str, ...]]:
     """Return the table's rows; with several regions, the first column names them."""
     shown = shown_clusters(recommendation, limit)
-    rows = [HEAD, *(row(each, recommendation) for each in shown)]
-    if len({each.region for each in recommendation.shown}) == 1:
+    rows = [_HEAD, *(_row(each, recommendation) for each in shown)]
+    if not recommendation.has_regions:
         return rows
     regions = ("region", *(each.region for each in shown))
     return [(region, *cells) for region, cells in zip(regions, rows, strict=True)]
@@ -76,8 +65,8 @@ def shown_clusters(recommendation: Recommendation, limit: int) -> list[Candidate
     return shown
 
 
-def row(candidate: Candidate, recommendation: Recommendation) -> tuple[str, ...]:
-    """Return the cells of a cluster, in the order of HEAD; "*" marks an old price."""
+def _row(candidate: Candidate, recommendation: Recommendation) -> tuple[str, ...]:
+    """Return the cells of a cluster, in the order of the head; "*" marks an old price."""
     data = candidate.shape.data
     old = "*" if any(price.is_old(recommendation.today) for price in candidate.prices) else ""
     step = candidate.step.seconds
@@ -107,6 +96,11 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
         yield "* an old price; `launcher catalog update` reads today's."
     if borrowed := _borrowed(recommendation):
         yield f"Prices of us-east-1 stand for {', '.join(borrowed)}, which differ."
+    for region, names in recommendation.without_own_price.items():
+        yield (
+            f"No price of {region} itself, so not compared there: {_listed(names)}; "
+            f"`launcher catalog update --region {region}` reads them."
+        )
     if names := recommendation.without_price:
         yield f"Price unknown, so not compared: {_listed(names)}."
     if names := recommendation.without_time:
@@ -117,6 +111,11 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
         yield f"No vCPU left by the ranks to prepare or receive: {_listed(names)}."
     if best and best.strategy is None:
         yield UNKNOWN
+    if _has_no_communication(recommendation):
+        yield (
+            "communication_seconds_per_step is 0: that more than one train host adds nothing to a "
+            "step is assumed, not measured."
+        )
     if unknown := _unknown_speeds(recommendation):
         yield (
             f"CPU speed of {', '.join(unknown)} is not measured: taken as 1, and the range of the "
@@ -132,64 +131,13 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
         yield "Give --epochs and samples_per_epoch for hours and total dollars."
 
 
-def cluster_reasons(recommendation: Recommendation, limit: int = 10) -> Iterator[str]:
-    """Yield the reason why each shown cluster is recommended or not, a line each."""
-    if recommendation.best is not None:
-        for each in shown_clusters(recommendation, limit):
-            yield f"{cluster_text(each)}: {why_not(each, recommendation.best)}"
-
-
-def explanation(recommendation: Recommendation) -> Iterator[str]:
-    """Yield how each number of the recommended cluster is computed, a line each."""
-    best = recommendation.best
-    if best is None:
+def explained_clusters(recommendation: Recommendation, limit: int = 10) -> Iterator[str]:
+    """Yield why each shown cluster is recommended or not, and how its numbers are computed."""
+    if recommendation.best is None:
         return
-    load, shape, step = recommendation.workload, best.shape, best.step
-    spare = spare_vcpus(load, shape.train)
-    seconds = best.samples_per_step * load.cpu_seconds_per_sample.mean
-    gigabytes = shape.ranks * load.bytes_per_batch / 1e9
-    yield f"samples per step: {shape.ranks} ranks x {load.batch_size} = {best.samples_per_step}"
-    yield (
-        f"CPU of a step: {best.samples_per_step} samples x "
-        f"{load.cpu_seconds_per_sample.mean:.4g} s = {seconds:.4g} vCPU seconds"
-    )
-    workers = shape.train.count * local_workers(load, shape.train)
-    yield (
-        f"idle vCPUs of the train hosts: {shape.train.count} x {shape.train.instance.vcpu} - "
-        f"{shape.ranks} ranks x {load.cpus_per_rank:g} = {spare:g}, for {workers} local workers"
-    )
-    if shape.data:
-        vcpus = shape.data.count * (shape.data.instance.vcpu or 0)
-        yield f"vCPUs of the data group: {shape.data.count} x {shape.data.instance.vcpu} = {vcpus}"
-        yield (
-            f"bytes of a step: {gigabytes:.4g} GB; each side of the data service takes "
-            f"{SECONDS_PER_GB} CPU s per GB (benchmarks/RESULTS.md)"
-        )
-        yield f"share of the data group: {step.offloaded:.1%}, where both sides take as long"
-    for resource, needed in step.seconds_by_resource.items():
-        binding = ", the bottleneck" if resource is step.bottleneck else ""
-        yield f"{resource.value}: {needed * 1e3:.4g} ms per step{binding}"
-    yield (
-        f"prepared ahead: {step.prefetch.batches} batches of each rank, by "
-        f"{bytes_text(step.prefetch.host_bytes)} on each train host"
-    )
-    if step.stall:
-        yield f"waits for batches that take long: {step.stall * 1e3:.4g} ms per step"
-    yield from strategy_why(best)
-    yield f"GPU busy: {step.gpu_busy:.1%} = the accelerator's time / the step"
-    terms = [f"{shape.train.count} x ${best.prices[0].per_hour:g}"]
-    if shape.data:
-        terms.append(f"{shape.data.count} x ${best.prices[1].per_hour:g}")
-    yield f"per hour: {' + '.join(terms)} = ${best.per_hour:.3f}"
-    yield (
-        f"per step: ${best.per_hour:.3f} / 3600 x {step.seconds.expected:.4g} s = "
-        f"${best.per_step.expected:.4g}"
-    )
-    if best.steps_per_epoch is not None and best.per_epoch is not None:
-        yield (
-            f"per epoch: {best.steps_per_epoch} steps = ceil({load.samples_per_epoch} / "
-            f"{best.samples_per_step}), {dollars_text(best.per_epoch.expected)}"
-        )
+    for each in shown_clusters(recommendation, limit):
+        yield from ("", f"{recommendation.name(each)}: {why_not(each, recommendation.best)}")
+        yield from (f"  {line}" for line in explanation(each))
 
 
 def _borrowed(recommendation: Recommendation) -> list[str]:
@@ -198,15 +146,18 @@ def _borrowed(recommendation: Recommendation) -> list[str]:
             each.region
             for each in recommendation.shown
             for price in each.prices
-            if price.region not in (None, each.region)
+            if not price.is_of(each.region)
         }
     )
 
 
 def _unknown_speeds(recommendation: Recommendation) -> list[str]:
-    groups = (each for c in recommendation.shown for each in (c.shape.train, c.shape.data) if each)
-    known = set(recommendation.workload.cpu_speed)
-    return sorted({family(each.instance) for each in groups} - known)
+    return sorted({name for each in recommendation.shown for name in unmeasured_families(each)})
+
+
+def _has_no_communication(recommendation: Recommendation) -> bool:
+    several = any(each.shape.train.count > 1 for each in recommendation.shown)
+    return several and not recommendation.workload.communication_seconds_per_step.high
 
 
 def _listed(names: Sequence[str]) -> str:

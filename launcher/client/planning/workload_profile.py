@@ -24,7 +24,7 @@ class WorkloadProfile:
     """Needs of one dataset of a job, and how they were measured.
 
     cpu_seconds: of a sample. samples_per_epoch: None if unknown. gpu_seconds: of a step, by
-    accelerator, as measured or as the user gave them. datasets: that the job serves. measured:
+    accelerator: a measure, or a number that the user gave. datasets: that the job serves. measured:
     everything else that was found, by name. model: its memory, if a task was measured.
     parallel_efficiency: share of a CPU's speed that is left when all are busy; None if unknown.
     """
@@ -35,7 +35,7 @@ class WorkloadProfile:
     bytes_per_batch: float
     cpu: MachineCpu
     samples_per_epoch: int | None = None
-    gpu_seconds: Mapping[str, float] = field(default_factory=dict)
+    gpu_seconds: Mapping[str, float | Measure] = field(default_factory=dict)
     entry_point: str = ""
     datasets: tuple[str, ...] = ()
     measured: Mapping[str, Any] = field(default_factory=dict)
@@ -71,9 +71,10 @@ class WorkloadProfile:
             "memory_bytes": step.memory_bytes,
         }
         name = step.catalogue_name if step.batch_size == self.batch_size else None
+        seconds = Measure(mean=rounded(step.median), low=rounded(step.low), high=rounded(step.high))
         return replace(
             self,
-            gpu_seconds={name: rounded(step.median)} if name else {},
+            gpu_seconds={name: seconds} if name else {},
             measured={**self.measured, "step": found},
         )
 
@@ -84,7 +85,8 @@ class WorkloadProfile:
             cpu_seconds_per_sample=self.cpu_seconds,
             bytes_per_batch=self.bytes_per_batch,
             gpu_seconds_per_step={
-                name: Measure.exact(seconds) for name, seconds in self.gpu_seconds.items()
+                name: each if isinstance(each, Measure) else Measure.exact(each)
+                for name, each in self.gpu_seconds.items()
             },
             samples_per_epoch=self.samples_per_epoch,
             cpu_speed={self.cpu.family: 1.0} if self.cpu.family else {},
@@ -99,14 +101,13 @@ class WorkloadProfile:
         cpu = self.cpu_seconds
         fields = {
             "batch_size": self.batch_size,
-            "cpu_seconds_per_sample": {
-                "mean": rounded(cpu.mean),
-                "low": rounded(cpu.low),
-                "high": rounded(cpu.high),
-                "deviation": rounded(cpu.deviation),
-            },
+            "cpu_seconds_per_sample": {**_range(cpu), "deviation": rounded(cpu.deviation)},
             "bytes_per_batch": round(self.bytes_per_batch),
-            "gpu_seconds_per_step": dict(self.gpu_seconds) or None,
+            "gpu_seconds_per_step": {
+                name: _range(each) if isinstance(each, Measure) else each
+                for name, each in self.gpu_seconds.items()
+            }
+            or None,
             "samples_per_epoch": self.samples_per_epoch,
             "cpu_speed": {self.cpu.family: 1} if self.cpu.family else {},
             "parallel_efficiency": self.parallel_efficiency,
@@ -144,6 +145,10 @@ class WorkloadProfile:
             lines.append("Missing: seconds of a step whose data is there already, by accelerator:")
             lines.append("gpu_seconds_per_step: {NVIDIA A10G: 0.45}")
         return lines
+
+
+def _range(seconds: Measure) -> dict[str, float]:
+    return {name: rounded(getattr(seconds, name)) for name in ("mean", "low", "high")}
 
 
 def rounded(value: float) -> float:

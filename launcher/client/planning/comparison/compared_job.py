@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from launcher.client import catalogue
+from launcher.client.jobs.bill import day_created
 from launcher.client.jobs.job import Job
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
 from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
@@ -41,6 +42,7 @@ class ComparedJob:
     is_priced_by_type: the job ran where nothing is billed, and its price is that of the instance
     types that it names. step: None if no step was timed. samples_per_step: of all ranks; None if
     unknown. billable_seconds: of each host; None until known. price_as_of: dates of the prices.
+    old_prices: types whose price was a year old or more when the job was created.
     """
 
     job_name: str
@@ -51,6 +53,7 @@ class ComparedJob:
     samples_per_step: float | None
     billable_seconds: float | None
     price_as_of: tuple[str, ...]
+    old_prices: tuple[str, ...]
 
     @property
     def is_heterogeneous(self) -> bool:
@@ -101,6 +104,7 @@ def compared_job(job: Job, evidence: JobEvidence) -> ComparedJob:
     billed = job.cost(description) if evidence.bills else None
     seconds = billed.billable_seconds if billed else description.get("BillableTimeInSeconds")
     dates = {price.as_of for price in by_type.values() if price and price.as_of}
+    day = day_created(description)
     return ComparedJob(
         job_name=job.name,
         status=evidence.status,
@@ -110,6 +114,7 @@ def compared_job(job: Job, evidence: JobEvidence) -> ComparedJob:
         samples_per_step=evidence.samples_per_step,
         billable_seconds=seconds,
         price_as_of=tuple(sorted(dates)),
+        old_prices=tuple(name for name, price in by_type.items() if price and price.is_old(day)),
     )
 
 

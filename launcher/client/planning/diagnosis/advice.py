@@ -7,17 +7,18 @@ Source: https://aws.amazon.com/blogs/machine-learning/improve-price-performance-
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from launcher.client import catalogue
-from launcher.client.catalogue import InstanceType
+from launcher.client.catalogue import InstanceType, Price
 from launcher.client.planning.candidate_reasons import group_text
 from launcher.client.planning.candidates import (
     MOST_DATA_HOSTS,
     Candidate,
     can_prepare,
     priced_cluster,
+    useful_clusters,
 )
 from launcher.client.planning.diagnosis.findings import (
     BUSY_CPU,
@@ -48,7 +49,8 @@ class Effect:
     """A planner's prediction for a changed cluster.
 
     per_hour_now, per_hour: USD of all hosts. step, price: the changes of a step's time and of its
-    price, as shares: -0.46 is 46 % less. price_as_of: the dates of the prices.
+    price, as shares: -0.46 is 46 % less. price_as_of: the dates of the prices. old_prices: types
+    whose price is a year old or more.
     """
 
     per_hour_now: float
@@ -56,6 +58,7 @@ class Effect:
     step: Interval
     price: Interval
     price_as_of: tuple[str, ...]
+    old_prices: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,30 +197,43 @@ def _more_data_hosts(feeds: tuple[GroupUse, ...], cluster: ObservedCluster | Non
 def _with_feed(
     cluster: ObservedCluster, instance: InstanceType, counts: Iterable[int]
 ) -> Iterator[Candidate]:
-    """Yield the cluster with numbers of data hosts, as long as one more makes the step shorter."""
+    """Yield the cluster with each number of data hosts that makes the step shorter."""
     price = catalogue.price_list().newest(instance.name, cluster.region)
     if price is None:
         return
-    shortest = float("inf")
-    for count in counts:
-        found = cluster.with_data(GroupShape(instance=instance, count=count), price)
-        if found.step.expected >= shortest:
-            return
-        yield found
-        shortest = found.step.expected
+    shapes = (GroupShape(instance=instance, count=count) for count in counts)
+    yield from useful_clusters(cluster.with_data(data, price) for data in shapes)
 
 
 def effect_of(cluster: ObservedCluster, changed: Candidate) -> Effect:
     """Return how a changed cluster compares with the one that ran."""
     step = changed.step.seconds.times(1 / cluster.step_seconds)
     ratio = changed.per_hour / cluster.per_hour
-    dates = {price.as_of or "unknown date" for price in (*cluster.now.prices, *changed.prices)}
-    return Effect(
-        per_hour_now=cluster.per_hour,
-        per_hour=changed.per_hour,
+    return _effect(
+        cluster,
+        changed.per_hour,
         step=_less_one(step),
         price=_less_one(step.times(ratio)),
-        price_as_of=tuple(sorted(dates)),
+        prices=(*cluster.now.prices, *changed.prices),
+    )
+
+
+def _effect(
+    cluster: ObservedCluster,
+    per_hour: float,
+    *,
+    step: Interval,
+    price: Interval,
+    prices: Sequence[Price],
+) -> Effect:
+    old = (each.instance_type for each in prices if each.is_old(cluster.today))
+    return Effect(
+        per_hour_now=cluster.per_hour,
+        per_hour=per_hour,
+        step=step,
+        price=price,
+        price_as_of=tuple(sorted({each.as_of or "unknown date" for each in prices})),
+        old_prices=tuple(dict.fromkeys(old)),
     )
 
 
@@ -259,13 +275,12 @@ def _price_of_fewer(evidence: JobEvidence, feed: GroupUse, fewer: int) -> Effect
     per_hour = cluster.per_hour - fewer * cluster.data_price.per_hour
     same = Interval(low=0.0, expected=0.0, high=0.0)
     price = per_hour / cluster.per_hour - 1
-    dates = {each.as_of or "unknown date" for each in cluster.now.prices}
-    return Effect(
-        per_hour_now=cluster.per_hour,
-        per_hour=per_hour,
+    return _effect(
+        cluster,
+        per_hour,
         step=same,
         price=Interval(low=price, expected=price, high=price),
-        price_as_of=tuple(sorted(dates)),
+        prices=cluster.now.prices,
     )
 
 

@@ -61,6 +61,7 @@ class Diagnosis:
         """Return plain values, as `launcher diagnose --json` prints them."""
         evidence = asdict(replace(self.evidence, measured={}))
         del evidence["measured"]
+        evidence["read_on"] = self.evidence.read_on.isoformat()
         if self.evidence.data is not None and self.evidence.data.bound is not None:
             evidence["data"]["bound"] = self.evidence.data.bound.value
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.catalogue.cost import dollars_text
+from launcher.client.catalogue.cost import OLD_PRICE, dollars_text
 from launcher.client.jobs.durations import readable
 from launcher.client.planning.diagnosis.advice import Advice, Effect
 from launcher.client.planning.diagnosis.findings import Sureness
@@ -89,10 +89,11 @@ def advice_text(advice: Advice) -> str:
 
 def _effect(effect: Effect) -> str:
     dates = ", ".join(effect.price_as_of)
+    old = f"; that of {' and '.join(effect.old_prices)} is {OLD_PRICE}" if effect.old_prices else ""
     return (
         f"{dollars_text(effect.per_hour_now)} to {dollars_text(effect.per_hour)} an hour, a step "
         f"takes {_change(effect.step)} time and costs {_change(effect.price)} "
-        f"(predicted; prices of {dates})"
+        f"(predicted; prices of {dates}{old})"
     )
 
 

@@ -76,6 +76,7 @@ def read_evidence(job: Job, lines: Callable[[LogLine], None] | None = None) -> J
         job_name=job.name,
         status=description["TrainingJobStatus"],
         region=job.session.region,
+        read_on=datetime.now(timezone.utc).date(),
         bills=job.session.platform.bills,
         groups=uses,
         ranks=tuple(events.ranks()),

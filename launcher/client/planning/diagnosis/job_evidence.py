@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 
 from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime
 from launcher.shared.data_verdict import Bound
@@ -131,7 +132,8 @@ class DataWait:
 class JobEvidence:
     """All that is known about the use of a job's machines and the time of its steps.
 
-    bills: whether its hosts cost money. rank_count: ranks that reported anything.
+    read_on: the day on which it was read. bills: whether its hosts cost money.
+    rank_count: ranks that reported anything.
     data: None if the job did not read with launcher.data.
     step, samples_per_step: of all ranks; None if unknown. input_modes: of its channels.
     measured: the use of each host over time, where CloudWatch has it.
@@ -142,6 +144,7 @@ class JobEvidence:
     job_name: str
     status: str
     region: str
+    read_on: date
     bills: bool
     groups: tuple[GroupUse, ...]
     ranks: tuple[RankTimes, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import date
 
 from launcher.client import catalogue
 from launcher.client.catalogue import Price
@@ -30,7 +31,7 @@ class ObservedCluster:
     """A job's hosts with their prices, and the workload that its use of them shows.
 
     step_seconds: of a step as it is, the baseline of predictions. Where none was timed, it is taken
-    to last a second, and only ratios hold.
+    to last a second, and only ratios hold. today: the day of the predictions.
     """
 
     workload: Workload
@@ -40,6 +41,7 @@ class ObservedCluster:
     data_price: Price | None
     region: str
     step_seconds: float
+    today: date
 
     @property
     def now(self) -> Candidate:
@@ -92,6 +94,7 @@ def observe_cluster(evidence: JobEvidence) -> ObservedCluster | None:
         data_price=data_price,
         region=evidence.region,
         step_seconds=seen,
+        today=evidence.read_on,
     )
     if not found.per_hour:
         return None

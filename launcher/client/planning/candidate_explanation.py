@@ -1,0 +1,114 @@
+"""The computation of each number of a cluster, a line for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from launcher.client.catalogue.cost import dollars_text
+from launcher.client.planning.candidates import Candidate
+from launcher.client.planning.step_model import (
+    SECONDS_PER_GB,
+    UNKNOWN_SPEED,
+    family,
+    local_workers,
+    spare_vcpus,
+)
+from launcher.client.planning.strategy_text import strategy_why
+from launcher.shared.partitions.quantities import bytes_text
+
+
+def explanation(candidate: Candidate) -> Iterator[str]:
+    """Yield how each number of a cluster is computed, a line each."""
+    yield from _needs(candidate)
+    yield from _step(candidate)
+    yield from strategy_why(candidate)
+    yield from _costs(candidate)
+
+
+def unmeasured_families(candidate: Candidate) -> list[str]:
+    """Return the CPU families of a cluster whose speed the workload does not have."""
+    shape = candidate.shape
+    families = {family(each.instance) for each in (shape.train, shape.data) if each}
+    return sorted(families - set(candidate.workload.cpu_speed))
+
+
+def _needs(candidate: Candidate) -> Iterator[str]:
+    load, shape = candidate.workload, candidate.shape
+    samples, mean = candidate.samples_per_step, load.cpu_seconds_per_sample.mean
+    yield f"samples per step: {shape.ranks} ranks x {load.batch_size} = {samples}"
+    yield f"CPU of a step: {samples} samples x {mean:.4g} s = {samples * mean:.4g} vCPU seconds"
+    workers = shape.train.count * local_workers(load, shape.train)
+    yield (
+        f"idle vCPUs of the train hosts: {shape.train.count} x {shape.train.instance.vcpu} - "
+        f"{shape.ranks} ranks x {load.cpus_per_rank:g} = {spare_vcpus(load, shape.train):g}, for "
+        f"{workers} local workers"
+    )
+    if shape.data:
+        vcpus = shape.data.count * (shape.data.instance.vcpu or 0)
+        yield f"vCPUs of the data group: {shape.data.count} x {shape.data.instance.vcpu} = {vcpus}"
+        yield (
+            f"bytes of a step: {shape.ranks * load.bytes_per_batch / 1e9:.4g} GB; each side of the "
+            f"data service takes {SECONDS_PER_GB} CPU s per GB (benchmarks/RESULTS.md)"
+        )
+
+
+def _step(candidate: Candidate) -> Iterator[str]:
+    step = candidate.step
+    if candidate.shape.data:
+        yield f"share of the data group: {step.offloaded:.1%}, where both sides take as long"
+    for resource, needed in step.seconds_by_resource.items():
+        binding = ", the bottleneck" if resource is step.bottleneck else ""
+        yield f"{resource.value}: {_ms(needed)} per step{binding}"
+    yield (
+        f"prepared ahead: {step.prefetch.batches} batches of each rank, by "
+        f"{bytes_text(step.prefetch.host_bytes)} on each train host"
+    )
+    if step.stall:
+        yield f"waits for batches that take long: {_ms(step.stall)} per step"
+    low, high = _ends(candidate)
+    yield f"step: {_ms(step.expected)}, the bottleneck's time and the waits"
+    yield f"step at least: {_ms(step.seconds.low)}, with {low}"
+    yield f"step at most: {_ms(step.seconds.high)}, with {high}"
+    yield f"GPU busy: {step.gpu_busy:.1%} = the accelerator's time / the step"
+
+
+def _ends(candidate: Candidate) -> tuple[str, str]:
+    """Return the cases in which the step is shortest and longest."""
+    low, high = "each measure at its low end", "each measure at its high end"
+    if unknown := ", ".join(unmeasured_families(candidate)):
+        low += f", and vCPUs of {unknown} {UNKNOWN_SPEED:g} times as fast"
+        high += f", and vCPUs of {unknown} {UNKNOWN_SPEED:g} times as slow"
+    if candidate.workload.cpu_seconds_per_sample.deviation:
+        high += ", and samples two standard errors above their mean"
+    return low, high
+
+
+def _costs(candidate: Candidate) -> Iterator[str]:
+    shape, per_hour = candidate.shape, candidate.per_hour
+    terms = [f"{shape.train.count} x ${candidate.prices[0].per_hour:g}"]
+    if shape.data:
+        terms.append(f"{shape.data.count} x ${candidate.prices[1].per_hour:g}")
+    yield f"per hour: {' + '.join(terms)} = ${per_hour:.3f}"
+    seconds = candidate.step.expected
+    yield f"per step: ${per_hour:.3f} / 3600 x {seconds:.4g} s = ${candidate.per_step.expected:.4g}"
+    steps, epoch = candidate.steps_per_epoch, candidate.per_epoch
+    if steps is not None and epoch is not None:
+        samples = candidate.workload.samples_per_epoch
+        yield (
+            f"per epoch: {steps} steps = ceil({samples} / {candidate.samples_per_step}), "
+            f"{dollars_text(epoch.expected)}"
+        )
+    hours, total = candidate.hours, candidate.total
+    if hours is not None and total is not None:
+        yield (
+            f"hours: {candidate.workload.epochs} epochs x {steps} steps x {seconds:.4g} s / 3600 = "
+            f"{hours.expected:.4g} ({hours.low:.4g} to {hours.high:.4g})"
+        )
+        yield (
+            f"total: {hours.expected:.4g} hours x ${per_hour:.3f} = {dollars_text(total.expected)} "
+            f"({dollars_text(total.low)} to {dollars_text(total.high)})"
+        )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.4g} ms"
