@@ -344,6 +344,25 @@ def test_a_module_with_a_hook_of_its_state_dict_stays_whole(register: Callable[.
         cut(model, ["1"], example)
 
 
+class Renamed(nn.Sequential):
+    """Renames old entries before they are loaded, as transformers' Mamba does."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Linear(6, 6), nn.Linear(6, 6))
+        self._register_load_state_dict_pre_hook(self.rename)
+
+    def rename(self, state: dict[str, Any], prefix: str, *_: object) -> None:
+        for name in [name for name in state if name.startswith(f"{prefix}old.")]:
+            state[name.replace("old.", "0.", 1)] = state.pop(name)
+
+
+def test_a_module_that_renames_what_it_loads_is_cut() -> None:
+    model, example = nn.Sequential(nn.Linear(6, 6), Renamed()), {"input": torch.ones(2, 6)}
+    assert boundaries(model, example) == ["1.0", "1.1"]
+    assert len(cut(model, ["1.1"], example)) == 2
+    assert len(cut(Renamed(), ["1"], example)) == 2
+
+
 class LowRank(nn.Linear):
     """Adds its low-rank weights to its own in eval mode, as loralib's layers do."""
 

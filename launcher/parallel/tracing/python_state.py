@@ -272,11 +272,19 @@ def _is_foreign(owner: type | types.FunctionType) -> bool:
 
 
 def hooks(module: nn.Module) -> Iterator[object]:
-    """Yield the hooks of a module that run in training, or when it is saved or loaded."""
+    """Yield the hooks of a module that run in training, or when it is saved or loaded.
+
+    A method of the module that renames old entries before they are loaded (Hugging Face's Mamba) is
+    none: stages have the new names.
+    """
     for name in _HOOKS:
-        yield from (getattr(module, name, None) or {}).values()
+        for hook in (getattr(module, name, None) or {}).values():
+            method = getattr(hook, "hook", None)
+            if name != _BEFORE_LOADING or getattr(method, "__self__", None) is not module:
+                yield hook
 
 
+_BEFORE_LOADING = "_load_state_dict_pre_hooks"
 _HOOKS = (
     "_forward_pre_hooks",
     "_forward_hooks",
@@ -284,6 +292,6 @@ _HOOKS = (
     "_backward_hooks",
     "_state_dict_pre_hooks",
     "_state_dict_hooks",
-    "_load_state_dict_pre_hooks",
+    _BEFORE_LOADING,
     "_load_state_dict_post_hooks",
 )
