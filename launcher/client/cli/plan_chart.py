@@ -16,7 +16,7 @@ def plan_chart(scatter: ClusterScatter, width: int) -> list[str]:
     margin = max(map(len, labels.values()))
     columns = max(10, width - margin - 2)
     cells = [[" "] * columns for _ in range(_ROWS)]
-    for point in sorted(scatter.points, key=lambda point: (point.is_best, point.is_pareto)):
+    for point in scatter.in_drawing_order:
         column = round(position(point.hours, scatter.hours) * (columns - 1))
         row = _ROWS - 1 - round(position(point.dollars, scatter.dollars) * (_ROWS - 1))
         cells[row][column] = _BEST if point.is_best else _PARETO if point.is_pareto else _OTHER

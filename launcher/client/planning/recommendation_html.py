@@ -85,7 +85,7 @@ def _picture(scatter: ClusterScatter) -> str:
             *_legend(),
             *_axes(scatter),
             *_line(scatter),
-            *(_dot(scatter, point) for point in _in_order(scatter)),
+            *(_dot(scatter, point) for point in scatter.in_drawing_order),
             "</svg>",
         ]
     )
@@ -119,15 +119,10 @@ def _axes(scatter: ClusterScatter) -> Iterator[str]:
 
 
 def _line(scatter: ClusterScatter) -> Iterator[str]:
-    best = sorted((p for p in scatter.points if p.is_pareto), key=lambda point: point.hours)
+    best = scatter.pareto
     if len(best) > 1:
         path = "L".join(f"{_x(scatter, p.hours):.1f} {_y(scatter, p.dollars):.1f}" for p in best)
         yield f'<path d="M{path}" fill="none" stroke="{_PARETO}" stroke-width="1.5"/>'
-
-
-def _in_order(scatter: ClusterScatter) -> list[ClusterPoint]:
-    """Return the points so that the recommended one is drawn last, above the others."""
-    return sorted(scatter.points, key=lambda point: (point.is_best, point.is_pareto))
 
 
 def _dot(scatter: ClusterScatter, point: ClusterPoint) -> str:

@@ -43,6 +43,16 @@ class ClusterScatter:
     hours: tuple[float, float]
     dollars: tuple[float, float]
 
+    @property
+    def pareto(self) -> list[ClusterPoint]:
+        """The points of which none is both cheaper and faster, from the fastest on."""
+        return sorted((p for p in self.points if p.is_pareto), key=lambda point: point.hours)
+
+    @property
+    def in_drawing_order(self) -> list[ClusterPoint]:
+        """The points so that the recommended one is drawn last, above the others."""
+        return sorted(self.points, key=lambda point: (point.is_best, point.is_pareto))
+
 
 def recommendation_scatter(recommendation: Recommendation) -> ClusterScatter | None:
     """Return the points of a recommendation; None if no cluster keeps to its limits."""

@@ -83,13 +83,9 @@ def _rows(plan: PlannedRun) -> Iterator[tuple[str, ClusterPoint]]:
     yield "this run", plan.run
     if plan.best is not None:
         yield "recommended", plan.best
-    for point in _pareto(plan.scatter):
+    for point in plan.scatter.pareto:
         if not point.is_best:
             yield "", point
-
-
-def _pareto(scatter: ClusterScatter) -> list[ClusterPoint]:
-    return sorted((p for p in scatter.points if p.is_pareto), key=lambda point: point.hours)
 
 
 def _chart(plan: PlannedRun) -> str:
@@ -98,12 +94,11 @@ def _chart(plan: PlannedRun) -> str:
     names = "".join(
         f'<span><i class="b{colour}"></i>{escaped(name)}</span>' for colour, name in _LEGEND
     )
-    points = sorted(scatter.points, key=lambda point: (point.is_best, point.is_pareto))
     svg = "".join(
         [
             *_axes(scatter),
             *_line(scatter),
-            *(_dot(scatter, point) for point in points),
+            *(_dot(scatter, point) for point in scatter.in_drawing_order),
             _mark(scatter, plan.run),
         ]
     )
@@ -138,7 +133,7 @@ def _labels(axis: tuple[float, float]) -> list[float]:
 
 def _line(scatter: ClusterScatter) -> Iterator[str]:
     points = " ".join(
-        f"{_x(scatter, p.hours):.1f},{_y(scatter, p.dollars):.1f}" for p in _pareto(scatter)
+        f"{_x(scatter, p.hours):.1f},{_y(scatter, p.dollars):.1f}" for p in scatter.pareto
     )
     if " " in points:
         yield f'<polyline class="l{_PARETO}" points="{points}"/>'
