@@ -271,32 +271,28 @@ def test_a_killed_rank_fails_the_job_with_its_host(job: Job, keeps: Callable[...
     keeps("a rank", 1, outcome, log)
 
 
-def test_a_killed_node_fails_the_job_with_its_host(job: Job, keeps: Callable[..., None]) -> None:
-    job.start(*ENDLESS, *ONE_RANK)
-    job.reads()
-    (node,) = job.of_host("algo-2", "raylet/raylet ")
-    os.kill(node.pid, signal.SIGKILL)
-    outcome, log = job.end()
-    assert outcome["status"] == "Failed"
-    assert outcome["failure_reason"].startswith(
-        "host algo-2 (data_group): the command ended before training did: exit code 1"
-    )
-    keeps("a node of Ray", 1, outcome, log)
-
-
-def test_a_killed_coordinator_fails_the_job_with_its_host(
-    job: Job, keeps: Callable[..., None]
+@pytest.mark.parametrize(
+    ("host", "program", "what"),
+    [
+        pytest.param("algo-2", "raylet/raylet ", "a node of Ray", id="node"),
+        pytest.param(
+            "algo-1", "/gcs_server ", "the coordinator of Ray (`gcs_server`)", id="coordinator"
+        ),
+    ],
+)
+def test_a_killed_part_of_ray_fails_the_job_with_its_host(
+    job: Job, keeps: Callable[..., None], host: str, program: str, what: str
 ) -> None:
     job.start(*ENDLESS, *ONE_RANK)
     job.reads()
-    (coordinator,) = job.of_host("algo-1", "/gcs_server ")
-    os.kill(coordinator.pid, signal.SIGKILL)
+    (part,) = job.of_host(host, program)
+    os.kill(part.pid, signal.SIGKILL)
     outcome, log = job.end()
     assert outcome["status"] == "Failed"
     assert outcome["failure_reason"].startswith(
-        "host algo-1 (data_group): the command ended before training did: exit code 1"
+        f"host {host} (data_group): the command ended before training did: exit code 1"
     )
-    keeps("the coordinator of Ray (`gcs_server`)", 1, outcome, log)
+    keeps(what, 1, outcome, log)
 
 
 def test_a_lost_data_host_fails_the_job_with_its_name(job: Job, keeps: Callable[..., None]) -> None:
