@@ -87,7 +87,8 @@ def most_mebibytes(make_hosts: MakeHosts, read: str) -> int:
 def test_batches_that_are_held_stay_within_the_budget(make_hosts: MakeHosts) -> None:
     # Beside those that are counted, there is the first batch, and one that is being copied.
     assert most_mebibytes(make_hosts, COUNTED) <= (BUDGET >> 20) + 2
-    assert most_mebibytes(make_hosts, "batches = loader") >= 60  # a slab for each batch
+    # 49 batches are held when memory is measured last; how many more have come depends on time.
+    assert most_mebibytes(make_hosts, "batches = loader") >= 48  # a slab for each batch
 
 
 @pytest.mark.long
