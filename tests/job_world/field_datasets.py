@@ -23,6 +23,11 @@ def pixels(number: int) -> np.ndarray:
     return np.random.RandomState(number).randint(0, 256, (16, 16, 3), dtype=np.uint8)
 
 
+def backwards(length: int, epoch: int, seed: int) -> range:
+    """A sampler."""
+    return range(length - 1, -1, -1)
+
+
 # Hugging Face datasets -------------------------------------------------------------------------
 
 
