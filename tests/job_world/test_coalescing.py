@@ -252,9 +252,9 @@ def test_second_copies_of_what_is_held_back_are_not_wanted(host: Host, in_order:
 
 
 @pytest.mark.parametrize(
-    ("size", "count"), [(1 << 16, 12), (1 << 20, 12), (2 << 20, 6), (5 << 20, 2), (8 << 20, 2)]
+    ("size", "count"), [(1 << 16, 12), (1 << 20, 12), (2 << 20, 10), (5 << 20, 4), (8 << 20, 2)]
 )
-def test_small_batches_are_coalesced_up_to_12_mib(size: int, count: int) -> None:
+def test_small_batches_are_coalesced_up_to_20_mib(size: int, count: int) -> None:
     assert coalesced_batches(size) == count
 
 

@@ -27,8 +27,8 @@ COALESCE_GAP = 0.003
 COALESCE_TIMEOUT = 0.015
 #: Bytes that are coalesced, and the bounds of the number of batches. Fewer batches wake the rank
 #: more often; more of them use more slabs, which leave the caches before they are filled again.
-#: Two slabs of 5 or 8 MiB, and six of 2 MiB, took the least processor time (benchmarks/RESULTS.md).
-COALESCED_BYTES = 12 << 20
+#: Four slabs of 5 MiB took the least processor time, on two machines (benchmarks/RESULTS.md).
+COALESCED_BYTES = 20 << 20
 MIN_COALESCED, MAX_COALESCED = 2, 12
 #: A message or the rest of one, and the descriptor that travels with its first byte.
 _Piece = tuple[bytes, int | None]
