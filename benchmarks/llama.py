@@ -78,7 +78,7 @@ def run(side: str, steps: int) -> dict[str, Any]:
 def shown(found: dict[str, list[dict[str, Any]]], ours: str, peer: str, which: int) -> str:
     key = KEYS[which]
     ratios = [a[key] / b[key] for a, b in zip(found[ours], found[peer], strict=True)]
-    low, middle, high = statistics.quantiles(ratios, n=4)
+    low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else 3 * ratios
     return f"{middle:.3f} ({low:.3f} to {high:.3f})"
 
 
