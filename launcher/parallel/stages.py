@@ -292,8 +292,14 @@ class _Cutter:
                 )
 
     def _is_overwritten(self, node: fx.Node, needed: list[fx.Node]) -> bool:
-        """Return whether a stage modifies an input in place, which autograd forbids."""
-        return any(user.meta.get("writes") for user in node.users if user in needed)
+        """Return whether a stage modifies an input, or a view of it, which autograd forbids."""
+        place = node.meta["place"]
+        return any(
+            place == each.meta.get("place")
+            for writing in needed
+            if writing.meta.get("writes")
+            for each in writing.all_input_nodes
+        )
 
     def _needed(self, stage: int, inside: list[fx.Node], wanted: list[fx.Node]) -> list[fx.Node]:
         """Return all nodes of a stage, in order: own, passed through and recomputed ones."""
