@@ -24,6 +24,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from launcher import parallel
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.sharding import shard
+from launcher.runtime.gloo_threads import wait_for_gloo_threads
 
 CONFIG = LlamaConfig(
     vocab_size=4096,
@@ -187,6 +188,7 @@ def main(side: str, steps: int) -> None:
         print(json.dumps({"seconds": seconds[WARM_UP:], "losses": told, "memory": memory}))
     dist.barrier()
     dist.destroy_process_group()
+    wait_for_gloo_threads()
 
 
 def _peak_mib() -> float:
