@@ -320,6 +320,34 @@ def test_openmp_of_another_library_uses_one_thread(loaded_by: str, tmp_path: Pat
     assert output_of(OPENMP, str(tmp_path), loaded_by) == ["[1, 1]", "2 False"]
 
 
+THREADS_OF_FORKS = """
+import os
+
+os.environ["OPENBLAS_NUM_THREADS"] = "3"
+import numpy as np
+from launcher.data import DataLoader
+
+np.ones((500, 500)) @ np.ones((500, 500))
+
+
+class Threads:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return len(os.listdir("/proc/self/task"))
+
+
+print(Threads()[0] > 1)
+print([int(batch[0]) for batch in DataLoader(Threads(), workers=2)])
+"""
+
+
+def test_forks_have_no_threads_of_openblas() -> None:
+    """They would keep a CPU busy for a while, which the other processes want."""
+    assert output_of(THREADS_OF_FORKS) == ["True", "[1, 1, 1, 1]"]
+
+
 def output_of(script: str, *arguments: str) -> list[str]:
     run = subprocess.run(
         [sys.executable, "-c", script, *arguments],

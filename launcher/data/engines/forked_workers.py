@@ -32,7 +32,7 @@ from launcher.data.batches import structure, wire
 from launcher.data.batches.plain_batch import PlainBatch, copy_plain
 from launcher.data.order.original_error_types import with_original_type
 from launcher.data.order.shard_interleaving import Parts
-from launcher.data.order.single_thread import OneThread
+from launcher.data.order.single_thread import OneThread, end_idle_threads
 from launcher.data.order.verification import SecondPreparations
 from launcher.errors import DataError, SampleError
 from launcher.runtime.event_log import emit
@@ -224,6 +224,7 @@ def _run(ours: socket.socket, theirs: socket.socket, prepare: Callable[[], Load]
         # A process that the dataset forks may live longer, and would hide that this one has died.
         os.register_at_fork(after_in_child=theirs.close)
         with OneThread() as one_thread:
+            end_idle_threads()
             _serve(theirs, prepare, one_thread)
     except OSError:  # the script has gone on
         os._exit(0)

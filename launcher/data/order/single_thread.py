@@ -116,14 +116,29 @@ def _libraries() -> Iterator[tuple[str, _Functions]]:
 
 def _loaded_libraries() -> Iterator[tuple[str, _Functions]]:
     """Yield the libraries with threads that this process has loaded, by path."""
+    for path, library in _opened_libraries():
+        for get_name, set_name in _FUNCTIONS:
+            if hasattr(library, get_name) and hasattr(library, set_name):
+                yield path, (getattr(library, get_name), getattr(library, set_name))
+                break
+
+
+def _opened_libraries() -> Iterator[tuple[str, ctypes.CDLL]]:
     try:
         loaded = set(_LIBRARY.findall(Path("/proc/self/maps").read_text()))
     except OSError:  # no Linux
         return
     for path in sorted(loaded):
         with contextlib.suppress(OSError):
-            library = ctypes.CDLL(path)
-            for get_name, set_name in _FUNCTIONS:
-                if hasattr(library, get_name) and hasattr(library, set_name):
-                    yield path, (getattr(library, get_name), getattr(library, set_name))
-                    break
+            yield path, ctypes.CDLL(path)
+
+
+def end_idle_threads() -> None:
+    """End the threads of OpenBLAS, for a fork that has set their number to 1.
+
+    To set it starts again those that the fork did not inherit, and each then keeps a CPU busy for
+    some 30 ms before it sleeps: as long as an epoch of a few hundred small batches takes.
+    """
+    for _, library in _opened_libraries():
+        with contextlib.suppress(AttributeError):  # it is no OpenBLAS
+            library.blas_thread_shutdown_()
