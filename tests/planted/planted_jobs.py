@@ -41,7 +41,7 @@ _DEFAULTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class PlantedJob:
-    """A job of causes.yaml."""
+    """A job of causes.yaml. task_ranks: ranks of a task; a script has one."""
 
     name: str
     seed: int
@@ -50,6 +50,7 @@ class PlantedJob:
     answer: str
     culprit: str = ""
     task: bool = False
+    task_ranks: int = 2
     data_hosts: int = 0
     train_hosts: int = 1
     workers: int = 1
@@ -59,7 +60,7 @@ class PlantedJob:
 
     @property
     def ranks(self) -> int:
-        return 2 if self.task else 1
+        return self.task_ranks if self.task else 1
 
     @property
     def isolation(self) -> str:
@@ -105,11 +106,17 @@ class PlantedJob:
             if values := self.throttle.get("storage"):
                 size = self.settings.get("file_bytes", _DEFAULTS["file_bytes"])
                 storage = stack.enter_context(slow_storage(**values, size=size))
-            shutil.copytree(SOURCE, folder)
-            (folder / "settings.json").write_text(json.dumps(self.all_settings(storage)))
-            (folder / "job.yaml").write_text(yaml.safe_dump(self.request()))
+            self.write(folder, storage)
             self._run(folder)
         return diagnose(self.name)
+
+    def write(self, folder: Path, storage: str = "") -> Path:
+        """Write its source and its job file; return the latter."""
+        shutil.copytree(SOURCE, folder)
+        (folder / "settings.json").write_text(json.dumps(self.all_settings(storage)))
+        job_file = folder / "job.yaml"
+        job_file.write_text(yaml.safe_dump(self.request()))
+        return job_file
 
     def _run(self, folder: Path) -> None:
         command = [sys.executable, "-m", "launcher", "run", str(folder / "job.yaml"), "--local"]
