@@ -153,6 +153,18 @@ def test_a_job_that_trained_on_this_machines_gpu_has_a_plan(home, tmp_path, monk
     assert "The workload is from what the job's hosts measured" in text
 
 
+def test_an_old_price_is_said_to_be_old(home):
+    run("done-job")
+    assert " is old" not in Page(Path("done-job.html").read_text()).text
+
+    (home / "prices.csv").write_text(
+        "instance_type,price_per_hour,as_of\nml.g4dn.xlarge,0.7,2022-10\n"
+    )
+    run("done-job")
+    note = "The price of ml.g4dn.xlarge is old; <code>launcher catalog update</code> reads today's."
+    assert note in Path("done-job.html").read_text().replace("&#x27;", "'")
+
+
 def test_its_data_are_printed_as_json(home):
     Path("w.yaml").write_text(WORKLOAD)
     result = run("done-job", "--workload", "w.yaml", "-o", "json")

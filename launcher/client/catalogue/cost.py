@@ -123,6 +123,11 @@ def dollars_text(dollars: float | None) -> str:
     return "<$0.01" if 0 < dollars < 0.005 else f"${dollars:,.2f}"
 
 
+def old_price_note(types: Iterable[str]) -> str:
+    """Return the note about instance types whose prices are old."""
+    return f"The price of {', '.join(types)} is {OLD_PRICE}."
+
+
 def _sum(amounts: Iterable[float | None]) -> float | None:
     known = list(amounts)
     return None if None in known else sum(amount for amount in known if amount is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from launcher.client.catalogue.cost import OLD_PRICE, dollars_text
+from launcher.client.catalogue.cost import dollars_text, old_price_note
 from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.jobs.short_numbers import short_number
 from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
@@ -105,7 +105,7 @@ def _notes(comparison: Comparison) -> Iterator[str]:
     if dates:
         yield f"Prices: on demand, of {', '.join(dates)}; storage and traffic are not included."
     if old := dict.fromkeys(name for job in jobs for name in job.old_prices):
-        yield f"The price of {', '.join(old)} is {OLD_PRICE}."
+        yield old_price_note(old)
     if any(job.is_priced_by_type for job in jobs):
         yield (
             "* ran on this machine, where nothing is billed: the price is that of the instance "

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 
-from launcher.client.catalogue.cost import dollars_text
+from launcher.client.catalogue.cost import dollars_text, old_price_note
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job_metrics import MetricSeries, group_series
@@ -157,6 +157,8 @@ def _cost(priced: ComparedJob) -> str:
     total = (dollars_text(priced.per_hour), dollars_text(priced.total))
     rows.append(html_cells("td", ("total", "", *total, "", "")))
     notes = [f"Prices on demand, of {', '.join(priced.price_as_of) or 'an unknown date'}."]
+    if priced.old_prices:
+        notes.append(old_price_note(priced.old_prices))
     if priced.billable_seconds is not None:
         notes.append(f"Billed: {readable(priced.billable_seconds)} of each host.")
     if priced.is_priced_by_type:
@@ -164,7 +166,7 @@ def _cost(priced: ComparedJob) -> str:
             "It ran where nothing is billed: these are the prices of the instance types that it "
             "names, for the time that it took here."
         )
-    text = "".join(f'<p class="faint">{escaped(note)}</p>' for note in notes)
+    text = "".join(f'<p class="faint">{_with_code(note)}</p>' for note in notes)
     return f"{_wide('cost', [head, *rows])}{text}"
 
 
