@@ -17,7 +17,13 @@ from launcher.client.cli.plan_chart import plan_chart
 from launcher.client.planning.candidates import candidates
 from launcher.client.planning.recommendation import PlanLimits, Recommendation
 from launcher.client.planning.recommendation_html import recommendation_page
-from launcher.client.planning.recommendation_scatter import position, recommendation_scatter, ticks
+from launcher.client.planning.recommendation_scatter import (
+    ClusterScatter,
+    position,
+    recommendation_scatter,
+    ticks,
+)
+from launcher.client.planning.scatter_area import ScatterArea
 from launcher.errors import PlatformError
 
 TYPES = [priced("ml.g5.xlarge", 1.4), priced("ml.c5.xlarge", 0.2), priced("ml.m5.2xlarge", 0.5)]
@@ -79,6 +85,15 @@ def test_nothing_is_drawn_of_no_cluster() -> None:
     assert recommendation_scatter(found) is None
     assert "<svg" not in found._repr_html_()
     assert "Recommended: none" in found._repr_html_()
+
+
+def test_an_axis_that_is_too_short_for_round_numbers_is_labelled_at_its_ends() -> None:
+    axis = (3.1, 3.9)
+    assert ticks(axis) == []
+    scatter = ClusterScatter(points=(), what="10 epochs", hours=axis, dollars=axis)
+    area = ScatterArea(width=100, height=100, left=9, right=9, top=9, bottom=9, grid="")
+    labels = re.findall(">([^<]+)</text>", "".join(area.axes(scatter, "hours")))
+    assert labels == ["3.1", "3.9", "$3.1", "$3.9", "hours"]
 
 
 class Tags(HTMLParser):

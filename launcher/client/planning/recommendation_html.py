@@ -10,23 +10,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.jobs.short_numbers import short_number
 from launcher.client.planning.new_file import write_new
 from launcher.client.planning.recommendation_scatter import (
     ClusterPoint,
     ClusterScatter,
-    position,
     recommendation_scatter,
-    ticks,
 )
 from launcher.client.planning.recommendation_text import notes, table_rows
+from launcher.client.planning.scatter_area import ScatterArea
 from launcher.client.spec.html_tables import escaped, html_cells, html_table
 
 if TYPE_CHECKING:
     from launcher.client.planning.recommendation import Recommendation
 
-_WIDTH, _HEIGHT = 720, 380
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 20, 40, 48
+_AREA = ScatterArea(
+    width=720,
+    height=380,
+    left=64,
+    right=20,
+    top=40,
+    bottom=48,
+    grid='stroke="currentColor" stroke-opacity="0.2"',
+)
 #: Colours that differ in lightness too; text and axes take the page's own colour.
 _BEST, _PARETO, _OTHER = "#d9480f", "#1c7ed6", "#868e96"
 _LIMIT = 10
@@ -78,12 +83,12 @@ def _picture(scatter: ClusterScatter) -> str:
     words = f"Dollars over hours of {scatter.what}, of {len(scatter.points)} clusters"
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{_WIDTH}" '
-            f'height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-size="13" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{_AREA.width}" '
+            f'height="{_AREA.height}" viewBox="{_AREA.view_box}" font-size="13" '
             'font-family="system-ui, sans-serif" fill="currentColor">',
             f"<title>{escaped(words)}</title>",
             *_legend(),
-            *_axes(scatter),
+            *_AREA.axes(scatter, f"hours of {scatter.what}"),
             *_line(scatter),
             *(_dot(scatter, point) for point in scatter.in_drawing_order),
             "</svg>",
@@ -93,35 +98,18 @@ def _picture(scatter: ClusterScatter) -> str:
 
 def _legend() -> Iterator[str]:
     names = ((_BEST, "recommended"), (_PARETO, "none is cheaper and faster"), (_OTHER, "others"))
-    x = _LEFT
+    x = _AREA.left
     for colour, name in names:
         yield f'<circle cx="{x}" cy="16" r="6" fill="{colour}"/>'
         yield f'<text x="{x + 12}" y="20">{name}</text>'
         x += 7 * len(name) + 40
 
 
-def _axes(scatter: ClusterScatter) -> Iterator[str]:
-    bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
-    line = 'stroke="currentColor" stroke-opacity="0.2"'
-    for value in ticks(scatter.hours):
-        x = _x(scatter, value)
-        yield f'<path d="M{x:.1f} {_TOP}V{bottom}" {line}/>'
-        hours = short_number(value)
-        yield f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{hours}</text>'
-    for value in ticks(scatter.dollars):
-        y = _y(scatter, value)
-        yield f'<path d="M{_LEFT} {y:.1f}H{right}" {line}/>'
-        dollars = f"${short_number(value)}"
-        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{dollars}</text>'
-    middle = (_LEFT + right) // 2
-    words = f"hours of {escaped(scatter.what)}"
-    yield f'<text x="{middle}" y="{_HEIGHT - 10}" text-anchor="middle">{words}</text>'
-
-
 def _line(scatter: ClusterScatter) -> Iterator[str]:
     best = scatter.pareto
     if len(best) > 1:
-        path = "L".join(f"{_x(scatter, p.hours):.1f} {_y(scatter, p.dollars):.1f}" for p in best)
+        places = (_AREA.place(scatter, point) for point in best)
+        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
         yield f'<path d="M{path}" fill="none" stroke="{_PARETO}" stroke-width="1.5"/>'
 
 
@@ -129,16 +117,8 @@ def _dot(scatter: ClusterScatter, point: ClusterPoint) -> str:
     colour = _BEST if point.is_best else _PARETO if point.is_pareto else _OTHER
     radius = 8 if point.is_best else 5
     words = f"{point.name}: {point.hours:.3g} hours, ${point.dollars:,.2f}"
-    x, y = _x(scatter, point.hours), _y(scatter, point.dollars)
+    x, y = _AREA.place(scatter, point)
     return (
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{colour}">'
         f"<title>{escaped(words)}</title></circle>"
     )
-
-
-def _x(scatter: ClusterScatter, hours: float) -> float:
-    return _LEFT + position(hours, scatter.hours) * (_WIDTH - _LEFT - _RIGHT)
-
-
-def _y(scatter: ClusterScatter, dollars: float) -> float:
-    return _HEIGHT - _BOTTOM - position(dollars, scatter.dollars) * (_HEIGHT - _TOP - _BOTTOM)

@@ -6,17 +6,14 @@ from collections.abc import Iterator
 
 from launcher.client.catalogue.cost import dollars_text
 from launcher.client.jobs.short_numbers import short_number
-from launcher.client.planning.recommendation_scatter import (
-    ClusterPoint,
-    ClusterScatter,
-    position,
-    ticks,
-)
+from launcher.client.planning.recommendation_scatter import ClusterPoint, ClusterScatter
 from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun
+from launcher.client.planning.scatter_area import ScatterArea
 from launcher.client.spec.html_tables import escaped, html_cells, html_table
 
-_WIDTH, _HEIGHT = 400, 270
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 12, 40
+_AREA = ScatterArea(
+    width=400, height=270, left=52, right=14, top=12, bottom=40, grid='class="grid"'
+)
 #: Classes of the page's colours.
 _RUN, _BEST, _PARETO, _OTHER = 1, 2, 0, 7
 _LEGEND = (
@@ -96,7 +93,7 @@ def _chart(plan: PlannedRun) -> str:
     )
     svg = "".join(
         [
-            *_axes(scatter),
+            *_AREA.axes(scatter, "hours"),
             *_line(scatter),
             *(_dot(scatter, point) for point in scatter.in_drawing_order),
             _mark(scatter, plan.run),
@@ -104,44 +101,21 @@ def _chart(plan: PlannedRun) -> str:
     )
     return (
         f"<figure><figcaption>{escaped(title)}</figcaption>"
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"><title>{escaped(title)}</title>{svg}'
+        f'<svg viewBox="{_AREA.view_box}" role="img"><title>{escaped(title)}</title>{svg}'
         f'</svg><p class="legend">{names}</p></figure>'
     )
 
 
-def _axes(scatter: ClusterScatter) -> Iterator[str]:
-    bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
-    for value in _labels(scatter.hours):
-        x = _x(scatter, value)
-        yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{bottom}"/>'
-        hours = short_number(value)
-        yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{hours}</text>'
-    for value in _labels(scatter.dollars):
-        y = _y(scatter, value)
-        yield f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        dollars = f"${short_number(value)}"
-        yield f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{dollars}</text>'
-    middle = (_LEFT + right) // 2
-    yield f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">hours</text>'
-
-
-def _labels(axis: tuple[float, float]) -> list[float]:
-    """Return the round numbers of an axis, or its ends if it is too short for two of them."""
-    found = ticks(axis)
-    return found if len(found) > 1 else list(axis)
-
-
 def _line(scatter: ClusterScatter) -> Iterator[str]:
-    points = " ".join(
-        f"{_x(scatter, p.hours):.1f},{_y(scatter, p.dollars):.1f}" for p in scatter.pareto
-    )
+    places = (_AREA.place(scatter, point) for point in scatter.pareto)
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     if " " in points:
         yield f'<polyline class="l{_PARETO}" points="{points}"/>'
 
 
 def _dot(scatter: ClusterScatter, point: ClusterPoint) -> str:
     colour = _BEST if point.is_best else _PARETO if point.is_pareto else _OTHER
-    x, y = _x(scatter, point.hours), _y(scatter, point.dollars)
+    x, y = _AREA.place(scatter, point)
     radius = 6 if point.is_best else 4 if point.is_pareto else 3
     return (
         f'<circle class="b{colour}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">'
@@ -151,7 +125,7 @@ def _dot(scatter: ClusterScatter, point: ClusterPoint) -> str:
 
 def _mark(scatter: ClusterScatter, run: ClusterPoint) -> str:
     """Return the run as a diamond, so that it differs not only by its colour."""
-    x, y, half = _x(scatter, run.hours), _y(scatter, run.dollars), 8
+    (x, y), half = _AREA.place(scatter, run), 8
     corners = ((x, y - half), (x + half, y), (x, y + half), (x - half, y))
     points = " ".join(f"{across:.1f},{down:.1f}" for across, down in corners)
     return (
@@ -162,11 +136,3 @@ def _mark(scatter: ClusterScatter, run: ClusterPoint) -> str:
 
 def _title(point: ClusterPoint) -> str:
     return escaped(f"{point.name}: {_amounts(point)}")
-
-
-def _x(scatter: ClusterScatter, hours: float) -> float:
-    return _LEFT + position(hours, scatter.hours) * (_WIDTH - _LEFT - _RIGHT)
-
-
-def _y(scatter: ClusterScatter, dollars: float) -> float:
-    return _HEIGHT - _BOTTOM - position(dollars, scatter.dollars) * (_HEIGHT - _TOP - _BOTTOM)
