@@ -34,11 +34,10 @@ def measure_parts(each: PredictedWorkload, folder: Path) -> MeasuredParts:
         capture_output=True,
     )
     found = yaml.safe_load(out.read_text())
-    cpu = found["cpu_seconds_per_sample"]["mean"]
     step = run_job(each, folder, workers=0, warm=3, steps=30, alone=True)
     return MeasuredParts(
-        sample_cpu=cpu,
-        sample_wall=cpu / (1 - found["measured"]["waiting_share"]),
+        sample_cpu=found["cpu_seconds_per_sample"]["mean"],
+        sample_wall=found["measured"]["seconds_per_sample"],
         batch_bytes=found["bytes_per_batch"],
         step_seconds=step["seconds"],
         step_cpu=step["cpu"],

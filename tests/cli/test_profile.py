@@ -263,6 +263,7 @@ def slow():
 
     assert found["cpu_seconds_per_sample"]["mean"] < 0.005
     assert found["measured"]["waiting_share"] > 0.5
+    assert 0.01 < found["measured"]["seconds_per_sample"] < 0.1
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,8 @@ def _profile(
     wall = max(costs["wall"], 1e-9)
     busy = min(1.0, costs["starved"] / wall)
     own = costs["cpu"]
-    waiting = costs["wall"] - costs["starved"] - sum(own) - children_cpu_per_sample * len(own)
+    passed = costs["wall"] - costs["starved"]
+    waiting = passed - sum(own) - children_cpu_per_sample * len(own)
     return WorkloadProfile(
         dataset=dataset.reference,
         batch_size=batch_size,
@@ -215,6 +216,7 @@ def _profile(
             },
             "seconds_until_first_sample": rounded(costs["build_seconds"] + costs["first_seconds"]),
             "memory_bytes_per_worker": costs["memory"],
+            **({"seconds_per_sample": rounded(passed / len(own))} if own else {}),
             "waiting_share": rounded(max(0.0, waiting / wall)),
             "busy_machine_share": rounded(busy),
             **({"not_collated": answer["not_collated"]} if answer["not_collated"] else {}),
