@@ -29,12 +29,13 @@ h1 { font-size: 1.5rem; margin: 0 0 4px; overflow-wrap: anywhere }
 h2 { font-size: 1.1rem; margin: 28px 0 8px; border-bottom: 1px solid var(--line) }
 p { margin: 4px 0; overflow-wrap: anywhere }
 .faint { color: var(--faint) }
-.charts { display: grid; gap: 16px; align-items: start;
+.charts { display: grid; gap: 16px;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 330px), 1fr)) }
 .plan { display: grid; gap: 16px; align-items: start;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)) }
 .plan > * { min-width: 0 }
 .plan .wide { margin-top: 8px }
+.plan svg { max-width: 480px; margin: 0 auto }
 figure { margin: 0; padding: 10px; background: var(--box); border: 1px solid var(--line);
   border-radius: 6px }
 figcaption { font-weight: 600; overflow-wrap: anywhere }
@@ -50,6 +51,7 @@ th, td { padding: 3px 12px 3px 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--line) }
 .answer { padding: 10px; background: var(--box); border: 1px solid var(--line);
   border-radius: 6px }
+.answer ol { margin: 8px 0 0; padding-left: 24px }
 """
 
 
