@@ -81,14 +81,19 @@ class LogLines:
 
 
 def _joined(text: bytes) -> bytes:
-    """Return the text with each bar that the cursor moves up from on the line of the bar above."""
+    """Return the text with each bar that the cursor moves up from on the line of the bar above.
+
+    A line above that is no bar, as another thread prints it between a bar's writes, is kept.
+    """
     *pieces, rest = text.split(_CURSOR_UP)
     parts: list[bytes] = []
     is_up = False
     for piece in pieces:
         start = piece.rfind(b"\n") + 1
         if piece.startswith(b"\r", start):
-            parts += [piece[:start].rstrip(b"\n"), piece[start:]]
+            above = piece[:start].rstrip(b"\n")
+            line = above[above.rfind(b"\n") + 1 :]
+            parts += [above, b"\n" if line and b"\r" not in line else b"", piece[start:]]
             is_up = True
         else:
             is_up = piece.find(b"\r", start) >= 0 or (is_up and not piece)

@@ -68,6 +68,20 @@ def test_nested_bars_are_kept_once_wherever_their_chunks_end(split: int, whole: 
     assert kept(*filter(None, chunks)) == ["epoch 0 done", "epochs: 100%", "finished"]
 
 
+@pytest.mark.parametrize(
+    "written",
+    [b"a line\n" + b"\n\rbar 1%\x1b[A", b"\n" + b"a line\n" + b"\rbar 1%\x1b[A"],
+    ids=["before a bar", "between its writes"],
+)
+@pytest.mark.parametrize("split", [0, 7, 8, 16, 19, 29])
+def test_a_line_of_another_thread_is_kept_beside_a_bar_below(written: bytes, split: int) -> None:
+    log = LogLines()
+    text = written + b"\r       \r" + b"another\n"
+    kept = b"".join([log.add(text[:split]), log.add(text[split:]), log.close()])
+    assert b"a line" in kept.splitlines()
+    assert b"another" in kept.splitlines()
+
+
 def test_a_bar_that_has_ended_is_kept_while_the_next_one_runs() -> None:
     lines = LogLines()
     text = [lines.add(chunk) for chunk in (b"\rfirst: 100%", b"\n", b"\rnext: 1%", b"\rnext: 2%")]
