@@ -263,7 +263,33 @@ def slow():
 
     assert found["cpu_seconds_per_sample"]["mean"] < 0.005
     assert found["measured"]["waiting_share"] > 0.5
-    assert 0.01 < found["measured"]["seconds_per_sample"] < 0.1
+    wait = found["wait_seconds_per_sample"]
+    assert 0.005 < wait["low"] < wait["mean"] < wait["high"] < 0.1
+
+
+@pytest.mark.long
+def test_a_batch_that_waits_once_is_not_taken_for_samples_that_wait(launcher):
+    code = """
+class Store(Rows):
+    def __getitem__(self, index):
+        return self.__getitems__([index])[0]
+    def __getitems__(self, indices):
+        time.sleep(0.02)
+        return [self.sample(index) for index in indices]
+def store():
+    return Store()
+"""
+    found = fields_of(launcher("pipeline:store", "--batch-size", "20", "-o", "json", code=code))
+
+    assert 0.0009 < found["wait_seconds_per_sample"]["mean"] < 0.01
+
+
+def test_a_sample_that_computes_has_no_wait(launcher):
+    found = fields_of(launcher("pipeline:train_set", "--batch-size", "64", "-o", "json"))
+
+    assert found["measured"]["waiting_share"] < 0.2
+    if found["measured"]["waiting_share"] < 0.05:
+        assert "wait_seconds_per_sample" not in found
 
 
 @pytest.mark.parametrize(

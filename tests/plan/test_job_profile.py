@@ -91,6 +91,27 @@ def test_the_figures_are_those_of_the_workers(job):
     assert found["measured"]["verdict"] == "not input-bound (1.0% waiting for data)"
 
 
+WAITS = {**FIGURES, "preparing": 6.0, "starved": 0.4}
+
+
+def test_workers_that_neither_compute_nor_want_a_cpu_wait(job):
+    found = fields_of(job("-o", "json", lines=[TRAIN, metrics(**{"algo-1": WAITS})]))
+
+    wait = found["wait_seconds_per_sample"]
+    assert wait["mean"] == pytest.approx((6.0 - 1.6 - 0.4) / 100 / 31.8, rel=1e-3)
+    assert wait["low"] == pytest.approx(0.85 * wait["mean"], rel=1e-3)
+    assert wait["high"] == pytest.approx(1.15 * wait["mean"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "figures", [FIGURES, {**WAITS, "preparing": 2.3}], ids=["unknown", "as inexact as its parts"]
+)
+def test_workers_that_only_compute_have_no_wait(job, figures):
+    found = fields_of(job("-o", "json", lines=[TRAIN, metrics(**{"algo-1": figures})]))
+
+    assert "wait_seconds_per_sample" not in found
+
+
 def test_a_short_last_batch_does_not_change_the_batch_size(job):
     short = TRAIN.replace("samples=1590", "samples=1510 batch_size=32")  # its mean is 30.2
     found = fields_of(job("-o", "json", lines=[short, metrics(**{"algo-1": FIGURES})]))

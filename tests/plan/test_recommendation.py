@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from launcher.client import catalogue
 from launcher.client.catalogue import InstanceType, Price
+from launcher.client.planning.candidate_explanation import explanation
 from launcher.client.planning.candidate_reasons import why_not
 from launcher.client.planning.candidates import (
     MOST_DATA_HOSTS,
@@ -92,7 +93,9 @@ def made_up(seed: int) -> tuple[Workload, list[PricedType]]:
     names = rng.sample(TRAINERS, 2) + rng.sample(FEEDERS, 2)
     types = [priced(name, spread(0.1, 40)) for name in names]
     between_hosts = Measure.exact(spread(1e-3, 1))
-    return replace(workload, communication_seconds_per_step=between_hosts), types
+    wait = Measure.exact(rng.choice([0, 0, spread(1e-5, 1)]))
+    more = {"communication_seconds_per_step": between_hosts, "wait_seconds_per_sample": wait}
+    return replace(workload, **more), types
 
 
 def skewed(seed: int) -> tuple[Workload, list[PricedType]]:
@@ -118,18 +121,20 @@ def slow_step(
     if train_hosts > 1:
         gpu += workload.communication_seconds_per_step.mean
     work = ranks * workload.batch_size * workload.cpu_seconds_per_sample.mean
+    waits = ranks * workload.batch_size * workload.wait_seconds_per_sample.mean
     gigabytes = ranks * workload.bytes_per_batch / 1e9
     if idle <= 0:
         return float("inf")
     other = 1.0
     speed = speeds.get(host.name.split(".")[1], 1.0) * efficiency
-    local = work / speed / idle
+    local = (work / speed + waits) / idle
     lines = [(local, gigabytes * SECONDS_PER_GB / spare - local)]
     if data is not None:
         feeder = data.instance
         assert feeder.vcpu is not None
         other = speeds.get(feeder.name.split(".")[1], 1.0) * efficiency
-        lines.append((0, (work / other + gigabytes * SECONDS_PER_GB) / (hosts * feeder.vcpu)))
+        remote = work / other + waits + gigabytes * SECONDS_PER_GB
+        lines.append((0, remote / (hosts * feeder.vcpu)))
         if feeder.card_gbps:
             lines.append((0, gigabytes * 8 / (hosts * feeder.card_gbps)))
         if host.card_gbps:
@@ -143,7 +148,7 @@ def slow_step(
     slowness = (1 - fastest) / speed + (fastest / other if data else 0)
     workers = idle + (hosts * (data.instance.vcpu or 0) if data else 0)
     each = workers / train_hosts
-    return max(gpu, shortest, starved(host, workload, each, slowness * work / ranks))
+    return max(gpu, shortest, starved(host, workload, each, (slowness * work + waits) / ranks))
 
 
 def starved(host: InstanceType, workload: Workload, workers: float, batch_seconds: float) -> float:
@@ -234,7 +239,11 @@ def test_more_data_hosts_shorten_the_waits_of_a_busy_accelerator() -> None:
     """With one the accelerator is the bottleneck already, and waits two thirds of its step."""
     workload, types = made_up(55)
     cpu = workload.cpu_seconds_per_sample
-    uneven = replace(workload, cpu_seconds_per_sample=replace(cpu, deviation=2 * cpu.mean))
+    uneven = replace(
+        workload,
+        cpu_seconds_per_sample=replace(cpu, deviation=2 * cpu.mean),
+        wait_seconds_per_sample=Measure.exact(0.0),
+    )
     plan = chosen(uneven, types)
 
     assert plan.best is not None
@@ -385,6 +394,25 @@ def test_the_reason_for_a_data_group_has_its_numbers() -> None:
     )
     assert "without a data group, preparing a sample may take 2.34 ms of a vCPU" in repr(plan)
     assert "takes 10: 4.3 times as much" in repr(plan)
+
+
+def test_samples_that_wait_for_storage_ask_for_more_workers() -> None:
+    slow = replace(WORKLOAD, wait_seconds_per_sample=Measure.exact(0.04))
+    plan = chosen(slow, [priced("ml.g5.xlarge", 1.408), priced("ml.c5.9xlarge", 1.836)])
+
+    said = repr(plan)
+    assert "a sample may take 2.34 ms of a worker, and waits for storage for 40 alone" in said
+    assert "waits for storage for 40 of its 50 ms, and each vCPU has one worker here" in said
+    assert "With more, up to 5 times as many, fewer vCPUs may do" in said
+    assert plan.best is not None
+    assert "64 samples x 0.04 s = 2.56 seconds of workers" in "\n".join(explanation(plan.best))
+
+
+def test_the_time_of_preparing_is_what_storage_leaves_of_it() -> None:
+    slow = replace(WORKLOAD, wait_seconds_per_sample=Measure.exact(0.002))
+    plan = chosen(slow, [priced("ml.g5.xlarge", 1.408), priced("ml.c5.9xlarge", 1.836)])
+
+    assert "preparing a sample may take 0.344 ms of a vCPU, and takes 10: 29.1 times" in repr(plan)
 
 
 def test_a_deadline_buys_a_faster_cluster() -> None:

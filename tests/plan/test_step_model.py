@@ -158,3 +158,30 @@ def test_a_faster_cpu_and_a_less_than_perfect_one() -> None:
     assert estimate_step(fast, shape("ml.g5.xlarge")).seconds.expected == pytest.approx(
         0.64 / 3 / 2 / 0.8
     )
+
+
+WAITING = replace(WORKLOAD, wait_seconds_per_sample=Measure(mean=0.02, low=0.01, high=0.03))
+
+
+def test_a_worker_waits_for_the_storage_of_its_samples() -> None:
+    seconds = estimate_step(WAITING, shape("ml.g5.xlarge")).seconds
+
+    ends = (seconds.low, seconds.expected, seconds.high)
+    assert ends == pytest.approx(tuple(64 * (0.01 + wait) / 3 for wait in (0.01, 0.02, 0.03)))
+
+
+def test_a_faster_cpu_waits_for_storage_as_long() -> None:
+    fast = replace(WAITING, cpu_speed={"g5": 2.0}, parallel_efficiency=0.8)
+
+    expected = estimate_step(fast, shape("ml.g5.xlarge")).seconds.expected
+    assert expected == pytest.approx(64 * (0.01 / 1.6 + 0.02) / 3)
+
+
+def test_workers_of_a_data_group_wait_too() -> None:
+    step = estimate_step(WAITING, shape("ml.g5.xlarge", "ml.c5.9xlarge"))
+
+    receive, local = 0.001 * SECONDS_PER_GB / 3, 64 * 0.03 / 3
+    remote = (64 * 0.03 + 0.001 * SECONDS_PER_GB) / 36
+    share = local / (local - receive + remote)
+    assert step.seconds_by_resource[Bottleneck.DATA_CPU] == pytest.approx(remote * share)
+    assert step.offloaded == pytest.approx(share)

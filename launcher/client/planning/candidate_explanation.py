@@ -37,6 +37,11 @@ def _needs(candidate: Candidate) -> Iterator[str]:
     samples, mean = candidate.samples_per_step, load.cpu_seconds_per_sample.mean
     yield f"samples per step: {shape.ranks} ranks x {load.batch_size} = {samples}"
     yield f"CPU of a step: {samples} samples x {mean:.4g} s = {samples * mean:.4g} vCPU seconds"
+    if wait := load.wait_seconds_per_sample.mean:
+        yield (
+            f"waiting of a step: {samples} samples x {wait:.4g} s = {samples * wait:.4g} seconds "
+            "of workers, of which each vCPU has one"
+        )
     workers = shape.train.count * local_workers(load, shape.train)
     yield (
         f"idle vCPUs of the train hosts: {shape.train.count} x {shape.train.instance.vcpu} - "

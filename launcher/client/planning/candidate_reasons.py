@@ -113,11 +113,19 @@ def break_even(best: Candidate) -> str | None:
         return None
     speed = workload.cpu_speed.get(family(best.shape.train.instance), 1.0)
     power = workers * speed * workload.parallel_efficiency
-    allowed = best.step.seconds_by_resource[Bottleneck.ACCELERATOR] * power / best.samples_per_step
+    training = best.step.seconds_by_resource[Bottleneck.ACCELERATOR]
+    waiting = workload.wait_seconds_per_sample.mean * best.samples_per_step / workers
+    allowed = max(0.0, training - waiting) * power / best.samples_per_step
     needed = workload.cpu_seconds_per_sample.mean
     if needed <= allowed:
         return None
     aim = "without a data group" if best.shape.data else "for the accelerators not to wait"
+    if not allowed:
+        most = training * workers / best.samples_per_step
+        return (
+            f"{aim}, a sample may take {most * _SECONDS_TO_MS:.3g} ms of a worker, and waits for "
+            f"storage for {workload.wait_seconds_per_sample.mean * _SECONDS_TO_MS:.3g} alone"
+        )
     return (
         f"{aim}, preparing a sample may take {allowed * _SECONDS_TO_MS:.3g} ms of a vCPU, and "
         f"takes {needed * _SECONDS_TO_MS:.3g}: {needed / allowed:.1f} times as much. Try uint8, "

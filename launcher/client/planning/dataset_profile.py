@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.client.doctor.dataset_process import DatasetCopy, ReadLimits, at_home, dataset_copy
 from launcher.client.doctor.named_datasets import NamedDataset, named_datasets
@@ -34,6 +34,20 @@ _JOB_FILE = Path("job.yaml")
 _RUN_TO_RUN_NOISE = 0.02
 #: Standard errors that the range of a mean covers on either side: 95 % of means.
 _STANDARD_ERRORS = 2.0
+#: Share of a sample's seconds below which what is no CPU time is not taken for waiting.
+_NO_WAIT = 0.05
+
+
+class _Batch(NamedTuple):
+    """Samples that were read together, and what they took.
+
+    cpu, wall: seconds of the CPU and of the clock. content: bytes.
+    """
+
+    samples: int
+    cpu: float
+    wall: float
+    content: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,18 +205,22 @@ def _profile(
 ) -> WorkloadProfile:
     costs = answer["costs"]
     one_by_one: list[float] = costs["cpu"] or [costs["first_seconds"]]
-    batches: list[tuple[int, float, int]] = costs["batches"]
-    count = len(one_by_one) + sum(size for size, *_ in batches)
+    batches: list[_Batch] = [_Batch(*each) for each in costs["batches"]]
+    count = len(one_by_one) + sum(each.samples for each in batches)
     children_cpu_per_sample = costs["children_cpu"] / count
-    wall = max(costs["wall"], 1e-9)
-    busy = min(1.0, costs["starved"] / wall)
-    own = costs["cpu"]
-    passed = costs["wall"] - costs["starved"]
-    waiting = passed - sum(own) - children_cpu_per_sample * len(own)
+    busy = _share(costs["starved"], costs["wall"])
+    singles = _Batch(len(costs["cpu"]), sum(costs["cpu"]), costs["wall"], costs["bytes"])
+    without_cpu = _share(costs["batches_starved"], sum(each.wall for each in batches))
+    wait, waiting_share = (
+        _wait_of(batches, children_cpu_per_sample, without_cpu)
+        if batches
+        else _wait_of([singles], children_cpu_per_sample, busy)
+    )
     return WorkloadProfile(
         dataset=dataset.reference,
         batch_size=batch_size,
         cpu_seconds=_mean_of(one_by_one, batches, children_cpu_per_sample, busy),
+        wait_seconds=wait,
         bytes_per_batch=batch_size * _bytes_per_sample(costs),
         cpu=cpu,
         samples_per_epoch=answer["length"],
@@ -216,8 +234,7 @@ def _profile(
             },
             "seconds_until_first_sample": rounded(costs["build_seconds"] + costs["first_seconds"]),
             "memory_bytes_per_worker": costs["memory"],
-            **({"seconds_per_sample": rounded(passed / len(own))} if own else {}),
-            "waiting_share": rounded(max(0.0, waiting / wall)),
+            "waiting_share": rounded(waiting_share),
             "busy_machine_share": rounded(busy),
             **({"not_collated": answer["not_collated"]} if answer["not_collated"] else {}),
         },
@@ -226,7 +243,7 @@ def _profile(
 
 def _mean_of(
     one_by_one: Sequence[float],
-    batches: Sequence[tuple[int, float, int]],
+    batches: Sequence[_Batch],
     children_cpu_per_sample: float,
     busy: float,
 ) -> Measure:
@@ -237,8 +254,8 @@ def _mean_of(
     slow each other down, the share of the time without a CPU.
     """
     deviation = statistics.stdev(one_by_one) if len(one_by_one) > 1 else 0.0
-    each = [cpu / size for size, cpu, _ in batches] or list(one_by_one)
-    count = sum(size for size, *_ in batches) or len(one_by_one)
+    each = [batch.cpu / batch.samples for batch in batches] or list(one_by_one)
+    count = sum(batch.samples for batch in batches) or len(one_by_one)
     half = len(each) // 2
     drift = abs(statistics.fmean(each[:half]) - statistics.fmean(each[half:])) / 2 if half else 0.0
     mean = statistics.fmean(each) + children_cpu_per_sample
@@ -248,10 +265,38 @@ def _mean_of(
     return Measure(mean=mean, low=max(0.0, mean - error), high=mean + error, deviation=deviation)
 
 
+def _share(part: float, whole: float) -> float:
+    return min(1.0, part / max(whole, 1e-9))
+
+
+def _wait_of(
+    read: Sequence[_Batch], children_cpu_per_sample: float, without_cpu: float
+) -> tuple[Measure, float]:
+    """Return the seconds of a sample in which nothing computes, and their share of its seconds.
+
+    A share that the clocks' noise may be counts as none. without_cpu: share of the seconds in which
+    the samples wanted a CPU and had none. The range covers the standard error, and the noise.
+    """
+    seconds = [each.wall * (1 - without_cpu) / each.samples for each in read if each.samples]
+    if not sum(seconds):
+        return Measure.exact(0.0), 0.0
+    waits = [
+        each - batch.cpu / batch.samples - children_cpu_per_sample
+        for each, batch in zip(seconds, read, strict=True)
+    ]
+    mean = max(0.0, statistics.fmean(waits))
+    share = mean / statistics.fmean(seconds)
+    if share < _NO_WAIT:
+        return Measure.exact(0.0), share
+    deviation = statistics.stdev(waits) if len(waits) > 1 else 0.0
+    error = max(_STANDARD_ERRORS * deviation / math.sqrt(len(waits)), _RUN_TO_RUN_NOISE * mean)
+    return Measure(mean=mean, low=max(0.0, mean - error), high=mean + error), share
+
+
 def _bytes_per_sample(costs: Mapping[str, Any]) -> float:
-    read = sum(size for size, *_ in costs["batches"])
-    if read:
-        return float(sum(content for *_, content in costs["batches"]) / read)
+    batches = [_Batch(*each) for each in costs["batches"]]
+    if batches:
+        return sum(each.content for each in batches) / sum(each.samples for each in batches)
     return float(costs["bytes"] / (len(costs["cpu"]) + 1))
 
 

@@ -165,6 +165,7 @@ def profile_of_figures(
         dataset=stream,
         batch_size=size,
         cpu_seconds=_cpu_seconds(figures.hosts, per_batch),
+        wait_seconds=_wait_seconds(figures.hosts, per_batch),
         bytes_per_batch=size * _ratio(figures.hosts.values(), "bytes", "batches") / per_batch,
         cpu=this_cpu(cpu_family),
         samples_per_epoch=max(0, counts.epoch_0_samples - counts.surplus) or None,
@@ -226,6 +227,20 @@ def _cpu_seconds(hosts: Mapping[str, Mapping[str, float]], per_batch: float) -> 
     used = [seconds for seconds in each if seconds > 0]
     low, high = min([mean, *used]), max([mean, *used])
     return Measure(mean=mean, low=low * (1 - _UNCERTAINTY), high=high * (1 + _UNCERTAINTY))
+
+
+def _wait_seconds(hosts: Mapping[str, Mapping[str, float]], per_batch: float) -> Measure:
+    """Return the seconds of a sample in which its worker neither computed nor wanted a CPU."""
+    if not all({"preparing", "starved"} <= set(each) for each in hosts.values()):
+        return Measure.exact(0.0)
+    preparing, *others = (
+        _ratio(hosts.values(), name, "prepared") / per_batch
+        for name in ("preparing", "cpu", "starved")
+    )
+    wait = preparing - sum(others)
+    if wait <= _UNCERTAINTY * preparing:  # the CPU seconds may be off by so much
+        return Measure.exact(0.0)
+    return Measure(mean=wait, low=wait * (1 - _UNCERTAINTY), high=wait * (1 + _UNCERTAINTY))
 
 
 def _ratio(hosts: Iterable[Mapping[str, float]], above: str, below: str) -> float:

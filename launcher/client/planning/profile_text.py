@@ -41,11 +41,11 @@ def _rows(profile: WorkloadProfile) -> Iterator[tuple[str, str]]:
         memory = f", {step['memory_bytes'] / 1e9:,.3g} GB" if step["memory_bytes"] else ""
         yield "step", f"{range_}{memory}"
         yield "", f"{step['steps']} steps on {step['accelerator']}{_unused(profile, step)}"
-    if (share := found.get("waiting_share", 0)) > _WAITING:
-        yield (
-            "waiting",
-            f"{share:.0%} of a sample's time it computes nothing: use more workers than vCPUs",
-        )
+    if (wait := profile.wait_seconds).mean:
+        yield "waiting", f"{_ms(wait.mean)} ({_ms(wait.low)} to {_ms(wait.high)}) of a sample"
+        share = wait.mean / (wait.mean + cpu.mean)
+        if share > _WAITING:
+            yield "", f"{share:.0%} of its time it computes nothing: use more workers than vCPUs"
     if (share := found.get("busy_machine_share", 0)) > _BUSY:
         yield "busy machine", f"no CPU for {share:.0%} of the time: the range is wider for it"
     if why := found.get("not_collated"):

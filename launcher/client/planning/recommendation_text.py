@@ -111,6 +111,8 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
         yield f"No vCPU left by the ranks to prepare or receive: {_listed(names)}."
     if best and best.strategy is None:
         yield UNKNOWN
+    if wait := recommendation.workload.wait_seconds_per_sample.mean:
+        yield _waiting(wait, recommendation.workload.cpu_seconds_per_sample.mean)
     if _has_no_communication(recommendation):
         yield (
             "communication_seconds_per_step is 0: that more than one train host adds nothing to a "
@@ -138,6 +140,15 @@ def explained_clusters(recommendation: Recommendation, limit: int = 10) -> Itera
     for each in shown_clusters(recommendation, limit):
         yield from ("", f"{recommendation.name(each)}: {why_not(each, recommendation.best)}")
         yield from (f"  {line}" for line in explanation(each))
+
+
+def _waiting(wait: float, cpu: float) -> str:
+    more = f", up to {1 + wait / cpu:.3g} times as many," if cpu else ""
+    return (
+        f"A sample waits for storage for {1e3 * wait:.3g} of its {1e3 * (wait + cpu):.3g} ms, and "
+        f"each vCPU has one worker here. With more{more} fewer vCPUs may do, as far as storage and "
+        "memory allow: set workers_per_host and local_workers of the data_service."
+    )
 
 
 def _borrowed(recommendation: Recommendation) -> list[str]:

@@ -2,12 +2,13 @@
 
 A step needs `cpu` seconds of vCPUs to prepare the batches of all ranks, and `gpu` seconds of each
 accelerator. Preparation overlaps with training, so a step takes as long as the slower of the two.
-Idle vCPUs of train hosts prepare batches too. A data group takes a share f of them, so that
+Idle vCPUs of train hosts prepare batches too. Each vCPU has one worker, which computes nothing
+while its samples wait for storage. A data group takes a share f of the batches, so that
 
     preparation(f) = max(local (1 - f) + receive f, remote f)
 
 where `local` and `receive` are seconds of the train hosts' idle vCPUs, and `remote` of the slowest
-of the data group's vCPUs, its network, and the train hosts' network. The best share is where both
+of the data group's workers, its network, and the train hosts' network. The best share is where both
 are equal; it is 0 where receiving a batch takes longer than preparing it.
 
 Each rank holds as many prepared batches as its host's memory allows, and workers are idle where
@@ -141,11 +142,13 @@ class _Workers(NamedTuple):
 class _Load(NamedTuple):
     """The demand of one step of all ranks, at one end of the measures' ranges, and its workers.
 
-    train_speed, data_speed: of vCPUs when all of a host are busy.
+    wait_seconds: for which workers wait for storage. train_speed, data_speed: of vCPUs when all of
+    a host are busy.
     """
 
     ranks: int
     cpu_seconds: float
+    wait_seconds: float
     gpu_seconds: float
     gigabytes: float
     train_speed: float
@@ -216,6 +219,7 @@ def _load(workload: Workload, shape: ClusterShape, workers: _Workers, case: _Cas
     """Return the demand of a step in the best, expected or worst case."""
     train, ranks = shape.train, shape.ranks
     seconds: float = getattr(workload.cpu_seconds_per_sample, case.measure)
+    wait: float = getattr(workload.wait_seconds_per_sample, case.measure)
     if case is _WORST:
         seconds += _spread(workload, workers)
     by_accelerator = workload.gpu_seconds_per_step
@@ -225,6 +229,7 @@ def _load(workload: Workload, shape: ClusterShape, workers: _Workers, case: _Cas
     return _Load(
         ranks=ranks,
         cpu_seconds=ranks * workload.batch_size * seconds,
+        wait_seconds=ranks * workload.batch_size * wait,
         gpu_seconds=gpu,
         gigabytes=ranks * workload.bytes_per_batch / 1e9,
         train_speed=_speed(workload, train.instance, case),
@@ -282,18 +287,20 @@ def _step(
 def _batch_times(workload: Workload, load: _Load, share: float) -> BatchTimes:
     """Return the seconds of a worker per batch, of which a data host's prepares a share."""
     cpu = workload.cpu_seconds_per_sample
+    seconds = cpu.mean + workload.wait_seconds_per_sample.mean
     slowness = (1 - share) / load.train_speed + share / load.data_speed
     return BatchTimes(
-        mean=load.cpu_seconds / load.ranks * slowness,
+        mean=(load.cpu_seconds * slowness + load.wait_seconds) / load.ranks,
         samples=workload.batch_size,
-        variation=cpu.deviation / cpu.mean if cpu.mean else 0.0,
+        variation=cpu.deviation / seconds if seconds else 0.0,
     )
 
 
 def _resources(shape: ClusterShape, load: _Load) -> tuple[dict[Bottleneck, float], float]:
     """Return the seconds that each resource needs, and the share of the data group."""
     workers = load.workers
-    local = load.cpu_seconds / (workers.local * load.train_speed) if workers.local else math.inf
+    work = load.cpu_seconds / load.train_speed + load.wait_seconds
+    local = work / workers.local if workers.local else math.inf
     seconds_by_resource = {Bottleneck.ACCELERATOR: load.gpu_seconds, Bottleneck.TRAIN_CPU: local}
     share = 0.0
     if shape.data:
@@ -309,7 +316,8 @@ def _resources(shape: ClusterShape, load: _Load) -> tuple[dict[Bottleneck, float
 
 def _remote(train: GroupShape, data: GroupShape, load: _Load) -> dict[Bottleneck, float]:
     """Return the seconds that each resource of the data group's way needs for all batches."""
-    work = load.cpu_seconds / load.data_speed + load.gigabytes * SECONDS_PER_GB
+    prepare = load.cpu_seconds / load.data_speed + load.wait_seconds
+    work = prepare + load.gigabytes * SECONDS_PER_GB
     gigabits = load.gigabytes * _BITS_PER_BYTE
     return {
         Bottleneck.DATA_CPU: work / load.workers.data if load.workers.data else math.inf,

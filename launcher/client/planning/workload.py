@@ -17,6 +17,7 @@ class Workload:
     batch_size: samples per rank and step; a rank is a trainer process, one per accelerator core.
     cpu_seconds_per_sample: seconds of one vCPU to prepare a sample, of a CPU with speed 1.
     bytes_per_batch: bytes of one prepared batch of one rank.
+    wait_seconds_per_sample: seconds for which a worker that prepares a sample waits for storage.
     gpu_seconds_per_step: seconds of a step without waiting for data, by accelerator, such as
         "NVIDIA A100".
     communication_seconds_per_step: seconds that more than one train host adds to each step.
@@ -40,6 +41,7 @@ class Workload:
     cpu_seconds_per_sample: Measure
     bytes_per_batch: float
     gpu_seconds_per_step: Mapping[str, Measure]
+    wait_seconds_per_sample: Measure = field(default_factory=lambda: Measure.exact(0.0))
     communication_seconds_per_step: Measure = field(default_factory=lambda: Measure.exact(0.0))
     samples_per_epoch: int | None = None
     epochs: int | None = None

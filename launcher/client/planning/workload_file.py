@@ -90,6 +90,7 @@ class _WorkloadReader:
             "samples_per_epoch": self._count,
             "epochs": self._count,
             "cpu_seconds_per_sample": self._measure,
+            "wait_seconds_per_sample": self._measure,
             "communication_seconds_per_step": self._measure,
             "gpu_seconds_per_step": self._accelerators,
             "cpu_speed": self._speeds,

@@ -23,7 +23,7 @@ _DIGITS = 4
 class WorkloadProfile:
     """Needs of one dataset of a job, and how they were measured.
 
-    cpu_seconds: of a sample. samples_per_epoch: None if unknown. gpu_seconds: of a step, by
+    cpu_seconds, wait_seconds: of a sample. samples_per_epoch: None if unknown. gpu_seconds: of a step, by
     accelerator: a measure, or a number that the user gave. datasets: that the job serves. measured:
     everything else that was found, by name. model: its memory, if a task was measured.
     parallel_efficiency: share of a CPU's speed that is left when all are busy; None if unknown.
@@ -32,6 +32,7 @@ class WorkloadProfile:
     dataset: str
     batch_size: int
     cpu_seconds: Measure
+    wait_seconds: Measure = field(default_factory=lambda: Measure.exact(0.0))
     bytes_per_batch: float
     cpu: MachineCpu
     samples_per_epoch: int | None = None
@@ -83,6 +84,7 @@ class WorkloadProfile:
         return Workload(
             batch_size=self.batch_size,
             cpu_seconds_per_sample=self.cpu_seconds,
+            wait_seconds_per_sample=self.wait_seconds,
             bytes_per_batch=self.bytes_per_batch,
             gpu_seconds_per_step={
                 name: each if isinstance(each, Measure) else Measure.exact(each)
@@ -102,6 +104,7 @@ class WorkloadProfile:
         fields = {
             "batch_size": self.batch_size,
             "cpu_seconds_per_sample": {**_range(cpu), "deviation": rounded(cpu.deviation)},
+            "wait_seconds_per_sample": _range(self.wait_seconds) if self.wait_seconds.mean else None,
             "bytes_per_batch": round(self.bytes_per_batch),
             "gpu_seconds_per_step": {
                 name: _range(each) if isinstance(each, Measure) else each

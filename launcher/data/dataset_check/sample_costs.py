@@ -56,6 +56,7 @@ class CostMeasurement(DatasetCheck):
         costs.starved = starved_seconds() - starved
         length = stream.described.length or (self.found.samples if has_ended else None)
         self._read_whole_batches(stream, costs, length)
+        costs.batches_starved = starved_seconds() - starved - costs.starved
         children = (cpu_seconds() - tree) - (time.process_time() - own)
         costs.children_cpu = children if children > _CHILDREN else 0.0
         costs.memory = _peak_bytes()
@@ -101,7 +102,7 @@ class CostMeasurement(DatasetCheck):
             for cpu, wall, (_, arrays) in _measured(batches):
                 if length and read + size > length:
                     return  # the last batch is short
-                costs.batches.append((size, cpu, _size_of(arrays)))
+                costs.batches.append((size, cpu, wall, _size_of(arrays)))
                 read, spent = read + size, spent + wall
                 if read >= self.request.samples or spent > self.request.seconds:
                     return
