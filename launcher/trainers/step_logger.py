@@ -1,4 +1,4 @@
-"""Logs a training: a line per step, at most once a second, and a line per evaluation."""
+"""Logs a training: lines of steps, one a second but for the first few, and of evaluations."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from launcher.trainers.task import Task
 
 #: Seconds between two lines of a rank. A line reads the step's loss, which waits for the GPU.
 _EVERY = 1.0
+#: Seconds between the first lines, and their number: a job of seconds has measured steps, too.
+_EVERY_AT_FIRST, _FIRST_LINES = 0.1, 10
 
 _Item = TypeVar("_Item")
 
@@ -30,6 +32,7 @@ class StepLogger:
         self._emit = log
         self._begin_interval()
         self._due = 0.0
+        self._lines = 0
         self._began = 0.0
 
     def _begin_interval(self) -> None:
@@ -73,7 +76,8 @@ class StepLogger:
             ),
         )
         self._begin_interval()
-        self._due = ended + _EVERY
+        self._lines += 1
+        self._due = ended + (_EVERY if self._lines > _FIRST_LINES else _EVERY_AT_FIRST)
 
     def log_evaluation(
         self, *, epoch: int, step: int, means: Mapping[str, float], is_last: bool
