@@ -31,26 +31,38 @@ WORKLOADS = (
 class MeasuredParts:
     """What is measured of a workload before it is predicted.
 
-    sample_cpu, sample_wall: seconds to prepare a sample. batch_bytes: of a prepared batch.
-    step_seconds, step_cpu: of a step whose batch is there already.
+    sample_cpu, sample_wait: seconds to prepare a sample, with a CPU and waiting for storage.
+    batch_bytes: of a prepared batch. efficiency: share of a core's speed that is left when all are
+    busy. step_seconds, step_cpu: of a step whose batch is there already.
     """
 
     sample_cpu: float
-    sample_wall: float
+    sample_wait: float
     batch_bytes: float
+    efficiency: float
     step_seconds: float
     step_cpu: float
 
 
 def predict(parts: MeasuredParts, batch_size: int, workers: int, cores: int) -> float:
-    """Return the seconds of a step on one machine whose cores all processes share.
+    """Return the seconds of a step on one machine whose cores all processes share fairly.
 
-    Without workers, the script prepares each batch itself. With them, a step takes as long as the
-    slowest of the training, the workers, and all CPU seconds on all cores.
+    Without workers, the script prepares each batch itself. With them, the longer of the training
+    and of the preparing is slowed down while the other one computes too: it then has one of `cores`
+    equal shares among the processes that compute. More workers than cores take turns.
     """
-    prepared = batch_size * parts.sample_wall
+    preparing = batch_size * parts.sample_cpu
+    waiting = batch_size * parts.sample_wait
     if not workers:
-        return prepared + parts.step_seconds
-    moved = parts.batch_bytes / 1e9 * SECONDS_PER_GB
-    cpu = batch_size * parts.sample_cpu + 2 * moved + parts.step_cpu
-    return max(parts.step_seconds, (prepared + moved) / workers, cpu / cores)
+        return preparing + waiting + parts.step_seconds
+    preparing += 2 * parts.batch_bytes / 1e9 * SECONDS_PER_GB  # sent, and received
+    busy = min(workers, cores)
+    together = min(1.0, cores / (busy + 1)) * parts.efficiency
+    alone = parts.efficiency if busy == cores else 1.0
+    training, trained = parts.step_seconds, parts.step_cpu
+    if training >= preparing / busy + waiting / workers:
+        slowed = preparing / busy / together * (1 - together)
+        return training + slowed * trained / training
+    prepared_meanwhile = min(preparing, busy * trained)
+    left = (preparing - prepared_meanwhile) / busy / alone
+    return waiting / workers + trained / together + left

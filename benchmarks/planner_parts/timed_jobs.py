@@ -37,8 +37,9 @@ def measure_parts(each: PredictedWorkload, folder: Path) -> MeasuredParts:
     step = run_job(each, folder, workers=0, warm=3, steps=30, alone=True)
     return MeasuredParts(
         sample_cpu=found["cpu_seconds_per_sample"]["mean"],
-        sample_wall=found["measured"]["seconds_per_sample"],
+        sample_wait=found.get("wait_seconds_per_sample", {"mean": 0.0})["mean"],
         batch_bytes=found["bytes_per_batch"],
+        efficiency=found["parallel_efficiency"],
         step_seconds=step["seconds"],
         step_cpu=step["cpu"],
     )

@@ -41,12 +41,12 @@ _NO_WAIT = 0.05
 class _Batch(NamedTuple):
     """Samples that were read together, and what they took.
 
-    cpu, wall: seconds of the CPU and of the clock. content: bytes.
+    cpu: seconds of it. passed: seconds, less those without a CPU that was wanted. content: bytes.
     """
 
     samples: int
     cpu: float
-    wall: float
+    passed: float
     content: int
 
 
@@ -208,14 +208,11 @@ def _profile(
     batches: list[_Batch] = [_Batch(*each) for each in costs["batches"]]
     count = len(one_by_one) + sum(each.samples for each in batches)
     children_cpu_per_sample = costs["children_cpu"] / count
-    busy = _share(costs["starved"], costs["wall"])
-    singles = _Batch(len(costs["cpu"]), sum(costs["cpu"]), costs["wall"], costs["bytes"])
-    without_cpu = _share(costs["batches_starved"], sum(each.wall for each in batches))
-    wait, waiting_share = (
-        _wait_of(batches, children_cpu_per_sample, without_cpu)
-        if batches
-        else _wait_of([singles], children_cpu_per_sample, busy)
-    )
+    wall = max(costs["wall"], 1e-9)
+    busy = min(1.0, costs["starved"] / wall)
+    passed = max(0.0, wall - costs["starved"])
+    singles = _Batch(len(costs["cpu"]), sum(costs["cpu"]), passed, costs["bytes"])
+    wait, waiting_share = _wait_of(batches or [singles], children_cpu_per_sample)
     return WorkloadProfile(
         dataset=dataset.reference,
         batch_size=batch_size,
@@ -265,27 +262,18 @@ def _mean_of(
     return Measure(mean=mean, low=max(0.0, mean - error), high=mean + error, deviation=deviation)
 
 
-def _share(part: float, whole: float) -> float:
-    return min(1.0, part / max(whole, 1e-9))
-
-
-def _wait_of(
-    read: Sequence[_Batch], children_cpu_per_sample: float, without_cpu: float
-) -> tuple[Measure, float]:
+def _wait_of(read: Sequence[_Batch], children_cpu_per_sample: float) -> tuple[Measure, float]:
     """Return the seconds of a sample in which nothing computes, and their share of its seconds.
 
-    A share that the clocks' noise may be counts as none. without_cpu: share of the seconds in which
-    the samples wanted a CPU and had none. The range covers the standard error, and the noise.
+    A share that the clocks' noise may be counts as none. The range covers the standard error, and
+    the noise.
     """
-    seconds = [each.wall * (1 - without_cpu) / each.samples for each in read if each.samples]
-    if not sum(seconds):
+    each = [batch for batch in read if batch.samples and batch.passed]
+    if not each:
         return Measure.exact(0.0), 0.0
-    waits = [
-        each - batch.cpu / batch.samples - children_cpu_per_sample
-        for each, batch in zip(seconds, read, strict=True)
-    ]
+    waits = [(batch.passed - batch.cpu) / batch.samples - children_cpu_per_sample for batch in each]
     mean = max(0.0, statistics.fmean(waits))
-    share = mean / statistics.fmean(seconds)
+    share = mean / statistics.fmean(batch.passed / batch.samples for batch in each)
     if share < _NO_WAIT:
         return Measure.exact(0.0), share
     deviation = statistics.stdev(waits) if len(waits) > 1 else 0.0

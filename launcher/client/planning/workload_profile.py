@@ -23,9 +23,9 @@ _DIGITS = 4
 class WorkloadProfile:
     """Needs of one dataset of a job, and how they were measured.
 
-    cpu_seconds, wait_seconds: of a sample. samples_per_epoch: None if unknown. gpu_seconds: of a step, by
-    accelerator: a measure, or a number that the user gave. datasets: that the job serves. measured:
-    everything else that was found, by name. model: its memory, if a task was measured.
+    cpu_seconds, wait_seconds: of a sample. samples_per_epoch: None if unknown. gpu_seconds: of a
+    step, by accelerator: a measure, or a number that the user gave. datasets: that the job serves.
+    measured: everything else that was found, by name. model: its memory, if a task was measured.
     parallel_efficiency: share of a CPU's speed that is left when all are busy; None if unknown.
     """
 
@@ -104,7 +104,9 @@ class WorkloadProfile:
         fields = {
             "batch_size": self.batch_size,
             "cpu_seconds_per_sample": {**_range(cpu), "deviation": rounded(cpu.deviation)},
-            "wait_seconds_per_sample": _range(self.wait_seconds) if self.wait_seconds.mean else None,
+            "wait_seconds_per_sample": _range(self.wait_seconds)
+            if self.wait_seconds.mean
+            else None,
             "bytes_per_batch": round(self.bytes_per_batch),
             "gpu_seconds_per_step": {
                 name: _range(each) if isinstance(each, Measure) else each

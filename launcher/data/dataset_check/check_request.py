@@ -36,9 +36,8 @@ class SampleCosts:
     build_seconds: to import and build the dataset. first_seconds: of the first sample, which often
     opens files. cpu: seconds of each other sample. wall: seconds of these together, of which
     starved without a CPU that they wanted. bytes: of all these samples. batches: the samples, CPU
-    seconds, seconds and bytes of each whole batch. batches_starved: seconds of these without a CPU.
-    children_cpu: CPU seconds of processes that the dataset started. memory: peak resident bytes of
-    the process.
+    seconds, seconds less those starved, and bytes of each whole batch. children_cpu: CPU seconds of
+    processes that the dataset started. memory: peak resident bytes of the process.
     """
 
     build_seconds: float = 0.0
@@ -48,7 +47,6 @@ class SampleCosts:
     starved: float = 0.0
     bytes: int = 0
     batches: list[tuple[int, float, float, int]] = field(default_factory=list)
-    batches_starved: float = 0.0
     children_cpu: float = 0.0
     memory: int = 0
 

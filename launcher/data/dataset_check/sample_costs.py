@@ -21,6 +21,8 @@ from launcher.errors import DataError
 _SAMPLES_SEED, _BATCHES_SEED = 0, 1
 #: CPU seconds of other processes below which they are not counted: the kernel counts in ticks.
 _CHILDREN = 0.05
+#: Seconds of batches that are read at least: the samples of light ones are there in a moment.
+_LEAST_SECONDS = 1.0
 
 
 @dataclass
@@ -56,7 +58,6 @@ class CostMeasurement(DatasetCheck):
         costs.starved = starved_seconds() - starved
         length = stream.described.length or (self.found.samples if has_ended else None)
         self._read_whole_batches(stream, costs, length)
-        costs.batches_starved = starved_seconds() - starved - costs.starved
         children = (cpu_seconds() - tree) - (time.process_time() - own)
         costs.children_cpu = children if children > _CHILDREN else 0.0
         costs.memory = _peak_bytes()
@@ -91,20 +92,25 @@ class CostMeasurement(DatasetCheck):
         """Read batches; none if the samples do not make one and the loader has no collate_fn."""
         try:
             self._read_batches(stream, costs, length)
+            if len(costs.batches) > 1:
+                del costs.batches[0]  # it warms up
         except DataError as error:
             if stream.collate_fn or costs.batches or type(error) is not DataError:
                 raise
             self.found.not_collated = str(error).partition("\n")[0]
 
     def _read_batches(self, stream: CheckedStream, costs: SampleCosts, length: int | None) -> None:
-        size, read, spent = self._size(costs, length), 0, 0.0
+        size, read, spent, starved = self._size(costs, length), 0, 0.0, starved_seconds()
         with contextlib.closing(stream.in_random_order(size, _BATCHES_SEED)) as batches:
             for cpu, wall, (_, arrays) in _measured(batches):
                 if length and read + size > length:
                     return  # the last batch is short
-                costs.batches.append((size, cpu, wall, _size_of(arrays)))
+                before, starved = starved, starved_seconds()
+                passed = max(0.0, wall - (starved - before))
+                costs.batches.append((size, cpu, passed, _size_of(arrays)))
                 read, spent = read + size, spent + wall
-                if read >= self.request.samples or spent > self.request.seconds:
+                is_enough = read >= self.request.samples and spent >= _LEAST_SECONDS
+                if is_enough or spent > self.request.seconds:
                     return
 
 
