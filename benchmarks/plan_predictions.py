@@ -4,16 +4,17 @@ Usage: python benchmarks/plan_predictions.py predict
        git add benchmarks/plan_predictions.json && git commit
        python benchmarks/plan_predictions.py run [--rounds 5] [--workloads light,...]
 
-`predict` profiles each workload, and writes what it predicts, with the number of cores. `run` reads
-that file, which must be committed, runs the jobs in turns, and prints a row for each. A prediction
-is right within 10 % of the median, or twice the interquartile range; at least 22 of 24 must be, and
-none may be off by more than 20 %. Nothing else may run: about 5 minutes for `predict`, and 45 for
-`run`.
+`predict` profiles each workload several times in turns, and writes what it predicts from the
+medians, with the number of cores. `run` reads that file, which must be committed, runs the jobs in
+turns, and prints a row for each. A prediction is right within 10 % of the median, or twice the
+interquartile range; at least 22 of 24 must be, and none may be off by more than 20 %. Nothing else
+may run: about 4 minutes for `predict`, and 45 for `run`.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -26,7 +27,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from planner_parts.predicted_workloads import WORKLOADS, PredictedWorkload, predict
+from planner_parts.predicted_workloads import (
+    WORKLOADS,
+    PredictedWorkload,
+    median_parts,
+    predict,
+)
 from planner_parts.timed_jobs import measure_parts, run_job
 from table.turns import in_turns
 
@@ -35,6 +41,7 @@ _MOST_WORKERS = 3
 _NEAR, _FAR, _FEWEST = 0.10, 0.20, 22 / 24
 #: Seconds of the timed steps of a run, about.
 _SECONDS = 15.0
+_PROFILES = 3
 
 
 def main() -> int:
@@ -52,9 +59,13 @@ def main() -> int:
 
 def _predict(chosen: Sequence[PredictedWorkload], folder: Path, file: Path) -> int:
     cores = len(os.sched_getaffinity(0))
+    found = in_turns(
+        _PROFILES,
+        {each.name: functools.partial(measure_parts, each, folder) for each in chosen},
+    )
     rows = {}
     for each in chosen:
-        parts = measure_parts(each, folder)
+        parts = median_parts(found[each.name])
         steps = [predict(parts, each.batch_size, n, cores) for n in range(_MOST_WORKERS + 1)]
         rows[each.name] = {"parts": asdict(parts), "step_seconds": steps}
         print(f"{each.name:<8}", "  ".join(f"{1000 * step:.1f} ms" for step in steps), flush=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 from launcher.client.planning.step_model import SECONDS_PER_GB
 
@@ -24,6 +26,12 @@ WORKLOADS = (
     PredictedWorkload(name="large", batch_size=16, train="burn:8000"),
     PredictedWorkload(name="remote", batch_size=8, train="sleep:0.03"),
     PredictedWorkload(name="images", batch_size=64, train="model"),
+    PredictedWorkload(name="tokens", batch_size=256, train="burn:6000"),
+    PredictedWorkload(name="speech", batch_size=16, train="burn:3000"),
+    PredictedWorkload(name="records", batch_size=16, train="burn:4000"),
+    PredictedWorkload(name="volumes", batch_size=8, train="burn:5000"),
+    PredictedWorkload(name="stored", batch_size=16, train="burn:9000"),
+    PredictedWorkload(name="pictures", batch_size=64, train="perceptron"),
 )
 
 
@@ -42,6 +50,14 @@ class MeasuredParts:
     efficiency: float
     step_seconds: float
     step_cpu: float
+
+
+def median_parts(found: Sequence[MeasuredParts]) -> MeasuredParts:
+    """Return the medians of several measurements of a workload."""
+    names = [each.name for each in fields(MeasuredParts)]
+    return MeasuredParts(
+        **{name: statistics.median(getattr(each, name) for each in found) for name in names}
+    )
 
 
 def predict(parts: MeasuredParts, batch_size: int, workers: int, cores: int) -> float:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from launcher import JobSpec
+from launcher.client import catalogue
 from launcher.client.cli import main
 
 WORKLOAD = """\
@@ -167,6 +168,18 @@ def test_write_makes_a_job_of_one_group_where_that_is_best(launcher, tmp_path):
     assert (job.instance_type, job.instance_count) == ("ml.g5.16xlarge", 1)
     assert job.data_service is not None
     assert job.data_service.local_workers == 63  # without them, the rank would prepare alone
+
+
+def test_write_sets_the_workers_of_samples_that_wait_for_storage(launcher, tmp_path):
+    with (tmp_path / "w.yaml").open("a") as file:
+        file.write("wait_seconds_per_sample: 0.02\nbytes_per_worker: 1e8\n")
+    result = launcher("--gpu-types", "ml.g5.xlarge", "--write", "job.yaml")
+    job = JobSpec.from_yaml(tmp_path / "job.yaml")
+
+    assert "30 ms, so a vCPU has up to 8 workers" in result.stdout
+    data, _ = job.instance_groups
+    assert job.data_service.local_workers == 3 * 3
+    assert job.data_service.workers_per_host == 3 * catalogue.find(data.instance_type).vcpu
 
 
 def test_write_keeps_a_file_that_is_there(launcher, tmp_path):

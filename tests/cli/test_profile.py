@@ -265,6 +265,7 @@ def slow():
     assert found["measured"]["waiting_share"] > 0.5
     wait = found["wait_seconds_per_sample"]
     assert 0.005 < wait["low"] < wait["mean"] < wait["high"] < 0.1
+    assert found["bytes_per_worker"] == found["measured"]["memory_bytes_per_worker"] > 10e6
 
 
 @pytest.mark.long

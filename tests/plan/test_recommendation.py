@@ -94,8 +94,13 @@ def made_up(seed: int) -> tuple[Workload, list[PricedType]]:
     types = [priced(name, spread(0.1, 40)) for name in names]
     between_hosts = Measure.exact(spread(1e-3, 1))
     wait = Measure.exact(rng.choice([0, 0, spread(1e-5, 1)]))
-    more = {"communication_seconds_per_step": between_hosts, "wait_seconds_per_sample": wait}
-    return replace(workload, **more), types
+    workload = replace(
+        workload,
+        communication_seconds_per_step=between_hosts,
+        wait_seconds_per_sample=wait,
+        bytes_per_worker=spread(1e7, 1e11),
+    )
+    return workload, types
 
 
 def skewed(seed: int) -> tuple[Workload, list[PricedType]]:
@@ -125,16 +130,18 @@ def slow_step(
     gigabytes = ranks * workload.bytes_per_batch / 1e9
     if idle <= 0:
         return float("inf")
-    other = 1.0
+    other, data_workers = 1.0, 1
     speed = speeds.get(host.name.split(".")[1], 1.0) * efficiency
-    local = (work / speed + waits) / idle
+    local_workers = slow_workers(workload, host, int(spare_of_host))
+    local = max(work / speed / idle, (work / speed + waits) / idle / local_workers)
     lines = [(local, gigabytes * SECONDS_PER_GB / spare - local)]
     if data is not None:
         feeder = data.instance
         assert feeder.vcpu is not None
         other = speeds.get(feeder.name.split(".")[1], 1.0) * efficiency
-        remote = work / other + waits + gigabytes * SECONDS_PER_GB
-        lines.append((0, remote / (hosts * feeder.vcpu)))
+        data_workers = slow_workers(workload, feeder, feeder.vcpu)
+        busy = max(work / other, (work / other + waits) / data_workers)
+        lines.append((0, (busy + gigabytes * SECONDS_PER_GB) / (hosts * feeder.vcpu)))
         if feeder.card_gbps:
             lines.append((0, gigabytes * 8 / (hosts * feeder.card_gbps)))
         if host.card_gbps:
@@ -145,10 +152,25 @@ def slow_step(
             shares.append((b - a) / (slope - other_slope))
     fastest = min(shares, key=lambda share: max(a + slope * share for a, slope in lines))
     shortest = max(a + slope * fastest for a, slope in lines)
-    slowness = (1 - fastest) / speed + (fastest / other if data else 0)
-    workers = idle + (hosts * (data.instance.vcpu or 0) if data else 0)
+    batch = (1 - fastest) * max(work / speed + waits, work / speed * local_workers)
+    workers = idle * local_workers
+    if data is not None:
+        batch += fastest * max(work / other + waits, work / other * data_workers)
+        workers += hosts * (data.instance.vcpu or 0) * data_workers
     each = workers / train_hosts
-    return max(gpu, shortest, starved(host, workload, each, (slowness * work + waits) / ranks))
+    return max(gpu, shortest, starved(host, workload, each, batch / ranks))
+
+
+def slow_workers(workload: Workload, host: InstanceType, vcpus: int) -> int:
+    """Workers of a vCPU: more while it has time left, and half of the memory holds them."""
+    cpu, wait = workload.cpu_seconds_per_sample.mean, workload.wait_seconds_per_sample.mean
+    assert host.memory_gib is not None
+    workers = 1
+    while workers < 8 and workers * cpu < cpu + wait:
+        if (workers + 1) * vcpus * workload.bytes_per_worker > host.memory_gib * 2**30 / 2:
+            break
+        workers += 1
+    return workers
 
 
 def starved(host: InstanceType, workload: Workload, workers: float, batch_seconds: float) -> float:
@@ -157,7 +179,7 @@ def starved(host: InstanceType, workload: Workload, workers: float, batch_second
     unit = megabyte if workload.bytes_per_batch > megabyte else megabyte / 16
     slab = math.ceil(workload.bytes_per_batch / unit) * unit
     assert host.memory_gib is not None
-    fitting = host.memory_gib * 2**30 / 2 // (ranks * slab)
+    fitting = min(1 << 14, host.memory_gib * 2**30 / 2 // (ranks * slab))
     return batch_seconds / max(1, fitting) if fitting < 3 * workers / ranks + 1 else 0.0
 
 
@@ -401,15 +423,18 @@ def test_samples_that_wait_for_storage_ask_for_more_workers() -> None:
     plan = chosen(slow, [priced("ml.g5.xlarge", 1.408), priced("ml.c5.9xlarge", 1.836)])
 
     said = repr(plan)
-    assert "a sample may take 2.34 ms of a worker, and waits for storage for 40 alone" in said
-    assert "waits for storage for 40 of its 50 ms, and each vCPU has one worker here" in said
-    assert "With more, up to 5 times as many, fewer vCPUs may do" in said
+    assert "a sample may take 11.7 ms of a worker, and waits for storage for 40 alone" in said
+    assert "waits for storage for 40 of its 50 ms, so a vCPU has up to 8 workers" in said
     assert plan.best is not None
-    assert "64 samples x 0.04 s = 2.56 seconds of workers" in "\n".join(explanation(plan.best))
+    why = "\n".join(explanation(plan.best))
+    assert "64 samples x 0.04 s = 2.56 seconds of workers" in why
+    assert "vCPUs of the data group: 1 x 36 = 36, for 72 workers" in why
 
 
 def test_the_time_of_preparing_is_what_storage_leaves_of_it() -> None:
-    slow = replace(WORKLOAD, wait_seconds_per_sample=Measure.exact(0.002))
+    slow = replace(
+        WORKLOAD, wait_seconds_per_sample=Measure.exact(0.002), bytes_per_worker=4.0 * 2**30
+    )
     plan = chosen(slow, [priced("ml.g5.xlarge", 1.408), priced("ml.c5.9xlarge", 1.836)])
 
     assert "preparing a sample may take 0.344 ms of a vCPU, and takes 10: 29.1 times" in repr(plan)

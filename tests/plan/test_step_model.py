@@ -15,6 +15,7 @@ from launcher.client.planning.step_model import (
     GroupShape,
     estimate_step,
     spare_vcpus,
+    workers_per_vcpu,
 )
 from launcher.client.planning.workload import Workload
 
@@ -160,28 +161,66 @@ def test_a_faster_cpu_and_a_less_than_perfect_one() -> None:
     )
 
 
+#: A worker computes for 10 ms of a sample, and waits for 20: three of them keep a vCPU busy.
 WAITING = replace(WORKLOAD, wait_seconds_per_sample=Measure(mean=0.02, low=0.01, high=0.03))
+#: One worker is all that fits: 4 GiB each.
+LARGE = replace(WAITING, bytes_per_worker=4.0 * 2**30)
 
 
-def test_a_worker_waits_for_the_storage_of_its_samples() -> None:
+def test_more_workers_than_vcpus_hide_the_waits_for_storage() -> None:
     seconds = estimate_step(WAITING, shape("ml.g5.xlarge")).seconds
+
+    ends = (seconds.low, seconds.expected, seconds.high)
+    assert ends == pytest.approx((0.64 / 3, 0.64 / 3, 64 * 0.04 / 9))
+
+
+def test_a_worker_that_has_all_the_memory_waits_for_storage() -> None:
+    seconds = estimate_step(LARGE, shape("ml.g5.xlarge")).seconds
 
     ends = (seconds.low, seconds.expected, seconds.high)
     assert ends == pytest.approx(tuple(64 * (0.01 + wait) / 3 for wait in (0.01, 0.02, 0.03)))
 
 
 def test_a_faster_cpu_waits_for_storage_as_long() -> None:
-    fast = replace(WAITING, cpu_speed={"g5": 2.0}, parallel_efficiency=0.8)
+    fast = replace(LARGE, cpu_speed={"g5": 2.0}, parallel_efficiency=0.8)
 
     expected = estimate_step(fast, shape("ml.g5.xlarge")).seconds.expected
     assert expected == pytest.approx(64 * (0.01 / 1.6 + 0.02) / 3)
 
 
 def test_workers_of_a_data_group_wait_too() -> None:
-    step = estimate_step(WAITING, shape("ml.g5.xlarge", "ml.c5.9xlarge"))
+    step = estimate_step(LARGE, shape("ml.g5.xlarge", "ml.c5.9xlarge"))
 
     receive, local = 0.001 * SECONDS_PER_GB / 3, 64 * 0.03 / 3
     remote = (64 * 0.03 + 0.001 * SECONDS_PER_GB) / 36
     share = local / (local - receive + remote)
     assert step.seconds_by_resource[Bottleneck.DATA_CPU] == pytest.approx(remote * share)
     assert step.offloaded == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("wait", "each", "workers"),
+    [
+        pytest.param(0.0, 2**29, 1, id="no waits"),
+        pytest.param(0.001, 2**29, 2, id="some"),
+        pytest.param(0.02, 2**29, 3, id="as many as keep it busy"),
+        pytest.param(0.2, 2**29, 5, id="half of 16 GiB, for three vCPUs"),
+        pytest.param(0.2, 2**20, 8, id="the most"),
+        pytest.param(0.2, 0.0, 8, id="no memory"),
+        pytest.param(0.2, 2**40, 1, id="more than there is"),
+    ],
+)
+def test_workers_of_a_vcpu(wait: float, each: float, workers: int) -> None:
+    workload = replace(WORKLOAD, wait_seconds_per_sample=Measure.exact(wait), bytes_per_worker=each)
+
+    instance = shape("ml.g5.xlarge").train.instance
+    assert workers_per_vcpu(workload, instance, 3) == workers
+
+
+@pytest.mark.parametrize("cpu", [0.0, 1e-320])
+def test_samples_that_only_wait(cpu: float) -> None:
+    workload = replace(WAITING, cpu_seconds_per_sample=Measure.exact(cpu))
+
+    assert workers_per_vcpu(workload, shape("ml.g5.xlarge").train.instance, 1) == 8
+    expected = estimate_step(workload, shape("ml.g5.8xlarge")).seconds.expected
+    assert expected == 0.05

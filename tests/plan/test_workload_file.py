@@ -25,6 +25,7 @@ gpu_seconds_per_step:
   NVIDIA A10G: {mean: 0.05, low: 0.049, high: 0.052}
   NVIDIA A100: 0.02
 wait_seconds_per_sample: {mean: 0.02, low: 0.01, high: 0.03}
+bytes_per_worker: 3e8
 communication_seconds_per_step: 0.004
 samples_per_epoch: 1281167
 epochs: 90
@@ -64,6 +65,7 @@ def test_every_field_is_read(read) -> None:
             "NVIDIA A100": Measure.exact(0.02),
         },
         wait_seconds_per_sample=Measure(mean=0.02, low=0.01, high=0.03),
+        bytes_per_worker=3e8,
         communication_seconds_per_step=Measure.exact(0.004),
         samples_per_epoch=1281167,
         epochs=90,

@@ -36,10 +36,31 @@ def model_step():
     return step
 
 
+def perceptron_step():
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(1)
+    model = nn.Sequential(
+        nn.Linear(4096, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)
+    )
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def step(batch):
+        images, labels = (torch.as_tensor(each) for each in batch)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+
+    return step
+
+
 def make_step():
     kind, _, amount = os.environ["BENCH_TRAIN"].partition(":")
     if kind == "model":
         return model_step()
+    if kind == "perceptron":
+        return perceptron_step()
     if kind == "sleep":
         return lambda _: time.sleep(float(amount))
     return lambda _: work_samples._burn(float(amount))

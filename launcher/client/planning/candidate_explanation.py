@@ -9,6 +9,7 @@ from launcher.client.planning.candidates import Candidate
 from launcher.client.planning.step_model import (
     SECONDS_PER_GB,
     UNKNOWN_SPEED,
+    data_workers,
     family,
     local_workers,
     spare_vcpus,
@@ -40,7 +41,7 @@ def _needs(candidate: Candidate) -> Iterator[str]:
     if wait := load.wait_seconds_per_sample.mean:
         yield (
             f"waiting of a step: {samples} samples x {wait:.4g} s = {samples * wait:.4g} seconds "
-            "of workers, of which each vCPU has one"
+            "of workers"
         )
     workers = shape.train.count * local_workers(load, shape.train)
     yield (
@@ -50,7 +51,11 @@ def _needs(candidate: Candidate) -> Iterator[str]:
     )
     if shape.data:
         vcpus = shape.data.count * (shape.data.instance.vcpu or 0)
-        yield f"vCPUs of the data group: {shape.data.count} x {shape.data.instance.vcpu} = {vcpus}"
+        each = data_workers(load, shape.data.instance)
+        yield (
+            f"vCPUs of the data group: {shape.data.count} x {shape.data.instance.vcpu} = {vcpus}, "
+            f"for {shape.data.count * each} workers"
+        )
         yield (
             f"bytes of a step: {shape.ranks * load.bytes_per_batch / 1e9:.4g} GB; each side of the "
             f"data service takes {SECONDS_PER_GB} CPU s per GB (benchmarks/RESULTS.md)"

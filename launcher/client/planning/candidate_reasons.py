@@ -9,6 +9,7 @@ from launcher.client.planning.step_model import (
     Bottleneck,
     GroupShape,
     family,
+    local_vcpus,
     local_workers,
     spare_vcpus,
 )
@@ -108,23 +109,23 @@ def break_even(best: Candidate) -> str | None:
     Returns None if they do already, and without idle vCPUs.
     """
     workload = best.workload
-    workers = best.shape.train.count * local_workers(workload, best.shape.train)
-    if not workers:
+    train = best.shape.train
+    vcpus = train.count * local_vcpus(workload, train)
+    if not vcpus:
         return None
-    speed = workload.cpu_speed.get(family(best.shape.train.instance), 1.0)
-    power = workers * speed * workload.parallel_efficiency
-    training = best.step.seconds_by_resource[Bottleneck.ACCELERATOR]
-    waiting = workload.wait_seconds_per_sample.mean * best.samples_per_step / workers
-    allowed = max(0.0, training - waiting) * power / best.samples_per_step
+    speed = workload.cpu_speed.get(family(train.instance), 1.0) * workload.parallel_efficiency
+    training = best.step.seconds_by_resource[Bottleneck.ACCELERATOR] / best.samples_per_step
+    of_worker = training * train.count * local_workers(workload, train)
+    computing = of_worker - workload.wait_seconds_per_sample.mean
+    allowed = max(0.0, min(training * vcpus, computing)) * speed
     needed = workload.cpu_seconds_per_sample.mean
     if needed <= allowed:
         return None
     aim = "without a data group" if best.shape.data else "for the accelerators not to wait"
     if not allowed:
-        most = training * workers / best.samples_per_step
         return (
-            f"{aim}, a sample may take {most * _SECONDS_TO_MS:.3g} ms of a worker, and waits for "
-            f"storage for {workload.wait_seconds_per_sample.mean * _SECONDS_TO_MS:.3g} alone"
+            f"{aim}, a sample may take {of_worker * _SECONDS_TO_MS:.3g} ms of a worker, and waits "
+            f"for storage for {workload.wait_seconds_per_sample.mean * _SECONDS_TO_MS:.3g} alone"
         )
     return (
         f"{aim}, preparing a sample may take {allowed * _SECONDS_TO_MS:.3g} ms of a vCPU, and "

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launcher.client.catalogue import InstanceType
 from launcher.client.home import writing
 from launcher.client.planning.candidates import Candidate
 from launcher.client.planning.new_file import check_new
-from launcher.client.planning.step_model import local_workers
+from launcher.client.planning.step_model import data_workers, local_workers
+from launcher.client.planning.workload import Workload
 from launcher.client.spec import DataParallel, DataService, InstanceGroup, JobSpec, ModelParallel
 from launcher.errors import PlatformError
 from launcher.shared import Role
@@ -58,8 +61,14 @@ def job_of_candidate(candidate: Candidate) -> JobSpec:
             InstanceGroup("data_group", data.instance.name, data.count, role=Role.DATA),
             InstanceGroup("train_group", train.instance.name, train.count, role=Role.TRAIN),
         ),
-        data_service=service,
+        data_service=replace(service, workers_per_host=_workers_per_host(workload, data.instance)),
     )
+
+
+def _workers_per_host(workload: Workload, instance: InstanceType) -> int | None:
+    """Return the workers of a data host; None for one on each CPU."""
+    workers = data_workers(workload, instance)
+    return workers if workers != instance.vcpu else None
 
 
 def _distribution(candidate: Candidate) -> DataParallel | ModelParallel | None:

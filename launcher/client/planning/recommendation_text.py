@@ -10,11 +10,12 @@ from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.planning.candidate_explanation import explanation, unmeasured_families
 from launcher.client.planning.candidate_reasons import break_even, why_not
 from launcher.client.planning.candidates import Candidate
-from launcher.client.planning.step_model import Interval
+from launcher.client.planning.step_model import MOST_WORKERS_PER_VCPU, Interval
 from launcher.client.planning.strategy_text import UNKNOWN, strategy_text, strategy_warnings
 
 if TYPE_CHECKING:
     from launcher.client.planning.recommendation import Recommendation
+    from launcher.client.planning.workload import Workload
 
 _HEAD = (
     "train",
@@ -111,8 +112,8 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
         yield f"No vCPU left by the ranks to prepare or receive: {_listed(names)}."
     if best and best.strategy is None:
         yield UNKNOWN
-    if wait := recommendation.workload.wait_seconds_per_sample.mean:
-        yield _waiting(wait, recommendation.workload.cpu_seconds_per_sample.mean)
+    if recommendation.workload.wait_seconds_per_sample.mean:
+        yield _waiting(recommendation.workload)
     if _has_no_communication(recommendation):
         yield (
             "communication_seconds_per_step is 0: that more than one train host adds nothing to a "
@@ -142,12 +143,13 @@ def explained_clusters(recommendation: Recommendation, limit: int = 10) -> Itera
         yield from (f"  {line}" for line in explanation(each))
 
 
-def _waiting(wait: float, cpu: float) -> str:
-    more = f", up to {1 + wait / cpu:.3g} times as many," if cpu else ""
+def _waiting(workload: Workload) -> str:
+    wait = 1e3 * workload.wait_seconds_per_sample.mean
+    whole = wait + 1e3 * workload.cpu_seconds_per_sample.mean
     return (
-        f"A sample waits for storage for {1e3 * wait:.3g} of its {1e3 * (wait + cpu):.3g} ms, and "
-        f"each vCPU has one worker here. With more{more} fewer vCPUs may do, as far as storage and "
-        "memory allow: set workers_per_host and local_workers of the data_service."
+        f"A sample waits for storage for {wait:.3g} of its {whole:.3g} ms, so a vCPU has up to "
+        f"{MOST_WORKERS_PER_VCPU} workers, as memory allows: that storage serves all of them as "
+        "fast is assumed, not measured."
     )
 
 

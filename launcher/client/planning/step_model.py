@@ -2,8 +2,8 @@
 
 A step needs `cpu` seconds of vCPUs to prepare the batches of all ranks, and `gpu` seconds of each
 accelerator. Preparation overlaps with training, so a step takes as long as the slower of the two.
-Idle vCPUs of train hosts prepare batches too. Each vCPU has one worker, which computes nothing
-while its samples wait for storage. A data group takes a share f of the batches, so that
+Idle vCPUs of train hosts prepare batches too. Each vCPU has one worker, and more where samples wait
+for storage, so that it computes meanwhile. A data group takes a share f of the batches, so that
 
     preparation(f) = max(local (1 - f) + receive f, remote f)
 
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from launcher.client.catalogue import InstanceType
 from launcher.client.planning.prefetch import BatchTimes, Prefetch, prefetch_for, stall_seconds
+from launcher.shared.prefetch_limits import PREFETCH_SHARE
 
 if TYPE_CHECKING:
     from launcher.client.planning.workload import Workload
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 SECONDS_PER_GB = 0.14
 #: Factor by which a CPU family of unknown speed may be slower or faster than that of the workload.
 UNKNOWN_SPEED = 1.25
+#: Workers of a vCPU at most: how fast storage serves so many readers is not measured.
+MOST_WORKERS_PER_VCPU = 8
+_GIB = 2**30
 _BITS_PER_BYTE = 8
 
 
@@ -132,11 +136,22 @@ _WORST = _Case(measure="high", unknown_speed=1 / UNKNOWN_SPEED)
 
 
 class _Workers(NamedTuple):
-    """Workers of all hosts, one for each whole vCPU, and the vCPUs that ranks leave idle."""
+    """Workers of all hosts, and the vCPUs that compute for them.
+
+    local, data: whole vCPUs of train hosts that ranks leave idle, and those of the data group.
+    idle_vcpus: of the train hosts, with parts. per_local, per_data: workers of a vCPU of each.
+    """
 
     local: int
     data: int
     idle_vcpus: float
+    per_local: int
+    per_data: int
+
+    @property
+    def total(self) -> int:
+        """The number of all workers."""
+        return self.local * self.per_local + self.data * self.per_data
 
 
 class _Load(NamedTuple):
@@ -172,9 +187,38 @@ def spare_vcpus(workload: Workload, train: GroupShape) -> float:
     return train.count * max(0.0, (train.instance.vcpu or 0) - ranks * workload.cpus_per_rank)
 
 
-def local_workers(workload: Workload, train: GroupShape) -> int:
-    """Return the workers of each train host: one for each whole vCPU that its ranks leave idle."""
+def local_vcpus(workload: Workload, train: GroupShape) -> int:
+    """Return the whole vCPUs of each train host that its ranks leave idle."""
     return int(spare_vcpus(workload, train) / train.count)
+
+
+def local_workers(workload: Workload, train: GroupShape) -> int:
+    """Return the workers of each train host, on the vCPUs that its ranks leave idle."""
+    vcpus = local_vcpus(workload, train)
+    return vcpus * workers_per_vcpu(workload, train.instance, vcpus)
+
+
+def data_workers(workload: Workload, instance: InstanceType) -> int:
+    """Return the workers of a data host."""
+    vcpus = instance.vcpu or 0
+    return vcpus * workers_per_vcpu(workload, instance, vcpus)
+
+
+def workers_per_vcpu(workload: Workload, instance: InstanceType, vcpus: int) -> int:
+    """Return the workers of each of these vCPUs of a host: more than one if samples wait.
+
+    They are as many as keep the vCPU busy, and have half of the host's memory at most.
+    """
+    wait = workload.wait_seconds_per_sample.mean
+    if not wait or not vcpus:
+        return 1
+    most, cpu = MOST_WORKERS_PER_VCPU, workload.cpu_seconds_per_sample.mean
+    if cpu * most > wait:
+        most = min(most, math.ceil(1 + wait / cpu))
+    taken = vcpus * workload.bytes_per_worker
+    if instance.memory_gib is not None and taken:
+        most = min(most, int(instance.memory_gib * _GIB * (1 - PREFETCH_SHARE) / taken))
+    return max(1, most)
 
 
 def estimate_step(workload: Workload, shape: ClusterShape) -> StepEstimate:
@@ -207,11 +251,15 @@ def _ends(
 
 
 def _workers(workload: Workload, shape: ClusterShape) -> _Workers:
-    idle, data = spare_vcpus(workload, shape.train), shape.data
+    train, data = shape.train, shape.data
+    idle = spare_vcpus(workload, train)
+    of_train, of_data = int(idle / train.count), (data.instance.vcpu or 0) if data else 0
     return _Workers(
-        local=shape.train.count * int(idle / shape.train.count),
-        data=(data.instance.vcpu or 0) * data.count if data else 0,
+        local=train.count * of_train,
+        data=of_data * data.count if data else 0,
         idle_vcpus=idle,
+        per_local=workers_per_vcpu(workload, train.instance, of_train),
+        per_data=workers_per_vcpu(workload, data.instance, of_data) if data else 1,
     )
 
 
@@ -246,7 +294,7 @@ def _speed(workload: Workload, instance: InstanceType, case: _Case) -> float:
 
 def _spread(workload: Workload, workers: _Workers) -> float:
     """Return two standard errors of the mean of the samples that are prepared at one time."""
-    samples = workload.batch_size * max(1, workers.local + workers.data)
+    samples = workload.batch_size * max(1, workers.total)
     return 2 * workload.cpu_seconds_per_sample.deviation / math.sqrt(samples)
 
 
@@ -254,7 +302,8 @@ def _prefetch(
     workload: Workload, shape: ClusterShape, load: _Load, longest: float, share: float
 ) -> Prefetch:
     """Return what is prepared ahead of ranks whose steps take so long."""
-    local, data, _ = load.workers
+    workers = load.workers
+    local, data = workers.local * workers.per_local, workers.data * workers.per_data
     # Of the group that has more workers for each of its batches, which are prepared for longer.
     each = [(local, load.ranks * (1 - share)), (data, load.ranks * share)]
     return prefetch_for(
@@ -288,19 +337,27 @@ def _batch_times(workload: Workload, load: _Load, share: float) -> BatchTimes:
     """Return the seconds of a worker per batch, of which a data host's prepares a share."""
     cpu = workload.cpu_seconds_per_sample
     seconds = cpu.mean + workload.wait_seconds_per_sample.mean
-    slowness = (1 - share) / load.train_speed + share / load.data_speed
+    workers = load.workers
+    local = _seconds_of_worker(load, load.train_speed, workers.per_local)
+    remote = _seconds_of_worker(load, load.data_speed, workers.per_data)
     return BatchTimes(
-        mean=(load.cpu_seconds * slowness + load.wait_seconds) / load.ranks,
+        mean=((1 - share) * local + share * remote) / load.ranks,
         samples=workload.batch_size,
         variation=cpu.deviation / seconds if seconds else 0.0,
     )
 
 
+def _seconds_of_worker(load: _Load, speed: float, per_vcpu: int) -> float:
+    """Return the seconds of workers for all batches, of which a vCPU has so many."""
+    computing = load.cpu_seconds / speed
+    return max(computing + load.wait_seconds, computing * per_vcpu)
+
+
 def _resources(shape: ClusterShape, load: _Load) -> tuple[dict[Bottleneck, float], float]:
     """Return the seconds that each resource needs, and the share of the data group."""
     workers = load.workers
-    work = load.cpu_seconds / load.train_speed + load.wait_seconds
-    local = work / workers.local if workers.local else math.inf
+    work = _seconds_of_worker(load, load.train_speed, workers.per_local)
+    local = work / (workers.local * workers.per_local) if workers.local else math.inf
     seconds_by_resource = {Bottleneck.ACCELERATOR: load.gpu_seconds, Bottleneck.TRAIN_CPU: local}
     share = 0.0
     if shape.data:
@@ -316,7 +373,8 @@ def _resources(shape: ClusterShape, load: _Load) -> tuple[dict[Bottleneck, float
 
 def _remote(train: GroupShape, data: GroupShape, load: _Load) -> dict[Bottleneck, float]:
     """Return the seconds that each resource of the data group's way needs for all batches."""
-    prepare = load.cpu_seconds / load.data_speed + load.wait_seconds
+    per_vcpu = load.workers.per_data
+    prepare = _seconds_of_worker(load, load.data_speed, per_vcpu) / per_vcpu
     work = prepare + load.gigabytes * SECONDS_PER_GB
     gigabits = load.gigabytes * _BITS_PER_BYTE
     return {

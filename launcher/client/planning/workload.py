@@ -9,6 +9,9 @@ from pathlib import Path
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.parallel_strategy import ModelFigures
 
+#: Memory that a worker is given where it is not measured: Python, numpy and a library for images.
+BYTES_PER_WORKER = 2.0**29
+
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
@@ -18,6 +21,7 @@ class Workload:
     cpu_seconds_per_sample: seconds of one vCPU to prepare a sample, of a CPU with speed 1.
     bytes_per_batch: bytes of one prepared batch of one rank.
     wait_seconds_per_sample: seconds for which a worker that prepares a sample waits for storage.
+    bytes_per_worker: memory of a worker process, by which more of them than vCPUs are limited.
     gpu_seconds_per_step: seconds of a step without waiting for data, by accelerator, such as
         "NVIDIA A100".
     communication_seconds_per_step: seconds that more than one train host adds to each step.
@@ -42,6 +46,7 @@ class Workload:
     bytes_per_batch: float
     gpu_seconds_per_step: Mapping[str, Measure]
     wait_seconds_per_sample: Measure = field(default_factory=lambda: Measure.exact(0.0))
+    bytes_per_worker: float = BYTES_PER_WORKER
     communication_seconds_per_step: Measure = field(default_factory=lambda: Measure.exact(0.0))
     samples_per_epoch: int | None = None
     epochs: int | None = None

@@ -95,6 +95,7 @@ class _WorkloadReader:
             "gpu_seconds_per_step": self._accelerators,
             "cpu_speed": self._speeds,
             "bytes_per_batch": self._amount,
+            "bytes_per_worker": self._amount,
             "cpus_per_rank": self._amount,
             "parallel_efficiency": self._efficiency,
             "entry_point": self._text,

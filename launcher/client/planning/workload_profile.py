@@ -14,7 +14,7 @@ from launcher.client.planning.measured_step_time import MeasuredStepTime
 from launcher.client.planning.model_fields import model_fields
 from launcher.client.planning.parallel_strategy import ModelFigures
 from launcher.client.planning.step_model import UNKNOWN_SPEED
-from launcher.client.planning.workload import Workload
+from launcher.client.planning.workload import BYTES_PER_WORKER, Workload
 
 _DIGITS = 4
 
@@ -26,6 +26,7 @@ class WorkloadProfile:
     cpu_seconds, wait_seconds: of a sample. samples_per_epoch: None if unknown. gpu_seconds: of a
     step, by accelerator: a measure, or a number that the user gave. datasets: that the job serves.
     measured: everything else that was found, by name. model: its memory, if a task was measured.
+    bytes_per_worker: memory of a process that prepares batches.
     parallel_efficiency: share of a CPU's speed that is left when all are busy; None if unknown.
     """
 
@@ -35,6 +36,7 @@ class WorkloadProfile:
     wait_seconds: Measure = field(default_factory=lambda: Measure.exact(0.0))
     bytes_per_batch: float
     cpu: MachineCpu
+    bytes_per_worker: float = BYTES_PER_WORKER
     samples_per_epoch: int | None = None
     gpu_seconds: Mapping[str, float | Measure] = field(default_factory=dict)
     entry_point: str = ""
@@ -85,6 +87,7 @@ class WorkloadProfile:
             batch_size=self.batch_size,
             cpu_seconds_per_sample=self.cpu_seconds,
             wait_seconds_per_sample=self.wait_seconds,
+            bytes_per_worker=self.bytes_per_worker,
             bytes_per_batch=self.bytes_per_batch,
             gpu_seconds_per_step={
                 name: each if isinstance(each, Measure) else Measure.exact(each)
@@ -107,6 +110,7 @@ class WorkloadProfile:
             "wait_seconds_per_sample": _range(self.wait_seconds)
             if self.wait_seconds.mean
             else None,
+            "bytes_per_worker": round(self.bytes_per_worker) if self.wait_seconds.mean else None,
             "bytes_per_batch": round(self.bytes_per_batch),
             "gpu_seconds_per_step": {
                 name: _range(each) if isinstance(each, Measure) else each
