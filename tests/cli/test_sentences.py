@@ -24,6 +24,17 @@ ROOT = Path(__file__).parents[2] / "launcher"
             "warning: numpy differs between groups: data 1.26, train 2.1; so",
         ),
         (
+            "tf_server_died",
+            {"server": "the tf.data worker algo-1:7070", "pid": 5, "how": "killed by SIGKILL"},
+            "warning: the tf.data worker algo-1:7070 has died and is restarted: killed by SIGKILL; "
+            "what a worker had prepared is read again, or lost with sharding='dynamic'",
+        ),
+        (
+            "keras_fit_fails",
+            {"script": "train.py", "line": 7, "why": "fit fails", "fix": "do this"},
+            "warning: train.py, line 7: fit fails; do this",
+        ),
+        (
             "train_step",
             {"step": 79, "steps": 100, "loss": 2.4, "samples_per_second": 102.875},
             "step 79/100: loss 2.4, 102.9 samples/s",

@@ -22,6 +22,7 @@ WARNINGS = {
     "host_unreachable": "{member} cannot be reached: {why}",
     "host_silent": "{member} has sent nothing for {seconds} s; it may be frozen",
     "iterator_not_closed": "the iterator of {dataset} cannot be closed: {why}",
+    "keras_fit_fails": "{script}, line {line}: {why}; {fix}",
     "leader_unreachable": "the leader {leader} cannot be reached: {why}",
     "memory_low": "memory is low: {why}",
     "metrics_not_served": "metrics are not served on port {port}: {why}",
@@ -32,6 +33,8 @@ WARNINGS = {
     "receiver_failed": "the process that receives batches has failed: {why}",
     "service_restarted": "the {service} has ended and is restarted: {how}",
     "shard_not_queried": "{dataset} did not ask which shard it is (shard {shard} of {shards})",
+    "tf_server_died": "{server} has died and is restarted: {how}; what a worker had prepared is "
+    "read again, or lost with sharding='dynamic'",
     "versions_differ": "{package} differs between groups: {by_group}; {why}",
     "waiting_for_peer": "still waiting for {peer} after {seconds} s: {why}",
     "worker_died": "data worker {worker} has died and is restarted: {how}",

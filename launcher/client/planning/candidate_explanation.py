@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from launcher.client.catalogue.cost import dollars_text
 from launcher.client.planning.candidates import Candidate
+from launcher.client.planning.resource_formulas import formulas
 from launcher.client.planning.step_model import (
     SECONDS_PER_GB,
     UNKNOWN_SPEED,
@@ -16,6 +17,7 @@ from launcher.client.planning.step_model import (
 )
 from launcher.client.planning.strategy_text import strategy_why
 from launcher.shared.partitions.quantities import bytes_text
+from launcher.shared.prefetch_limits import PREFETCH_SHARE
 
 
 def explanation(candidate: Candidate) -> Iterator[str]:
@@ -65,16 +67,24 @@ def _needs(candidate: Candidate) -> Iterator[str]:
 def _step(candidate: Candidate) -> Iterator[str]:
     step = candidate.step
     if candidate.shape.data:
-        yield f"share of the data group: {step.offloaded:.1%}, where both sides take as long"
+        yield (
+            f"share of the data group: {step.offloaded:.4g} of the batches, where both sides take "
+            "as long, or 0 where receiving takes longer than preparing"
+        )
+    computed = formulas(candidate)
     for resource, needed in step.seconds_by_resource.items():
         binding = ", the bottleneck" if resource is step.bottleneck else ""
-        yield f"{resource.value}: {_ms(needed)} per step{binding}"
+        yield f"{resource.value}: {_ms(needed)} per step{binding} = {computed[resource]}"
     yield (
         f"prepared ahead: {step.prefetch.batches} batches of each rank, by "
-        f"{bytes_text(step.prefetch.host_bytes)} on each train host"
+        f"{bytes_text(step.prefetch.host_bytes)} on each train host, which keeps all workers busy "
+        f"or takes {PREFETCH_SHARE:.0%} of the memory"
     )
     if step.stall:
-        yield f"waits for batches that take long: {_ms(step.stall)} per step"
+        yield (
+            f"waits for batches that take long: {_ms(step.stall)} per step, of samples that are "
+            "log-normal with the workload's deviation"
+        )
     low, high = _ends(candidate)
     yield f"step: {_ms(step.expected)}, the bottleneck's time and the waits"
     yield f"step at least: {_ms(step.seconds.low)}, with {low}"
@@ -95,9 +105,12 @@ def _ends(candidate: Candidate) -> tuple[str, str]:
 
 def _costs(candidate: Candidate) -> Iterator[str]:
     shape, per_hour = candidate.shape, candidate.per_hour
-    terms = [f"{shape.train.count} x ${candidate.prices[0].per_hour:g}"]
-    if shape.data:
-        terms.append(f"{shape.data.count} x ${candidate.prices[1].per_hour:g}")
+    groups = [group for group in (shape.train, shape.data) if group]
+    terms = [
+        f"{group.count} x ${price.per_hour:g} ({price.region or 'any region'}, "
+        f"{price.as_of or 'unknown date'})"
+        for group, price in zip(groups, candidate.prices, strict=True)
+    ]
     yield f"per hour: {' + '.join(terms)} = ${per_hour:.3f}"
     seconds = candidate.step.expected
     yield f"per step: ${per_hour:.3f} / 3600 x {seconds:.4g} s = ${candidate.per_step.expected:.4g}"

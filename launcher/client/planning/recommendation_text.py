@@ -114,6 +114,11 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
         yield UNKNOWN
     if recommendation.workload.wait_seconds_per_sample.mean:
         yield _waiting(recommendation.workload)
+    if any(each.shape.train.instance.processes > 1 for each in recommendation.shown):
+        yield (
+            "gpu_seconds_per_step is that of one rank: what ranks of one host add to each other's "
+            "steps is not in it, unless it was measured with all of them."
+        )
     if _has_no_communication(recommendation):
         yield (
             "communication_seconds_per_step is 0: that more than one train host adds nothing to a "
