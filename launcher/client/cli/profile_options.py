@@ -50,7 +50,7 @@ _OPTIONS = (
         "--from-job",
         metavar="NAME",
         shell_complete=completion_values.jobs,
-        help="Take the figures of local job NAME, which has ended, instead of measuring.",
+        help="Take the figures of job NAME, which has ended, instead of measuring.",
     ),
     click.option(
         "--batch-size",

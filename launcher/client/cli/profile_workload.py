@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from launcher.client.cli.json_output import print_json
-from launcher.client.cli.local_job import session_of_local_job
 from launcher.client.cli.profile_options import check_together, profile_options
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
@@ -21,6 +20,7 @@ from launcher.client.planning.job_profile import profile_of_job
 from launcher.client.planning.new_file import check_new, write_new
 from launcher.client.planning.profile_text import profile_text
 from launcher.client.planning.workload_profile import WorkloadProfile
+from launcher.client.sessions.resolve import session_of
 
 
 @click.command()
@@ -75,5 +75,4 @@ def _profiles(
         raise click.UsageError(
             "--from-job takes a job that has ended: no TARGET, --task, --script or --set"
         )
-    session = session_of_local_job(from_job, "profile its dataset: launcher profile job.yaml")
-    return [profile_of_job(Job(from_job, session), **asked)]
+    return [profile_of_job(Job(from_job, session_of(from_job)), **asked)]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from launcher.client.catalogue import find
+from launcher.client.jobs.group_hosts import HostGroup, host_groups
 from launcher.client.jobs.job import Job
-from launcher.client.planning.machine_cpu import this_cpu
+from launcher.client.planning.machine_cpu import MachineCpu, this_cpu
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.measured_step_time import catalogue_name
+from launcher.client.planning.step_model import family
 from launcher.client.planning.workload_profile import WorkloadProfile, rounded
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.errors import PlatformError
@@ -123,6 +127,23 @@ class JobFigures:
             self.has_used_gpus |= float(fields.get("gpu") or 0.0) > 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class JobMachines:
+    """The machines of a job.
+
+    cpu: that prepared. accelerators: their names in the catalogue; None for one that it has not.
+    """
+
+    cpu: MachineCpu
+    accelerators: frozenset[str | None]
+
+    @classmethod
+    def here(cls, cpu_family: str | None = None) -> JobMachines:
+        """Return this machine; cpu_family: its EC2 family if it is no EC2 instance."""
+        accelerators = frozenset(map(catalogue_name, gpu_models()))
+        return cls(cpu=this_cpu(cpu_family), accelerators=accelerators)
+
+
 def profile_of_job(
     job: Job,
     *,
@@ -130,18 +151,49 @@ def profile_of_job(
     cpu_family: str | None = None,
     gpu_seconds: Mapping[str, float] | None = None,
 ) -> WorkloadProfile:
-    """Return the profile of a job of this machine, with a wider range than a measurement has.
+    """Return the profile of a job, with a wider range than a measurement has.
 
-    batch_size: of the planned training; None for that of the job. Raises PlatformError for a job
-    that runs, or has no figures of data workers.
+    batch_size: of the planned training; None for that of the job. Where hosts of several CPU
+    families prepared batches, the figures are those of the family that prepared most. Raises
+    PlatformError for a job that runs, or has no figures of data workers.
     """
     status = job.status
     if status not in TERMINAL_STATUSES:
         raise PlatformError(f"job {job.name} has not ended ({status}): profile it when it has")
     figures = JobFigures.read(line.text for line in job.logs())
+    machines = JobMachines.here(cpu_family)
+    if job.session.platform.bills:
+        machines, figures.hosts = _of_most(host_groups(job.description()), figures, cpu_family)
     return profile_of_figures(
-        job.name, figures, batch_size=batch_size, cpu_family=cpu_family, gpu_seconds=gpu_seconds
+        job.name, figures, batch_size=batch_size, machines=machines, gpu_seconds=gpu_seconds
     )
+
+
+def _of_most(
+    groups: Sequence[HostGroup], figures: JobFigures, cpu_family: str | None
+) -> tuple[JobMachines, dict[str, Mapping[str, float]]]:
+    """Return the machines of a job on SageMaker, and the figures of those that prepared most."""
+    types = {host: find(group.instance_type) for group in groups for host in group.hosts}
+    prepared: Counter[str] = Counter()
+    for host, each in figures.hosts.items():
+        if (instance := types.get(host)) is not None:
+            prepared[family(instance)] += int(each.get("prepared", 0))
+    accelerators = frozenset(
+        each.accelerator_name for each in types.values() if each and each.accelerator_name
+    )
+    if not prepared:
+        cpu = MachineCpu(model="unknown", count=0, family=cpu_family)
+        return JobMachines(cpu=cpu, accelerators=accelerators), figures.hosts
+    ((name, _),) = prepared.most_common(1)
+    hosts = {
+        host: each
+        for host, each in figures.hosts.items()
+        if (instance := types.get(host)) is not None and family(instance) == name
+    }
+    first = types[next(iter(hosts))]
+    assert first is not None
+    cpu = MachineCpu(model=first.name, count=first.vcpu or 0, family=cpu_family or name)
+    return JobMachines(cpu=cpu, accelerators=accelerators), hosts
 
 
 def profile_of_figures(
@@ -149,11 +201,15 @@ def profile_of_figures(
     figures: JobFigures,
     *,
     batch_size: int | None = None,
-    cpu_family: str | None = None,
+    machines: JobMachines | None = None,
     gpu_seconds: Mapping[str, float] | None = None,
 ) -> WorkloadProfile:
-    """Return the profile of a job of this machine from its figures, as `profile_of_job` does."""
+    """Return the profile of a job from its figures, as `profile_of_job` does.
+
+    machines: None for this one.
+    """
     _check(job_name, figures)
+    machines = machines or JobMachines.here()
     stream, counts = figures.training
     total = StreamCounts(
         samples=sum(each.samples for each in figures.streams.values()),
@@ -167,10 +223,10 @@ def profile_of_figures(
         cpu_seconds=_cpu_seconds(figures.hosts, per_batch),
         wait_seconds=_wait_seconds(figures.hosts, per_batch),
         bytes_per_batch=size * _ratio(figures.hosts.values(), "bytes", "batches") / per_batch,
-        cpu=this_cpu(cpu_family),
+        cpu=machines.cpu,
         samples_per_epoch=max(0, counts.epoch_0_samples - counts.surplus) or None,
         gpu_seconds={
-            **_gpu_seconds(figures, is_changed=size != counts.largest),
+            **_gpu_seconds(figures, machines, is_changed=size != counts.largest),
             **(gpu_seconds or {}),
         },
         datasets=tuple(figures.streams),
@@ -187,16 +243,17 @@ def profile_of_figures(
     )
 
 
-def _gpu_seconds(figures: JobFigures, *, is_changed: bool) -> Mapping[str, float]:
+def _gpu_seconds(
+    figures: JobFigures, machines: JobMachines, *, is_changed: bool
+) -> Mapping[str, float]:
     """Return the seconds of a step by accelerator; none if it cannot be told.
 
     is_changed: the planned batch is another than the job's, whose steps take another time.
     """
-    seconds, models = figures.step_seconds, set(gpu_models())
-    if seconds is None or is_changed or not figures.has_used_gpus or len(models) != 1:
+    seconds, (name, *others) = figures.step_seconds, machines.accelerators or [None]
+    if seconds is None or is_changed or not figures.has_used_gpus or name is None or others:
         return {}
-    name = catalogue_name(models.pop())
-    return {name: rounded(seconds)} if name else {}
+    return {name: rounded(seconds)}
 
 
 def _check(name: str, figures: JobFigures) -> None:
