@@ -153,15 +153,18 @@ def _hosts(make_hosts: Callable[..., Hosts], job: KillJob, folder: Path) -> Host
 
 
 def _commit(hosts: Hosts, job: KillJob, epoch: int, due: Kill) -> bool:
-    """Kill when the first rank has read as much as is due; return False if the epoch is over."""
-    rank = hosts[hosts.members["train_group"][0]]
+    """Kill when each rank has read as much as is due; return False if one's epoch is over."""
+    ranks = [hosts[name] for name in hosts.members["train_group"]]
 
     def read_in_epoch() -> int:
-        return sum(len(got.ids) for got in _got(rank.output) if got.epoch == epoch)
+        of_ranks = [[got for got in _got(rank.output) if got.epoch == epoch] for rank in ranks]
+        return min(sum(len(got.ids) for got in read) for read in of_ranks)
 
     def is_over() -> bool:
-        has_ended = rank.process is None or rank.process.poll() is not None
-        return has_ended or any(got.epoch > epoch for got in _got(rank.output))
+        have_ended = [rank.process is None or rank.process.poll() is not None for rank in ranks]
+        return any(have_ended) or any(
+            got.epoch > epoch for rank in ranks for got in _got(rank.output)
+        )
 
     wait_until(lambda: read_in_epoch() >= due.after or is_over(), what=f"{due} of {epoch}")
     if due.victim is Victim.HOST and not is_over():

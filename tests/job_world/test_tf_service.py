@@ -101,7 +101,7 @@ def seconds_until_it_listens(hosts: Hosts, victim: int) -> float:
     port = Ports(hosts.port_base).tf_worker
     while time.monotonic() - killed < PATIENCE:
         with contextlib.suppress(OSError):
-            if worker not in tf_servers(hosts, "workers"):
+            if (found := tf_servers(hosts, "workers")) and worker not in found:
                 socket.create_connection((hosts.addresses["algo-1"], port), 1).close()
                 return time.monotonic() - killed
     raise AssertionError(hosts.output())
