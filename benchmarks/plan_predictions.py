@@ -2,13 +2,13 @@
 
 Usage: python benchmarks/plan_predictions.py predict
        git add benchmarks/plan_predictions.json && git commit
-       python benchmarks/plan_predictions.py run [--rounds 5] [--workloads light,...]
+       python benchmarks/plan_predictions.py run [--rounds 5] [--workloads tokens,...]
 
 `predict` profiles each workload several times in turns, and writes what it predicts from the
 medians, with the number of cores. `run` reads that file, which must be committed, runs the jobs in
 turns, and prints a row for each. A prediction is right within 10 % of the median, or twice the
 interquartile range; at least 22 of 24 must be, and none may be off by more than 20 %. Nothing else
-may run: about 4 minutes for `predict`, and 45 for `run`.
+may run: about 6 minutes for `predict`, and 45 for `run`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_WORKERS = 3
 _NEAR, _FAR, _FEWEST = 0.10, 0.20, 22 / 24
 #: Seconds of the timed steps of a run, about.
 _SECONDS = 15.0
-_PROFILES = 3
+_PROFILES = 5
 
 
 def main() -> int:

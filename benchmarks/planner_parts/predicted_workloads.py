@@ -15,23 +15,20 @@ class PredictedWorkload:
 
     name: str
     batch_size: int
+    batch_bytes: int
     train: str
 
 
+#: Batches that are prepared ahead of the rank: few, so that the time of a step is a steady one.
+BATCHES_AHEAD = 12
 #: Light to heavy, skewed, large bytes, small samples; one sleeps, and one trains a real network.
 WORKLOADS = (
-    PredictedWorkload(name="light", batch_size=512, train="burn:30000"),
-    PredictedWorkload(name="heavy", batch_size=8, train="burn:4000"),
-    PredictedWorkload(name="skewed", batch_size=16, train="burn:6000"),
-    PredictedWorkload(name="large", batch_size=16, train="burn:8000"),
-    PredictedWorkload(name="remote", batch_size=8, train="sleep:0.03"),
-    PredictedWorkload(name="images", batch_size=64, train="model"),
-    PredictedWorkload(name="tokens", batch_size=256, train="burn:6000"),
-    PredictedWorkload(name="speech", batch_size=16, train="burn:3000"),
-    PredictedWorkload(name="records", batch_size=16, train="burn:4000"),
-    PredictedWorkload(name="volumes", batch_size=8, train="burn:5000"),
-    PredictedWorkload(name="stored", batch_size=16, train="burn:9000"),
-    PredictedWorkload(name="pictures", batch_size=64, train="perceptron"),
+    PredictedWorkload(name="tokens", batch_size=256, batch_bytes=307_200, train="burn:6000"),
+    PredictedWorkload(name="speech", batch_size=16, batch_bytes=8_224_000, train="burn:3000"),
+    PredictedWorkload(name="records", batch_size=16, batch_bytes=256, train="burn:4000"),
+    PredictedWorkload(name="volumes", batch_size=8, batch_bytes=16_777_216, train="burn:5000"),
+    PredictedWorkload(name="stored", batch_size=16, batch_bytes=80_000, train="burn:9000"),
+    PredictedWorkload(name="pictures", batch_size=64, batch_bytes=1_049_088, train="model"),
 )
 
 
@@ -41,7 +38,7 @@ class MeasuredParts:
 
     sample_cpu, sample_wait: seconds to prepare a sample, with a CPU and waiting for storage.
     batch_bytes: of a prepared batch. efficiency: share of a core's speed that is left when all are
-    busy. step_seconds, step_cpu: of a step whose batch is there already.
+    busy. step_seconds, step_cpu: of a step, from its batch until the script asks for the next one.
     """
 
     sample_cpu: float
@@ -61,24 +58,15 @@ def median_parts(found: Sequence[MeasuredParts]) -> MeasuredParts:
 
 
 def predict(parts: MeasuredParts, batch_size: int, workers: int, cores: int) -> float:
-    """Return the seconds of a step on one machine whose cores all processes share fairly.
+    """Return the seconds of a step on one machine whose cores all processes share.
 
-    Without workers, the script prepares each batch itself. With them, the longer of the training
-    and of the preparing is slowed down while the other one computes too: it then has one of `cores`
-    equal shares among the processes that compute. More workers than cores take turns.
+    Without workers, the script prepares each batch itself. With them, a step takes as long as the
+    slowest of the training, the workers, and all CPU seconds on all cores.
     """
-    preparing = batch_size * parts.sample_cpu
-    waiting = batch_size * parts.sample_wait
+    preparing, waiting = batch_size * parts.sample_cpu, batch_size * parts.sample_wait
     if not workers:
         return preparing + waiting + parts.step_seconds
-    preparing += 2 * parts.batch_bytes / 1e9 * SECONDS_PER_GB  # sent, and received
-    busy = min(workers, cores)
-    together = min(1.0, cores / (busy + 1)) * parts.efficiency
-    alone = parts.efficiency if busy == cores else 1.0
-    training, trained = parts.step_seconds, parts.step_cpu
-    if training >= preparing / busy + waiting / workers:
-        slowed = preparing / busy / together * (1 - together)
-        return training + slowed * trained / training
-    prepared_meanwhile = min(preparing, busy * trained)
-    left = (preparing - prepared_meanwhile) / busy / alone
-    return waiting / workers + trained / together + left
+    moved = parts.batch_bytes / 1e9 * SECONDS_PER_GB
+    cpu = preparing + 2 * moved + parts.step_cpu
+    of_workers = (preparing + waiting + moved) / workers
+    return max(parts.step_seconds, of_workers, cpu / cores / parts.efficiency)

@@ -14,7 +14,8 @@ import yaml
 
 from data_service_parts.job import Hosts  # which knows where it lives
 from launcher.shared import DataPart, JobDocument, Role, TrainerPart
-from planner_parts.predicted_workloads import MeasuredParts, PredictedWorkload
+from launcher.shared.prefetch_limits import slab_bytes
+from planner_parts.predicted_workloads import BATCHES_AHEAD, MeasuredParts, PredictedWorkload
 from table.rows import Invalid
 
 _INSIDE = Path(__file__).parent / "inside"
@@ -23,8 +24,8 @@ _TIMED = re.compile(r"timed: (\{.*\})")
 
 
 def measure_parts(each: PredictedWorkload, folder: Path) -> MeasuredParts:
-    """Profile a workload with `launcher profile`, and time its steps on a batch that is kept."""
-    out = folder / f"{each.name}.yaml"
+    """Profile a workload with `launcher profile`, and time the script's steps between batches."""
+    out = folder / f"{each.name}-{next(_NUMBERS)}.yaml"
     words = ["profile", "work_samples:train_set", "--batch-size", str(each.batch_size)]
     subprocess.run(
         [sys.executable, "-m", "launcher", *words, "--out", str(out)],
@@ -34,32 +35,30 @@ def measure_parts(each: PredictedWorkload, folder: Path) -> MeasuredParts:
         capture_output=True,
     )
     found = yaml.safe_load(out.read_text())
-    step = run_job(each, folder, workers=0, warm=3, steps=30, alone=True)
+    step = run_job(each, folder, workers=0, warm=5, steps=50)
     return MeasuredParts(
         sample_cpu=found["cpu_seconds_per_sample"]["mean"],
         sample_wait=found.get("wait_seconds_per_sample", {"mean": 0.0})["mean"],
         batch_bytes=found["bytes_per_batch"],
         efficiency=found["parallel_efficiency"],
-        step_seconds=step["seconds"],
-        step_cpu=step["cpu"],
+        step_seconds=step["step_seconds"],
+        step_cpu=step["step_cpu"],
     )
 
 
 def run_job(
-    each: PredictedWorkload,
-    folder: Path,
-    *,
-    workers: int,
-    warm: int,
-    steps: int,
-    alone: bool = False,
+    each: PredictedWorkload, folder: Path, *, workers: int, warm: int, steps: int
 ) -> Mapping[str, float]:
-    """Run a real job and return the seconds and the CPU seconds of its steps."""
+    """Run a real job and return what inside/timed_steps.py found."""
     roles = {"train_group": Role.TRAIN} | ({"data_group": Role.DATA} if workers else {})
     document = JobDocument(
         roles=roles,
         trainer=TrainerPart(entry_point="timed_steps.py", hang_timeout=0),
-        data=DataPart(datasets=("work_samples:train_set",), workers_per_host=max(1, workers)),
+        data=DataPart(
+            datasets=("work_samples:train_set",),
+            workers_per_host=max(1, workers),
+            prefetch_bytes=BATCHES_AHEAD * slab_bytes(each.batch_bytes),
+        ),
     )
     hosts = Hosts(
         folder / f"timed-{next(_NUMBERS)}",
@@ -72,7 +71,6 @@ def run_job(
             "BENCH_BATCH": str(each.batch_size),
             "BENCH_WARM": str(warm),
             "BENCH_STEPS": str(steps),
-            **({"BENCH_ALONE": "1"} if alone else {}),
         },
     )
     try:

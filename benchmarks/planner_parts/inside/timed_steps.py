@@ -1,6 +1,6 @@
 """The training script: some steps that do not count, then others that are timed.
 
-With BENCH_ALONE, all steps train on one batch that is kept, and their CPU seconds are printed too.
+seconds: from batch to batch. step_seconds, step_cpu: of the script alone, between two batches.
 """
 
 import itertools
@@ -16,27 +16,7 @@ size, warm, steps = (int(os.environ[f"BENCH_{name}"]) for name in ("BATCH", "WAR
 
 
 def model_step():
-    """A small network for images, on one thread."""
-    import torch
-    from torch import nn
-
-    torch.set_num_threads(1)
-    model = nn.Sequential(
-        nn.Conv2d(3, 16, 3, stride=2), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(),
-        nn.Flatten(), nn.Linear(32 * 15 * 15, 10),
-    )  # fmt: skip
-    optimizer = torch.optim.SGD(model.parameters(), 0.01)
-
-    def step(batch):
-        images, labels = (torch.as_tensor(each) for each in batch)
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(images), labels).backward()
-        optimizer.step()
-
-    return step
-
-
-def perceptron_step():
+    """A perceptron for small images, on one thread."""
     import torch
     from torch import nn
 
@@ -56,32 +36,24 @@ def perceptron_step():
 
 
 def make_step():
-    kind, _, amount = os.environ["BENCH_TRAIN"].partition(":")
+    kind, _, units = os.environ["BENCH_TRAIN"].partition(":")
     if kind == "model":
         return model_step()
-    if kind == "perceptron":
-        return perceptron_step()
-    if kind == "sleep":
-        return lambda _: time.sleep(float(amount))
-    return lambda _: work_samples._burn(float(amount))
+    return lambda _: work_samples._burn(float(units))
 
 
-def batches():
-    loader = DataLoader("work_samples:train_set", batch_size=size, epochs=None, tensors=False)
-    reading = iter(loader)
-    if not os.environ.get("BENCH_ALONE"):
-        return reading
-    return itertools.repeat(next(reading))
-
-
-step, reading = make_step(), batches()
+step = make_step()
+reading = iter(DataLoader("work_samples:train_set", batch_size=size, epochs=None, tensors=False))
 for batch in itertools.islice(reading, warm):
     step(batch)
-began, cpu = time.perf_counter(), time.process_time()
+began, in_steps, cpu = time.perf_counter(), 0.0, 0.0
 for batch in itertools.islice(reading, steps):
+    at, cpu_at = time.perf_counter(), time.thread_time()
     step(batch)
+    in_steps, cpu = in_steps + time.perf_counter() - at, cpu + time.thread_time() - cpu_at
 found = {
     "seconds": (time.perf_counter() - began) / steps,
-    "cpu": (time.process_time() - cpu) / steps,
+    "step_seconds": in_steps / steps,
+    "step_cpu": cpu / steps,
 }
 print(f"timed: {json.dumps(found)}", flush=True)
