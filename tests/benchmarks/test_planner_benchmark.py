@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,12 @@ def test_more_than_ten_thousand_clusters_are_timed(tmp_path: Path) -> None:
 
 
 PARTS = MeasuredParts(
-    sample_cpu=0.01, sample_wall=0.01, batch_bytes=1e6, step_seconds=0.05, step_cpu=0.05
+    sample_cpu=0.01,
+    sample_wait=0.0,
+    batch_bytes=1e6,
+    efficiency=1.0,
+    step_seconds=0.05,
+    step_cpu=0.05,
 )
 
 
@@ -63,6 +69,14 @@ def test_a_step_is_predicted_from_its_parts(workers: int, cores: int, seconds: f
     assert predict(PARTS, 8, workers, cores) == pytest.approx(seconds)
 
 
+def test_workers_wait_for_storage_beside_each_other_and_cores_that_are_busy_are_slower() -> None:
+    waiting = replace(PARTS, sample_wait=0.03, efficiency=0.5)
+
+    assert predict(waiting, 8, 0, 2) == pytest.approx(0.08 + 0.24 + 0.05)
+    assert predict(waiting, 8, 2, 4) == pytest.approx((0.32 + 0.00014) / 2)
+    assert predict(waiting, 8, 8, 2) == pytest.approx((0.08 + 0.05 + 2 * 0.00014) / 2 / 0.5)
+
+
 def test_predictions_that_are_not_committed_are_refused(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     file = tmp_path / "predictions.json"
@@ -76,7 +90,7 @@ def test_predictions_that_are_not_committed_are_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_workload_is_predicted_and_run(tmp_path: Path) -> None:
     file = tmp_path / "predictions.json"
-    few = ("--workloads", "light", "--file", file)
+    few = ("--workloads", "tokens", "--file", file)
     predicted = run(BENCHMARKS / "plan_predictions.py", "predict", *few)
     assert predicted.returncode == 0, predicted.stderr
     done = run(
