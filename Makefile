@@ -31,7 +31,7 @@ help:
 	@echo "                LIB=awscli: the tests of one library (pyproject.toml has the list) in its own environment"
 	@echo "make lowest     run the tests with the lowest versions of what Launcher needs"
 	@echo "make frameworks run the tests with Lightning, Accelerate and Hugging Face's Trainer (installs them)"
-	@echo "make smoke      run a job each of TensorFlow, JAX and Ray (installs them into .venv-smoke)"
+	@echo "make smoke      run jobs of TensorFlow, JAX and Ray (installs them into .venv-smoke)"
 	@echo "make coverage   run the tests and report the lines and branches that they reach, by room"
 	@echo "make matrix     ruff, mypy and the tests on each Python 3.10 to 3.13 that this machine has"
 	@echo "make soak       a job and an endpoint under load for 20 minutes: nothing of their processes grows"

@@ -258,6 +258,7 @@ def test_a_task_of_a_killed_ray_worker_runs_again(job: Job, keeps: Callable[...,
     keeps("a worker process of Ray", len(victims), outcome, log)
 
 
+@pytest.mark.library("smoke")
 def test_a_killed_rank_fails_the_job_with_its_host(job: Job, keeps: Callable[..., None]) -> None:
     job.start(*ENDLESS)
     job.reads()

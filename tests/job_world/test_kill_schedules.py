@@ -6,8 +6,9 @@ printed as a table after the tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hosts import Hosts
@@ -59,16 +60,22 @@ def figures(played: Played, row: Row) -> KillFigures:
     )
 
 
+def _first_in_ci(numbers: Sequence[int]) -> list[Any]:
+    """The numbers, of which CI plays the first."""
+    first, *others = numbers
+    return [pytest.param(first, marks=pytest.mark.library("smoke")), *others]
+
+
 @pytest.mark.slow
 @pytest.mark.library("tensorflow")
-@pytest.mark.parametrize("number", JOBS[OURS])
+@pytest.mark.parametrize("number", _first_in_ci(JOBS[OURS]))
 def test_launchers_engine_loses_and_doubles_nothing(check: Check, number: int) -> None:
     check(number, OURS)
 
 
 @pytest.mark.slow
 @pytest.mark.library("tensorflow")
-@pytest.mark.parametrize("number", JOBS[TFS])
+@pytest.mark.parametrize("number", _first_in_ci(JOBS[TFS]))
 def test_tf_datas_service_keeps_what_is_promised(check: Check, number: int) -> None:
     check(number, TFS)
 

@@ -95,6 +95,7 @@ def at_work(hosts: Hosts) -> Hosts:
     return hosts
 
 
+@pytest.mark.library("smoke")
 def test_a_killed_worker_is_the_reason_and_not_its_peers_error(make_hosts: MakeHosts) -> None:
     hosts = at_work(start(make_hosts, STEPS))
     os.kill(rank_of(hosts, "algo-2"), signal.SIGKILL)

@@ -87,7 +87,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
         hosts.kill()
 
 
-@pytest.mark.parametrize("servers", [2, 0], ids=["a servers' group", "no servers' group"])
+@pytest.mark.parametrize(
+    "servers",
+    [
+        pytest.param(2, id="a servers' group", marks=pytest.mark.library("smoke")),
+        pytest.param(0, id="no servers' group"),
+    ],
+)
 def test_the_chief_counts_on_the_worker_with_variables_on_the_servers(
     start: Start, servers: int
 ) -> None:
@@ -181,6 +187,7 @@ def test_an_error_of_the_chief_ends_all_servers(start: Start) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.library("smoke")
 def test_a_killed_chief_ends_all_servers(start: Start) -> None:
     hosts = at_work(start(WITHOUT_END))
     os.kill(script_of(hosts, "algo-1"), signal.SIGKILL)

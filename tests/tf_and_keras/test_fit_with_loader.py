@@ -163,7 +163,9 @@ def run(script: str, backend: str, folder: Path, *options: str) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "backend", [pytest.param(BACKENDS[0], marks=pytest.mark.library("smoke")), *BACKENDS[1:]]
+)
 def test_each_batch_is_trained_on_once_and_a_resumed_model_is_the_same(
     backend: str, tmp_path: Path
 ) -> None:
