@@ -130,45 +130,60 @@ def slow_step(
     gigabytes = ranks * workload.bytes_per_batch / 1e9
     if idle <= 0:
         return float("inf")
-    other, data_workers = 1.0, 1
+    other, data_workers, vcpus = 1.0, 0, 1
     speed = speeds.get(host.name.split(".")[1], 1.0) * efficiency
-    local_workers = slow_workers(workload, host, int(spare_of_host))
-    local = max(work / speed / idle, (work / speed + waits) / idle / local_workers)
-    lines = [(local, gigabytes * SECONDS_PER_GB / spare - local)]
-    if data is not None:
+    local_workers = train_hosts * slow_workers(workload, host, int(spare_of_host), 0.5)
+    if local_workers:
+        busy = min(idle, local_workers)
+        local = max(work / speed / busy, (work / speed + waits) / local_workers)
+        lines = [(local, gigabytes * SECONDS_PER_GB / spare - local)]
+    else:
+        lines = [(0.0, gigabytes * SECONDS_PER_GB / spare)]
+    shares = [0.0, 1.0] if local_workers else [1.0]
+    if data is None:
+        if not local_workers:
+            return float("inf")
+        shares = [0.0]
+    else:
         feeder = data.instance
         assert feeder.vcpu is not None
         other = speeds.get(feeder.name.split(".")[1], 1.0) * efficiency
-        data_workers = slow_workers(workload, feeder, feeder.vcpu)
-        busy = max(work / other, (work / other + waits) / data_workers)
-        lines.append((0, (busy + gigabytes * SECONDS_PER_GB) / (hosts * feeder.vcpu)))
+        vcpus = hosts * feeder.vcpu
+        data_workers = hosts * slow_workers(workload, feeder, feeder.vcpu, 0.9)
+        if not data_workers:
+            return slow_step(workload, train, train_hosts, None, 0)
+        busy = min(vcpus, data_workers)
+        remote = max(work / other / busy, (work / other + waits) / data_workers)
+        lines.append((0, remote + gigabytes * SECONDS_PER_GB / vcpus))
         if feeder.card_gbps:
             lines.append((0, gigabytes * 8 / (hosts * feeder.card_gbps)))
         if host.card_gbps:
             lines.append((0, gigabytes * 8 / (train_hosts * host.card_gbps)))
-    shares = [0.0] if data is None else [0.0, 1.0]
-    for (a, slope), (b, other_slope) in itertools.combinations(lines if data else [], 2):
+    pairs = itertools.combinations(lines if data and local_workers else [], 2)
+    for (a, slope), (b, other_slope) in pairs:
         if slope != other_slope and 0 <= (b - a) / (slope - other_slope) <= 1:
             shares.append((b - a) / (slope - other_slope))
     fastest = min(shares, key=lambda share: max(a + slope * share for a, slope in lines))
     shortest = max(a + slope * fastest for a, slope in lines)
-    batch = (1 - fastest) * max(work / speed + waits, work / speed * local_workers)
-    workers = idle * local_workers
+    turns = max(1, local_workers / idle)
+    batch = (1 - fastest) * max(work / speed + waits, work / speed * turns)
+    workers = local_workers
     if data is not None:
-        batch += fastest * max(work / other + waits, work / other * data_workers)
-        workers += hosts * (data.instance.vcpu or 0) * data_workers
+        turns = max(1, data_workers / vcpus)
+        batch += fastest * max(work / other + waits, work / other * turns)
+        workers += data_workers
     each = workers / train_hosts
     return max(gpu, shortest, starved(host, workload, each, batch / ranks))
 
 
-def slow_workers(workload: Workload, host: InstanceType, vcpus: int) -> int:
-    """Workers of a vCPU: more while it has time left, and half of the memory holds them."""
+def slow_workers(workload: Workload, host: InstanceType, vcpus: int, share: float) -> int:
+    """Workers of a host: more than vCPUs while these have time left; the memory holds them."""
     cpu, wait = workload.cpu_seconds_per_sample.mean, workload.wait_seconds_per_sample.mean
     assert host.memory_gib is not None
-    workers = 1
-    while workers < 8 and workers * cpu < cpu + wait:
-        if (workers + 1) * vcpus * workload.bytes_per_worker > host.memory_gib * 2**30 / 2:
-            break
+    each = next(n for n in range(1, 9) if n == 8 or n * cpu >= cpu + wait)
+    workers = 0
+    room = host.memory_gib * 2**30 * share
+    while workers < each * vcpus and (workers + 1) * workload.bytes_per_worker <= room:
         workers += 1
     return workers
 
@@ -428,12 +443,12 @@ def test_samples_that_wait_for_storage_ask_for_more_workers() -> None:
     assert plan.best is not None
     why = "\n".join(explanation(plan.best))
     assert "64 samples x 0.04 s = 2.56 seconds of workers" in why
-    assert "vCPUs of the data group: 1 x 36 = 36, for 72 workers" in why
+    assert "vCPUs of the data group: 1 x 36 = 36, for 129 workers" in why
 
 
 def test_the_time_of_preparing_is_what_storage_leaves_of_it() -> None:
     slow = replace(
-        WORKLOAD, wait_seconds_per_sample=Measure.exact(0.002), bytes_per_worker=4.0 * 2**30
+        WORKLOAD, wait_seconds_per_sample=Measure.exact(0.002), bytes_per_worker=2.5 * 2**30
     )
     plan = chosen(slow, [priced("ml.g5.xlarge", 1.408), priced("ml.c5.9xlarge", 1.836)])
 

@@ -13,9 +13,10 @@ from launcher.client.planning.step_model import (
     Bottleneck,
     ClusterShape,
     GroupShape,
+    data_workers,
     estimate_step,
+    local_workers,
     spare_vcpus,
-    workers_per_vcpu,
 )
 from launcher.client.planning.workload import Workload
 
@@ -163,8 +164,8 @@ def test_a_faster_cpu_and_a_less_than_perfect_one() -> None:
 
 #: A worker computes for 10 ms of a sample, and waits for 20: three of them keep a vCPU busy.
 WAITING = replace(WORKLOAD, wait_seconds_per_sample=Measure(mean=0.02, low=0.01, high=0.03))
-#: One worker is all that fits: 4 GiB each.
-LARGE = replace(WAITING, bytes_per_worker=4.0 * 2**30)
+#: Half of a g5.xlarge holds three of them, and nine tenths of a c5.9xlarge 27.
+LARGE = replace(WAITING, bytes_per_worker=2.4 * 2**30)
 
 
 def test_more_workers_than_vcpus_hide_the_waits_for_storage() -> None:
@@ -192,7 +193,7 @@ def test_workers_of_a_data_group_wait_too() -> None:
     step = estimate_step(LARGE, shape("ml.g5.xlarge", "ml.c5.9xlarge"))
 
     receive, local = 0.001 * SECONDS_PER_GB / 3, 64 * 0.03 / 3
-    remote = (64 * 0.03 + 0.001 * SECONDS_PER_GB) / 36
+    remote = 64 * 0.03 / 27 + 0.001 * SECONDS_PER_GB / 36
     share = local / (local - receive + remote)
     assert step.seconds_by_resource[Bottleneck.DATA_CPU] == pytest.approx(remote * share)
     assert step.offloaded == pytest.approx(share)
@@ -201,26 +202,52 @@ def test_workers_of_a_data_group_wait_too() -> None:
 @pytest.mark.parametrize(
     ("wait", "each", "workers"),
     [
-        pytest.param(0.0, 2**29, 1, id="no waits"),
-        pytest.param(0.001, 2**29, 2, id="some"),
-        pytest.param(0.02, 2**29, 3, id="as many as keep it busy"),
-        pytest.param(0.2, 2**29, 5, id="half of 16 GiB, for three vCPUs"),
-        pytest.param(0.2, 2**20, 8, id="the most"),
-        pytest.param(0.2, 0.0, 8, id="no memory"),
-        pytest.param(0.2, 2**40, 1, id="more than there is"),
+        pytest.param(0.0, 2**29, 3, id="no waits"),
+        pytest.param(0.001, 2**29, 6, id="some"),
+        pytest.param(0.02, 2**29, 9, id="as many as keep it busy"),
+        pytest.param(0.2, 2**29, 16, id="half of 16 GiB"),
+        pytest.param(0.2, 2**20, 24, id="the most"),
+        pytest.param(0.2, 0.0, 24, id="no memory"),
+        pytest.param(0.0, 4 * 2**30, 2, id="fewer than vCPUs"),
+        pytest.param(0.2, 2**40, 0, id="more than there is"),
     ],
 )
-def test_workers_of_a_vcpu(wait: float, each: float, workers: int) -> None:
+def test_workers_of_a_train_host(wait: float, each: float, workers: int) -> None:
     workload = replace(WORKLOAD, wait_seconds_per_sample=Measure.exact(wait), bytes_per_worker=each)
 
-    instance = shape("ml.g5.xlarge").train.instance
-    assert workers_per_vcpu(workload, instance, 3) == workers
+    assert local_workers(workload, shape("ml.g5.xlarge").train) == workers
+
+
+@pytest.mark.parametrize(("each", "workers"), [(2**29, 4), (2**30 + 2**28, 5), (2**31, 3)])
+def test_workers_of_a_data_host_have_nine_tenths_of_its_memory(each: float, workers: int) -> None:
+    waits = Measure.exact(0.005 if each > 2**30 else 0.0)
+    workload = replace(WORKLOAD, wait_seconds_per_sample=waits, bytes_per_worker=each)
+
+    instance = catalogue.find("ml.c5.xlarge")  # 4 vCPUs, 8 GiB
+    assert instance is not None
+    assert data_workers(workload, instance) == workers
+
+
+def test_fewer_workers_than_vcpus_take_longer() -> None:
+    large = replace(WORKLOAD, bytes_per_worker=4.0 * 2**30)
+
+    assert estimate_step(large, shape("ml.g5.xlarge")).seconds.expected == pytest.approx(0.64 / 2)
+
+
+def test_hosts_without_room_for_a_worker_leave_everything_to_the_data_group() -> None:
+    huge = replace(WORKLOAD, bytes_per_worker=20.0 * 2**30)
+
+    assert estimate_step(huge, shape("ml.g5.xlarge")).expected == float("inf")
+    step = estimate_step(huge, shape("ml.g5.xlarge", "ml.c5.9xlarge"))  # three workers
+    assert step.offloaded == 1
+    expected = 0.64 / 3 + 0.001 * SECONDS_PER_GB / 36
+    assert step.seconds_by_resource[Bottleneck.DATA_CPU] == pytest.approx(expected)
+    assert estimate_step(huge, shape("ml.g5.xlarge", "ml.c5.xlarge")).expected == float("inf")
 
 
 @pytest.mark.parametrize("cpu", [0.0, 1e-320])
 def test_samples_that_only_wait(cpu: float) -> None:
-    workload = replace(WAITING, cpu_seconds_per_sample=Measure.exact(cpu))
+    workload = replace(WAITING, cpu_seconds_per_sample=Measure.exact(cpu), bytes_per_worker=1e6)
 
-    assert workers_per_vcpu(workload, shape("ml.g5.xlarge").train.instance, 1) == 8
-    expected = estimate_step(workload, shape("ml.g5.8xlarge")).seconds.expected
-    assert expected == 0.05
+    assert local_workers(workload, shape("ml.g5.xlarge").train) == 3 * 8
+    assert estimate_step(workload, shape("ml.g5.8xlarge")).seconds.expected == 0.05

@@ -21,7 +21,6 @@ from launcher.client.planning.measured_script_step import measure_script_step
 from launcher.client.planning.measured_step_time import MeasuredStepTime, measure_step_time
 from launcher.client.planning.parallel_strategy import ModelFigures
 from launcher.client.planning.worker_scaling import measure_scaling
-from launcher.client.planning.workload import BYTES_PER_WORKER
 from launcher.client.planning.workload_profile import WorkloadProfile, rounded
 from launcher.client.request.source_tree import SourceTree
 from launcher.client.spec import JobSpec
@@ -219,7 +218,7 @@ def _profile(
         batch_size=batch_size,
         cpu_seconds=_mean_of(one_by_one, batches, children_cpu_per_sample, busy),
         wait_seconds=wait,
-        bytes_per_worker=costs["memory"] or BYTES_PER_WORKER,
+        bytes_per_worker=costs["memory"] or None,
         bytes_per_batch=batch_size * _bytes_per_sample(costs),
         cpu=cpu,
         samples_per_epoch=answer["length"],

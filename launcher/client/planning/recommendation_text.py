@@ -10,8 +10,15 @@ from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.planning.candidate_explanation import explanation, unmeasured_families
 from launcher.client.planning.candidate_reasons import break_even, why_not
 from launcher.client.planning.candidates import Candidate
-from launcher.client.planning.step_model import MOST_WORKERS_PER_VCPU, Interval
+from launcher.client.planning.step_model import (
+    MOST_WORKERS_PER_VCPU,
+    Interval,
+    data_workers,
+    local_vcpus,
+    local_workers,
+)
 from launcher.client.planning.strategy_text import UNKNOWN, strategy_text, strategy_warnings
+from launcher.shared.partitions.quantities import bytes_text
 
 if TYPE_CHECKING:
     from launcher.client.planning.recommendation import Recommendation
@@ -112,6 +119,9 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
         yield f"No vCPU left by the ranks to prepare or receive: {_listed(names)}."
     if best and best.strategy is None:
         yield UNKNOWN
+    if few := sorted(set(_with_few_workers(recommendation))):
+        size = bytes_text(round(recommendation.workload.bytes_per_worker))
+        yield f"Memory for fewer workers than vCPUs, of {size} each: {_listed(few)}."
     if recommendation.workload.wait_seconds_per_sample.mean:
         yield _waiting(recommendation.workload)
     if any(each.shape.train.instance.processes > 1 for each in recommendation.shown):
@@ -146,6 +156,18 @@ def explained_clusters(recommendation: Recommendation, limit: int = 10) -> Itera
     for each in shown_clusters(recommendation, limit):
         yield from ("", f"{recommendation.name(each)}: {why_not(each, recommendation.best)}")
         yield from (f"  {line}" for line in explanation(each))
+
+
+def _with_few_workers(recommendation: Recommendation) -> Iterator[str]:
+    """Yield the shown types whose memory does not hold a worker for each vCPU."""
+    load = recommendation.workload
+    for each in recommendation.shown:
+        train, data = each.shape.train, each.shape.data
+        if local_workers(load, train) < (vcpus := local_vcpus(load, train)):
+            yield f"{train.instance.name} ({local_workers(load, train)} of {vcpus})"
+        if data and data_workers(load, data.instance) < (data.instance.vcpu or 0):
+            workers = data_workers(load, data.instance)
+            yield f"{data.instance.name} ({workers} of {data.instance.vcpu})"
 
 
 def _waiting(workload: Workload) -> str:

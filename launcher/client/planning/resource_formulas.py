@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from launcher.client.catalogue import InstanceType
 from launcher.client.planning.candidates import Candidate
 from launcher.client.planning.step_model import (
     SECONDS_PER_GB,
     Bottleneck,
     GroupShape,
+    data_workers,
     family,
     local_vcpus,
+    local_workers,
     spare_vcpus,
-    workers_per_vcpu,
 )
 
 
@@ -29,7 +29,8 @@ def formulas(candidate: Candidate) -> Mapping[Bottleneck, str]:
     }
     if data is None:
         return found
-    prepare = demand.prepared_by(data.instance, data.count, data.instance.vcpu or 0)
+    workers = data_workers(candidate.workload, data.instance)
+    prepare = demand.prepared_by(data, data.instance.vcpu or 0, workers)
     send = f"{demand.gigabytes:.4g} GB x {SECONDS_PER_GB} s / {_vcpus(data)} vCPUs"
     return found | {
         Bottleneck.DATA_CPU: f"{share:.4g} x ({prepare} + {send})",
@@ -57,16 +58,19 @@ class _Demand:
             gigabytes=candidate.shape.ranks * load.bytes_per_batch / 1e9,
         )
 
-    def prepared_by(self, instance: InstanceType, count: int, vcpus: int) -> str:
-        """Return the formula of the seconds in which so many vCPUs of hosts prepare it all."""
-        load = self.candidate.workload
+    def prepared_by(self, group: GroupShape, vcpus: int, workers: int) -> str:
+        """Return the formula of the seconds in which a group prepares it all.
+
+        vcpus, workers: of each host.
+        """
+        load, instance = self.candidate.workload, group.instance
         speed, efficiency = load.cpu_speed.get(family(instance), 1.0), load.parallel_efficiency
         computing = self.cpu / (speed * efficiency)
         speeds = "".join(f" / {each:.4g}" for each in (speed, efficiency) if each != 1)
-        each = workers_per_vcpu(load, instance, vcpus)
-        if computing * each >= computing + self.wait:
-            return f"{self.cpu:.4g} s{speeds} / {count * vcpus} vCPUs"
-        return f"({self.cpu:.4g} s{speeds} + {self.wait:.4g} s) / {count * vcpus * each} workers"
+        if vcpus <= workers and computing * workers >= (computing + self.wait) * vcpus:
+            return f"{self.cpu:.4g} s{speeds} / {group.count * vcpus} vCPUs"
+        wait = f" + {self.wait:.4g} s" if self.wait else ""
+        return f"({self.cpu:.4g} s{speeds}{wait}) / {group.count * workers} workers"
 
 
 def _accelerator(candidate: Candidate) -> str:
@@ -80,9 +84,9 @@ def _accelerator(candidate: Candidate) -> str:
 
 def _train_cpu(candidate: Candidate, demand: _Demand) -> Iterator[str]:
     load, train, share = candidate.workload, candidate.shape.train, candidate.step.offloaded
-    vcpus = local_vcpus(load, train)
-    if share < 1 and vcpus:
-        own = demand.prepared_by(train.instance, train.count, vcpus)
+    workers = local_workers(load, train)
+    if share < 1 and workers:
+        own = demand.prepared_by(train, local_vcpus(load, train), workers)
         yield f"{1 - share:.4g} x {own}" if share else own
     if share:
         receive = f"{demand.gigabytes:.4g} GB x {SECONDS_PER_GB} s"

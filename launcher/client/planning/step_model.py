@@ -2,8 +2,9 @@
 
 A step needs `cpu` seconds of vCPUs to prepare the batches of all ranks, and `gpu` seconds of each
 accelerator. Preparation overlaps with training, so a step takes as long as the slower of the two.
-Idle vCPUs of train hosts prepare batches too. Each vCPU has one worker, and more where samples wait
-for storage, so that it computes meanwhile. A data group takes a share f of the batches, so that
+Idle vCPUs of train hosts prepare batches too. Each vCPU has one worker, more where samples wait for
+storage, so that it computes meanwhile, and fewer where memory does not hold them. A data group
+takes a share f of the batches, so that
 
     preparation(f) = max(local (1 - f) + receive f, remote f)
 
@@ -38,6 +39,9 @@ SECONDS_PER_GB = 0.14
 UNKNOWN_SPEED = 1.25
 #: Workers of a vCPU at most: how fast storage serves so many readers is not measured.
 MOST_WORKERS_PER_VCPU = 8
+#: Shares of a host's memory that its workers may take: train hosts hold finished batches, too.
+_TRAIN_SHARE, _DATA_SHARE = 1 - PREFETCH_SHARE, 0.9
+_MANY = 1 << 20
 _GIB = 2**30
 _BITS_PER_BYTE = 8
 
@@ -138,20 +142,15 @@ _WORST = _Case(measure="high", unknown_speed=1 / UNKNOWN_SPEED)
 class _Workers(NamedTuple):
     """Workers of all hosts, and the vCPUs that compute for them.
 
-    local, data: whole vCPUs of train hosts that ranks leave idle, and those of the data group.
-    idle_vcpus: of the train hosts, with parts. per_local, per_data: workers of a vCPU of each.
+    local_vcpus, data_vcpus: whole ones that ranks of train hosts leave idle, and those of the data
+    group. idle_vcpus: of the train hosts, with parts. local, data: workers.
     """
 
+    local_vcpus: int
+    data_vcpus: int
+    idle_vcpus: float
     local: int
     data: int
-    idle_vcpus: float
-    per_local: int
-    per_data: int
-
-    @property
-    def total(self) -> int:
-        """The number of all workers."""
-        return self.local * self.per_local + self.data * self.per_data
 
 
 class _Load(NamedTuple):
@@ -195,30 +194,29 @@ def local_vcpus(workload: Workload, train: GroupShape) -> int:
 def local_workers(workload: Workload, train: GroupShape) -> int:
     """Return the workers of each train host, on the vCPUs that its ranks leave idle."""
     vcpus = local_vcpus(workload, train)
-    return vcpus * workers_per_vcpu(workload, train.instance, vcpus)
+    return min(_wanted_workers(workload, vcpus), _fitting(workload, train.instance, _TRAIN_SHARE))
 
 
 def data_workers(workload: Workload, instance: InstanceType) -> int:
     """Return the workers of a data host."""
-    vcpus = instance.vcpu or 0
-    return vcpus * workers_per_vcpu(workload, instance, vcpus)
+    wanted = _wanted_workers(workload, instance.vcpu or 0)
+    return min(wanted, _fitting(workload, instance, _DATA_SHARE))
 
 
-def workers_per_vcpu(workload: Workload, instance: InstanceType, vcpus: int) -> int:
-    """Return the workers of each of these vCPUs of a host: more than one if samples wait.
+def _wanted_workers(workload: Workload, vcpus: int) -> int:
+    """Return one worker for each vCPU, or as many as keep it busy where samples wait."""
+    wait, cpu = workload.wait_seconds_per_sample.mean, workload.cpu_seconds_per_sample.mean
+    if not wait:
+        return vcpus
+    each = MOST_WORKERS_PER_VCPU
+    return vcpus * (min(each, math.ceil(1 + wait / cpu)) if cpu * each > wait else each)
 
-    They are as many as keep the vCPU busy, and have half of the host's memory at most.
-    """
-    wait = workload.wait_seconds_per_sample.mean
-    if not wait or not vcpus:
-        return 1
-    most, cpu = MOST_WORKERS_PER_VCPU, workload.cpu_seconds_per_sample.mean
-    if cpu * most > wait:
-        most = min(most, math.ceil(1 + wait / cpu))
-    taken = vcpus * workload.bytes_per_worker
-    if instance.memory_gib is not None and taken:
-        most = min(most, int(instance.memory_gib * _GIB * (1 - PREFETCH_SHARE) / taken))
-    return max(1, most)
+
+def _fitting(workload: Workload, instance: InstanceType, share: float) -> int:
+    """Return the workers that have room in a share of a host's memory."""
+    if instance.memory_gib is None or not workload.bytes_per_worker:
+        return _MANY
+    return int(min(_MANY, instance.memory_gib * _GIB * share / workload.bytes_per_worker))
 
 
 def estimate_step(workload: Workload, shape: ClusterShape) -> StepEstimate:
@@ -252,14 +250,12 @@ def _ends(
 
 def _workers(workload: Workload, shape: ClusterShape) -> _Workers:
     train, data = shape.train, shape.data
-    idle = spare_vcpus(workload, train)
-    of_train, of_data = int(idle / train.count), (data.instance.vcpu or 0) if data else 0
     return _Workers(
-        local=train.count * of_train,
-        data=of_data * data.count if data else 0,
-        idle_vcpus=idle,
-        per_local=workers_per_vcpu(workload, train.instance, of_train),
-        per_data=workers_per_vcpu(workload, data.instance, of_data) if data else 1,
+        local_vcpus=train.count * local_vcpus(workload, train),
+        data_vcpus=data.count * (data.instance.vcpu or 0) if data else 0,
+        idle_vcpus=spare_vcpus(workload, train),
+        local=train.count * local_workers(workload, train),
+        data=data.count * data_workers(workload, data.instance) if data else 0,
     )
 
 
@@ -294,7 +290,7 @@ def _speed(workload: Workload, instance: InstanceType, case: _Case) -> float:
 
 def _spread(workload: Workload, workers: _Workers) -> float:
     """Return two standard errors of the mean of the samples that are prepared at one time."""
-    samples = workload.batch_size * max(1, workers.total)
+    samples = workload.batch_size * max(1, workers.local + workers.data)
     return 2 * workload.cpu_seconds_per_sample.deviation / math.sqrt(samples)
 
 
@@ -302,8 +298,7 @@ def _prefetch(
     workload: Workload, shape: ClusterShape, load: _Load, longest: float, share: float
 ) -> Prefetch:
     """Return what is prepared ahead of ranks whose steps take so long."""
-    workers = load.workers
-    local, data = workers.local * workers.per_local, workers.data * workers.per_data
+    local, data = load.workers.local, load.workers.data
     # Of the group that has more workers for each of its batches, which are prepared for longer.
     each = [(local, load.ranks * (1 - share)), (data, load.ranks * share)]
     return prefetch_for(
@@ -338,8 +333,8 @@ def _batch_times(workload: Workload, load: _Load, share: float) -> BatchTimes:
     cpu = workload.cpu_seconds_per_sample
     seconds = cpu.mean + workload.wait_seconds_per_sample.mean
     workers = load.workers
-    local = _seconds_of_worker(load, load.train_speed, workers.per_local)
-    remote = _seconds_of_worker(load, load.data_speed, workers.per_data)
+    local = _worker_seconds(load, load.train_speed, workers.local_vcpus, workers.local)
+    remote = _worker_seconds(load, load.data_speed, workers.data_vcpus, workers.data)
     return BatchTimes(
         mean=((1 - share) * local + share * remote) / load.ranks,
         samples=workload.batch_size,
@@ -347,38 +342,51 @@ def _batch_times(workload: Workload, load: _Load, share: float) -> BatchTimes:
     )
 
 
-def _seconds_of_worker(load: _Load, speed: float, per_vcpu: int) -> float:
-    """Return the seconds of workers for all batches, of which a vCPU has so many."""
+def _local(load: _Load) -> float:
+    """Return the seconds in which the train hosts' workers prepare all batches."""
+    return _prepared(load, load.train_speed, load.workers.local_vcpus, load.workers.local)
+
+
+def _prepared_remotely(load: _Load) -> float:
+    """Return the seconds in which the data hosts' workers prepare all batches."""
+    return _prepared(load, load.data_speed, load.workers.data_vcpus, load.workers.data)
+
+
+def _prepared(load: _Load, speed: float, vcpus: int, workers: int) -> float:
+    return _worker_seconds(load, speed, vcpus, workers) / workers if workers else math.inf
+
+
+def _worker_seconds(load: _Load, speed: float, vcpus: int, workers: int) -> float:
+    """Return the seconds of all workers together: more than one on a vCPU take turns."""
     computing = load.cpu_seconds / speed
-    return max(computing + load.wait_seconds, computing * per_vcpu)
+    taking_turns = computing * workers / vcpus if workers > vcpus else computing
+    return max(taking_turns, computing + load.wait_seconds)
 
 
 def _resources(shape: ClusterShape, load: _Load) -> tuple[dict[Bottleneck, float], float]:
     """Return the seconds that each resource needs, and the share of the data group."""
-    workers = load.workers
-    work = _seconds_of_worker(load, load.train_speed, workers.per_local)
-    local = work / (workers.local * workers.per_local) if workers.local else math.inf
+    local = _local(load)
     seconds_by_resource = {Bottleneck.ACCELERATOR: load.gpu_seconds, Bottleneck.TRAIN_CPU: local}
     share = 0.0
     if shape.data:
         remote = _remote(shape.train, shape.data, load)
-        idle = workers.idle_vcpus
+        idle = load.workers.idle_vcpus
         receive = load.gigabytes * SECONDS_PER_GB / idle if idle else math.inf
         share = _best_share(local, receive, max(remote.values()))
         own = local * (1 - share) if share < 1 else 0.0
         seconds_by_resource[Bottleneck.TRAIN_CPU] = own + receive * share if idle else math.inf
-        seconds_by_resource.update({each: seconds * share for each, seconds in remote.items()})
+        for each, seconds in remote.items():
+            seconds_by_resource[each] = seconds * share if share else 0.0
     return seconds_by_resource, share
 
 
 def _remote(train: GroupShape, data: GroupShape, load: _Load) -> dict[Bottleneck, float]:
     """Return the seconds that each resource of the data group's way needs for all batches."""
-    per_vcpu = load.workers.per_data
-    prepare = _seconds_of_worker(load, load.data_speed, per_vcpu) / per_vcpu
-    work = prepare + load.gigabytes * SECONDS_PER_GB
+    vcpus = load.workers.data_vcpus
+    send = load.gigabytes * SECONDS_PER_GB / vcpus if vcpus else math.inf
     gigabits = load.gigabytes * _BITS_PER_BYTE
     return {
-        Bottleneck.DATA_CPU: work / load.workers.data if load.workers.data else math.inf,
+        Bottleneck.DATA_CPU: _prepared_remotely(load) + send,
         Bottleneck.TRAIN_NETWORK: _transfer(gigabits, train),
         Bottleneck.DATA_NETWORK: _transfer(gigabits, data),
     }

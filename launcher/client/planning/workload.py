@@ -21,7 +21,7 @@ class Workload:
     cpu_seconds_per_sample: seconds of one vCPU to prepare a sample, of a CPU with speed 1.
     bytes_per_batch: bytes of one prepared batch of one rank.
     wait_seconds_per_sample: seconds for which a worker that prepares a sample waits for storage.
-    bytes_per_worker: memory of a worker process, by which more of them than vCPUs are limited.
+    bytes_per_worker: memory of a worker process, which limits their number.
     gpu_seconds_per_step: seconds of a step without waiting for data, by accelerator, such as
         "NVIDIA A100".
     communication_seconds_per_step: seconds that more than one train host adds to each step.

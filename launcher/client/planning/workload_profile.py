@@ -26,7 +26,7 @@ class WorkloadProfile:
     cpu_seconds, wait_seconds: of a sample. samples_per_epoch: None if unknown. gpu_seconds: of a
     step, by accelerator: a measure, or a number that the user gave. datasets: that the job serves.
     measured: everything else that was found, by name. model: its memory, if a task was measured.
-    bytes_per_worker: memory of a process that prepares batches.
+    bytes_per_worker: memory of a process that prepares batches; None if unknown.
     parallel_efficiency: share of a CPU's speed that is left when all are busy; None if unknown.
     """
 
@@ -36,7 +36,7 @@ class WorkloadProfile:
     wait_seconds: Measure = field(default_factory=lambda: Measure.exact(0.0))
     bytes_per_batch: float
     cpu: MachineCpu
-    bytes_per_worker: float = BYTES_PER_WORKER
+    bytes_per_worker: int | None = None
     samples_per_epoch: int | None = None
     gpu_seconds: Mapping[str, float | Measure] = field(default_factory=dict)
     entry_point: str = ""
@@ -87,7 +87,7 @@ class WorkloadProfile:
             batch_size=self.batch_size,
             cpu_seconds_per_sample=self.cpu_seconds,
             wait_seconds_per_sample=self.wait_seconds,
-            bytes_per_worker=self.bytes_per_worker,
+            bytes_per_worker=self.bytes_per_worker or BYTES_PER_WORKER,
             bytes_per_batch=self.bytes_per_batch,
             gpu_seconds_per_step={
                 name: each if isinstance(each, Measure) else Measure.exact(each)
@@ -110,7 +110,7 @@ class WorkloadProfile:
             "wait_seconds_per_sample": _range(self.wait_seconds)
             if self.wait_seconds.mean
             else None,
-            "bytes_per_worker": round(self.bytes_per_worker) if self.wait_seconds.mean else None,
+            "bytes_per_worker": self.bytes_per_worker,
             "bytes_per_batch": round(self.bytes_per_batch),
             "gpu_seconds_per_step": {
                 name: _range(each) if isinstance(each, Measure) else each
