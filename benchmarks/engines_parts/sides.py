@@ -25,7 +25,8 @@ _MODULES = {"tf.data service": "tf_engine", "Ray Data": "ray_engine", "torch": "
 #: Samples of a batch.
 BATCH = 32
 #: Batches that Launcher prepares ahead for each worker, which it does while others are measured.
-_AHEAD = 4
+#: With four, the rank told of freed memory less often than the workers needed it.
+_AHEAD = 16
 #: Seconds until TensorFlow or a cluster of Ray runs, on a machine with other work.
 _PATIENCE = 400.0
 

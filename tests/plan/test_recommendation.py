@@ -693,3 +693,27 @@ def test_a_type_that_cannot_train_leaves_nothing_to_compare(home) -> None:
 
     assert (plan.best, plan.compared, plan.without_time) == (None, 0, ("ml.p5.48xlarge",))
     assert plan.reason.startswith("nothing could be compared: no type has both a price and a time")
+
+
+def test_memory_for_fewer_workers_than_vcpus_is_said() -> None:
+    large = replace(WORKLOAD, bytes_per_worker=4.0 * 2**30)
+    plan = chosen(large, [priced("ml.g5.xlarge", 1.408), priced("ml.c5.9xlarge", 1.836)])
+
+    assert (
+        "Memory for fewer workers than vCPUs, of 4.00 GiB each: ml.c5.9xlarge (16 of 36), "
+        "ml.g5.xlarge (2 of 3)." in repr(plan)
+    )
+
+
+def test_hosts_without_memory_for_a_worker_are_not_recommended(home) -> None:
+    huge = replace(WORKLOAD, bytes_per_worker=40.0 * 2**30)
+    types = [priced("ml.g5.xlarge", 1.408), priced("ml.c5.9xlarge", 1.836)]
+
+    assert chosen(huge, types[:1]).best is None
+    alone = recommend(replace(huge, bytes_per_worker=1e15), gpu_types=["g5.xlarge"])
+    assert alone.without_room == ("ml.g5.xlarge",)
+    assert "memory for a worker (bytes_per_worker)" in alone.reason
+    plan = chosen(huge, types)
+    assert plan.best is not None
+    assert plan.best.step.offloaded == 1
+    assert "preparing a sample may take" not in repr(plan)

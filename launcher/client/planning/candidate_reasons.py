@@ -106,16 +106,17 @@ def break_even(best: Candidate) -> str | None:
     """Return how much faster preparing must get for no data group to be of use.
 
     Then the idle vCPUs of the train hosts would prepare every batch within the accelerators' time.
-    Returns None if they do already, and without idle vCPUs.
+    Returns None if they do already, and if there are none, or no memory for a worker.
     """
     workload = best.workload
     train = best.shape.train
     vcpus = train.count * local_vcpus(workload, train)
-    if not vcpus:
+    workers = train.count * local_workers(workload, train)
+    if not workers:
         return None
     speed = workload.cpu_speed.get(family(train.instance), 1.0) * workload.parallel_efficiency
     training = best.step.seconds_by_resource[Bottleneck.ACCELERATOR] / best.samples_per_step
-    of_worker = training * train.count * local_workers(workload, train)
+    of_worker = training * workers
     computing = of_worker - workload.wait_seconds_per_sample.mean
     allowed = max(0.0, min(training * vcpus, computing)) * speed
     needed = workload.cpu_seconds_per_sample.mean
@@ -135,7 +136,10 @@ def break_even(best: Candidate) -> str | None:
 
 
 def why_not_compared(
-    without_price: tuple[str, ...], without_memory: tuple[str, ...], without_vcpus: tuple[str, ...]
+    without_price: tuple[str, ...],
+    without_memory: tuple[str, ...],
+    without_vcpus: tuple[str, ...],
+    without_room: tuple[str, ...],
 ) -> str:
     """Return why there is no cluster at all, from the types that were left out."""
     if without_memory:
@@ -147,6 +151,11 @@ def why_not_compared(
         return (
             "nothing could be compared: the ranks keep all vCPUs busy, so that none is left to "
             "prepare or receive batches; use larger hosts, or check cpus_per_rank"
+        )
+    if without_room:
+        return (
+            "nothing could be compared: neither train nor data hosts with a known price have "
+            "memory for a worker (bytes_per_worker)"
         )
     reason = "no type has both a price and a time on its accelerator in the workload"
     hint = "; run `launcher catalog update`" if without_price else ""

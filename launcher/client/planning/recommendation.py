@@ -20,7 +20,7 @@ from launcher.client.planning.candidates import (
     has_idle_vcpus,
     has_memory,
 )
-from launcher.client.planning.step_model import GroupShape
+from launcher.client.planning.step_model import GroupShape, local_workers
 from launcher.client.planning.workload import Workload
 
 #: Clusters whose price or time per sample differs by less are as good, so the one with fewer hosts
@@ -60,6 +60,7 @@ class Recommendation:
     without_price, without_time, without_memory, without_vcpus: types that could not be compared: no
         price, no time on their accelerator in the workload, too little memory for the model,
         however it is spread, or no vCPU that the ranks leave to prepare or receive batches.
+    without_room: types of train hosts whose memory holds no worker.
     regions: that were asked for.
     without_own_price: types that are not compared in one of several regions, by region: only the
         price of another one is known.
@@ -77,6 +78,7 @@ class Recommendation:
     without_time: tuple[str, ...]
     without_memory: tuple[str, ...]
     without_vcpus: tuple[str, ...]
+    without_room: tuple[str, ...]
     today: date
     regions: tuple[str, ...] = ()
     without_own_price: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -105,6 +107,7 @@ class Recommendation:
                 self.without_price or tuple(self.without_own_price),
                 self.without_memory,
                 self.without_vcpus,
+                self.without_room,
             )
         if self.best is None:
             has_deadline = self.limits.deadline_hours is not None
@@ -226,6 +229,12 @@ def recommend(
             for each in everything
             if can_train(changed, each.instance) and not has_idle_vcpus(changed, each.instance)
         ),
+        without_room=_names(
+            each.instance.name
+            for each in everything
+            if can_train(changed, each.instance)
+            and not local_workers(changed, GroupShape(instance=each.instance, count=1))
+        ),
         regions=tuple(listed),
         without_own_price={} if has_stand_ins else _without_own_price(changed, listed),
     )
@@ -265,6 +274,7 @@ def choose(
     without_time: tuple[str, ...] = (),
     without_memory: tuple[str, ...] = (),
     without_vcpus: tuple[str, ...] = (),
+    without_room: tuple[str, ...] = (),
     regions: tuple[str, ...] = (),
     without_own_price: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Recommendation:
@@ -285,6 +295,7 @@ def choose(
         without_time=without_time,
         without_memory=without_memory,
         without_vcpus=without_vcpus,
+        without_room=without_room,
         today=today,
         regions=regions or tuple(dict.fromkeys(each.region for each in everything)),
         without_own_price=without_own_price or {},

@@ -34,6 +34,7 @@ def plain_recommendation(recommendation: Recommendation, limit: int) -> dict[str
         "time_unknown": list(recommendation.without_time),
         "memory_too_small": list(recommendation.without_memory),
         "no_vcpu_left": list(recommendation.without_vcpus),
+        "no_room_for_a_worker": list(recommendation.without_room),
         "notes": list(notes(recommendation)),
         "explanation": list(explanation(best)) if best else [],
     }
