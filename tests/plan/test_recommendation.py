@@ -98,7 +98,7 @@ def made_up(seed: int) -> tuple[Workload, list[PricedType]]:
         workload,
         communication_seconds_per_step=between_hosts,
         wait_seconds_per_sample=wait,
-        bytes_per_worker=spread(1e7, 1e11),
+        bytes_per_worker=spread(1e7, 7e9),
     )
     return workload, types
 

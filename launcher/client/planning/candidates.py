@@ -16,6 +16,7 @@ from launcher.client.planning.step_model import (
     GroupShape,
     Interval,
     StepEstimate,
+    data_workers,
     estimate_step,
     family,
     spare_vcpus,
@@ -126,13 +127,18 @@ def candidates(
     """Yield every cluster of one group, and of two with each useful number of data hosts.
 
     A number of data hosts is useful if the step is shorter than with any smaller one. Clusters are
-    left out that have no vCPU to prepare batches, or none of train hosts to receive them.
+    left out that have no vCPU or no memory to prepare batches, or no vCPU of train hosts to receive
+    them.
     """
     counts = tuple(train_hosts)
     for region, types in types_by_region.items():
         listed = list(types)
         trainers = [each for each in listed if can_train(workload, each.instance)]
-        feeders = [each for each in listed if can_prepare(each.instance)]
+        feeders = [
+            each
+            for each in listed
+            if can_prepare(each.instance) and data_workers(workload, each.instance)
+        ]
         for trainer in trainers:
             for count in counts:
                 train = GroupShape(instance=trainer.instance, count=count)
