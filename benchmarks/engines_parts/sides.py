@@ -25,8 +25,9 @@ _MODULES = {"tf.data service": "tf_engine", "Ray Data": "ray_engine", "torch": "
 #: Samples of a batch.
 BATCH = 32
 #: Batches that Launcher prepares ahead for each worker, which it does while others are measured.
-#: With four, the rank told of freed memory less often than the workers needed it.
-_AHEAD = 16
+#: With four, the rank told of freed memory less often than workers that compute needed it; those
+#: that sleep have a window of eight batches, in which what is ahead counts.
+_AHEAD, _AHEAD_OF_SLEEP = 16, 4
 #: Seconds until TensorFlow or a cluster of Ray runs, on a machine with other work.
 _PATIENCE = 400.0
 
@@ -82,7 +83,8 @@ def started(
     bench: Bench, kind: str, workers: int, variables: dict[str, str]
 ) -> Iterator[list[Side]]:
     """All engines, each with its workers at work."""
-    job = ours(bench, kind, workers, ahead=_AHEAD * workers)
+    ahead = _AHEAD_OF_SLEEP if kind == "sleeping" else _AHEAD
+    job = ours(bench, kind, workers, ahead=ahead * workers)
     sides: list[Side] = [job, *peers(bench, workers)]
     with ExitStack() as stack:
         for side in sides:
