@@ -20,7 +20,7 @@ from launcher.client.planning.step_model import (
 
 def formulas(candidate: Candidate) -> Mapping[Bottleneck, str]:
     """Return the formula of each resource that a cluster has; its value is seconds."""
-    demand = _Demand.of(candidate)
+    demand = _StepDemand.of(candidate)
     train, data, share = candidate.shape.train, candidate.shape.data, candidate.step.offloaded
     found = {
         Bottleneck.ACCELERATOR: _accelerator(candidate),
@@ -40,7 +40,7 @@ def formulas(candidate: Candidate) -> Mapping[Bottleneck, str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Demand:
+class _StepDemand:
     """The demand of one step of all ranks."""
 
     candidate: Candidate
@@ -49,7 +49,7 @@ class _Demand:
     gigabytes: float
 
     @classmethod
-    def of(cls, candidate: Candidate) -> _Demand:
+    def of(cls, candidate: Candidate) -> _StepDemand:
         load, samples = candidate.workload, candidate.samples_per_step
         return cls(
             candidate=candidate,
@@ -82,7 +82,7 @@ def _accelerator(candidate: Candidate) -> str:
     return text
 
 
-def _train_cpu(candidate: Candidate, demand: _Demand) -> Iterator[str]:
+def _train_cpu(candidate: Candidate, demand: _StepDemand) -> Iterator[str]:
     load, train, share = candidate.workload, candidate.shape.train, candidate.step.offloaded
     workers = local_workers(load, train)
     if share < 1 and workers:
@@ -100,7 +100,7 @@ def _memory(candidate: Candidate) -> str:
     return f"{of_worker:.4g} s of a worker for a batch / {batches} batches ahead"
 
 
-def _network(group: GroupShape, demand: _Demand, share: float) -> str:
+def _network(group: GroupShape, demand: _StepDemand, share: float) -> str:
     gbps = group.instance.card_gbps
     if not gbps:
         return "its network is unknown, so it is not counted"
