@@ -8,10 +8,10 @@ from launcher.client.planning.step_model import (
     SECONDS_PER_GB,
     Bottleneck,
     GroupShape,
-    family,
     local_vcpus,
     local_workers,
     spare_vcpus,
+    vcpu_speed,
 )
 
 _SECONDS_TO_MS = 1000
@@ -114,11 +114,10 @@ def break_even(best: Candidate) -> str | None:
     workers = train.count * local_workers(workload, train)
     if not workers:
         return None
-    speed = workload.cpu_speed.get(family(train.instance), 1.0) * workload.parallel_efficiency
     training = best.step.seconds_by_resource[Bottleneck.ACCELERATOR] / best.samples_per_step
     of_worker = training * workers
     computing = of_worker - workload.wait_seconds_per_sample.mean
-    allowed = max(0.0, min(training * vcpus, computing)) * speed
+    allowed = max(0.0, min(training * vcpus, computing)) * vcpu_speed(workload, train.instance)
     needed = workload.cpu_seconds_per_sample.mean
     if needed <= allowed:
         return None

@@ -276,16 +276,17 @@ def _load(workload: Workload, shape: ClusterShape, workers: _Workers, case: _Cas
         wait_seconds=ranks * workload.batch_size * wait,
         gpu_seconds=gpu,
         gigabytes=ranks * workload.bytes_per_batch / 1e9,
-        train_speed=_speed(workload, train.instance, case),
-        data_speed=_speed(workload, shape.data.instance, case) if shape.data else 1.0,
+        train_speed=vcpu_speed(workload, train.instance, case.unknown_speed),
+        data_speed=(
+            vcpu_speed(workload, shape.data.instance, case.unknown_speed) if shape.data else 1.0
+        ),
         workers=workers,
     )
 
 
-def _speed(workload: Workload, instance: InstanceType, case: _Case) -> float:
-    """Return the speed of a vCPU when all are busy; that of an unknown family is the case's."""
-    known = workload.cpu_speed.get(family(instance))
-    return workload.parallel_efficiency * (case.unknown_speed if known is None else known)
+def vcpu_speed(workload: Workload, instance: InstanceType, unknown: float = 1.0) -> float:
+    """Return the speed of a vCPU when all are busy. unknown: that of a family not measured."""
+    return workload.parallel_efficiency * workload.cpu_speed.get(family(instance), unknown)
 
 
 def _spread(workload: Workload, workers: _Workers) -> float:
