@@ -227,9 +227,7 @@ def locked_set():
     rates = locked["measured"]["samples_per_second"]
     assert list(rates) == [str(count) for count in worker_counts(cpus)]
     assert locked["parallel_efficiency"] == pytest.approx(1 / cpus, rel=0.5)
-    assert alone["parallel_efficiency"] <= 1
-    if alone["measured"]["busy_machine_share"] < 0.05:
-        assert locked["parallel_efficiency"] < alone["parallel_efficiency"]
+    assert locked["parallel_efficiency"] < alone["parallel_efficiency"] <= 1
 
 
 @pytest.mark.long
