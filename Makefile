@@ -19,7 +19,7 @@ TARGETS ?= yaml_document wire_frame control_message event_line job_document part
   endpoint_http
 SECONDS ?= 300
 
-.PHONY: help demo test test-long test-full lowest frameworks smoke coverage matrix soak fuzz check docs mutants bench gpu
+.PHONY: help demo test test-long test-full lowest frameworks smoke coverage matrix soak fuzz check docs mutants size bench gpu
 .DEFAULT_GOAL := help
 
 help:
@@ -40,6 +40,7 @@ help:
 	@echo "make check      formatting, lint, types, import layers"
 	@echo "make docs       build the documentation site into site/; a broken link is an error"
 	@echo "make mutants    the mutation score of rules, order and wire (an hour of one CPU)"
+	@echo "make size       lines, files, functions and names shown to users, by room"
 	@echo "make bench      run the benchmarks"
 	@echo "make gpu        measure what is claimed on NVIDIA GPUs; PYTHON has torch >= 2.8, nothing is installed"
 	@echo "                ROWS=overhead,copies: these rows alone"
@@ -104,6 +105,9 @@ docs: $(DOCS)
 
 mutants: $(READY)
 	$(BIN)/python tests/mutation_score.py
+
+size: $(READY)
+	@$(BIN)/python tests/size.py $(if $(JSON),--json) $(if $(LIST),--list)
 
 bench: $(READY)
 	@missed=0; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script || missed=1; done; exit $$missed

@@ -19,7 +19,7 @@ def main() -> None:
     rooms: dict[str, Counter[str]] = {}
     for file, found in report["files"].items():
         counts = {name: found["summary"][name] for name in _COUNTS}
-        for room in (_room(Path(file)), "total"):
+        for room in (room_of(Path(file)), "total"):
             rooms.setdefault(room, Counter()).update(counts)
     print(f"{'room':<32}{'lines':>8}{'reached':>9}{'branches':>10}{'reached':>9}")
     for room, counts in sorted(rooms.items(), key=lambda item: (item[0] == "total", item[0])):
@@ -28,7 +28,7 @@ def main() -> None:
         print(f"{room:<32}{lines:>8}{shares}")
 
 
-def _room(file: Path) -> str:
+def room_of(file: Path) -> str:
     """The folder of a house that a file is in, or else the first two folders of its path."""
     parts = file.parts
     for house in _HOUSES:
