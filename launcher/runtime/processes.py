@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -56,9 +57,35 @@ def stop_signals_blocked() -> Iterator[None]:
 
 
 def ignore_stop_signals() -> None:
-    """Ignore SIGTERM and SIGINT in this process; unlike SIG_IGN, children do not inherit that."""
+    """Ignore SIGTERM and SIGINT; unlike SIG_IGN, programs that are started do not inherit it."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
+
+
+def handle_signals_here(handlers: Mapping[int, Callable[..., object]]) -> None:
+    """Handle signals in this process, which runs a user's code, and in none that the code starts.
+
+    A fork gets the handlers of before, unless the code has set its own; the C library lets a new
+    program have the default ones. Blocked signals are unblocked, since both inherit the mask.
+    """
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    masks: dict[int, set[int]] = {}  # of threads that fork now
+
+    def block() -> None:
+        masks[threading.get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
+
+    def unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop(threading.get_ident()))
+
+    def restore() -> None:
+        for number, handler in handlers.items():
+            if signal.getsignal(number) is handler:
+                signal.signal(number, before[number] or signal.SIG_DFL)
+        unblock()
+
+    # Python forgets a signal that a fork gets before this point; a blocked one is kept for it.
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=restore)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
 
 
 def start(

@@ -37,6 +37,7 @@ from launcher.data.order.verification import SecondPreparations
 from launcher.errors import DataError, SampleError
 from launcher.runtime.event_log import emit
 from launcher.runtime.output import print_whole_lines
+from launcher.runtime.processes import handle_signals_here
 
 #: Batches that a worker prepares ahead, as torch's prefetch_factor.
 _AHEAD = 2
@@ -216,8 +217,8 @@ def _fork(prepare: Callable[[], Load]) -> _ForkedWorker:
 def _run(ours: socket.socket, theirs: socket.socket, prepare: Callable[[], Load]) -> NoReturn:
     """Serve steps until the script's process closes the connection; never returns."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the script
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        handle_signals_here({signal.SIGINT: lambda *_: None})  # Ctrl-C is for the script
         print_whole_lines()  # it ends without a moment for what is buffered
         for inherited in (ours, *_connections):
             inherited.close()

@@ -20,6 +20,8 @@ class InProcessMetrics:
         self._figures: dict[str, Mapping[str, float]] = {}
         if rank == 0:
             atexit.register(self._print_final)
+            # A fork that ends as a script does would print it again.
+            os.register_at_fork(after_in_child=lambda: atexit.unregister(self._print_final))
 
     def record(self, stream: str, figures: Mapping[str, float]) -> None:
         """Store the latest metrics of a stream."""

@@ -39,6 +39,7 @@ from launcher.errors import DataError, SampleError
 from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
 from launcher.runtime.event_log import emit
 from launcher.runtime.output import print_whole_lines
+from launcher.runtime.processes import handle_signals_here
 from launcher.shared.backoff import backoff
 
 _HEARTBEAT_SECONDS = 1.0
@@ -313,6 +314,13 @@ def _lower_priority() -> None:
         Path("/proc/self/autogroup").write_text(str(_NICENESS))
 
 
+def _handlers(worker: DataWorker) -> dict[int, Callable[..., object]]:
+    """Return what ends a worker of a data host; one beside a rank leaves that to its host."""
+    if RECEIVER_VARIABLE in os.environ:
+        return dict.fromkeys((signal.SIGTERM, signal.SIGINT), lambda *_: None)
+    return {signal.SIGTERM: lambda *_: worker.leave()}
+
+
 def main() -> int:
     """Run the worker process; return its exit code."""
     paths = paths_here()
@@ -327,7 +335,7 @@ def main() -> int:
     name = f"{environment.cluster.host}/{sys.argv[1]}/{os.getpid()}"
     try:
         worker = DataWorker(name, environment)
-        signal.signal(signal.SIGTERM, lambda *_: worker.leave())
+        handle_signals_here(_handlers(worker))
         return worker.work()
     except (DataError, OSError) as error:
         emit("worker_failed", worker=name, why=str(error))
