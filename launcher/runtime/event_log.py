@@ -7,8 +7,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-from launcher.runtime.secret_mask import own_mask
 from launcher.shared import EVENTS_VARIABLE, format_event, format_text
+from launcher.shared.secret_mask import own_mask
 
 
 def emit(name: str, /, **fields: object) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from launcher.runtime.event_log import emit
 from launcher.runtime.peer_loss import reads_like_peer_loss
-from launcher.runtime.secret_mask import own_mask
 from launcher.shared import FAILURE_REASON_LIMIT, MlPaths
 from launcher.shared.complete_files import replacing
+from launcher.shared.secret_mask import own_mask
 from launcher.shared.traceback_frames import FRAME, is_marks, is_users
 
 #: Enough for a reason of 1,024 characters of 4 bytes, rounded up to file system blocks.
@@ -114,6 +114,20 @@ def release_space(paths: MlPaths) -> None:
     """Release the reserved space."""
     with contextlib.suppress(OSError):
         _reserve(paths).unlink(missing_ok=True)
+
+
+def mask_users_reason(paths: MlPaths) -> None:
+    """Replace the secrets in a failure file that the user's code has written."""
+    path = paths.failure
+    with contextlib.suppress(OSError):
+        if not path.is_file():
+            return
+        with path.open("rb") as file:
+            text = file.read(_RESERVED_BYTES)
+        if (masked := own_mask().cut(text)) != text:
+            if path.is_symlink():
+                path.unlink()  # what it shows is the user's, and stays as it is
+            path.write_bytes(masked)
 
 
 def _reserve(paths: MlPaths) -> Path:

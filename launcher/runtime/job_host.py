@@ -22,11 +22,11 @@ from launcher.runtime.failure_file import Failure
 from launcher.runtime.job_coordination import JobCoordination
 from launcher.runtime.outcome_decider import JobOutcome
 from launcher.runtime.output import Output, drain_all
-from launcher.runtime.secret_mask import own_mask
 from launcher.runtime.services import Service, ServiceFailed
 from launcher.runtime.stopped_processes import StoppedProcesses
 from launcher.runtime.taken_port import hint_of_taken_port
 from launcher.shared.process_table import descendants
+from launcher.shared.secret_mask import own_mask
 
 #: SageMaker kills 120 s after SIGTERM; the remaining seconds are for our own shutdown.
 STOP_GRACE = 110.0

@@ -45,13 +45,17 @@ class LogLines:
         return self._add(b"", is_last=True)
 
     def add(self, chunk: bytes) -> bytes:
-        """Add output; return the lines that it completes."""
-        return self._add(chunk, is_last=False)
+        """Add what a program has written; return the lines that it completes."""
+        if self._is_left_for(self._below + chunk):
+            self._bar, self._open = self._open, b""
+        return self.go_on(chunk)
+
+    def go_on(self, rest: bytes) -> bytes:
+        """Add the rest of what a program has written last; return the lines that it completes."""
+        return self._add(rest, is_last=False)
 
     def _add(self, chunk: bytes, *, is_last: bool) -> bytes:
         chunk, self._below = self._below + chunk, b""
-        if self._is_left_for(chunk):
-            self._bar, self._open = self._open, b""
         if b"\r" in chunk:
             self._bar = b""
         text = (self._open + chunk).replace(b"\r\n", b"\n")

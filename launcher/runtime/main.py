@@ -32,6 +32,7 @@ from launcher.runtime.starters.registry import starter_for
 from launcher.runtime.tensorflow import server_role
 from launcher.runtime.toolkit_variables import child_environment
 from launcher.shared import HostFailure, MlPaths, Role
+from launcher.shared.secret_mask import own_mask
 
 ROLES: dict[Role, Callable[[JobHost], None]] = {
     Role.TRAIN: train_role.run_role,
@@ -55,6 +56,7 @@ def run(root: Path) -> int:
         with event_relay.events_of_children(paths) as variables:
             return _run_host(paths, variables)
     finally:
+        failure_file.mask_users_reason(paths)
         failure_file.release_space(paths)
 
 
@@ -152,6 +154,6 @@ def _exit_after_failure(host: JobHost, error: HostFailed) -> int:
 
 def _exit_before_joining(paths: MlPaths, error: LauncherError) -> int:
     with contextlib.suppress(OSError):  # a full disk
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(own_mask().text(f"{error}\n"))
     failure_file.write_reason(paths, str(error))
     return 1

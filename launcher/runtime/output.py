@@ -1,4 +1,7 @@
-"""The output of the programs of a host: passed on to its log in whole lines, by one process."""
+"""The output of the programs of a host: passed on to its log in whole lines, by one process.
+
+Secrets are replaced in it as it is read, before anything else sees it.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ from pathlib import Path
 from launcher.runtime import processes
 from launcher.runtime.event_log import emit
 from launcher.runtime.log_lines import LogLines
-from launcher.runtime.secret_mask import own_mask
 from launcher.shared import EVENTS_VARIABLE
+from launcher.shared.secret_mask import MaskedStream, own_mask
 
 #: Bytes to remember; a FailureReason has 1,024 characters.
 _REMEMBERED = 4096
@@ -53,6 +56,7 @@ class Output:
         with contextlib.suppress(OSError, AttributeError):  # the user has too many large pipes
             fcntl.fcntl(self.write_end, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._last = b""
+        self._masked = MaskedStream(own_mask())
         self._lines = LogLines()
         self._open_line = _OpenLine(source)
         self._thread = threading.Thread(target=self._forward, name="output", daemon=True)
@@ -82,8 +86,7 @@ class Output:
 
     def last_lines(self) -> str:
         """Return the last printed lines, the first of which may be cut."""
-        left_open = own_mask().output(self._lines.open_text)
-        return (self._last + left_open).decode(errors="replace")
+        return (self._last + self._lines.open_text).decode(errors="replace")
 
     def drain(self, timeout: float = 0.5) -> None:
         """Wait up to `timeout` s for the rest; a living program may hold the pipe open."""
@@ -92,13 +95,21 @@ class Output:
     def _forward(self) -> None:
         """Forward whole lines, and report one that stays open."""
         while chunk := self._read():
-            self._pass_on(self._lines.add(chunk))
+            self._take(chunk)
             self._open_line.report(self._lines.open_text)
             self._watch(self.last_lines())
             time.sleep(_PAUSE_SECONDS)
-        self._pass_on(self._lines.close())
+        self._pass_on(self._lines.go_on(self._masked.close()) + self._lines.close())
         self._open_line.report(b"")
         os.close(self._read_end)
+
+    def _take(self, chunk: bytes) -> None:
+        held, text = self._masked.held, self._masked.add(chunk)
+        if held and text.startswith(held):  # it was no part of a secret
+            self._pass_on(self._lines.go_on(held))
+            text = text.removeprefix(held)
+        if text:
+            self._pass_on(self._lines.add(text))
 
     def _read(self) -> bytes:
         while self._open_line.is_unreported or self._lines.is_undecided:
@@ -113,7 +124,6 @@ class Output:
 
     def _pass_on(self, lines: bytes) -> None:
         if lines:
-            lines = own_mask().output(lines)
             self._last = (self._last + lines)[-_REMEMBERED:]
             write_log(lines)
 
@@ -137,7 +147,6 @@ class _OpenLine:
 
     def report(self, text: bytes) -> None:
         """Report the line if its text has changed and the last report is old enough."""
-        text = own_mask().output(text)  # before it is cut
         if not self._text and text:
             self._next = max(self._next, time.monotonic() + _SHOWN_SECONDS)
         self._text = text

@@ -25,6 +25,7 @@ from launcher.runtime.event_log import emit_text
 from launcher.runtime.output import print_to, print_whole_lines, rank_pipe
 from launcher.runtime.peer_loss import is_peer_loss
 from launcher.runtime.report_files import REPORTS_VARIABLE, write_report
+from launcher.shared.secret_mask import own_mask
 
 #: Seconds that this rank may wait in one place for others; 0 disables hang detection.
 HANG_VARIABLE = "LAUNCHER_HANG_TIMEOUT"
@@ -61,6 +62,7 @@ def _become_shell(script: str, arguments: Sequence[str]) -> NoReturn:
 
 def run(program: Callable[[], object]) -> int:
     """Run this rank's program, report how it ended, and return the exit code."""
+    own_mask()  # before the program can remove a secret from its environment
     _print_to_own_pipe()
     print_whole_lines()
     _enable_monitoring()
@@ -72,7 +74,8 @@ def run(program: Callable[[], object]) -> int:
     except BaseException as error:  # noqa: BLE001 - report any end of the user's program
         cause = _error_line(error)
         report_cause(cause, _detail(error), is_peer_loss=is_peer_loss(error, cause))
-        emit_text("rank_failed", "".join(_format(error)), cause=cause[:_MAX_LENGTH])
+        shown = own_mask().text(cause)[:_MAX_LENGTH]
+        emit_text("rank_failed", "".join(_format(error)), cause=shown)
         # As the interpreter does, for handlers at exit; without the frames and what they hold.
         sys.last_value = error.with_traceback(None)
         return 1
@@ -167,8 +170,8 @@ def report_cause(cause: str, detail: str = "", *, is_peer_loss: bool | None = No
         return
     report = {
         "rank": _rank(),
-        "cause": cause[:_MAX_LENGTH],
-        "detail": detail[-_MAX_LENGTH:],
+        "cause": own_mask().text(cause)[:_MAX_LENGTH],
+        "detail": own_mask().text(detail)[-_MAX_LENGTH:],
         "is_peer_loss": is_peer_loss,
         "time": time.time(),
     }

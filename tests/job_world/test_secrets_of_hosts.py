@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +16,8 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from hosts import Hosts
+from hypothesis import given
+from hypothesis import strategies as st
 
 from launcher.errors import LauncherError
 from launcher.runtime.container_credentials import (
@@ -22,8 +26,8 @@ from launcher.runtime.container_credentials import (
     container_credentials,
 )
 from launcher.runtime.request_signature import signed_headers
-from launcher.runtime.secret_mask import SecretMask
 from launcher.runtime.secret_reading import read_secrets
+from launcher.shared.secret_mask import MaskedStream, SecretMask
 
 VALUE = 'hunter2-"very"-secret'
 KEYS = {"AccessKeyId": "AKIAEXAMPLE", "SecretAccessKey": "made-up", "Token": "a-token"}
@@ -233,6 +237,37 @@ def test_a_host_gives_its_programs_the_value_and_redacts_it(
         assert "hunter2" not in text
 
 
+IN_PARTS = """\
+import json, os, sys, time
+from pathlib import Path
+value = os.environ.pop("TOKEN")
+failure = Path(os.environ["SM_OUTPUT_DIR"], "failure")
+for part in ("bearer ", value[:12], None, value[12:], " or ", value[:9]):
+    if part is None:
+        time.sleep(1.2)  # two reports of an open line
+    else:
+        os.write(1, part.encode())
+failure.write_text(f"my own reason: {value} was refused")
+os.write(2, value[9:].encode() + b"\\n")
+raise ValueError("x" * 8180 + value)
+"""
+
+
+def test_no_part_of_a_secret_is_reported_or_is_in_a_reason_of_the_users(
+    make_hosts: Callable[..., Hosts],
+) -> None:
+    variables = {"LAUNCHER_SECRET_TOKEN": "env", "TOKEN": "s3cr3t-of-20-letters"}
+    hosts = make_hosts({"train.py": IN_PARTS}, environment=variables)
+    hosts.start()
+    assert set(hosts.wait().values()) == {1}
+    host = hosts["algo-1"]
+    assert [event["text"] for event in host.events("progress")] == ["bearer ", ""]
+    assert "\nbearer *** or ***\n" in host.output
+    assert host.failure == "my own reason: *** was refused"
+    for text in (host.output, host.failure):
+        assert "s3cr3t" not in text
+
+
 def test_a_host_whose_secret_cannot_be_read_fails_with_the_reason(
     make_hosts: Callable[..., Hosts], moto_address: str, aws: object, metadata: Metadata
 ) -> None:
@@ -257,6 +292,14 @@ def test_a_host_whose_secret_cannot_be_read_fails_with_the_reason(
         pytest.param('a"b\\c', 'x a"b\\c {"k": "a\\"b\\\\c"}', 'x *** {"k": "***"}', id="json"),
         pytest.param("first\nsecond\n", "got second\nfirst", "got ***\n***", id="lines"),
         pytest.param("geheim€", "geheim€ \\u20ac geheim\\u20ac", "*** \\u20ac ***", id="not ASCII"),
+        pytest.param("it's ü\\", repr("it's ü\\"), '"***"', id="repr"),
+        pytest.param('ü"ber', '{"a": "ü\\"ber"}', '{"a": "***"}', id="json as it is"),
+        pytest.param(
+            "p/w d+x",
+            "?a=p%2Fw%20d%2Bx&b=p/w%20d%2Bx&c=p%2Fw+d%2Bx",
+            "?a=***&b=***&c=***",
+            id="url",
+        ),
         pytest.param("abc", "abc", "abc", id="too short"),
         pytest.param("", "text", "text", id="empty"),
     ],
@@ -265,6 +308,51 @@ def test_a_value_is_replaced_in_each_form(value: str, text: str, shown: str) -> 
     mask = SecretMask.of({"LAUNCHER_SECRET_A": "env", "A": value})
     assert mask.text(text) == shown
     assert mask.output(text.encode()) == shown.encode()
+
+
+@pytest.mark.parametrize("user", ["", "u", "us", "use"])
+def test_a_value_is_replaced_in_a_header_that_base64_encodes(user: str) -> None:
+    header = base64.b64encode(f"{user}:hunter2-very-secret".encode()).decode()
+    shown = SecretMask(["hunter2-very-secret"]).text(f"Authorization: Basic {header}")
+    assert len(shown.replace("***", "")) < len("Authorization: Basic ") + 8 + len(user)
+    assert "***" in shown
+
+
+LINES = "ab\ncd\n\nlonger line"
+
+
+@given(
+    values=st.lists(st.sampled_from(["abab", "ababc", "cabab", "aaaa", LINES]), min_size=1),
+    text=st.lists(st.sampled_from(["a", "b", "c", "\n", "abab", LINES, LINES[:9], "é"])),
+    cuts=st.lists(st.integers(0, 60)),
+)
+def test_output_in_any_parts_is_redacted_as_the_whole_is(
+    values: list[str], text: list[str], cuts: list[int]
+) -> None:
+    mask = SecretMask(values)
+    whole = "".join(text).encode()
+    stream = MaskedStream(mask)
+    ends = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
+    parts = [stream.add(whole[begin:end]) for begin, end in itertools.pairwise(ends)]
+    shown = b"".join([*parts, stream.close()])
+    assert shown == mask.cut(whole)
+    assert not [value for value in values if value.encode() in shown]
+    assert shown == mask.output(whole) or shown.endswith(b"***")
+
+
+def test_what_may_become_a_secret_is_held_back_and_then_shown() -> None:
+    stream = MaskedStream(SecretMask(["hunter2"]))
+    assert stream.add(b"step 1, h") == b"step 1, "
+    assert stream.add(b"unt") == b""
+    assert stream.add(b"ing\n") == b"hunting\n"
+
+
+@pytest.mark.parametrize(
+    ("end", "shown"), [("hunter", "***"), ("hunt", "***"), ("hun", "hun"), ("hunter2", "***")]
+)
+def test_the_beginning_of_a_secret_at_the_end_is_redacted(end: str, shown: str) -> None:
+    stream = MaskedStream(SecretMask(["hunter2"]))
+    assert stream.add(f"it is {end}".encode()) + stream.close() == f"it is {shown}".encode()
 
 
 def test_a_value_that_holds_another_is_replaced_as_a_whole() -> None:

@@ -60,6 +60,20 @@ def test_the_failure_file_is_the_reason(default_bench: Bench) -> None:
     assert description["FailureReason"] == "é" * 1024
 
 
+def test_a_secret_in_the_failure_file_of_a_killed_host_is_not_in_the_reason(
+    default_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "hunter2-very-secret")
+    script = """
+        (ml / "output/failure").write_text("refused " + os.environ["TOKEN"])
+        os.kill(os.getpid(), signal.SIGKILL)
+        sys.exit(1)  # the first process of a container cannot kill itself
+    """
+    ended = default_bench.run(script, Environment={"LAUNCHER_SECRET_TOKEN": "env"})
+    assert ended["FailureReason"] == "refused ***"
+    assert "hunter2" not in (default_bench.job_folder() / "status.json").read_text()
+
+
 def test_the_failure_file_of_a_host_that_did_not_fail_is_no_reason(default_bench: Bench) -> None:
     script = """
     (ml / "output" / "failure").write_text("a success after all")

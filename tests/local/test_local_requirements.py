@@ -208,6 +208,24 @@ def test_a_package_that_does_not_exist_fails_with_the_words_of_pip(
 
 
 @pytest.mark.long
+def test_a_secret_in_the_output_of_pip_is_in_no_log_and_no_reason(
+    source: Path, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "hunter2-very-secret")
+    backend = '[build-system]\nrequires = []\nbuild-backend = "fails"\nbackend-path = ["."]\n'
+    fails = 'import os, sys\nsys.exit("refused " + os.environ["TOKEN"])\n'
+    write(source, train_py="", pyproject_toml=backend, fails_py=fails, requirements_txt=".\n")
+
+    job = run(source, "bad", index, secrets={"TOKEN": "env"})
+    with pytest.raises(JobFailed, match=r"refused \*\*\*"):
+        end(job)
+
+    (log,) = (source.parent / "home").rglob("requirements.log")
+    assert "refused ***" in log.read_text()
+    assert "hunter2" not in log.read_text()
+
+
+@pytest.mark.long
 def test_what_is_installed_in_a_satisfying_version_is_not_installed_again(
     source: Path, index: Index
 ) -> None:

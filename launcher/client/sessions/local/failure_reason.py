@@ -8,6 +8,7 @@ from pathlib import Path
 
 from launcher.client.sessions.local.running_host import RunningHost
 from launcher.shared import FAILURE_REASON_LIMIT, parse_event
+from launcher.shared.secret_mask import SecretMask
 
 #: UTF-8 has at most 4 bytes per character.
 _BYTES = 4 * FAILURE_REASON_LIMIT
@@ -20,17 +21,18 @@ _REASON_FIELDS = {"failure_not_written": "reason", "host_ended": "origin"}
 _STOPPING = "host_stopping"
 
 
-def failure_reason(failed: Sequence[RunningHost]) -> str:
+def failure_reason(failed: Sequence[RunningHost], mask: SecretMask) -> str:
     """Return the failure file of the host that failed first and has one, else the logged reason.
 
+    mask: replaces the job's secrets, which a host has no time to do if it is killed.
     failed: the failed hosts in the order in which they ended, at least one. If the first one had
     obeyed SIGTERM, that is the reason, unless it has a file. Without a file or a logged reason,
     return how the first one ended.
     """
-    if not _failure_file(failed[0]) and _was_asked_to_stop(failed[0]):
+    if not _failure_file(failed[0], mask) and _was_asked_to_stop(failed[0]):
         return f"host {failed[0].host}: it was asked to stop (SIGTERM), but the job was not"
     for host in failed:
-        if text := _failure_file(host):
+        if text := _failure_file(host, mask):
             return text
     for event, field in _REASON_FIELDS.items():
         for host in failed if event == "failure_not_written" else failed[:1]:
@@ -51,12 +53,12 @@ def _full_disk(folder: Path) -> str:
     )
 
 
-def _failure_file(host: RunningHost) -> str:
+def _failure_file(host: RunningHost, mask: SecretMask) -> str:
     path = host.tree.ml.failure
     if not host.tree.has(path) or not path.is_file():
         return ""
     with path.open("rb") as stream:
-        text = stream.read(_BYTES).decode(errors="replace")
+        text = mask.cut(stream.read(_BYTES)).decode(errors="replace")
     return text.strip()[:FAILURE_REASON_LIMIT]
 
 

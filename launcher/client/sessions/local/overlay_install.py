@@ -13,6 +13,7 @@ import tarfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.host_python import HostPython, host_python
@@ -27,6 +28,7 @@ from launcher.client.sessions.local.overlay import (
 from launcher.client.sessions.local.pip_failure import describe_failure, describe_toolkit_failure
 from launcher.client.sessions.local.process_tree import die_with_parent
 from launcher.client.sessions.local.s3_process import TransferStopped
+from launcher.client.sessions.local.secret_values import secret_mask
 from launcher.client.sessions.local.source_archive import SourceArchive, code_of
 from launcher.client.sessions.local.toolkit_mode import is_script_mode
 from launcher.client.spec.requirements_file import RequirementsFile, read_requirements
@@ -35,6 +37,7 @@ from launcher.shared import (
     REQUIREMENTS_FILE,
     install_timeout,
 )
+from launcher.shared.secret_mask import SecretMask
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.s3_process import S3Process
@@ -88,6 +91,7 @@ def install_overlays(
         has_toolkit=is_script_mode(request),
         python=host_python(settings.python),
         variables=request.get("Environment", {}),
+        mask=secret_mask(request),
         requested_end=requested_end,
         on_message=on_message,
         on_note=on_note,
@@ -121,6 +125,7 @@ class _Build:
     has_toolkit: bool
     python: HostPython
     variables: Mapping[str, str]
+    mask: SecretMask
     requested_end: Callable[[], JobState | None]
     on_message: Callable[[str], None]
     on_note: Callable[[str], None]
@@ -191,10 +196,22 @@ class _Build:
                 pass_fds=(lock,),  # whoever builds next waits for a pip that outlives this process
                 preexec_fn=die_with_parent,
             )
-        self._wait(child, file, timeout)
+        try:
+            self._wait(child, file, timeout)
+        finally:
+            output = self._masked(self.folder.requirements_log, begin)
         if child.returncode != 0:
-            output = self.folder.requirements_log.read_bytes()[begin:].decode(errors="replace")
             raise InstallFailed(self._reason(command, file, child.returncode, output))
+
+    def _masked(self, log: Path, begin: int) -> str:
+        """Replace secrets in what a log has from `begin` on, and return it."""
+        with log.open("r+b") as file:
+            file.seek(begin)
+            output = self.mask.cut(file.read())
+            file.seek(begin)
+            file.write(output)
+            file.truncate()
+        return output.decode(errors="replace")
 
     def _reason(self, command: list[str], file: RequirementsFile, code: int, output: str) -> str:
         if self.has_toolkit:

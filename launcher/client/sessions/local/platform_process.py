@@ -43,6 +43,7 @@ from launcher.client.sessions.local.request_uris import results_store
 from launcher.client.sessions.local.result_archives import pack_artifacts
 from launcher.client.sessions.local.running_host import RunningHost
 from launcher.client.sessions.local.s3_process import S3Process
+from launcher.client.sessions.local.secret_values import secret_mask
 from launcher.client.sessions.local.status_writer import StatusWriter
 from launcher.client.sessions.local.stop_conditions import StopConditions
 from launcher.client.sessions.local.watchdog import run_with_watchdog
@@ -153,7 +154,7 @@ class LocalJob:
     ) -> tuple[JobState, str | None]:
         """Pack the results of the hosts; return (ending, reason for a failure)."""
         failed = supervision.ending is JobState.FAILED
-        reason = (supervision.problem or failure_reason(supervision.failed())) if failed else None
+        reason = (supervision.problem or self._failure_reason(supervision)) if failed else None
         trees = attempt.trees()
         for tree in trees.values():  # once the reason is known, which may be a full disk
             tree.discard_library()
@@ -174,6 +175,9 @@ class LocalJob:
         if artifacts.model is not None and not failed:
             self.record.update(ModelArtifacts={"S3ModelArtifacts": artifacts.model})
         return supervision.ending, reason
+
+    def _failure_reason(self, supervision: HostSupervisor) -> str:
+        return failure_reason(supervision.failed(), secret_mask(self.request))
 
     def _note(self, text: str) -> None:
         self.record.note([text])

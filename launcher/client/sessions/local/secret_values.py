@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from launcher.shared.secret_mask import SecretMask
 from launcher.shared.secret_sources import secret_sources
 
 if TYPE_CHECKING:
@@ -15,3 +17,8 @@ def secret_values(request: TrainingJobRequest, environment: Mapping[str, str]) -
     """Return the value of each secret that an environment has, whatever its source on AWS is."""
     names = secret_sources(request.get("Environment", {}))
     return {name: environment[name] for name in names if name in environment}
+
+
+def secret_mask(request: TrainingJobRequest) -> SecretMask:
+    """Return the mask of a job's secrets, which this process's environment has."""
+    return SecretMask(secret_values(request, os.environ).values())
