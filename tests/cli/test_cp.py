@@ -45,3 +45,23 @@ def test_what_cannot_be_copied(ran, words, message):
     result = ran("cp", *words)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("verb", "earlier"),
+    [
+        pytest.param(["cp", "job-1:model"], "model/mine", id="cp"),
+        pytest.param(["download", "job-1"], "model.tar.gz", id="download"),
+    ],
+)
+def test_what_is_there_is_replaced_only_after_a_question(ran, verb, earlier):
+    there = ran.folder / "there"
+    (there / earlier).parent.mkdir(parents=True)
+    (there / earlier).write_text("mine")
+    refused = ran(*verb, there)
+    assert refused.exit_code == 2
+    assert "--yes" in refused.stderr
+    assert [path for path in there.rglob("*") if path.is_file()] == [there / earlier]
+    assert (there / earlier).read_text() == "mine"
+    assert ran(*verb, there, "--yes").exit_code == 0

@@ -137,7 +137,7 @@ def test_the_table_of_jobs(ran):
     long = ran("list", "-l").stdout.splitlines()
     assert long[0].split()[4] == "SIZE"
     assert f"{sizes['job-1'] / 1e6:.1f} MB" in long[2]
-    freed = json.loads(ran("rm", "job-1", "absent", "job-1", "-o", "json").stdout)
+    freed = json.loads(ran("rm", "job-1", "absent", "job-1", "--yes", "-o", "json").stdout)
     assert freed["jobs"] == [{"name": "job-1", "bytes": sizes["job-1"]}]
     assert freed["error"]["type"] == "JobNotFound"
     assert freed["exit_code"] == 2
@@ -157,9 +157,9 @@ def test_all_jobs_are_stopped(terminal):
     assert late.exit_code == 124
     assert late.stdout == "job-1  InProgress\njob-2  InProgress\n"
     assert "job job-2 is still running, and continues" in late.stderr
-    stopped = json.loads(terminal("stop", "--all", "-o", "json").stdout)["jobs"]
+    stopped = json.loads(terminal("stop", "--all", "--yes", "-o", "json").stdout)["jobs"]
     assert {each["name"] for each in stopped} == {"job-1", "job-2"}
-    again = terminal("stop", "job-2", "absent", "job-1", "-o", "json")
+    again = terminal("stop", "job-2", "absent", "job-1", "--yes", "-o", "json")
     assert again.exit_code == 2
     described = json.loads(again.stdout)
     assert [each["name"] for each in described["jobs"]] == ["job-2", "job-1"]
@@ -224,7 +224,7 @@ def test_jobs_with_the_same_code_share_its_file_until_the_last_is_removed(ran):
     assert not list(ran.home.glob("jobs/*/hosts/*/ml/lib/launcher")), "it is in the bundle"
     bundles = ran.home / "bundles"
     assert len(list(bundles.iterdir())) == 1
-    ran("rm", "job-2", "job-3")
+    ran("rm", "job-2", "job-3", "--yes")
     assert not list(bundles.iterdir())
 
 
@@ -257,7 +257,7 @@ def test_a_job_that_runs_is_not_removed(terminal):
     assert "has not ended: `launcher stop job-1` first" in refused.stderr
     terminal("stop", "job-1")
     terminal("wait", "job-1")
-    assert terminal("prune", "--older-than", "0s").stdout.startswith("job-1  ")
+    assert terminal("prune", "--older-than", "0s", "--yes").stdout.startswith("job-1  ")
     assert "No jobs" in terminal("list").stderr
 
 

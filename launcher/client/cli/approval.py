@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import click
 
+from launcher.client.cli.confirmation import can_ask, yes_option
 from launcher.client.cli.shared_options import Verb
 from launcher.client.cli.verb_output import print_message
 from launcher.client.planning.cost_limit import enforce_max_cost
@@ -22,9 +23,7 @@ _MAX_COST = click.option(
     metavar="DOLLARS",
     help="Refuse a job that may cost more than this on AWS.",
 )
-_YES = click.option(
-    "-y", "--yes", is_flag=True, help="Submit a job that costs money without asking."
-)
+_YES = yes_option("Submit a job that costs money without asking.")
 
 
 def approval_options(verb: Verb) -> Verb:
@@ -45,7 +44,7 @@ def confirm_job(name: str) -> None:
 
     Raises SpecError without a terminal, NotSent when the user declines.
     """
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         raise SpecError([_NO_TERMINAL])
     if not click.confirm(f"Send job {name}?", default=True, err=True):
         raise NotSent(name)

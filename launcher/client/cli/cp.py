@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import click
 
 from launcher.client.cli import completion_values
+from launcher.client.cli.confirmation import confirm_each, yes_option
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.local_job import session_of_local_job
 from launcher.client.cli.terminal_output import echo
@@ -23,23 +24,31 @@ _ON_AWS = "`launcher download` fetches the results of a job on AWS"
     help="The host, for example algo-2 [default: algo-1].",
     shell_complete=completion_values.hosts,
 )
+@yes_option("Replace files of a folder that is there without asking.")
 @with_output_option
-def cp(source: str, target: Path, host: str | None, output: str) -> int:
+def cp(source: str, target: Path, host: str | None, yes: bool, output: str) -> int:
     """Copy PATH of a local job's host to TARGET.
 
     PATH is below /opt/ml: model, output/data or /opt/ml/checkpoints/last.pt, of a job that runs or
-    has ended. NAME/algo-2:PATH names the host too. A folder is copied with all that is in it.
+    has ended. NAME/algo-2:PATH names the host too. A folder is copied with all that is in it, after
+    a question where files of an earlier copy are replaced.
     """
     name, named_host, path = _parts(source)
     if named_host and host and named_host != host:
         raise click.UsageError(f"{source} names host {named_host}, and --host {host}: give one")
     chosen = host or named_host or "algo-1"
+    earlier = target / PurePosixPath(path).name
+    confirm_each("replace files in", [str(earlier)] if _has_files(earlier) else [], yes=yes)
     copy = session_of_local_job(name, _ON_AWS).copy_from_host(name, chosen, path, target)
     if output == "json":
         print_json({"name": name, "host": chosen, "path": path, "copy": str(copy)})
     else:
         echo(copy)
     return 0
+
+
+def _has_files(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def _parts(source: str) -> tuple[str, str, str]:

@@ -8,10 +8,12 @@ from pathlib import Path
 import click
 
 from launcher.client.cli import completion_values
+from launcher.client.cli.confirmation import confirm_each, yes_option
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
+from launcher.client.jobs.artifacts import ARTIFACTS
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.resolve import session_of
 
@@ -21,14 +23,17 @@ _MIB = 1 << 20
 @click.command()
 @click.argument("name", shell_complete=completion_values.jobs)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
+@yes_option("Replace files of these names without asking.")
 @session_option
 @with_output_option
-def download(name: str, folder: Path, session: str | None, output: str) -> int:
+def download(name: str, folder: Path, yes: bool, session: str | None, output: str) -> int:
     """Download the model and output of job NAME.
 
-    Writes FOLDER/model.tar.gz and FOLDER/output.tar.gz, or whichever of them the job produced.
+    Writes FOLDER/model.tar.gz and FOLDER/output.tar.gz, or whichever of them the job produced. Asks
+    before it replaces one.
     """
     job = Job(name, session_of(name, session))
+    confirm_each("replace", [str(folder / each) for each in _existing(folder)], yes=yes)
     files = job.download_artifacts(folder, _print_progress if sys.stderr.isatty() else None)
     if output == "json":
         print_json({"files": [str(file) for file in files]})
@@ -38,6 +43,10 @@ def download(name: str, folder: Path, session: str | None, output: str) -> int:
         for file in files:
             echo(file)
     return 0
+
+
+def _existing(folder: Path) -> list[str]:
+    return [name for name in ARTIFACTS if (folder / name).exists()]
 
 
 def _print_progress(file: str, copied: int, size: int | None) -> None:

@@ -9,6 +9,7 @@ import click
 
 from launcher.client.cli import completion_values
 from launcher.client.cli.age_option import age_option
+from launcher.client.cli.confirmation import confirm_each, yes_option
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import act_on_each, with_output_option
 from launcher.client.sessions.base import TERMINAL_STATUSES
@@ -21,14 +22,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, shell_complete=completion_values.jobs)
+@yes_option("Remove several jobs without asking.")
 @with_output_option
-def rm(names: tuple[str, ...], output: str) -> int:
+def rm(names: tuple[str, ...], yes: bool, output: str) -> int:
     """Remove jobs NAMES of this machine, with their results.
 
-    They must have ended. Results and checkpoints that they wrote elsewhere stay. If one cannot be
-    removed, the others are removed all the same.
+    They must have ended, and are named in full. Results and checkpoints that they wrote elsewhere
+    stay. If one cannot be removed, the others are removed all the same.
     """
     session = open_local_session()
+    if len(named := list(dict.fromkeys(names))) > 1:
+        confirm_each("remove", named, yes=yes)
     return act_on_each(names, lambda name: _remove(name, session, output), output)
 
 
@@ -38,16 +42,19 @@ def rm(names: tuple[str, ...], output: str) -> int:
     name="--older-than",
     is_required=True,
 )
+@yes_option("Remove them without asking.")
 @with_output_option
-def prune(older_than: datetime, output: str) -> int:
+def prune(older_than: datetime, yes: bool, output: str) -> int:
     """Remove old jobs of this machine, with their results.
 
-    Jobs that run stay, as do results and checkpoints that jobs wrote elsewhere.
+    They are shown first. Jobs that run stay, as do results and checkpoints that jobs wrote
+    elsewhere.
     """
     session = open_local_session()
     jobs = session.list_training_jobs(CreationTimeBefore=older_than)["TrainingJobSummaries"]
     ended = [job for job in jobs if job["TrainingJobStatus"] in TERMINAL_STATUSES]
     names = [job["TrainingJobName"] for job in ended]
+    confirm_each("remove", names, yes=yes)
     return act_on_each(names, lambda name: _remove_if_there(name, session, output), output)
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Called with a file's name, the bytes copied so far, and its size (None: unknown).
 FileProgress = Callable[[str, int, "int | None"], None]
+#: The files of a job's results.
+ARTIFACTS = ("model.tar.gz", "output.tar.gz")
 #: S3's error codes for an object that does not exist.
 _NOT_FOUND_CODES = frozenset({"404", "NoSuchKey", "NotFound"})
 
@@ -59,9 +61,10 @@ def download_artifacts(
 
 def _uris(description: TrainingJobDescription) -> dict[str, str]:
     """Return the URI of each file by name; the model is listed only once it exists."""
-    uris = {"output.tar.gz": _prefix(description) + "output.tar.gz"}
+    model_file, output_file = ARTIFACTS
+    uris = {output_file: _prefix(description) + output_file}
     if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
-        uris = {"model.tar.gz": str(model), **uris}
+        uris = {model_file: str(model), **uris}
     return uris
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.client.home import home_folder
-from launcher.client.sessions.base import KeepsRecords, PlatformSession
+from launcher.client.sessions.base import KeepsJobFiles, KeepsRecords, PlatformSession
 
 _VERSION = 1
 
@@ -85,6 +85,13 @@ def read_record(session: PlatformSession, job_name: str) -> JobRecord | None:
         return JobRecord.from_plain(json.loads(text))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def is_from_here(session: PlatformSession, job_name: str) -> bool:
+    """Return whether this machine sent a job, by its record, or keeps the job itself."""
+    if isinstance(session, KeepsJobFiles):
+        return True
+    return isinstance(session, KeepsRecords) and session.record_file(job_name).is_file()
 
 
 def records_folder() -> Path:

@@ -5,7 +5,11 @@ Decided only here.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
+
 from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.job_record import is_from_here
 from launcher.client.sessions.registry import open_session, other_session_names
 from launcher.errors import CloudError, JobNotFound, LauncherError, PlatformError
 
@@ -24,6 +28,15 @@ def session_of(job: str, among: str | None = None) -> PlatformSession:
         return _known(local_session(), job)
     except (JobNotFound, PlatformError) as absent:
         return _elsewhere(job, absent)
+
+
+def require_own(jobs: Sequence[str], among: str | None = None) -> None:
+    """Raise PlatformError if one of several jobs, of those that exist, was not sent from here."""
+    for job in jobs:
+        with contextlib.suppress(JobNotFound):
+            if not is_from_here(session_of(job, among), job):
+                what = f"nothing was done: this machine did not send {job}"
+                raise PlatformError(f"{what}; --any takes such jobs too, and its name alone does")
 
 
 def local_session() -> PlatformSession:
