@@ -73,6 +73,57 @@ def test_sockets_and_pipes_are_not_packed(plain_bench: Bench) -> None:
         assert tar.getnames() == ["latest", "weights"]
 
 
+#: Links as scripts make them in their model: within it, to other folders of the host, and out.
+LINKS = """
+model, data = ml / "model", ml / "output" / "data" / "ckpt"
+(model / "step-1").mkdir()
+(model / "step-1" / "weights").write_text("1")
+(model / "latest").symlink_to("step-1")
+(model / "absolute").symlink_to(model / "step-1")
+(model / "step-1" / "up").symlink_to("../latest/weights")
+data.mkdir()
+(data / "weights").write_text("2")
+(data / "again").symlink_to(data)
+(data / "far").symlink_to("/etc/hostname")
+(ml / "checkpoints" / "best.pt").write_text("3")
+(model / "folder").symlink_to(data)
+(model / "best.pt").symlink_to(ml / "checkpoints" / "best.pt")
+(model / "gone").symlink_to(ml / "no-such-file")
+(model / "etc").symlink_to("/etc")
+data.parent.joinpath("last").symlink_to(data.name)
+"""
+
+
+def test_links_in_results(bench: Bench) -> None:
+    description = bench.run(LINKS)
+
+    with tarfile.open(bench.output / "job/output/model.tar.gz") as tar:
+        tar.extractall(bench.folder / "model", filter="data")
+    with tarfile.open(bench.output / "job/output/output.tar.gz") as tar:
+        tar.extractall(bench.folder / "data", filter="data")
+    model = bench.folder / "model"
+    links = {str(each.relative_to(model)): each for each in model.rglob("*") if each.is_symlink()}
+    assert {name: str(each.readlink()) for name, each in links.items()} == {
+        "latest": "step-1",
+        "absolute": "step-1",
+        "step-1/up": "../latest/weights",
+    }
+    files = {str(each.relative_to(model)): each for each in model.rglob("*") if each.is_file()}
+    assert {name: each.read_text() for name, each in files.items()} == {
+        "step-1/weights": "1",
+        "step-1/up": "1",
+        "folder/weights": "2",
+        "best.pt": "3",
+    }
+    assert (bench.folder / "data" / "last").readlink() == Path("ckpt")
+    assert {each for each in description["LocalNotes"] if "lacks" in each} == {
+        "the model lacks etc: on algo-1 it is a link out of /opt/ml",
+        "the model lacks folder/far: on algo-1 it is a link out of /opt/ml",
+        "the model lacks gone: on algo-1 it is a dangling link",
+        "the output lacks ckpt/far: on algo-1 it is a link out of /opt/ml",
+    }
+
+
 def test_what_a_program_has_closed_is_packed_all_the_same(bench: Bench) -> None:
     script = """
     folder = ml / "model" / "closed"

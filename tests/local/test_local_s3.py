@@ -14,7 +14,7 @@ import pytest
 from bench import Bench, channel, group, processes_mentioning
 from cloud import SECRET, Cloud
 from test_local_channels import LIST, contents, expected
-from test_local_spot import COUNTS_STARTS, SPOT, states
+from test_local_spot import COUNTS_STARTS, LATEST, SPOT, states
 from waiting import wait_until
 
 from launcher.errors import PlatformError
@@ -166,6 +166,59 @@ def test_an_interrupted_job_finds_its_checkpoints(s3_bench: Bench, cloud: Cloud)
         "algo-2.txt": b"1",
         "old/step-1": b"one",
     }
+
+
+@pytest.mark.parametrize("where", ["checkpoints", "output/data"])
+def test_a_checkpoint_folder_that_is_a_link_is_restored_from_s3(
+    plain_s3_bench: Bench, cloud: Cloud, where: str
+) -> None:
+    is_kept = where == "checkpoints"
+    text = "save.name" if is_kept else "save"
+    script = LATEST.format(folder=f"ml / {where!r}", text=text, seconds=1.5)
+    kept = {"CheckpointConfig": {"S3Uri": "s3://bucket/kept"}}
+    cloud.put(**{"kept/latest/old": "0", "kept/latest-not": "X"})
+    plain_s3_bench.start(script.replace("if found", 'if "step" in (found or ())'), **SPOT, **kept)
+    plain_s3_bench.wait_for_line("saved 2")
+    plain_s3_bench.session.interrupt_training_job(TrainingJobName="job")
+
+    assert plain_s3_bench.end_of()["TrainingJobStatus"] == "Completed"
+    streams = plain_s3_bench.session.log_streams("job")
+    again = plain_s3_bench.session.read_log("job", streams[-1].name)[0]
+    found = "ckpt-2" if is_kept else False
+    assert [event.text for event in again] == [
+        f"latest ['only-2', 'parts', 'step'] {found}",
+        "saved 4",
+    ]
+    stored = cloud.objects("kept/")
+    assert stored["latest-not"] == b"X"
+    if is_kept:
+        assert json.loads(stored[".launcher-links.json"]) == {"latest": "ckpt-4"}
+        assert not [name for name in stored if name.startswith("latest/")]
+    else:
+        latest = {name for name in stored if name.startswith("latest/")}
+        assert latest == {"latest/step", "latest/only-4", "latest/parts/0"}
+    unsent = plain_s3_bench.job_folder() / "unsent"
+    assert not [path for path in unsent.rglob("*") if not path.is_dir()]
+
+
+@pytest.mark.parametrize(
+    ("links", "reason"),
+    [
+        ('{"a": "../../etc"}', "has a link out of its prefix: a -> ../../etc"),
+        ('{"a": "/etc"}', "has a link out of its prefix: a -> /etc"),
+        ('{"../a": "b"}', "is not a valid file name"),
+        ("[]", "cannot be read"),
+        ("{", "cannot be read"),
+    ],
+)
+def test_links_in_a_bucket_that_leave_it_are_refused(
+    plain_s3_bench: Bench, cloud: Cloud, links: str, reason: str
+) -> None:
+    cloud.put(**{"kept/.launcher-links.json": links})
+    kept = {"CheckpointConfig": {"S3Uri": "s3://bucket/kept"}}
+    description = plain_s3_bench.run("pass", **kept)
+    assert description["TrainingJobStatus"] == "Failed"
+    assert reason in description["FailureReason"]
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 from bench import Bench, group, processes_mentioning
@@ -75,7 +76,7 @@ def test_checkpoints_are_restored_kept_while_the_job_runs_and_kept_at_its_end(be
     assert set(files) - {"go.draft"} == {"old/step-1", "latest", "go"} | expected
     assert files["algo-2/step-3"].read_text() == "three"
     assert files["old/step-1"].read_text() == "one", "nothing is deleted there"
-    assert not files["latest"].is_symlink()
+    assert str(files["latest"].readlink()) in ("algo-1/step-2", "algo-2/step-2")
 
 
 def test_another_checkpoint_folder(bench: Bench) -> None:
@@ -228,8 +229,115 @@ def test_checkpoints_that_are_links(bench: Bench) -> None:
     """
     assert bench.run(script, **keeps_checkpoints(bench))["TrainingJobStatus"] == "Completed"
 
-    files = {path.name: path.read_text() for path in (bench.folder / "kept").iterdir()}
+    kept = bench.folder / "kept"
+    files = {path.name: path.read_text() for path in kept.iterdir()}
     assert files == {"step-1": "one", "chain": "one", "link": "one"}
+    assert {str(path.readlink()) for path in kept.iterdir() if path.is_symlink()} == {"step-1"}
+
+
+#: Saves a checkpoint folder, and repoints `latest` to it, until another program interrupts it.
+LATEST = """
+folder = {folder}
+latest = ml / "checkpoints" / "latest"
+found = latest.is_dir() and sorted(path.name for path in latest.iterdir())
+print("latest", found, latest.is_symlink() and latest.readlink())
+step = int((latest / "step").read_text()) if found else 0
+for step in (step + 1, step + 2):
+    save = folder / f"ckpt-{{step}}"
+    save.mkdir(parents=True)
+    (save / "step").write_text(str(step))
+    (save / f"only-{{step}}").write_text("weights")
+    (save / "parts").mkdir()
+    (save / "parts" / "0").write_text(str(step))
+    if latest.is_dir() and not latest.is_symlink():
+        import shutil
+        shutil.rmtree(latest)
+    draft = ml / "draft"
+    draft.symlink_to({text})
+    draft.replace(latest)
+    time.sleep({seconds})
+print("saved", step)
+if step == 2:
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "text", "first"),
+    [
+        pytest.param('ml / "checkpoints"', "save.name", "ckpt-2", id="relative"),
+        pytest.param('ml / "checkpoints"', "save", "ckpt-2", id="absolute", marks=pytest.mark.long),
+        pytest.param('ml / "output/data"', "save", False, id="elsewhere"),
+        pytest.param('Path(os.environ["HOME"])', "save", False, id="home", marks=pytest.mark.long),
+        pytest.param(
+            'Path(os.environ["TMPDIR"]) / "runs"', "save", False, id="tmp", marks=pytest.mark.long
+        ),
+    ],
+)
+def test_a_folder_that_is_a_link_is_restored(
+    bench: Bench, folder: str, text: str, first: str | bool
+) -> None:
+    script = LATEST.format(folder=folder, text=text, seconds=0)
+    bench.start(script, **SPOT, **keeps_checkpoints(bench))
+    bench.wait_for_line("saved 2")
+    bench.session.interrupt_training_job(TrainingJobName="job")
+
+    description = bench.end_of()
+    assert description["TrainingJobStatus"] == "Completed", description
+    assert states(description).count("Interrupted") == 1
+    again = bench.session.log_streams("job")[-1]
+    lines = [event.text for event in bench.session.read_log("job", again.name)[0]]
+    assert lines == [f"latest ['only-2', 'parts', 'step'] {first}", "saved 4"]
+    latest = bench.folder / "kept" / "latest"
+    assert latest.is_symlink() == bool(first)
+    assert sorted(path.name for path in latest.iterdir()) == ["only-4", "parts", "step"]
+    assert (latest / "parts" / "0").read_text() == "4"
+    assert not list((bench.folder / "kept").rglob(".launcher-partial-*"))
+
+
+def test_a_stored_link_never_names_a_part_of_a_checkpoint(plain_bench: Bench) -> None:
+    """A link is stored after the files that it names, and a link replaces a folder as a whole."""
+    kept = plain_bench.folder / "kept"
+    (kept / "latest").mkdir(parents=True)
+    (kept / "latest" / "old").write_text("0")
+    script = """
+    import shutil
+    folder = ml / "checkpoints"
+    shutil.rmtree(folder / "latest")
+    (folder / "ckpt-1").mkdir()
+    (folder / "latest").symlink_to("ckpt-1")
+    (folder / "ckpt-1" / "weights").write_text("1")
+    print("written")
+    while not (ml / "input/data/code/go").exists():
+        (folder / "ckpt-1" / "growing").write_text(str(time.time()))
+    """
+    plain_bench.start(script, **keeps_checkpoints(plain_bench))
+    wait_until((kept / "ckpt-1" / "weights").exists)
+    assert [path.name for path in (kept / "latest").iterdir()] == ["old"]
+    (plain_bench.folder / "code" / "job" / "go").touch()
+
+    assert plain_bench.end_of()["TrainingJobStatus"] == "Completed"
+    assert (kept / "latest").readlink() == Path("ckpt-1")
+    assert sorted(each.name for each in (kept / "latest").iterdir()) == ["growing", "weights"]
+
+
+def test_a_folder_in_place_of_a_stored_link_is_a_folder(plain_bench: Bench) -> None:
+    kept = plain_bench.folder / "kept"
+    (kept / "ckpt-1").mkdir(parents=True)
+    (kept / "ckpt-1" / "step").write_text("1")
+    (kept / "latest").symlink_to("ckpt-1")
+    script = """
+    latest = ml / "checkpoints" / "latest"
+    print(latest.readlink())
+    latest.unlink()
+    latest.mkdir()
+    (latest / "step").write_text("2")
+    """
+    plain_bench.run(script, **keeps_checkpoints(plain_bench))
+
+    assert plain_bench.lines() == {"algo-1": ["ckpt-1"]}
+    assert not (kept / "latest").is_symlink()
+    assert [(kept / name / "step").read_text() for name in ("ckpt-1", "latest")] == ["1", "2"]
 
 
 def test_a_job_that_ends_is_not_interrupted(plain_bench: Bench) -> None:

@@ -16,10 +16,16 @@ from typing import TYPE_CHECKING, Any
 from launcher.client.sessions.local.atomic_files import write_json
 from launcher.client.sessions.local.input_channels import ChannelMount
 from launcher.client.sessions.local.job_hosts import LocalHost
-from launcher.shared import MlPaths
+from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import CheckpointFields, TrainingJobRequest
+
+
+#: The home and temporary folder of a host in a sandbox.
+SANDBOX_HOME, SANDBOX_TMP = Path("/opt/home"), Path("/tmp")
+#: Longest chain of links to follow; the same limit as Linux (path_resolution(7)).
+_MAX_LINKS = 40
 
 
 @dataclass(frozen=True)
@@ -39,16 +45,57 @@ class HostFolder:
         return self.path / "home"
 
     @property
+    def scratch(self) -> Path:
+        """The host's temporary folder, while its job runs."""
+        return self.path.parent.parent / "scratch" / self.path.name
+
+    @property
     def process(self) -> Path:
         """The file with the ID of the host's first process, once it has started."""
         return self.path / "process.json"
 
     def has(self, path: Path) -> bool:
-        """Return whether a path below /opt/ml is still there when its links are followed.
+        """Return whether a path of the host is still the host's when its links are followed.
 
         Programs of a job make links as they like; what these name elsewhere is not the host's.
         """
-        return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.ml.root))
+        return self.locate(path) is not None
+
+    def locate(self, path: Path) -> Path | None:
+        """Return where a path leads when its links are followed as in the host; None if out of it.
+
+        The place need not exist: at the end of a loop it is one of the loop's links.
+        """
+        place, links = Path("/"), 0
+        names = list(reversed(path.absolute().parts[1:]))
+        while names and links < _MAX_LINKS:
+            name = names.pop()
+            step = place.parent if name == ".." else place / name
+            if not step.is_symlink():
+                place = step
+                continue
+            links += 1
+            target = self._on_this_machine(step.readlink())
+            place = Path("/") if target.is_absolute() else place
+            names += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+        place = place.joinpath(*reversed(names))
+        own = (self.ml.root, self.home, self.scratch)
+        return place if any(place.is_relative_to(os.path.realpath(each)) for each in own) else None
+
+    def _on_this_machine(self, target: Path) -> Path:
+        """Return where an absolute path of the host is, which a sandbox shows at another place."""
+        own = {
+            DEFAULT_ML_ROOT: self.ml.root,
+            SANDBOX_HOME: self.home,
+            **{SANDBOX_TMP / each.name: each for each in self._temporary_files()},
+        }
+        for seen, here in own.items():
+            if target.is_relative_to(seen):
+                return here / target.relative_to(seen)
+        return target
+
+    def _temporary_files(self) -> list[Path]:
+        return list(self.scratch.iterdir()) if self.scratch.is_dir() else []
 
     def discard_library(self) -> None:
         """Remove Launcher's code, which every host has unpacked from the job's bundle."""

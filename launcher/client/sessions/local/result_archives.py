@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.local.file_access import add_owner_permissions
 from launcher.client.sessions.local.host_folder import HostFolder
 from launcher.client.sessions.local.job_hosts import LocalHost
+from launcher.client.sessions.local.kept_links import LinkEnd, read_link, shown_files
 from launcher.client.sessions.local.object_store import ObjectStore
 from launcher.shared import DEFAULT_ML_ROOT
 
@@ -44,18 +45,19 @@ def pack_artifacts(
     """Write model.tar.gz and output.tar.gz, if there is content, to the job's results location.
 
     If the request asks for an uncompressed model, its files are stored below model/ instead. If
-    several hosts wrote the same file, the first host's is kept. Links are kept as links, and are
-    never followed out of a host. Raises OSError or S3Failed when the results cannot be written.
+    several hosts wrote the same file, the first host's is kept. Links are kept as `kept_links`
+    describes. Raises OSError or S3Failed when the results cannot be written.
     """
     model_folders = {host: _Folder(tree, tree.ml.model) for host, tree in trees.items()}
     output_folders = {host: _Folder(tree, tree.ml.output_data) for host, tree in trees.items()}
-    model, output = _merged(model_folders), _merged(output_folders)
     is_plain = request["OutputDataConfig"].get("CompressionType") == "NONE"
     name = "model/" if is_plain else "model.tar.gz"
+    model = _merged(model_folders, with_links=store.has_links or not is_plain)
+    output = _merged(output_folders)
     notes = [*model.notes(name), *output.notes("output.tar.gz")]
     notes += [*_removed(model_folders), *_removed(output_folders)]
     if is_plain:
-        notes += _store_plain(model, trees, store)
+        _store_plain(model, store)
     elif model.files:
         _pack(model, store, name)
     if output.files:
@@ -112,37 +114,93 @@ def _replaced(folders: Mapping[LocalHost, _Folder]) -> Iterator[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _KeptEntry:
+    """A file or folder to keep, or a link with its text."""
+
+    host: LocalHost
+    path: Path
+    link: str | None = None
+
+    def differs(self, other: _KeptEntry) -> bool:
+        """Return whether two hosts' entries of one name are not the same."""
+        if self.link is not None or other.link is not None:
+            return self.link != other.link
+        if self.path.is_file() and other.path.is_file():
+            return not filecmp.cmp(self.path, other.path, shallow=False)
+        return self.path.is_dir() != other.path.is_dir()
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Merged:
     """The merged content of one folder across hosts.
 
-    files: (host, path) by name.
-    dropped: (name, host whose file was kept, host whose file was not).
+    files: by name. dropped: (name, host whose file was kept, host whose file was not).
+    lacking: (name, host, why) of each link that is not kept.
     """
 
-    files: Mapping[str, tuple[LocalHost, Path]]
+    files: Mapping[str, _KeptEntry]
     dropped: Sequence[tuple[str, LocalHost, LocalHost]]
+    lacking: Sequence[tuple[str, LocalHost, str]]
 
     def notes(self, what: str) -> list[str]:
-        """Return a line for each file that another host's file replaced."""
-        return [
+        """Return a line for each file that another host's file replaced, and each link left out."""
+        dropped = (
             f"{what} has {name} of {kept_host.name}; that of {host.name} differs and was dropped"
             for name, kept_host, host in self.dropped
-        ]
+        )
+        of = {"output.tar.gz": "output"}.get(what, "model")
+        lacking = (
+            f"the {of} lacks {name}: on {host.name} it is {why}" for name, host, why in self.lacking
+        )
+        return [*dropped, *lacking]
 
 
-def _merged(folders: Mapping[LocalHost, _Folder]) -> _Merged:
-    files: dict[str, tuple[LocalHost, Path]] = {}
-    dropped = []
+def _merged(folders: Mapping[LocalHost, _Folder], *, with_links: bool = True) -> _Merged:
+    """Merge a folder of all hosts; without links, each is what it shows."""
+    files: dict[str, _KeptEntry] = {}
+    dropped, lacking = [], []
     for host, folder in folders.items():
         if not folder.is_there:
             continue
         add_owner_permissions(folder.path)
-        for path in _contents(folder.path):
-            name = path.relative_to(folder.path).as_posix()
-            kept_host, kept_file = files.setdefault(name, (host, path))
-            if kept_host is not host and _differ(path, kept_file):
-                dropped.append((name, kept_host, host))
-    return _Merged(files=files, dropped=dropped)
+        for name, entry in _entries(host, folder, with_links):
+            if isinstance(entry, str):
+                lacking.append((name, host, entry))
+                continue
+            kept = files.setdefault(name, entry)
+            if kept.host is not host and entry.differs(kept):
+                dropped.append((name, kept.host, host))
+    return _Merged(files=files, dropped=dropped, lacking=lacking)
+
+
+def _entries(
+    host: LocalHost, folder: _Folder, with_links: bool
+) -> Iterator[tuple[str, _KeptEntry | str]]:
+    """Yield the name and the entry of each file, folder and link, or why a link is not kept."""
+    for path in _contents(folder.path):
+        name = path.relative_to(folder.path).as_posix()
+        if not path.is_symlink():
+            yield name, _KeptEntry(host=host, path=path)
+            continue
+        found = read_link(path, folder.path, folder.tree)
+        if found.end is LinkEnd.OUTSIDE:
+            yield name, f"a link out of {DEFAULT_ML_ROOT}"
+        elif found.text is not None and with_links:
+            yield name, _KeptEntry(host=host, path=path, link=found.text)
+        elif found.end is LinkEnd.NOTHING:
+            yield name, "a dangling link"
+        else:
+            yield from _shown(name, host, found.target, folder.tree)
+
+
+def _shown(
+    name: str, host: LocalHost, target: Path, tree: HostFolder
+) -> Iterator[tuple[str, _KeptEntry | str]]:
+    """Yield the file that a link shows, or the folder with its files."""
+    yield name, _KeptEntry(host=host, path=target)
+    for inside, file in shown_files(target, tree) if target.is_dir() else ():
+        entry = _KeptEntry(host=host, path=file) if file else f"a link out of {DEFAULT_ML_ROOT}"
+        yield f"{name}/{inside}", entry
 
 
 def _pack(merged: _Merged, store: ObjectStore, name: str) -> None:
@@ -150,26 +208,23 @@ def _pack(merged: _Merged, store: ObjectStore, name: str) -> None:
         store.writing(name) as draft,
         tarfile.open(draft, "w:gz", compresslevel=_GZIP_LEVEL) as tar,
     ):
-        for inside, (_, path) in merged.files.items():
-            tar.add(path, arcname=inside, recursive=False)
+        for inside, entry in merged.files.items():
+            if entry.link is None:
+                tar.add(entry.path, arcname=inside, recursive=False)
+            else:
+                member = tar.gettarinfo(entry.path, arcname=inside)
+                member.linkname = entry.link
+                tar.addfile(member)
 
 
-def _store_plain(
-    model: _Merged, trees: Mapping[LocalHost, HostFolder], store: ObjectStore
-) -> list[str]:
-    """Store each file under its name; return a note for each link that names none of the host's."""
-    notes = []
-    for name, (host, path) in model.files.items():
-        if path.is_symlink() and path.exists() and not trees[host].has(path):
-            notes.append(
-                f"the model lacks {name}: on {host.name} it is a link out of {DEFAULT_ML_ROOT}"
-            )
-        elif path.is_file():
+def _store_plain(model: _Merged, store: ObjectStore) -> None:
+    """Store each file, and each link, under its name."""
+    for name, entry in model.files.items():
+        if entry.link is not None:
+            store.link(f"model/{name}", entry.link)
+        elif entry.path.is_file():
             with store.writing(f"model/{name}") as draft:
-                shutil.copyfile(path, draft)
-        elif path.is_symlink():
-            notes.append(f"the model lacks {name}: on {host.name} it is a dangling link")
-    return notes
+                shutil.copyfile(entry.path, draft)
 
 
 def _contents(folder: Path) -> Iterator[Path]:
@@ -179,9 +234,3 @@ def _contents(folder: Path) -> Iterator[Path]:
 def _is_packed(path: Path) -> bool:
     """Select files, folders and links; sockets and pipes mean nothing outside their job."""
     return path.is_symlink() or path.is_file() or path.is_dir()
-
-
-def _differ(path: Path, other: Path) -> bool:
-    if path.is_file() and other.is_file():
-        return not filecmp.cmp(path, other, shallow=False)
-    return path.is_dir() != other.is_dir()

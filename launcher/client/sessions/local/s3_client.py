@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -121,6 +122,16 @@ class S3Client:
             return manager.upload(str(files[uri]), bucket, key, subscribers=[subscriber])
 
         self._transfer(dict(files), start, retry_seconds, may_end=False)
+
+    def delete(self, uris: Sequence[str], retry_seconds: float) -> None:
+        """Remove objects."""
+        for uri in uris:
+            self._with_retries(partial(self._delete_object, uri), retry_seconds, may_end=False)
+
+    def _delete_object(self, uri: str) -> None:
+        bucket, key = bucket_and_key(uri)
+        with _with_uri(uri):
+            self._client.delete_object(Bucket=bucket, Key=key)
 
     def _transfer(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -40,9 +40,9 @@ class S3Process:
         self._lock = threading.Lock()  # the checkpoint thread sends requests too
         self.on_note: Callable[[str], None] = lambda _: None
 
-    def list(self, uri: str) -> list[tuple[str, int]]:
+    def list(self, uri: str, *, wait_for_s3: bool = True) -> list[tuple[str, int]]:
         """Return (URI, bytes) of every object whose URI starts with `uri`. Raises S3Failed."""
-        found: list[tuple[str, int]] = self._call("list", uri, RETRY_SECONDS)
+        found: list[tuple[str, int]] = self._call("list", uri, _retry_seconds(wait_for_s3))
         return found
 
     def read(self, uri: str) -> bytes:
@@ -61,7 +61,11 @@ class S3Process:
 
     def store(self, files: Mapping[str, Path], *, wait_for_s3: bool = True) -> None:
         """Copy files into objects; with `wait_for_s3`, wait for S3. Raises S3Failed or OSError."""
-        self._call("store", dict(files), RETRY_SECONDS if wait_for_s3 else 0.0)
+        self._call("store", dict(files), _retry_seconds(wait_for_s3))
+
+    def delete(self, uris: Sequence[str], *, wait_for_s3: bool = True) -> None:
+        """Remove objects; with `wait_for_s3`, wait for S3. Raises S3Failed."""
+        self._call("delete", list(uris), _retry_seconds(wait_for_s3))
 
     def close(self) -> None:
         """Close this process's end; the S3 process exits once no process holds this end open."""
@@ -85,6 +89,10 @@ class S3Process:
                         return value
             except (EOFError, ConnectionError) as error:
                 raise S3Failed("the S3 process of the job exited unexpectedly") from error
+
+
+def _retry_seconds(wait_for_s3: bool) -> float:
+    return RETRY_SECONDS if wait_for_s3 else 0.0
 
 
 def spawn(folder: JobFolder) -> S3Process:

@@ -14,7 +14,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from launcher.client.sessions.local.host_folder import HostFolder
+from launcher.client.sessions.local.host_folder import (
+    SANDBOX_HOME,
+    SANDBOX_TMP,
+    HostFolder,
+)
 from launcher.client.sessions.local.host_python import HostPython
 from launcher.client.sessions.local.isolation.host_launch_spec import (
     HostLaunchSpec,
@@ -27,8 +31,6 @@ from launcher.client.sessions.local.overlay import Overlay
 from launcher.shared import DEFAULT_ML_ROOT, EVENTS_VARIABLE, MlPaths
 
 _INSIDE = MlPaths(DEFAULT_ML_ROOT)
-_HOME = Path("/opt/home")
-_TMP = Path("/tmp")
 _SHM = Path("/dev/shm")
 _TRIAL_SECONDS = 10
 _NAMESPACES = (
@@ -53,8 +55,8 @@ def plan_start(launch_spec: HostLaunchSpec, *, more_options: Sequence[str] = ())
         ],
         environment={
             **launch_spec.environment,
-            "HOME": str(_HOME),
-            "TMPDIR": str(_TMP),
+            "HOME": str(SANDBOX_HOME),
+            "TMPDIR": str(SANDBOX_TMP),
             EVENTS_VARIABLE: str(_INSIDE.events),
         },
         folder=Path("/"),
@@ -125,11 +127,11 @@ def _bwrap_command(launch_spec: HostLaunchSpec, hosts_file: Path) -> list[str]:
         *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", launch_spec.host.name),
         *("--ro-bind", "/", "/"),
         *("--dev-bind", "/dev", "/dev", "--tmpfs", str(_SHM), "--proc", "/proc"),
-        *("--bind", str(launch_spec.scratch), str(_TMP)),
+        *("--bind", str(launch_spec.scratch), str(SANDBOX_TMP)),
         *("--tmpfs", "/opt", *_opt_mounts()),
         *_interpreter_mounts(launch_spec.interpreter),
         *_overlay_mount(launch_spec.overlay),
-        *("--bind", str(launch_spec.tree.home), str(_HOME)),
+        *("--bind", str(launch_spec.tree.home), str(SANDBOX_HOME)),
         *("--bind", str(launch_spec.tree.ml.root), str(_INSIDE.root)),
         *("--ro-bind", str(hosts_file), "/etc/hosts"),
         *("--chdir", str(_INSIDE.code)),
@@ -140,7 +142,7 @@ def _opt_mounts() -> Iterator[str]:
     """Yield the options that keep the machine's own /opt visible (CUDA, MPI, conda)."""
     opt = _INSIDE.root.parent
     for child in sorted(opt.iterdir()) if opt.is_dir() else ():
-        if child in (_INSIDE.root, _HOME):
+        if child in (_INSIDE.root, SANDBOX_HOME):
             continue
         if child.is_symlink():
             yield from ("--symlink", str(child.readlink()), str(child))
@@ -152,7 +154,7 @@ def _interpreter_mounts(python: HostPython) -> Iterator[str]:
     """Yield mounts for a Python and its packages if /tmp or /dev/shm would hide them."""
     needed = {*python.prefixes, python.programs, *python.path}
     for path in sorted(map(Path, filter(os.path.isabs, needed))):
-        if path.exists() and (_TMP in path.parents or _SHM in path.parents):
+        if path.exists() and (SANDBOX_TMP in path.parents or _SHM in path.parents):
             yield from ("--ro-bind", str(path), str(path))
 
 
