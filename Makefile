@@ -9,6 +9,8 @@ DOCS := .venv/.docs
 FUZZ := .venv/.fuzz
 # Tests wait twice as long as they compute: three processes for each of two cores (make test WORKERS=12).
 WORKERS ?= 6
+# Examples of Hypothesis that no run has had; other targets draw the same ones each time.
+FRESH := --hypothesis-profile=fresh
 # Of each long test: make test-long CASES=first
 CASES ?= all
 BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/plan_predictions.py,$(wildcard benchmarks/*.py))
@@ -61,8 +63,8 @@ ifdef LIB
 	$(BIN)/python tests/library_run.py $(LIB)
 else
 	@failed=0; \
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not alone" || failed=1; \
-	$(BIN)/python -m pytest -m alone || failed=1; exit $$failed
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not alone" $(FRESH) || failed=1; \
+	$(BIN)/python -m pytest -m alone $(FRESH) || failed=1; exit $$failed
 endif
 
 # The packages of .venv, but for those that pyproject.toml bounds below: boto3, click, rich, ...

@@ -11,6 +11,7 @@ import urllib.request
 
 import pytest
 from kill_table import FIGURES, printed
+from needs import skipped_line
 from trust import TRUST
 
 # A shell starts what is to run in the background deaf to Ctrl-C, and so would be what tests start.
@@ -19,11 +20,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Hundreds of processes of tests import this package: without its bytecode, each compiles it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# A busy machine is no failure.
+# A busy machine is no failure, nor is an example that only this run has drawn.
 if importlib.util.find_spec("hypothesis"):  # environments of single libraries may be without
     import hypothesis
 
-    hypothesis.settings.register_profile("launcher", deadline=None)
+    hypothesis.settings.register_profile("fresh", deadline=None)  # seeds, for make test-full
+    hypothesis.settings.register_profile("launcher", deadline=None, derandomize=True)
     hypothesis.settings.load_profile("launcher")
 
 REGION = "eu-west-1"
@@ -80,11 +82,16 @@ def _is_long(item):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Print what became of jobs whose data engine lost somebody."""
+    """Print what became of jobs whose data engine lost somebody, and why tests were skipped."""
     if figures := terminalreporter.config.stash.get(FIGURES, []):
         terminalreporter.section("kills of data engines")
         for line in printed(figures):
             terminalreporter.line(line)
+    # Each worker of pytest-xdist reports a file that is skipped as a whole.
+    reports = terminalreporter.stats.get("skipped", [])
+    if skipped := {(each.nodeid, each.longrepr[2]) for each in reports}:
+        reasons = (reason.removeprefix("Skipped: ") for _, reason in skipped)
+        terminalreporter.line(skipped_line(reasons))
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from digits_example import Example, Run, finish
+from needs import skip_without_isolation
 from waiting import wait_until
 
-from launcher.client.sessions.local.isolation import choose_isolation, network_faults
+from launcher.client.sessions.local.isolation import network_faults
 from launcher.errors import PlatformError
 
 JOB = """
@@ -52,10 +53,7 @@ print(f"witness rank={os.environ['RANK']} pass=0 sha256={digest.hexdigest()}", f
 
 def job_below(folder: Path) -> Example:
     """A job of two data hosts and two train hosts that needs some seconds, and no torch."""
-    try:
-        choose_isolation("network")
-    except PlatformError as error:
-        pytest.skip(str(error))
+    skip_without_isolation("network")
     code = folder / "code"
     code.mkdir()
     for name, text in (("job.yaml", JOB), ("pipeline.py", PIPELINE), ("train.py", TRAIN)):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 from digits_example import Example
-
-from launcher.client.sessions.local.isolation import choose_isolation
-from launcher.errors import PlatformError
+from needs import skip_without_isolation
 
 SHORT = (
     *("--set", "hyperparameters.epochs=1", "--set", "entry_point=witness.py"),
@@ -19,10 +17,7 @@ def test_the_same_training_in_every_isolation(example: Example) -> None:
     """GLOO talks over eth0, names and ports are SageMaker's, and not a bit is different."""
     import torch
 
-    try:
-        choose_isolation("network")
-    except PlatformError as error:
-        pytest.skip(str(error))
+    skip_without_isolation("network")
     plain, network = (
         example.run("job.yaml", *SHORT, "--isolation", isolation)
         for isolation in ("process", "network")

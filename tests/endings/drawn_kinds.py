@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from endings_remains import processes_of, variables
 from endings_stage import Stage, small_disk
+from needs import skip_without_isolation
 from waiting import wait_until
 
 from launcher import DataService, Estimator, InstanceGroup
@@ -26,7 +27,6 @@ from launcher.client.sessions.local import LocalSession
 from launcher.client.sessions.local.isolation import Isolation, choose_isolation, network_faults
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.process_tree import HOST_VARIABLE
-from launcher.errors import PlatformError
 
 #: Each rank prints that it is up, waits for the word, and one of them does what KIND names.
 SCRIPT = """
@@ -276,10 +276,7 @@ def _small_disk(stage: ShapedStage) -> AbstractContextManager[object]:
 @contextmanager
 def _networks(stage: ShapedStage) -> Iterator[None]:
     """Each host of the job has a network of its own; skips where none can be made."""
-    try:
-        choose_isolation("network")
-    except PlatformError as error:
-        pytest.skip(str(error))
+    skip_without_isolation("network")
     stage.isolation = "network"
     yield
 

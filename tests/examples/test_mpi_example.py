@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from needs import needs_mpirun
 
 FOLDER = Path(__file__).parents[2] / "examples" / "mpi"
 
@@ -36,7 +36,7 @@ def test_its_script_trains_as_one_rank(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed")
+@needs_mpirun
 @pytest.mark.parametrize("script", ["train.py", "train_mpi4py.py"])
 def test_four_ranks_on_two_hosts_train_one_model(tmp_path: Path, script: str) -> None:
     pytest.importorskip("torch")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import skip_without_isolation
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 #: Keras 3 and Keras 2; CI has no environment for the second.
@@ -81,8 +82,7 @@ def test_keras_learns_the_digits_on_two_mirrored_workers(script: str, tmp_path: 
 @pytest.mark.library("tensorflow")
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_keras_learns_the_digits_from_tf_datas_service(script: str, tmp_path: Path) -> None:
-    if shutil.which("bwrap") is None:
-        pytest.skip("without bubblewrap, the hosts share /opt/ml, which tells them apart")
+    skip_without_isolation("sandbox")  # else hosts share /opt/ml, which tells them apart
     folder = tmp_path / "example"
     shutil.copytree(EXAMPLES / "tf_digits", folder, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "witness.py").write_text(WITNESS)

@@ -33,7 +33,12 @@ from launcher.shared import Lifetime, Role
 
 S3 = "s3://my-bucket/data"
 VPC = {"subnets": ("subnet-1",), "security_group_ids": ("sg-1",)}
-NO_VPC = {"subnets": (), "security_group_ids": ()}
+NO_VPC = {
+    "subnets": (),
+    "security_group_ids": (),
+    "training_repository_access_mode": None,
+    "training_repository_credentials_provider_arn": None,
+}
 FSX = {
     "file_system_id": "fs-0123456789abcdef0",
     "file_system_type": "FSxLustre",
@@ -343,7 +348,7 @@ MUTANTS = (
         task="pipeline:train_set",
     ),
     _set("is not a known training_repository_access_mode", training_repository_access_mode="VPC"),
-    _set("but the job is in none", **NO_VPC, training_repository_access_mode="Vpc"),
+    _set("but the job is in none", **{**NO_VPC, "training_repository_access_mode": "Vpc"}),
     _set(
         "credentials for a registry that is not in a VPC",
         training_repository_access_mode="Platform",
@@ -456,7 +461,6 @@ MUTANTS = (
     _one_type(
         "a file system is in a VPC",
         **NO_VPC,
-        training_repository_access_mode=None,
         inputs={"mounted": FileSystemInput(**FSX)},
     ),
     _groups(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from hosts import Host, Hosts
+from needs import needs_mpirun
 
 from launcher.runtime.environment import Environment
 from launcher.runtime.tensorflow.tf_config import chief_config, server_config, worker_config
@@ -25,9 +25,6 @@ from launcher.shared import (
     TrainerPart,
 )
 
-needs_mpirun = pytest.mark.skipif(
-    shutil.which("mpirun") is None, reason="Open MPI is not installed"
-)
 #: Runs on every host, also on those beside the distribution, and needs none of the libraries.
 SHOW = """
 import json, os

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -15,15 +14,13 @@ import pytest
 from engine_processes import WORKER, kill, processes
 from hosts import Hosts
 from mpi_sum import ADD_UP
+from needs import needs_mpirun
 from programs import PIPELINE, READER
 from waiting import wait_until
 
 from launcher.runtime.mpi.mpirun import mpirun_command
 from launcher.shared import Launch
 
-needs_mpirun = pytest.mark.skipif(
-    shutil.which("mpirun") is None, reason="Open MPI is not installed"
-)
 MakeHosts = Callable[..., Hosts]
 
 #: All add up their ranks through MPI's own library; each says who it is.

@@ -8,16 +8,9 @@ from pathlib import Path
 import pytest
 from bench import Bench
 from cloud import Cloud
+from needs import skip_without_isolation
 
 from launcher.client.sessions.local.isolation import choose_isolation
-from launcher.errors import PlatformError
-
-
-def _skip_where_impossible(isolation: str) -> None:
-    try:
-        choose_isolation(isolation)
-    except PlatformError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +28,7 @@ ISOLATIONS = [
 
 @pytest.fixture(params=ISOLATIONS)
 def isolation(request: pytest.FixtureRequest) -> str:
-    _skip_where_impossible(request.param)
+    skip_without_isolation(request.param)
     return str(request.param)
 
 
@@ -70,19 +63,22 @@ def plain_bench(tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.fixture
 def default_bench(tmp_path: Path) -> Iterator[Bench]:
-    """A bench in the isolation that a session chooses here, for what all of them do alike."""
-    yield from _with_clean_end(Bench(tmp_path, None))
+    """A bench in the isolation that a session chooses here, for what all of them do alike.
+
+    It is asked for by name: a job whose isolation was not has a note where no sandbox works.
+    """
+    yield from _with_clean_end(Bench(tmp_path, choose_isolation(None).value))
 
 
 @pytest.fixture
 def sandbox_bench(tmp_path: Path) -> Iterator[Bench]:
-    _skip_where_impossible("sandbox")
+    skip_without_isolation("sandbox")
     yield from _with_clean_end(Bench(tmp_path, "sandbox"))
 
 
 @pytest.fixture
 def network_works() -> None:
-    _skip_where_impossible("network")
+    skip_without_isolation("network")
 
 
 @pytest.fixture

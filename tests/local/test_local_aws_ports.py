@@ -8,13 +8,13 @@ under mpirun, both until the training host uses their shutdown port.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import needs_mpirun
 
 from launcher import InstanceGroup, Job, LocalSession, PyTorch
 from launcher.client.sessions.local.isolation import choose_isolation
@@ -126,7 +126,7 @@ def check_tf_data(job: Job) -> None:
 
 @pytest.mark.library("tensorflow")
 @pytest.mark.timeout(1800)
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed")
+@needs_mpirun
 def test_tf_data_servers_and_ranks_under_mpirun_end_well_ten_times_of_ten(
     session: LocalSession, tmp_path: Path
 ) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import needs_mpirun
 
 from launcher import DataService, InstanceGroup, Job, LocalSession, PyTorch, Ready
 
@@ -77,7 +77,7 @@ def found(job: Job, word: str = "FOUND") -> list[Any]:
         pytest.param(
             {"mpi": {"enabled": True, "processes_per_host": 2}},
             id="mpi",
-            marks=pytest.mark.skipif(shutil.which("mpirun") is None, reason="no Open MPI"),
+            marks=needs_mpirun,
         ),
     ],
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 from pathlib import Path
 
 import pytest
 from bench import processes_mentioning
 from mpi_sum import ADD_UP
+from needs import needs_mpirun
 from waiting import wait_until
 
 from launcher import DataService, InstanceGroup, Job, JobSpec, LocalSession, Mpi
@@ -19,7 +19,7 @@ from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.job_location import place
 from launcher.client.submit import send
 
-pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed")
+pytestmark = needs_mpirun
 
 #: All add up their ranks through MPI's own library, after each has read its batches.
 TRAIN = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import shutil
 import tarfile
 from collections.abc import Mapping
 from typing import Any
@@ -14,14 +13,12 @@ import pytest
 from bench import Bench, channel, group
 from cloud import Cloud
 from mpi_sum import ADD_UP
+from needs import needs_mpirun
 from waiting import wait_until
 
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.errors import PlatformError
 
-needs_mpirun = pytest.mark.skipif(
-    shutil.which("mpirun") is None, reason="Open MPI is not installed"
-)
 SOURCE = "s3://bucket/job/source/sourcedir.tar.gz"
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
+from needs import needs_mpirun
 
 from launcher import Job, JobSpec, LocalSession
 from launcher.client.request.prepared import prepare
@@ -22,7 +22,7 @@ SCRIPTS = Path(__file__).parent / "start_scripts"
         ("task_queue", "sum of squares 2470", 1, "json"),
         ("parameter_server", "weights [1. 2. 3.]", 1, "numpy"),
         ("elastic", "sum 14.0", 2, "torch"),
-        ("mpirun", "sum of 2 ranks 1", 2, "mpi4py"),
+        pytest.param("mpirun", "sum of 2 ranks 1", 2, "mpi4py", marks=needs_mpirun),
         ("shell", "the data host leaves", 1, "json"),
     ],
 )
@@ -30,8 +30,6 @@ def test_a_script_of_every_host_completes(
     tmp_path: Path, name: str, says: str, count: int, needs: str
 ) -> None:
     pytest.importorskip(needs)
-    if shutil.which(name) is None and name == "mpirun":
-        pytest.skip("Open MPI is not installed")
     session = LocalSession(tmp_path / "home")
     spec = JobSpec.from_yaml(SCRIPTS / name / "job.yaml")
     send(prepare(spec, place(spec, session, "job")), session)

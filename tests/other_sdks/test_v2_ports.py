@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from customer import BUCKET, ROLE, Customer, isolated_customer
+from needs import needs_mpirun
 from sdk_clients import run_client
 
 PORTS = Path(__file__).parents[1] / "local" / "aws_ports"
@@ -50,7 +50,7 @@ def test_a_loader_with_a_shutdown_port(customer: Customer, tmp_path: Path, data_
 
 
 @pytest.mark.library("tensorflow")
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed")
+@needs_mpirun
 def test_tf_data_servers_and_ranks_under_mpirun(customer: Customer, tmp_path: Path) -> None:
     records = tmp_path / "training"
     subprocess.run([sys.executable, PORTS / "generate_tfrecords.py", records], check=True)

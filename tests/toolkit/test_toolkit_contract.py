@@ -13,14 +13,13 @@ from typing import Any
 
 import contract_tables as tables
 import pytest
+from needs import skip_without_isolation
 
 from launcher import DataService, InstanceGroup, Job, LocalSession, PyTorch, TrainingInput
 from launcher.client.request.prepared import prepare
 from launcher.client.sessions.job_location import place
-from launcher.client.sessions.local.isolation import choose_isolation
 from launcher.client.spec import JobSpec
 from launcher.client.submit import send
-from launcher.errors import PlatformError
 
 HOSTS = {
     "algo-1": "data_group",
@@ -74,10 +73,7 @@ for report in seen.values():
 
 @pytest.fixture(params=["process", "sandbox"])
 def session(request: pytest.FixtureRequest, tmp_path: Path) -> LocalSession:
-    try:
-        choose_isolation(request.param)
-    except PlatformError as error:
-        pytest.skip(str(error))
+    skip_without_isolation(request.param)
     return LocalSession(tmp_path / "home", request.param)
 
 

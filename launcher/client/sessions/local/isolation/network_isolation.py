@@ -64,10 +64,11 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
 
 def find_obstacle() -> str | None:
     """Start a trial host; return why this isolation does not work on this machine, or None."""
+    no_ip = None
     if shutil.which("ip") is None:
-        return "ip is not on PATH: on Debian and Ubuntu, apt-get install iproute2"
-    if obstacle := sandbox_isolation.find_obstacle():
-        return obstacle
+        no_ip = "ip is not on PATH: on Debian and Ubuntu, apt-get install iproute2"
+    if found := [each for each in (no_ip, sandbox_isolation.find_obstacle()) if each]:
+        return "; ".join(found)
     try:
         trial = subprocess.run(
             module_command(_TRIAL),
