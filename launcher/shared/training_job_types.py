@@ -242,3 +242,4 @@ class TrainingJobDescription(TrainingJobRequest, total=False):
     FinalMetricDataList: list[FinalMetricFields]
     LocalIsolation: str
     LocalNotes: list[str]
+    LocalLosses: list[str]

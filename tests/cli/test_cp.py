@@ -65,3 +65,23 @@ def test_what_is_there_is_replaced_only_after_a_question(ran, verb, earlier):
     assert [path for path in there.rglob("*") if path.is_file()] == [there / earlier]
     assert (there / earlier).read_text() == "mine"
     assert ran(*verb, there, "--yes").exit_code == 0
+
+
+def test_a_job_that_saves_beside_its_code_says_so(terminal):
+    script = 'import os; os.mkdir("runs"); open("runs/model.pt", "w").write("weights")\n'
+    result = terminal("run", terminal.write(script), "--local", "--name", "job-1")
+    assert result.exit_code == 0
+    assert (
+        "\nFiles    nothing was kept: write to SM_MODEL_DIR what is to stay"
+        "\n         new files elsewhere, which are lost on AWS: "
+        "/opt/ml/code/runs/model.pt (7 bytes)"
+        "\n         launcher cp job-1:code/runs/model.pt .\n"
+    ) in result.stdout
+    nothing = terminal("download", "job-1", terminal.folder / "there")
+    assert nothing.exit_code == 1
+    assert "Job job-1 has no model and no output (status: Completed)" in nothing.stderr
+    assert "launcher cp job-1:code/runs/model.pt ." in nothing.stderr
+    copied = terminal("cp", "job-1:code/runs/model.pt", terminal.folder / "copy")
+    assert copied.exit_code == 0
+    assert (terminal.folder / "copy").read_text() == "weights"
+    assert json.loads(terminal("status", "job-1", "-o", "json").stdout)["losses"]

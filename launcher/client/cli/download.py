@@ -16,6 +16,7 @@ from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.jobs.artifacts import ARTIFACTS
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.resolve import session_of
+from launcher.errors import LauncherError
 
 _MIB = 1 << 20
 
@@ -39,10 +40,12 @@ def download(name: str, folder: Path, yes: bool, session: str | None, output: st
         print_json({"files": [str(file) for file in files]})
     elif not files:
         print_message(f"Job {name} has no model and no output (status: {job.status}).")
+        for line in job.description().get("LocalLosses", ()):
+            print_message(line)
     else:
         for file in files:
             echo(file)
-    return 0
+    return 0 if files else LauncherError.exit_code
 
 
 def _existing(folder: Path) -> list[str]:

@@ -185,7 +185,10 @@ class Job:
             line, state = (print_line, print_state) if shown else (None, None)
             given = notices or print_notice
             self.wait(line, states or state, given, timeout=timeout, polls=polls, metrics=metrics)
-            self._raise_for_status(self.description(given))
+            now = self.description(given)
+            for loss in now.get("LocalLosses", ()):
+                given(loss)
+            self._raise_for_status(now)
             return self
         notices = notices or _discard
         sleep = Deadline(self.name, timeout).sleep

@@ -28,6 +28,7 @@ def summarise(
     """Return the outcome as plain values.
 
     exit_code: None while the job runs. interruptions: how often its spot instances were taken back.
+    losses: sentences about files that were not kept, known of jobs on this machine.
     billable_seconds: summed over the group's hosts, None until known. data: None when no rank
     reported a data epoch; its metrics and bottleneck verdict are those of the job's end, or else
     the latest.
@@ -43,6 +44,7 @@ def summarise(
             for each in description.get("SecondaryStatusTransitions", ())
         ),
         "exit_code": EXIT_CODES.get(status),
+        "losses": list(description.get("LocalLosses", ())),
         "model_artifacts": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
         "groups": [_group(group, description, document) for group in host_groups(description)],
         "metrics": final_metrics(description),

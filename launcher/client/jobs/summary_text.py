@@ -46,6 +46,8 @@ def _lines(summary: Mapping[str, Any], is_followed: bool, style: Style) -> Itera
         yield summary_row("Group", _group(group))
     yield from _cost_lines(summary)
     yield from _refusal_lines(summary["logs_refused"])
+    for number, text in enumerate(summary.get("losses", ())):
+        yield summary_row("" if number else "Files", text)
     if summary["failure"] is not None:
         yield from _failure_lines(summary["name"], summary["failure"], is_followed, style)
         return

@@ -58,6 +58,7 @@ class Attempt:
     overlays: the installed requirements, by group.
     on_training: called when the hosts are prepared.
     on_note, on_download: called with messages before that.
+    on_loss: called with a message about files that are not stored.
     The other callbacks: see HostSupervisor.
     """
 
@@ -70,14 +71,16 @@ class Attempt:
     overlays: Mapping[str, Overlay]
     on_training: Callable[[], None]
     on_note: Callable[[str], None]
+    on_loss: Callable[[str], None]
     on_download: Callable[[str], None]
     on_ending: Callable[[JobState], None]
     on_tick: Callable[[], None]
     on_lost: Callable[[RunningHost], None]
 
-    def run(self) -> HostSupervisor:
+    def run(self, scratch: Path) -> HostSupervisor:
         """Prepare the hosts and run the training; kill their remaining processes.
 
+        scratch: a folder for the hosts' temporary folders.
         Raises PlatformError or OSError when they cannot be prepared or started.
         """
         trees = self.trees()
@@ -90,14 +93,13 @@ class Attempt:
         except TransferStopped:
             self.on_ending(JobState.STOPPED)
             return self._supervision([], ending=JobState.STOPPED)
-        with create_scratch(self.folder) as scratch:
-            plans = self._plans(trees, scratch, fetched)
-            self.on_training()
-            with checkpoints or nullcontext():
-                supervision = self._train(trees, plans)
-                kill_until_none(partial(descendants, os.getpid()))
+        plans = self._plans(trees, scratch, fetched)
+        self.on_training()
+        with checkpoints or nullcontext():
+            supervision = self._train(trees, plans)
+            kill_until_none(partial(descendants, os.getpid()))
         if checkpoints and checkpoints.outside:
-            self.on_note(_outside_note(checkpoints.outside))
+            self.on_loss(_outside_note(checkpoints.outside))
         if checkpoints and checkpoints.problem and supervision.ending is not JobState.FAILED:
             supervision.ending, supervision.problem = JobState.FAILED, checkpoints.problem
         return supervision

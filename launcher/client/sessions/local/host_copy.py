@@ -11,22 +11,21 @@ from pathlib import Path, PurePosixPath
 
 from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.host_exec import host_names, tree_of
-from launcher.client.sessions.local.host_folder import HostFolder
+from launcher.client.sessions.local.host_folder import SANDBOX_HOME, HostFolder
 from launcher.client.sessions.local.input_channels import channels_of
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.errors import PlatformError
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 
 _ROOT = PurePosixPath(DEFAULT_ML_ROOT)
+_ROOTS = (_ROOT, PurePosixPath(SANDBOX_HOME))
 _CHANNELS = MlPaths(DEFAULT_ML_ROOT).channels
-#: Longest chain of links to follow; the same limit as Linux (path_resolution(7)).
-_MAX_LINKS = 40
 
 
 def copy_from_host(folder: JobFolder, host: str, path: str, target: Path) -> Path:
     """Copy a file or folder of a host, as `cp -r` does; return the copy's path.
 
-    path: as the host sees it, below /opt/ml; a relative path starts there.
+    path: as the host sees it, below /opt/ml or /opt/home; a relative path starts in /opt/ml.
     target: a folder, which gets the copy under its own name, or the copy's path.
 
     Raises PlatformError for a path that the host does not have, and for a target that cannot be
@@ -80,9 +79,12 @@ def _remove_links(source: Path, copy: Path) -> None:
 
 
 def _path_in_host(path: str) -> PurePosixPath:
-    """Return an absolute path in a host, without `..`; raise PlatformError outside of /opt/ml."""
+    """Return an absolute path in a host, without `..`; raise PlatformError outside of its folders.
+
+    A sandbox shows its home at /opt/home; other hosts' homes have that name here too.
+    """
     inside = PurePosixPath(posixpath.normpath(_ROOT / path))
-    if not inside.is_relative_to(_ROOT):
+    if not any(inside.is_relative_to(root) for root in _ROOTS):
         raise PlatformError(
             f"{inside} is not below {_ROOT}, which is all that is kept of a host: give a path "
             "there, such as model or output/data"
@@ -90,39 +92,36 @@ def _path_in_host(path: str) -> PurePosixPath:
     return inside
 
 
+def _here(tree: HostFolder, inside: PurePosixPath) -> Path:
+    """Return the path on this machine; its links are not followed."""
+    root = next(root for root in _ROOTS if inside.is_relative_to(root))
+    return tree.roots[Path(root)] / inside.relative_to(root)
+
+
 def _found(folder: JobFolder, host: str, inside: PurePosixPath) -> Path | None:
-    """Return the file or folder on this machine, following links in the host; None without one.
-
-    An absolute link is one in the host, unless the host sees this machine's paths.
-    """
+    """Return the file or folder on this machine, following links in the host; None without one."""
     tree = tree_of(folder, host)
-    for _ in range(_MAX_LINKS):
-        path = tree.ml.root / inside.relative_to(_ROOT)
-        if not path.is_symlink():
-            return path if _is_own(folder, tree, path) and not _is_mount(inside, path) else None
-        link = PurePosixPath(posixpath.normpath(inside.parent / path.readlink()))
-        if not link.is_relative_to(_ROOT):
-            return path if _is_own(folder, tree, path) else None
-        inside = link
-    return None
+    path = _here(tree, inside)
+    place = tree.locate(path) or _given(folder, path)
+    return place if place and place.exists() and not _is_mount(tree, place) else None
 
 
-def _is_own(folder: JobFolder, tree: HostFolder, path: Path) -> bool:
-    """Return whether a path is there, of the host itself or of a channel that it was given."""
-    given = [path_of(each.uri) for each in channels_of(folder.request()) if not each.is_in_s3]
+def _given(folder: JobFolder, path: Path) -> Path | None:
+    """Return the place of a path in a channel that the host was given, else None."""
     real = Path(os.path.realpath(path))
-    is_given = any(real.is_relative_to(os.path.realpath(place)) for place in given)
-    return path.exists() and (tree.has(path) or is_given)
+    given = [path_of(each.uri) for each in channels_of(folder.request()) if not each.is_in_s3]
+    return real if any(real.is_relative_to(os.path.realpath(each)) for each in given) else None
 
 
-def _is_mount(inside: PurePosixPath, path: Path) -> bool:
+def _is_mount(tree: HostFolder, place: Path) -> bool:
     """Return whether a folder is empty because a channel was mounted there in the host alone."""
-    return inside.is_relative_to(_CHANNELS) and path.is_dir() and not any(path.iterdir())
+    channels = os.path.realpath(tree.ml.channels)
+    return place.is_relative_to(channels) and place.is_dir() and not any(place.iterdir())
 
 
 def _why_absent(folder: JobFolder, host: str, inside: PurePosixPath) -> str:
     what = f"host {host} of job {folder.name} has no {inside}"
-    link = tree_of(folder, host).ml.root / inside.relative_to(_ROOT)
+    link = _here(tree_of(folder, host), inside)
     if link.is_symlink():
         return f"{what}: it is a link to {link.readlink()}, which is not in the host"
     for channel in folder.request().get("InputDataConfig", []):
@@ -138,8 +137,8 @@ def _why_absent(folder: JobFolder, host: str, inside: PurePosixPath) -> str:
 
 def _nearest_entries(folder: JobFolder, host: str, inside: PurePosixPath) -> Iterator[str]:
     """Yield what is in the nearest folder above a path that the host has."""
-    parents = [_ROOT, *(each for each in reversed(inside.parents) if each.is_relative_to(_ROOT))]
-    nearest = next((each for each in reversed(parents) if _found(folder, host, each)), None)
+    parents = [each for each in inside.parents if any(each.is_relative_to(root) for root in _ROOTS)]
+    nearest = next((each for each in parents if _found(folder, host, each)), None)
     found = nearest and _found(folder, host, nearest)
     if nearest and found and found.is_dir():
         yield from (str(nearest / entry.name) for entry in sorted(found.iterdir())[:10])

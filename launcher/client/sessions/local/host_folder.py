@@ -50,6 +50,11 @@ class HostFolder:
         return self.path.parent.parent / "scratch" / self.path.name
 
     @property
+    def roots(self) -> dict[Path, Path]:
+        """The host's places on this machine, by their paths in a sandbox."""
+        return {DEFAULT_ML_ROOT: self.ml.root, SANDBOX_HOME: self.home, SANDBOX_TMP: self.scratch}
+
+    @property
     def process(self) -> Path:
         """The file with the ID of the host's first process, once it has started."""
         return self.path / "process.json"
@@ -79,23 +84,19 @@ class HostFolder:
             place = Path("/") if target.is_absolute() else place
             names += reversed(target.parts[1:] if target.is_absolute() else target.parts)
         place = place.joinpath(*reversed(names))
-        own = (self.ml.root, self.home, self.scratch)
-        return place if any(place.is_relative_to(os.path.realpath(each)) for each in own) else None
+        own = map(os.path.realpath, self.roots.values())
+        return place if any(place.is_relative_to(each) for each in own) else None
 
     def _on_this_machine(self, target: Path) -> Path:
         """Return where an absolute path of the host is, which a sandbox shows at another place."""
-        own = {
-            DEFAULT_ML_ROOT: self.ml.root,
-            SANDBOX_HOME: self.home,
-            **{SANDBOX_TMP / each.name: each for each in self._temporary_files()},
-        }
-        for seen, here in own.items():
-            if target.is_relative_to(seen):
-                return here / target.relative_to(seen)
+        for seen, here in self.roots.items():
+            if not target.is_relative_to(seen) or target == SANDBOX_TMP:
+                continue
+            inside = target.relative_to(seen)
+            # Without a sandbox, the temporary folder is another, and /tmp is the machine's.
+            if seen != SANDBOX_TMP or os.path.lexists(here / inside.parts[0]):
+                return here / inside
         return target
-
-    def _temporary_files(self) -> list[Path]:
-        return list(self.scratch.iterdir()) if self.scratch.is_dir() else []
 
     def discard_library(self) -> None:
         """Remove Launcher's code, which every host has unpacked from the job's bundle."""

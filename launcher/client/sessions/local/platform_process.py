@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.attempt import Attempt
+from launcher.client.sessions.local.attempt import Attempt, create_scratch
 from launcher.client.sessions.local.channel_download import DownloadFailed, discard_fetched
 from launcher.client.sessions.local.checks import ignored_field_notes
 from launcher.client.sessions.local.failure_reason import failure_reason
@@ -46,6 +46,7 @@ from launcher.client.sessions.local.s3_process import S3Process
 from launcher.client.sessions.local.secret_values import secret_mask
 from launcher.client.sessions.local.status_writer import StatusWriter
 from launcher.client.sessions.local.stop_conditions import StopConditions
+from launcher.client.sessions.local.unkept_files import unkept_notes
 from launcher.client.sessions.local.watchdog import run_with_watchdog
 from launcher.errors import PlatformError
 from launcher.shared.process_table import descendants
@@ -67,6 +68,7 @@ class LocalJob:
         self.line_times = LineTimeRecorder(folder.logs)
         self.stop_conditions = StopConditions(self.request, folder)
         self.overlays: Mapping[str, Overlay] = {}
+        self.losses: list[str] = []
         if s3_process:
             s3_process.on_note = self._note
 
@@ -96,15 +98,28 @@ class LocalJob:
         """Run attempts until one is not interrupted; return (ending, reason for a failure)."""
         attempt = self._attempt(network)
         self.record.enter(JobState.DOWNLOADING, TrainingStartTime=time.time())
-        while (supervision := attempt.run()).ending is JobState.INTERRUPTED:
-            if self.folder.stop.exists():
-                self.record.enter(JobState.STOPPING)
-                supervision.ending = JobState.STOPPED
-                break
+        while True:
+            since = time.time()
+            with create_scratch(self.folder) as scratch:
+                supervision = attempt.run(scratch)
+                is_stopped = self.folder.stop.exists()
+                if supervision.ending is not JobState.INTERRUPTED or is_stopped:
+                    return self._conclude(attempt, supervision, since)
             self._restart()
+
+    def _conclude(
+        self, attempt: Attempt, supervision: HostSupervisor, since: float
+    ) -> tuple[JobState, str | None]:
+        """Store the results of the last attempt; return (ending, reason for a failure).
+
+        since: when it began.
+        """
+        if supervision.ending is JobState.INTERRUPTED:
+            self.record.enter(JobState.STOPPING)
+            supervision.ending = JobState.STOPPED
         self.record.enter(JobState.UPLOADING, FinalMetricDataList=self.metrics.finish())
         self._publish_notes()
-        return self._publish(attempt, supervision)
+        return self._publish(attempt, supervision, since)
 
     def _install(self) -> dict[str, Overlay]:
         """Install the requirements of each group; return their overlays by group."""
@@ -129,6 +144,7 @@ class LocalJob:
             overlays=self.overlays,
             on_training=partial(self.record.enter, JobState.TRAINING),
             on_note=self._note,
+            on_loss=self._note_loss,
             on_download=self.record.set_message,
             on_ending=self._enter_ending,
             on_tick=self._poll_logs,
@@ -150,7 +166,7 @@ class LocalJob:
         self.record.enter(JobState.DOWNLOADING)
 
     def _publish(
-        self, attempt: Attempt, supervision: HostSupervisor
+        self, attempt: Attempt, supervision: HostSupervisor, since: float
     ) -> tuple[JobState, str | None]:
         """Pack the results of the hosts; return (ending, reason for a failure)."""
         failed = supervision.ending is JobState.FAILED
@@ -169,7 +185,13 @@ class LocalJob:
             error_text = _write_error(self.request, error)
             self.record.note([error_text])
             return JobState.FAILED, reason or error_text
-        self.record.note(artifacts.notes)
+        for note in artifacts.notes:
+            self._note_loss(note)
+        if not artifacts.has_model:
+            self.losses += unkept_notes(
+                self.request, trees, has_output=artifacts.has_output, since=since
+            )
+            self.record.update(LocalLosses=self.losses)
         if artifacts.problem and not failed:
             return JobState.FAILED, artifacts.problem
         if artifacts.model is not None and not failed:
@@ -181,6 +203,11 @@ class LocalJob:
 
     def _note(self, text: str) -> None:
         self.record.note([text])
+
+    def _note_loss(self, text: str) -> None:
+        self._note(text)
+        self.losses.append(text)
+        self.record.update(LocalLosses=self.losses)
 
     def _note_lost(self, lost: RunningHost) -> None:
         how = f"host {lost.host} was lost ({lost.describe_exit()})"

@@ -30,11 +30,14 @@ class Artifacts:
     """The stored results of a job.
 
     model: the URI of model.tar.gz, None when the hosts left no model.
+    has_model, has_output: they left a file there.
     notes: messages for the user about dropped files.
     problem: the folder that a host has replaced, so that its files are lost; None without one.
     """
 
     model: str | None
+    has_model: bool
+    has_output: bool
     notes: tuple[str, ...]
     problem: str | None
 
@@ -65,6 +68,8 @@ def pack_artifacts(
     problems = [*_replaced(model_folders), *_replaced(output_folders)]
     return Artifacts(
         model=store.uri_of(name) if model.files else None,
+        has_model=model.has_files,
+        has_output=output.has_files,
         notes=(*notes, *problems),
         problem=problems[0] if problems else None,
     )
@@ -141,6 +146,11 @@ class _Merged:
     files: Mapping[str, _KeptEntry]
     dropped: Sequence[tuple[str, LocalHost, LocalHost]]
     lacking: Sequence[tuple[str, LocalHost, str]]
+
+    @property
+    def has_files(self) -> bool:
+        """True if there is more than folders."""
+        return any(entry.link or not entry.path.is_dir() for entry in self.files.values())
 
     def notes(self, what: str) -> list[str]:
         """Return a line for each file that another host's file replaced, and each link left out."""

@@ -1,0 +1,136 @@
+"""Files that a job's programs have made elsewhere than in the folders that are kept of a host."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launcher.client.sessions.local.host_folder import (
+    SANDBOX_TMP,
+    HostFolder,
+    checkpoint_config,
+)
+from launcher.client.sessions.local.job_hosts import LocalHost
+from launcher.shared import DEFAULT_ML_ROOT, MlPaths
+
+if TYPE_CHECKING:
+    from launcher.shared.training_job_types import TrainingJobRequest
+
+#: Files to name, commands to print, and files of a folder to look at.
+_NAMED, _COMMANDS, _LOOKED_AT = 5, 4, 100_000
+#: Folders and files that Python, its tools and libraries make, and can make again.
+_CACHES = re.compile(r"\.|__pycache__$|.+\.egg-info$|tmp[a-z0-9_]{8}$|(torch\w*|pymp)[-_]|hs?perf")
+_SEEN = MlPaths(DEFAULT_ML_ROOT)
+_OWN = (_SEEN.input, _SEEN.library, _SEEN.failure, _SEEN.output_intermediate)
+_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _UnkeptFile:
+    """A file that goes with its host.
+
+    path: as a host in a sandbox sees it. root: its home, temporary folder or /opt/ml.
+    """
+
+    host: LocalHost
+    root: Path
+    path: Path
+    size: int
+
+    @property
+    def folder(self) -> Path:
+        """The root, or below /opt/ml the first folder there."""
+        is_ml = self.root == DEFAULT_ML_ROOT
+        return self.root / self.path.relative_to(self.root).parts[0] if is_ml else self.root
+
+    def __str__(self) -> str:
+        unit, name = next(each for each in _UNITS if self.size >= each[0] or each[0] == 1)
+        return f"{self.path} ({self.size / unit:.3g} {name})"
+
+
+def unkept_notes(
+    request: TrainingJobRequest,
+    trees: Mapping[LocalHost, HostFolder],
+    *,
+    has_output: bool,
+    since: float,
+) -> list[str]:
+    """Return what to say of the files of a job that has left no model.
+
+    has_output: it has left output. since: when its programs began. Without files elsewhere there is
+    nothing to say.
+    """
+    config = checkpoint_config(request)
+    checkpoints = [Path(config["LocalPath"])] if config else []
+    kept = [_SEEN.model, _SEEN.output_data, *checkpoints]
+    files = [
+        file for host, tree in trees.items() for file in _unkept_files(host, tree, kept, since)
+    ]
+    has_checkpoints = any(
+        any(_files(tree.ml.root / path.relative_to(DEFAULT_ML_ROOT), path, set()))
+        for tree in trees.values()
+        for path in checkpoints
+    )
+    what = "no model" if has_output or has_checkpoints else "nothing"
+    job = request["TrainingJobName"]
+    if not files:
+        return []
+    files.sort(key=lambda file: (-file.size, file.host.number, file.path))
+    hosts: dict[str, list[str]] = {}
+    for file in files:
+        hosts.setdefault(str(file), []).append(file.host.name)
+    named = [f"{file}{_on(each, len(trees))}" for file, each in hosts.items()]
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return [
+        f"{what} was kept: write to SM_MODEL_DIR what is to stay",
+        f"new files elsewhere, which are lost on AWS: {', '.join(named[:_NAMED])}{more}",
+        *_ways_to_save(job, files, has_one_host=len(trees) == 1),
+    ]
+
+
+def _on(hosts: Sequence[str], count: int) -> str:
+    return "" if count == 1 else f" on {hosts[0] if len(hosts) == 1 else f'{len(hosts)} hosts'}"
+
+
+def _ways_to_save(job: str, files: Sequence[_UnkeptFile], *, has_one_host: bool) -> Iterator[str]:
+    """Yield the command that copies the files of each folder; temporary ones are gone."""
+    folders: dict[tuple[LocalHost, Path], list[Path]] = {}
+    for file in files:
+        folders.setdefault((file.host, file.folder), []).append(file.path)
+    for (host, folder), paths in islice(folders.items(), _COMMANDS):
+        if folder == SANDBOX_TMP:
+            yield f"files in {SANDBOX_TMP} are gone with their host"
+            continue
+        place = Path(os.path.commonpath(paths))
+        if place.is_relative_to(DEFAULT_ML_ROOT):
+            place = place.relative_to(DEFAULT_ML_ROOT)
+        yield f"launcher cp {job if has_one_host else f'{job}/{host.name}'}:{place} ."
+
+
+def _unkept_files(
+    host: LocalHost, tree: HostFolder, kept: Sequence[Path], since: float
+) -> Iterator[_UnkeptFile]:
+    for root, here in tree.roots.items():
+        for path in islice(_files(here, root, {*kept, *_OWN}), _LOOKED_AT):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and status.st_size and status.st_mtime >= since:
+                seen = root / path.relative_to(here)
+                yield _UnkeptFile(host=host, root=root, path=seen, size=status.st_size)
+
+
+def _files(here: Path, root: Path, left_out: set[Path]) -> Iterator[Path]:
+    """Yield the files below a folder that a host sees as `root`, without caches."""
+    for parent, folders, names in os.walk(here):
+        seen = root / Path(parent).relative_to(here)
+        folders[:] = [
+            name for name in folders if not _CACHES.match(name) and seen / name not in left_out
+        ]
+        for name in names:
+            if not _CACHES.match(name) and seen / name not in left_out:
+                yield Path(parent, name)
