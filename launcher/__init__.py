@@ -233,19 +233,25 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'launcher' has no attribute {name!r}")
-    home = f"launcher.{_HOMES[name]}"
+    if name in _HOMES:
+        home = f"launcher.{_HOMES[name]}"
+        try:
+            return getattr(import_module(home), name)
+        except ModuleNotFoundError as error:
+            if not home.startswith(str(error.name)):
+                raise
+            missing = error.name
+    from launcher.shared.users_modules import users_attribute
+
     try:
-        module = import_module(home)
-    except ModuleNotFoundError as error:
-        if not home.startswith(str(error.name)):
+        return users_attribute(name)
+    except AttributeError:
+        if name not in _HOMES:
             raise
-        raise ImportError(
-            f"launcher.{name} is not available inside a training job: only the job's own side of "
-            f"Launcher travels with the code (there is no {error.name} here)"
-        ) from error
-    return getattr(module, name)
+    raise ImportError(
+        f"launcher.{name} is not available inside a training job: only the job's own side of "
+        f"Launcher travels with the code (there is no {missing} here)"
+    )
 
 
 def __dir__() -> list[str]:

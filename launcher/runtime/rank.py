@@ -1,8 +1,8 @@
 """Runs the user's script as one rank: `python -m launcher.runtime.rank SCRIPT ARGUMENT...`.
 
-The script runs as __main__ from its own folder, as under plain Python. Two things differ: a user's
-file called launcher.py cannot hide this package, and a report for the host says how the script
-ended, since torchrun passes on exit codes only.
+The script runs as __main__ in the code folder and imports from its own, as under plain Python and
+AWS's toolkit. Two things differ: its files cannot hide modules from those who do not mean them, and
+a report for the host says how the script ended, since torchrun passes on exit codes only.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import pkgutil  # noqa: F401 - runpy imports it later, when `types` may mean a file of the user's
 import runpy
 import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import NoReturn
 
 from launcher.errors import LauncherError
@@ -26,6 +27,7 @@ from launcher.runtime.output import print_to, print_whole_lines, rank_pipe
 from launcher.runtime.peer_loss import is_peer_loss
 from launcher.runtime.report_files import REPORTS_VARIABLE, write_report
 from launcher.shared.secret_mask import own_mask
+from launcher.shared.users_modules import enter
 
 #: Seconds that this rank may wait in one place for others; 0 disables hang detection.
 HANG_VARIABLE = "LAUNCHER_HANG_TIMEOUT"
@@ -36,12 +38,10 @@ _MAX_LENGTH = 8192
 def main() -> int:
     """Run the script named on the command line and return the exit code."""
     script, *arguments = sys.argv[1:]
-    folder = Path(script).parent
-    os.chdir(folder)
+    folder = str(Path(script).absolute().parent)
+    enter(os.environ.get("SM_MODULE_DIR", folder), folder)
     if script.endswith(".sh"):
         _become_shell(script, arguments)
-    library = sys.path[0]  # python -m puts its working folder first: ours
-    sys.path[:1] = [library, str(folder)]
     sys.argv = [script, *arguments]
     return run(lambda: runpy.run_path(script, run_name="__main__"))
 
@@ -72,7 +72,7 @@ def run(program: Callable[[], object]) -> int:
     except SystemExit as stop:
         return _exit_code(stop)
     except BaseException as error:  # noqa: BLE001 - report any end of the user's program
-        cause = _error_line(error)
+        cause = _error_line(error) + _hidden_module(error)
         report_cause(cause, _detail(error), is_peer_loss=is_peer_loss(error, cause))
         shown = own_mask().text(cause)[:_MAX_LENGTH]
         emit_text("rank_failed", "".join(_format(error)), cause=shown)
@@ -147,6 +147,22 @@ def _error_line(error: BaseException) -> str:
     vars(summary)["__notes__"] = None  # Python >= 3.11
     lines = "".join(summary.format_exception_only()).splitlines()  # a SyntaxError starts indented
     return next((line for line in lines if line[:1].strip()), type(error).__name__)
+
+
+def _hidden_module(error: BaseException) -> str:
+    """Return the words on a file of the user's that an error shows in place of a standard module.
+
+    Only who asks for such a file gets it; then libraries that ask later get it too.
+    """
+    module = sys.modules.get(str(getattr(error, "name", None)).partition(".")[0])
+    if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+        module = error.obj
+    name, file = getattr(module, "__name__", ""), getattr(module, "__file__", None)
+    code = os.environ.get("SM_MODULE_DIR")
+    if name not in sys.stdlib_module_names or not (file and code and file.startswith(f"{code}/")):
+        return ""
+    shown = Path(file).relative_to(code)
+    return f" ({shown} of your code hides Python's own module {name}: give it another name)"
 
 
 def _format(error: BaseException) -> list[str]:

@@ -1,17 +1,20 @@
 """Installs the packages that the user's source lists, before the host does anything else.
 
 The command is that of sagemaker-training 5.1.4 (modules.py): `python -m pip install -r FILE` in the
-code folder. pip reads PIP_* variables and its own configuration as always.
+code folder, and `.` too if that has a setup.py. pip reads PIP_* variables and its own configuration
+as always.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import importlib.util
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from launcher.runtime import processes
@@ -24,23 +27,53 @@ from launcher.shared import (
     REQUIREMENTS_VARIABLE,
     install_timeout,
 )
+from launcher.shared.python_project import (
+    BUILD_FILE,
+    SETUP_FILE,
+    describes_package,
+    project_arguments,
+)
 
 
 def install_requirements(host: JobHost) -> None:
-    """Install this host's requirements file, if it has one and no platform has done it before.
+    """Install what the source lists for this host, if no platform has done it before.
 
     Raises HostFailed with pip's exit code and last lines; JobEnded or StopRequested meanwhile.
     """
     environment = host.environment
     own = environment.document.requirements.get(environment.cluster.group.name)
-    file = own or REQUIREMENTS_FILE
-    is_present = (environment.paths.code / file).is_file()
-    if own is not None and not is_present:
+    code, file = environment.paths.code, own or REQUIREMENTS_FILE
+    if own is not None and not (code / file).is_file():
         raise host.failure(f"the requirements file {own} is not in the bundle")
-    if is_present and REQUIREMENTS_VARIABLE in os.environ:
-        report_provided(file)
-    elif is_present:
-        _install(host, file)
+    arguments = _arguments(code, file)
+    if not arguments:
+        return
+    name = file if file in arguments else SETUP_FILE
+    if REQUIREMENTS_VARIABLE in os.environ:
+        report_provided(name)
+    else:
+        _install(host, name, arguments)
+
+
+def _arguments(code: Path, file: str) -> list[str]:
+    """Return pip's arguments for the requirements file and the project in the code folder."""
+    listed = ["-r", file] if (code / file).is_file() else []
+    if not describes_package(_text(code / SETUP_FILE) or ""):
+        return listed
+    has_wheel = importlib.util.find_spec("wheel") is not None
+    build = _text(code / BUILD_FILE)
+    return [*project_arguments(build, _setuptools(), has_wheel=has_wheel), *listed]
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(errors="replace") if path.is_file() else None
+
+
+def _setuptools() -> str | None:
+    try:
+        return importlib.metadata.version("setuptools")
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def report_provided(file: str) -> None:
@@ -48,7 +81,7 @@ def report_provided(file: str) -> None:
     emit("requirements", file=file, platform=os.environ.get(REQUIREMENTS_VARIABLE, "not-installed"))
 
 
-def _install(host: JobHost, file: str) -> None:
+def _install(host: JobHost, file: str, arguments: Sequence[str]) -> None:
     if importlib.util.find_spec("pip") is None:
         raise host.failure(
             f"{file} cannot be installed: {sys.executable} has no pip: use an image that has it, "
@@ -61,7 +94,7 @@ def _install(host: JobHost, file: str) -> None:
     start = time.monotonic()
     emit("requirements_started", file=file)
     output = Output()
-    child = _start_pip(host, file, output)
+    child = _start_pip(host, arguments, output)
     _wait(host, child, file, timeout)
     output.drain()
     if child.returncode != 0:
@@ -71,13 +104,13 @@ def _install(host: JobHost, file: str) -> None:
     emit("requirements_installed", file=file, seconds=round(time.monotonic() - start, 3))
 
 
-def _start_pip(host: JobHost, file: str, output: Output) -> subprocess.Popen[bytes]:
+def _start_pip(host: JobHost, arguments: Sequence[str], output: Output) -> subprocess.Popen[bytes]:
     variables = {
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",  # its notice would be the last line of a failure
         **host.variables,
         "PYTHONPATH": _without_own_folders(host),
     }
-    command = [sys.executable, "-m", "pip", "install", "-r", file]
+    command = [sys.executable, "-m", "pip", "install", *arguments]
     try:
         return output.start(command, environment=variables, folder=host.environment.paths.code)
     except OSError as error:
@@ -86,9 +119,9 @@ def _start_pip(host: JobHost, file: str, output: Output) -> subprocess.Popen[byt
 
 def _without_own_folders(host: JobHost) -> str:
     """Return PYTHONPATH without the bundle, whose modules could hide those of pip."""
-    own = {host.environment.paths.library, host.environment.paths.code}
+    root = host.environment.paths.root
     paths = host.variables.get("PYTHONPATH", "").split(os.pathsep)
-    return os.pathsep.join(path for path in paths if path and Path(path) not in own)
+    return os.pathsep.join(path for path in paths if path and root not in Path(path).parents)
 
 
 def _wait(host: JobHost, child: subprocess.Popen[bytes], file: str, timeout: float) -> None:

@@ -189,11 +189,13 @@ def count_neurons() -> int:
 def child_environment(environment: Environment) -> dict[str, str]:
     """Return the environment of this host's child processes.
 
-    Our package precedes the user's code on PYTHONPATH, so that a user's file called launcher.py
-    does not hide it.
+    Each Python among them has the user's code on its path, below the names of the standard library
+    and our own: see python_start.
     """
     inherited = os.environ.get("PYTHONPATH", "")
-    paths = [str(environment.paths.library), str(environment.paths.code), inherited, *stand_ins()]
+    library = environment.paths.library
+    start = library / "launcher" / "runtime" / "python_start"
+    paths = [str(start), str(library), inherited, *stand_ins()]
     return {
         "PYTHONHASHSEED": "0",  # sets of str have one order in all of them
         **_thread_variables(environment),

@@ -10,6 +10,7 @@ from pathlib import Path
 from launcher.errors import ContractError
 from launcher.runtime import rank
 from launcher.shared import TASK_VARIABLE
+from launcher.shared.users_modules import enter
 
 
 def main() -> int:
@@ -20,8 +21,7 @@ def main() -> int:
 def _train() -> None:
     """Train with the user's code folder as working folder, as a script would run."""
     code = Path(os.environ.get("SM_MODULE_DIR", ".")).resolve()
-    os.chdir(code)
-    sys.path.insert(1, str(code))  # after ours, which a user's launcher.py must not hide
+    enter(str(code), str(code))
     from launcher.trainers import loop, reference  # torch takes seconds and may fail
 
     if TASK_VARIABLE not in os.environ:

@@ -27,6 +27,7 @@ from torch.utils.data import DataLoader as TorchLoader
 from launcher.data import DataLoader
 from launcher.errors import ParallelError
 from launcher.runtime.hyperparameters import as_arguments
+from launcher.shared.users_modules import enter
 from launcher.trainers.step_profile import StepProfile
 from launcher.trainers.task_process import print_progress, serve
 
@@ -112,7 +113,7 @@ def answer(request: Mapping[str, Any]) -> StepProfile:
     times.watch(DataLoader)
     os.environ.update(request["environment"])
     sys.argv = [script, *as_arguments(request["hyperparameters"])]
-    sys.path.insert(1, str(Path(script).parent.resolve()))
+    enter(str(Path.cwd()), str(Path(script).parent.resolve()))
     print_progress(f"steps of {script}, which is ended after {request['steps']} of them")
     signal.signal(signal.SIGALRM, _end)
     signal.setitimer(signal.ITIMER_REAL, request["seconds"], 1.0)

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from launcher.errors import LauncherError
+from launcher.shared.users_modules import enter
 
 
 def serve(answer: Callable[[Mapping[str, Any]], str]) -> int:
@@ -32,9 +33,8 @@ def serve(answer: Callable[[Mapping[str, Any]], str]) -> int:
     request = json.load(sys.stdin)
     if request.get("lifeline") is not None:
         threading.Thread(target=_end_with, args=(request["lifeline"],), daemon=True).start()
-    folder = Path(request["source_dir"]).resolve()
-    os.chdir(folder)
-    sys.path.insert(1, str(folder))  # after ours, which a user's launcher.py must not hide
+    folder = str(Path(request["source_dir"]).resolve())
+    enter(folder, folder)
     # As in a rank under torchrun.
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
     try:

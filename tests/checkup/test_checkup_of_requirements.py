@@ -37,6 +37,18 @@ def test_a_local_job_installs_what_this_python_has_not(spec: JobSpec) -> None:
     }
 
 
+def test_a_setup_py_is_listed_where_it_is_installed(spec: JobSpec, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").unlink()
+    (tmp_path / "setup.py").write_text("import setuptools\nsetuptools.setup()\n")
+    shown = {found.subject: found.what for found in requirement_checks.check(spec, runs_here=False)}
+    assert shown == {
+        "setup.py": "installed on each host of group gpus before the script starts: "
+        "the source as a package",
+        "requirements-data.txt": "installed on each host of group cpus before the script starts: "
+        "numpy>=1, the source as a package",
+    }
+
+
 def test_a_host_on_aws_installs_all_that_its_image_has_not(spec: JobSpec) -> None:
     told = [found.what for found in requirement_checks.check(spec, runs_here=False)]
     assert told[1] == "installed on each host of group cpus before the script starts: numpy>=1"

@@ -110,6 +110,44 @@ def test_a_group_installs_its_own_file_and_a_failure_ends_the_job_at_once(
     assert failure.rstrip().endswith("No matching distribution found for no-such-package")
 
 
+#: A project: its modules are in lib/, its script is elsewhere, and it needs another package.
+PROJECT = {
+    "setup.py": "from setuptools import setup\n"
+    "setup(name='mine', version='2.0', package_dir={'': 'lib'}, py_modules=['of_mine'],\n"
+    "      install_requires=['small-a'], entry_points={'console_scripts': ['mine=of_mine:main']})",
+    "lib/of_mine.py": "def main(): print('main of mine')",
+    "train.py": "import of_mine, subprocess; subprocess.run(['mine'], check=True)\n" + TRAIN,
+}
+
+
+@pytest.mark.parametrize("also", [None, "small-b\n"], ids=["alone", "with requirements.txt"])
+def test_a_setup_py_is_installed_as_the_toolkit_does(
+    make, index: Index, image: str, also: str | None
+) -> None:
+    pytest.importorskip("setuptools")
+    index.add("small_a")
+    index.add("small_b")
+    files = {**PROJECT, **({"requirements.txt": also} if also else {})}
+    if also:
+        files["train.py"] += "import small_b\n"
+    hosts = make(ALONE, files, {"PATH": f"{Path(image).parent}:{os.environ['PATH']}"})
+    hosts.start()
+
+    assert hosts.wait() == {"algo-1": 0}, hosts.output()
+    assert "has small-a 1.0" in hosts["algo-1"].output
+    (event,) = hosts["algo-1"].events("requirements_installed")
+    assert event["file"] == ("requirements.txt" if also else "setup.py")
+    assert "\nmain of mine\n" in hosts["algo-1"].output
+
+
+def test_a_setup_py_that_describes_no_package_is_a_file_like_others(make) -> None:
+    hosts = make(ALONE, {"train.py": "import setup", "setup.py": "print('set up', __name__)"})
+    hosts.start()
+    assert hosts.wait() == {"algo-1": 0}, hosts.output()
+    assert "\nset up setup\n" in hosts["algo-1"].output
+    assert not hosts["algo-1"].events("requirements_started")
+
+
 def test_an_installation_has_a_time_limit(make, index: Index) -> None:
     files = {"train.py": "", "requirements.txt": "small-a\n"}
     hosts = make(ALONE, files, {"LAUNCHER_INSTALL_TIMEOUT": "1"})

@@ -342,6 +342,28 @@ def test_an_editable_package_of_the_source_is_found_and_follows_its_content(
         assert lines_of(run(source, word, index))["algo-1"] == [word]
 
 
+SETUP = """\
+from setuptools import setup
+setup(name="mine", version="2.0", package_dir={"": "lib"}, py_modules=["of_mine"],
+      install_requires=["small-a"])
+"""
+
+
+@pytest.mark.long
+def test_a_setup_py_is_installed_unless_the_user_asks_for_nothing(
+    source: Path, index: Index
+) -> None:
+    pytest.importorskip("setuptools")
+    index.add("small_a")
+    (source / "lib").mkdir()
+    (source / "lib" / "of_mine.py").write_text("NAME = 'mine'")
+    write(source, setup_py=SETUP, train_py=HAS + "print(has('of_mine'), has('small_a'))\n")
+    assert lines_of(run(source, "installs", index)) == {"algo-1": ["True True"]}
+    with pytest.warns(UserWarning, match=r"setup.py .* is not installed, as you asked"):
+        job = run(source, "asks", index, install=False)
+    assert lines_of(job) == {"algo-1": ["False False"]}
+
+
 @pytest.mark.long
 def test_without_installation_it_is_said_what_is_missing(source: Path, index: Index) -> None:
     write(source, train_py=TELLS, requirements_txt="small-a>=2\nnumpy>=1\nnumpy<1\n")

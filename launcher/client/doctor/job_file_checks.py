@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.jobs.trackers.tracker_factories import check_trackers
+from launcher.client.request.source_tree import SourceTree
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.completed_spec import with_source
 from launcher.client.sessions.job_location import new_job_name
 from launcher.client.sessions.placed_job import place_completed
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, PlatformError, Problem, RequestRefused, SpecError
+from launcher.shared.users_modules import OTHER_NAME, PACKAGE
 
 
 def read(job_file: Path, changes: Iterable[str]) -> tuple[JobSpec | None, Sequence[CheckResult]]:
@@ -39,8 +41,19 @@ def check_job(
         return _problems(job_file, error.problems)
     except (PlatformError, CloudError) as error:  # no job can run there
         return [_finding(job_file, Level.PROBLEM, str(error))]
-    fine = _finding(job_file, Level.OK, f"valid; {_size(spec)}")
-    return [fine, *(_finding(job_file, Level.WARNING, text) for text in placed.warnings)]
+    fine = [_finding(job_file, Level.OK, text) for text in (f"valid; {_size(spec)}", *_names(spec))]
+    return [*fine, *(_finding(job_file, Level.WARNING, text) for text in placed.warnings)]
+
+
+def _names(spec: JobSpec) -> Iterator[str]:
+    """Yield how the package is imported beside a module of the user's that has its name."""
+    files = () if spec.has_remote_source else SourceTree(spec).files
+    paths = {f"{PACKAGE}.py", f"{PACKAGE}/__init__.py"} & {file.path for file in files}
+    for path in sorted(paths):
+        yield (
+            f"{path} has this package's name: on hosts, `import {PACKAGE}` finds both; in a "
+            f"notebook or script in its folder, write `import {OTHER_NAME}`, the same package"
+        )
 
 
 def _size(spec: JobSpec) -> str:

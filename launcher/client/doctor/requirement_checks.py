@@ -13,6 +13,7 @@ from launcher.client.spec import JobSpec
 from launcher.client.spec.requirements_file import RequirementsFile
 from launcher.client.spec.rules.requirements_rules import requirements_of
 from launcher.errors import SpecError
+from launcher.shared.python_project import SETUP_FILE
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -47,6 +48,10 @@ def missing_requirements(spec: JobSpec, python: str | None = None) -> Iterator[s
     for found in _files(spec):
         for why in _unsatisfied(found.file, python).values():
             yield f"{found.where} is not installed, as you asked: {why}"
+        if found.file.has_setup:
+            groups = ", ".join(found.groups)
+            why = "only modules in source_dir, and in src there, are found"
+            yield f"{SETUP_FILE} (group {groups}) is not installed, as you asked: {why}"
 
 
 def _files(spec: JobSpec) -> list[GroupRequirements]:
@@ -66,7 +71,7 @@ def _files(spec: JobSpec) -> list[GroupRequirements]:
 
 
 def _on_every_host(found: GroupRequirements) -> str:
-    lines = ", ".join(found.file.lines) or "nothing"
+    lines = ", ".join(map(_shown, found.file.lines)) or "nothing"
     return f"installed on each host of {_groups(found)} before the script starts: {lines}"
 
 
@@ -74,9 +79,12 @@ def _on_this_machine(found: GroupRequirements) -> str:
     wanted = [*_unsatisfied(found.file), *found.file.unnamed]
     if not wanted:
         return f"for {_groups(found)}: this Python has all that it lists"
-    return (
-        f"for {_groups(found)}, in a folder of their own: {', '.join(wanted)}, and what they need"
-    )
+    names = ", ".join(map(_shown, wanted))
+    return f"for {_groups(found)}, in a folder of their own: {names}, and what they need"
+
+
+def _shown(line: str) -> str:
+    return "the source as a package" if line == "." else line
 
 
 def _groups(found: GroupRequirements) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from launcher.shared.python_project import BUILD_FILE, SETUP_FILE, describes_package
+
 if TYPE_CHECKING:
     from packaging.markers import Marker
     from packaging.requirements import Requirement
@@ -35,12 +37,21 @@ class RequirementsFile:
 
     path: below the source folder. texts: the text of every file that it reads, by path.
     lines: the requirements, without options. options: (name, value) of every option.
+    has_setup: true if the source's setup.py is installed too. build: the text of its
+        pyproject.toml, if it has one.
     """
 
     path: str
     texts: Mapping[str, str]
     lines: tuple[str, ...]
     options: tuple[tuple[str, str], ...]
+    has_setup: bool = False
+    build: str | None = None
+
+    @property
+    def is_listed(self) -> bool:
+        """True if there is a file, and not only a setup.py."""
+        return self.path in self.texts
 
     @property
     def reads_source(self) -> bool:
@@ -81,7 +92,10 @@ class RequirementsFile:
 
 
 def read_requirements(path: str, read: ReadText) -> RequirementsFile | None:
-    """Read a requirements file and what it includes; None if there is no such file."""
+    """Read a requirements file and what it includes, and the source's setup.py.
+
+    Return None if there is nothing to install.
+    """
     texts: dict[str, str] = {}
     lines: list[str] = []
     options: list[tuple[str, str]] = []
@@ -102,13 +116,16 @@ def read_requirements(path: str, read: ReadText) -> RequirementsFile | None:
             if name in _INCLUDES and not _URL.match(value):
                 included = posixpath.normpath(posixpath.join(posixpath.dirname(here), value))
                 pending.append((included, is_listing and name in _INCLUDES[:2]))
-    if not texts:
+    has_setup = describes_package(read(SETUP_FILE) or "")
+    if not texts and not has_setup:
         return None
     return RequirementsFile(
-        path=path,
+        path=posixpath.normpath(path) if texts else SETUP_FILE,
         texts=texts,
-        lines=tuple(dict.fromkeys(lines)),
+        lines=tuple(dict.fromkeys([*lines, *(["."] if has_setup else [])])),
         options=tuple(dict.fromkeys(options)),
+        has_setup=has_setup,
+        build=read(BUILD_FILE) if has_setup else None,
     )
 
 

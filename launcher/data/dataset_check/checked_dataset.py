@@ -22,6 +22,7 @@ from launcher.data.dataset_check.users_frames import users_traceback
 from launcher.data.order.verification import BatchContent
 from launcher.errors import DataError
 from launcher.runtime.environment import paths_here
+from launcher.shared.users_modules import enter
 
 _T = TypeVar("_T")
 #: Lines of the stack of a dataset that hangs.
@@ -32,11 +33,8 @@ def main(request: str, kind: type[DatasetCheck], *, again: bool) -> int:
     """Read the dataset of a request, write the answer and return the exit code."""
     asked = CheckRequest(**json.loads(request))
     paths = paths_here()
-    os.chdir(paths.code)
     script = paths.code / (asked.entry_point or "train.py")
-    # After our own folder, which a user's launcher.py must not hide.
-    sys.path[:1] = [os.environ["PYTHONPATH"].split(os.pathsep)[0], str(paths.code)]
-    sys.path.insert(2, str(script.parent))
+    enter(str(paths.code), str(script.parent))
     check = kind(asked)
     answer = check.prepare_again() if again else dataclasses.asdict(check.answer())
     Path(asked.output).write_text(json.dumps(answer))

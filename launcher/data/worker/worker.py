@@ -41,6 +41,7 @@ from launcher.runtime.event_log import emit
 from launcher.runtime.output import print_whole_lines
 from launcher.runtime.processes import handle_signals_here
 from launcher.shared.backoff import backoff
+from launcher.shared.users_modules import enter
 
 _HEARTBEAT_SECONDS = 1.0
 _EARLY_HEARTBEAT_SECONDS = 0.1
@@ -325,13 +326,11 @@ def main() -> int:
     """Run the worker process; return its exit code."""
     paths = paths_here()
     environment = Environment.read(paths)
-    os.chdir(paths.code)
     if RECEIVER_VARIABLE in os.environ:
         _lower_priority()
     print_whole_lines()
-    # Modules beside the script are imported as the script does, also from a folder below.
     script = paths.code / (environment.document.trainer.entry_point or "train.py")
-    sys.path[:1] = [str(paths.library), *dict.fromkeys((str(paths.code), str(script.parent)))]
+    enter(str(paths.code), str(script.parent))
     name = f"{environment.cluster.host}/{sys.argv[1]}/{os.getpid()}"
     try:
         worker = DataWorker(name, environment)

@@ -37,6 +37,7 @@ from launcher.shared import (
     REQUIREMENTS_FILE,
     install_timeout,
 )
+from launcher.shared.python_project import project_arguments
 from launcher.shared.secret_mask import SecretMask
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ class _Build:
         )
 
     def _run_pip(self, overlay: Overlay, file: RequirementsFile, lock: int) -> None:
-        command = [str(overlay.python), "-m", "pip", "install", "-r", file.path]
+        command = [str(overlay.python), "-m", "pip", "install", *self._arguments(file)]
         try:
             timeout = install_timeout(self.variables)
         except ValueError as error:
@@ -202,6 +203,14 @@ class _Build:
             output = self._masked(self.folder.requirements_log, begin)
         if child.returncode != 0:
             raise InstallFailed(self._reason(command, file, child.returncode, output))
+
+    def _arguments(self, file: RequirementsFile) -> list[str]:
+        installed = self.python.installed
+        project = project_arguments(
+            file.build, installed("setuptools"), has_wheel=installed("wheel") is not None
+        )
+        listed = ["-r", file.path] if file.is_listed else []
+        return [*(project if file.has_setup else []), *listed]
 
     def _masked(self, log: Path, begin: int) -> str:
         """Replace secrets in what a log has from `begin` on, and return it."""
