@@ -69,7 +69,7 @@ def _run_host(paths: MlPaths, events: Mapping[str, str]) -> int:
         return _exit_before_joining(paths, error)
     variables = child_environment(environment)
     os.environ.update(variables)  # our own event lines name this host too
-    processes.become_subreaper()
+    processes.become_init()
     processes.raise_descriptor_limit()
     host = JobHost(environment, job_coordination.join(environment), {**variables, **events})
     try:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from launcher.shared.process_table import signal_all
+from launcher.shared.process_table import signal_all, zombies_of
 
 #: Sent by a host to its services to end them.
 CLOSE_SIGNAL = signal.SIGUSR1
@@ -21,9 +21,52 @@ _PR_SET_CHILD_SUBREAPER = 36
 _DESCRIPTORS = 65536
 
 
-def become_subreaper() -> None:
-    """Adopt orphaned descendants, as a container's init does, so that none is lost."""
+def become_init() -> None:
+    """Adopt orphaned descendants, as a container's init does, and wait for their end.
+
+    Otherwise none of them would be found again, and each that ends would stay a zombie, which
+    programs such as `ray stop` take for alive. Call it in the main thread.
+    """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGCHLD, lambda *_: _CHILDREN.wait_for_orphans())
+
+
+class _Children:
+    """The children that this process has started itself, whose exit codes others wait for."""
+
+    def __init__(self) -> None:
+        self._started: list[subprocess.Popen[bytes]] = []
+        self._is_busy = threading.Semaphore()
+        self._is_due = False
+
+    def start(self, create: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        """Start a child; one that ends at once is not taken for an orphan."""
+        with self._is_busy:
+            self._started = [each for each in self._started if each.returncode is None]
+            self._started.append(child := create())
+        if self._is_due:
+            self.wait_for_orphans()
+        return child
+
+    def wait_for_orphans(self) -> None:
+        """Wait for each adopted process that has ended: those of other sessions, not our own."""
+        self._is_due = True
+        while self._is_due and self._is_busy.acquire(blocking=False):
+            self._is_due = False  # another signal may come at any time from here on
+            try:
+                self._wait()
+            finally:
+                self._is_busy.release()
+
+    def _wait(self) -> None:
+        own = {each.pid for each in self._started if each.returncode is None}
+        for pid in set(zombies_of(os.getpid())) - own:
+            with contextlib.suppress(OSError):  # it has been waited for
+                if os.getsid(pid) != os.getsid(0):
+                    os.waitpid(pid, os.WNOHANG)
+
+
+_CHILDREN = _Children()
 
 
 def raise_descriptor_limit() -> None:
@@ -99,14 +142,16 @@ def start(
 
     Raises OSError when there is no such program.
     """
-    return subprocess.Popen(
-        list(command),
-        env=dict(environment),
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        start_new_session=True,
+    return _CHILDREN.start(
+        lambda: subprocess.Popen(
+            list(command),
+            env=dict(environment),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
     )
 
 

@@ -25,12 +25,24 @@ def read_process_file(pid: int, file: str) -> bytes:
 def living_children() -> dict[int, list[int]]:
     """Return this machine's living processes by parent; zombies are left out."""
     children: dict[int, list[int]] = {}
+    for pid, state, parent in _states():
+        if state not in (b"Z", b"X"):
+            children.setdefault(parent, []).append(pid)
+    return children
+
+
+def zombies_of(parent: int) -> list[int]:
+    """Return the children of a process that have ended, and that it has not waited for."""
+    return [pid for pid, state, its_parent in _states() if (state, its_parent) == (b"Z", parent)]
+
+
+def _states() -> Iterator[tuple[int, bytes, int]]:
+    """Yield each process with its state and its parent."""
     for pid in process_ids():
         # The fields after the command, which is in parentheses and may contain anything.
         fields = read_process_file(pid, "stat").rpartition(b")")[2].split()
-        if fields and fields[0] not in (b"Z", b"X"):
-            children.setdefault(int(fields[1]), []).append(pid)
-    return children
+        if fields:
+            yield pid, fields[0], int(fields[1])
 
 
 def descendants(root: int, without: Collection[int] = ()) -> list[int]:
