@@ -1,4 +1,4 @@
-"""The user's source as a Python project: what AWS's toolkit installs beside requirements.txt.
+"""The user's source as a Python project, which AWS's toolkit installs if it has a setup.py.
 
 Source: modules.py and _entry_point_type.py of sagemaker-training 5.1.4: with a setup.py, it runs
 `pip install .` in the code folder. It installs nothing for a pyproject.toml alone.

@@ -1,4 +1,4 @@
-"""What a module's name means where a file of the user's has it too: launcher.py, signal.py.
+"""The meaning of a module's name that a file of the user's has too: launcher.py, signal.py.
 
 AWS's own examples call an entry point launcher.py, and Python finds the files beside a script
 before all others. Each Python that starts on a host runs this first (runtime/python_start), so it
