@@ -11,6 +11,7 @@ LauncherError                     exit code
 ├── NotSent                       3   the user declined before the job was submitted
 ├── CloudError                    4   credentials, permissions, or an answer of AWS
 │   ├── Refused                       AWS answered with an error; keeps its code and request id
+│   │   └── LogNotFound               a log stream that was there is not found
 │   ├── Unreachable                   no answer: the network is down or AWS is silent
 │   ├── CredentialsExpired            the credentials were valid and must be renewed
 │   └── CapacityError             5   AWS has no instance of the type now
@@ -211,6 +212,10 @@ class CloudError(LauncherError):
 
 class Refused(CloudError):
     """AWS answered with an error."""
+
+
+class LogNotFound(Refused):
+    """A stream of a job's log, which the session had listed, is not found."""
 
 
 class Unreachable(CloudError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
 from launcher.client.doctor.host_needs import unmet_needs
 from launcher.client.doctor.requirement_checks import missing_requirements
@@ -62,11 +63,6 @@ class JobDraft(PlacedJob):
     origin: JobOrigin
 
     @property
-    def job(self) -> Job:
-        """The job that this draft becomes."""
-        return Job(self.name, self.session, tracking=self.spec.tracking)
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """Messages for the user to read before the job is sent."""
         return (*super().warnings, *self.unmet_needs)
@@ -79,6 +75,7 @@ class JobDraft(PlacedJob):
 
     def create(self) -> Job:
         """Create the job, whose objects are stored, and record how it was made. See `create`."""
+        created = datetime.now(timezone.utc)
         create(self.submission, self.session)
         record = new_record(
             self.spec,
@@ -88,7 +85,7 @@ class JobDraft(PlacedJob):
             rerun_of=self.origin.rerun_of,
         )
         write_record(self.session, self.name, record)
-        return self.job
+        return Job(self.name, self.session, tracking=self.spec.tracking, created=created)
 
     def send(self) -> Job:
         """Upload, then create. See `send`."""

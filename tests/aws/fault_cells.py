@@ -137,7 +137,8 @@ def _lies(cell: Cell, stage: Stage, result: Any, name: str, target: Path) -> Ite
         wanted = LINES
         if cell.kind == "events twice":
             texts = list(dict.fromkeys(texts))
-        if texts != wanted:
+        is_prefix = "the log is not complete" in result.stderr and texts == wanted[: len(texts)]
+        if texts != wanted and not (cell.stays and is_prefix):
             yield f"lines {texts}"
     if cell.verb in ("wait", "status") and is_done and cell.truth not in result.stdout:
         yield f"another status: {result.stdout}"

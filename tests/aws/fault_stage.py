@@ -15,7 +15,7 @@ import botocore.endpoint
 from click.testing import CliRunner, Result
 
 from launcher.client.cli import main
-from launcher.client.jobs import retrying_session
+from launcher.client.jobs import background_log, job_follower, retrying_session
 from launcher.client.jobs.job import Job
 from launcher.client.request import bundle
 from launcher.client.sessions import new_record
@@ -57,6 +57,9 @@ def hurry(patch: Any) -> None:
     patch.setattr(caller_identity, "_RETRY_POLICY", _HURRIED)
     patch.setattr(create_job.Creation.run, "__defaults__", (_HURRIED,))
     patch.setattr(retrying_session, "_FIRST_PAUSE_SECONDS", 0.01)
+    patch.setattr(retrying_session, "DENIAL_POLICY", _HURRIED)
+    patch.setattr(background_log, "_FIRST_PAUSE_SECONDS", 0.01)
+    patch.setattr(job_follower, "_LAST_SECONDS", 5.0)
     patch.setitem(Job.__init__.__kwdefaults__, "give_up_seconds", 0.5)
     patch.setattr(aws_session.AwsSession, "poll_seconds", 0.02)
     patch.setattr(aws_session.AwsSession, "log_delay_seconds", 0.02)

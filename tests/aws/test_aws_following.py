@@ -12,7 +12,10 @@ from front import Alter, Cut, Hold, Refuse
 from launcher import CredentialsExpired, Job
 from launcher.client.cli import main
 from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c
+from launcher.client.sessions.aws import transient_errors
+from launcher.client.sessions.retry import RetryPolicy
 from launcher.client.submit import send
+from launcher.errors import Unreachable
 
 JOB = """\
 entry_point: train.py
@@ -158,7 +161,8 @@ def test_ctrl_c_ends_an_upload_and_nothing_is_created(run, front):
 @pytest.mark.parametrize("number", [2, 5])
 def test_after_the_creation_every_error_explains_how_to_follow_the_job(run, front, number):
     """Whichever of the questions is the one that has no answer."""
-    answered = [None] * (number - 1)
+    runs = Alter({"TrainingJobStatus": "InProgress", "SecondaryStatus": "Training"})
+    answered = [None, *[runs] * (number - 2)]
     front.meet("DescribeTrainingJob", *answered, *[Refuse("AccessDeniedException")] * 99)
     result = run()
     assert result.exit_code == 4
@@ -200,3 +204,24 @@ def test_the_state_of_a_job_is_shown_to_who_may_not_read_its_logs(job, front, st
     assert "\n         fix: your identity lacks this permission: request it" in result.stdout
     assert f"\n{shown}" in result.stdout
     assert job.summary()["logs_refused"].startswith(f"AccessDeniedException: {no_logs}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"SecondaryStatus": "Training"}, "is Completed and Training at once"),
+        ({"SecondaryStatus": "Failed"}, "is Completed and Failed at once"),
+        ({"TrainingEndTime": None}, "is Completed, but has no end time"),
+        (
+            {"TrainingJobStatus": "Failed", "SecondaryStatus": "Stopped"},
+            "is Failed and Stopped at once",
+        ),
+    ],
+)
+def test_an_answer_that_contradicts_itself_ends_no_job(job, front, fields, said, monkeypatch):
+    monkeypatch.setattr(transient_errors, "READ_POLICY", RetryPolicy(seconds=0.1))
+    front.meet("DescribeTrainingJob", *[Alter(fields)] * 99)
+    with pytest.raises(Unreachable, match=said):
+        Job("rings", job.session, give_up_seconds=0.1).wait()
+    front.meet("DescribeTrainingJob", Alter(fields))
+    assert job.wait().status == "Completed"

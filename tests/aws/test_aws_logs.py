@@ -8,6 +8,7 @@ from front import Alter, Answer, Cut, Refuse
 from launcher import JobNotFound, Unreachable
 from launcher.client.sessions.aws import transient_errors
 from launcher.client.sessions.retry import RetryPolicy
+from launcher.errors import LogNotFound
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 THROTTLED = Refuse("ThrottlingException", "Rate exceeded")
@@ -49,10 +50,12 @@ def texts(session, stream, position=None, **options):
 @pytest.mark.long
 def test_a_job_whose_log_is_not_there_yet(session, job, past):
     assert session.log_streams(job) == []
-    assert session.read_log(job, "job-1/algo-1-1") == ([], "")
+    with pytest.raises(LogNotFound, match="no log stream job-1/algo-1-1"):
+        session.read_log(job, "job-1/algo-1-1")
     past("logs").create_log_group(logGroupName=GROUP)
     assert session.log_streams(job) == []
-    assert session.read_log(job, "job-1/algo-1-1", "") == ([], "")
+    with pytest.raises(LogNotFound):
+        session.read_log(job, "job-1/algo-1-1", "")
 
 
 def test_logs_of_a_job_that_does_not_exist(session):

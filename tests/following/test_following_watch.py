@@ -8,9 +8,10 @@ import pytest
 from printed import Printed, PrintedLog
 
 from launcher import Estimator, Job, LocalSession
+from launcher.client.jobs.background_log import BackgroundLog
 from launcher.client.jobs.job_follower import JobFollower, StateChange
 from launcher.client.jobs.merged_log import MergedLog
-from launcher.client.jobs.retrying_session import RetryingSession
+from launcher.client.jobs.retrying_session import KnownJob, RetryingSession
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
 from launcher.errors import CredentialsExpired, JobNotFound, Refused, StillRunning, Unreachable
 
@@ -47,7 +48,13 @@ class Stage(PrintedLog):
 
 def watched(stage, notices, **options):
     return JobFollower(
-        "job", stage, log=None, notices=notices, poll_seconds=0, sleep=stage.pause, **options
+        "job",
+        KnownJob(stage, "job", None).describe,
+        log=None,
+        notices=notices,
+        poll_seconds=0,
+        sleep=stage.pause,
+        **options,
     )
 
 
@@ -79,14 +86,21 @@ def test_a_quiet_job_is_reported_to_be_running():
 def test_lines_that_come_after_the_end_are_shown_before_the_last_state():
     late = Printed(stream="algo-1-1", at=1, seen=4, text="the last words")
     stage = Stage(("InProgress", "Training"), ("Completed", "Completed"), lines=[late], delay=0.05)
-    log = MergedLog(stage, "job", {"algo-1": "train"}, clock=stage.clock)
+    merged = MergedLog(stage, "job", {"algo-1": "train"}, clock=stage.clock)
+    log = BackgroundLog(merged, 0.01, SAGEMAKER.is_transient)
 
     def pause(seconds):
         time.sleep(seconds)
         stage.pause(seconds)
 
     events = JobFollower(
-        "job", stage, log=log, notices=print, poll_seconds=0.01, sleep=pause
+        "job",
+        KnownJob(stage, "job", None).describe,
+        log=log,
+        log_delay_seconds=stage.log_delay_seconds,
+        notices=print,
+        poll_seconds=0.01,
+        sleep=pause,
     ).events()
     *_, line, last = events
     assert line.text == "the last words"
@@ -107,7 +121,7 @@ def test_transient_errors_are_waited_through_and_reported_once(error):
     stage = Stage(("InProgress", "Training"), ("Completed", "Completed"))
     stage.fails = [error] * 3
     source = RetryingSession(
-        stage,
+        KnownJob(stage, "job-1", None),
         "job-1",
         notify=told.append,
         sleep=stage.pause,
@@ -115,7 +129,12 @@ def test_transient_errors_are_waited_through_and_reported_once(error):
         is_transient=SAGEMAKER.is_transient,
     )
     watch = JobFollower(
-        "job-1", source, log=None, notices=told.append, poll_seconds=0, sleep=stage.pause
+        "job-1",
+        source.describe,
+        log=None,
+        notices=told.append,
+        poll_seconds=0,
+        sleep=stage.pause,
     )
     assert words(watch.events())[-1] == "Completed"
     first, again = told
@@ -129,14 +148,14 @@ def test_errors_that_do_not_pass_are_raised_at_once():
     for error in (Refused("no", code="AccessDeniedException"), JobNotFound("no such job")):
         stage.fails = [error]
         source = RetryingSession(
-            stage,
+            KnownJob(stage, "job-1", None),
             "job-1",
             notify=print,
             give_up_seconds=60,
             is_transient=SAGEMAKER.is_transient,
         )
         with pytest.raises(type(error)):
-            source.describe_training_job(TrainingJobName="job-1")
+            source.describe()
 
 
 class Deaf(LocalSession):

@@ -12,14 +12,23 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
+from launcher.client.transfer_limit import (
+    SLOWEST,
+    LimitedConnection,
+    TransferLimit,
+    TransferTooLarge,
+)
 from launcher.errors import PlatformError, Refused, Unreachable
 
 #: The host of AWS's price list files; the variable replaces it, for example by a mirror.
 PRICE_LIST_URL = "https://pricing.us-east-1.amazonaws.com"
 PRICE_LIST_VARIABLE = "LAUNCHER_PRICE_LIST"
 _PATH = "/offers/v1.0/aws/AmazonSageMaker/current/{region}/index.{format}"
-#: Seconds without a byte after which the server is given up.
+#: Seconds without a byte after which the server is given up, and for all of a download, to which
+#: its bytes add more.
 _SILENCE_SECONDS = 60
+#: Bytes; a region's prices have some ten megabytes.
+_LARGEST_FILE = 1 << 30
 
 
 def file_url(region: str, file_format: str, base_url: str | None = None) -> str:
@@ -34,11 +43,13 @@ def file_url(region: str, file_format: str, base_url: str | None = None) -> str:
 def open_price_file(url: str) -> Iterator[TextIO]:
     """Yield the text of a file of prices.
 
-    Raises Refused for an answer other than 200, and Unreachable for none, for one that ends early,
-    and for a server that is silent for a minute; the last two also while the file is read.
+    Raises Refused for an answer other than 200, and Unreachable for none, for one that ends early
+    or not at all, and for a server that is silent for a minute; all but the first also while the
+    file is read.
     """
     try:
-        with urllib.request.urlopen(url, timeout=_SILENCE_SECONDS) as answer:
+        opener = urllib.request.build_opener(_PlainHandler, _SecureHandler)
+        with opener.open(url, timeout=_SILENCE_SECONDS) as answer:
             counted = io.BufferedReader(_CountedStream(answer))
             yield io.TextIOWrapper(counted, encoding="utf-8", newline="")
     except urllib.error.HTTPError as error:
@@ -47,8 +58,31 @@ def open_price_file(url: str) -> Iterator[TextIO]:
         ) from error
     except UnicodeDecodeError as error:
         raise Unreachable(f"{url} is no text: {error}") from error
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, TransferTooLarge) as error:
         raise Unreachable(f"{url} could not be read: {error or type(error).__name__}") from error
+
+
+class _LimitedDownload(LimitedConnection):
+    def next_limit(self) -> TransferLimit:
+        return TransferLimit(_SILENCE_SECONDS, largest=_LARGEST_FILE, slowest=SLOWEST)
+
+
+class _PlainConnection(_LimitedDownload, http.client.HTTPConnection):
+    pass
+
+
+class _SecureConnection(_LimitedDownload, http.client.HTTPSConnection):
+    pass
+
+
+class _PlainHandler(urllib.request.HTTPHandler):
+    def http_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(_PlainConnection, request)
+
+
+class _SecureHandler(urllib.request.HTTPSHandler):
+    def https_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(_SecureConnection, request)
 
 
 class _CountedStream(io.RawIOBase):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from launcher.client.sessions.aws.call_limits import guard_calls
 from launcher.client.sessions.aws.error_translation import translate_errors
-from launcher.client.sessions.aws.response_check import check_responses
 
 _SECONDS = 3
 #: For global services, and for GetCallerIdentity where no region is configured.
@@ -48,7 +48,7 @@ class Connection:
                 retries={"total_max_attempts": 1},
             ),
         )
-        check_responses(client)
+        guard_calls(client)
         return client
 
     @cached_property

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from launcher.client.jobs.artifacts import FileProgress, download_artifacts
+from launcher.client.jobs.background_log import BackgroundLog, within
 from launcher.client.jobs.bill import Bill, bill
 from launcher.client.jobs.failure_report import (
     NEEDS_ALL_HOSTS,
@@ -30,11 +33,11 @@ from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.merged_log import MergedLog
 from launcher.client.jobs.metric_records import MetricRecord
 from launcher.client.jobs.metric_tracking import take_values, tracked
-from launcher.client.jobs.retrying_session import RetryingSession
+from launcher.client.jobs.retrying_session import KnownJob, RetryingSession
 from launcher.client.jobs.summary import summarise
 from launcher.client.sessions.base import TERMINAL_STATUSES, PlatformSession
 from launcher.client.sessions.job_record import JobRecord, read_record
-from launcher.errors import JobFailed, JobStopped, LauncherError, Refused
+from launcher.errors import JobFailed, JobStopped, LauncherError
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
 from launcher.shared.printable import printable
 
@@ -42,6 +45,10 @@ if TYPE_CHECKING:
     from launcher.client.spec import Tracking
     from launcher.shared.training_job_types import TrainingJobDescription
 
+Result = TypeVar("Result")
+
+#: Seconds after the end of a followed job's log in which more is asked about its outcome.
+_OUTCOME_SECONDS = 15.0
 #: Seconds without a response from the platform until waiting for a job fails.
 GIVE_UP_SECONDS = 30 * 60.0
 
@@ -51,7 +58,8 @@ class Job:
 
     poll_seconds: the polling interval while waiting (None: the session's own);
     give_up_seconds: seconds without a response from the platform until waiting fails;
-    tracking: where the first `wait` writes the job's metrics, from its start.
+    tracking: where the first `wait` writes the job's metrics, from its start;
+    created: when the platform accepted the job; None if it may not exist.
     """
 
     def __init__(
@@ -62,12 +70,16 @@ class Job:
         poll_seconds: float | None = None,
         give_up_seconds: float = GIVE_UP_SECONDS,
         tracking: Tracking | None = None,
+        created: datetime | None = None,
     ) -> None:
         self.name = name
         self.session = session
         self._poll_seconds = poll_seconds
         self._give_up_seconds = give_up_seconds
         self._tracking = tracking
+        self._known = KnownJob(session, name, created)
+        self._missing: LauncherError | None = None
+        self._settled_by = -math.inf
 
     def __repr__(self) -> str:
         return f"Job({self.name!r})"
@@ -83,8 +95,7 @@ class Job:
         notices: wait for a platform that does not respond, as `wait` does, and call this with a
         sentence about it; default: raise its error at once.
         """
-        source = self._patient(notices, time.sleep) if notices else self.session
-        return source.describe_training_job(TrainingJobName=self.name)
+        return self._patient(notices).describe() if notices else self._known.describe()
 
     @property
     def job_name(self) -> str:
@@ -198,7 +209,7 @@ class Job:
             values = [each for each in (metrics, tracker and tracker.take) if each]
             lines: list[Callable[[LogLine], None]] = [logs] if callable(logs) else []
             if values:
-                now = source.describe_training_job(TrainingJobName=self.name)
+                now = source.describe()
                 lines.append(take_values(now, values))
             follower = self._follower(source, sleep, read_logs=bool(lines), notices=notices)
             for event in follower.events():
@@ -214,7 +225,8 @@ class Job:
                     for take in lines:
                         take(event)
             if tracker:
-                tracker.status = follower.status
+                tracker.status = follower.latest["TrainingJobStatus"]
+        self._settle(follower)
         return self
 
     def raise_for_status(self) -> None:
@@ -246,13 +258,14 @@ class Job:
         if not follow:
             yield from self._lines(self.description(), hosts)
             return
-        source = self._patient(notices, time.sleep)
+        source = self._patient(notices)
         follower = self._follower(source, time.sleep, read_logs=True, hosts=hosts, notices=notices)
         for event in follower.events():
             if isinstance(event, LogLine):
                 yield event
             elif isinstance(event, Poll) and polls:
                 polls(event.description)
+        self._settle(follower)
 
     def summary(self, notices: Callable[[str], None] | None = None) -> dict[str, Any]:
         """Return the outcome as plain values, as `-o json` prints it.
@@ -266,9 +279,10 @@ class Job:
         hosts = training_hosts(group_of_hosts(now), document)
         logs_refused = None
         try:
-            lines = self._lines(now, hosts, notices)
-            outcome = summarise(now, document, (line.text for line in lines))
-        except Refused as error:
+            outcome = self._from_logs(
+                lambda: summarise(now, document, (line.text for line in self._lines(now, hosts)))
+            )
+        except LauncherError as error:
             outcome, logs_refused = summarise(now, document, ()), str(error)
         return {
             **outcome,
@@ -306,10 +320,10 @@ class Job:
         return self._document(self.description())
 
     def _patient(
-        self, notices: Callable[[str], None], sleep: Callable[[float], None]
+        self, notices: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
     ) -> RetryingSession:
         return RetryingSession(
-            self.session,
+            self._known,
             self.name,
             notify=notices,
             sleep=sleep,
@@ -327,17 +341,25 @@ class Job:
         hosts: frozenset[str] | None = None,
     ) -> JobFollower:
         log = None
-        if read_logs:
-            groups = group_of_hosts(source.describe_training_job(TrainingJobName=self.name))
-            log = MergedLog(source, self.name, groups, hosts=hosts)
         poll_seconds = self._poll_seconds or self.session.poll_seconds
+        if read_logs:
+            merged = MergedLog(
+                self.session, self.name, group_of_hosts(source.describe()), hosts=hosts
+            )
+            log = BackgroundLog(merged, poll_seconds, self.session.platform.is_transient)
         return JobFollower(
-            self.name, source, log=log, notices=notices, poll_seconds=poll_seconds, sleep=sleep
+            self.name,
+            source.describe,
+            log=log,
+            log_delay_seconds=self.session.log_delay_seconds if log else 0.0,
+            notices=notices,
+            poll_seconds=poll_seconds,
+            sleep=sleep,
         )
 
     def _end(self) -> TrainingJobDescription:
         """Wait silently for the job's end; return its final description."""
-        source = self._patient(_discard, time.sleep)
+        source = self._patient(_discard)
         return self._follower(source, time.sleep, read_logs=False, notices=_discard).wait_for_end()
 
     def _raise_for_status(self, now: TrainingJobDescription) -> None:
@@ -350,11 +372,9 @@ class Job:
         self,
         now: TrainingJobDescription,
         hosts: frozenset[str] | None = None,
-        notices: Callable[[str], None] | None = None,
     ) -> Iterator[LogLine]:
         """Return the lines that the hosts of a described job have printed so far."""
-        source = self._patient(notices, time.sleep) if notices else self.session
-        log = MergedLog(source, self.name, group_of_hosts(now), hosts=hosts)
+        log = MergedLog(self.session, self.name, group_of_hosts(now), hosts=hosts)
         return log.remaining() if now["TrainingJobStatus"] in TERMINAL_STATUSES else log.snapshot()
 
     def _failure(self, now: TrainingJobDescription) -> FailureReport | None:
@@ -364,9 +384,11 @@ class Job:
         channels = [channel["ChannelName"] for channel in now.get("InputDataConfig", [])]
         given = [name for name in channels if name != CODE_CHANNEL]
         host = None if NEEDS_ALL_HOSTS in reason else host_of_reason(reason, groups)
-        lines = self._lines(now, frozenset([host]) if host else None)
+        hosts = frozenset([host]) if host else None
         try:
-            return report_failure(reason, lines, groups, given)
+            return self._from_logs(
+                lambda: report_failure(reason, self._lines(now, hosts), groups, given)
+            )
         except LauncherError:  # without access to the logs, the failure reason still stands
             return report_failure(reason, (), groups, given)
 
@@ -376,13 +398,37 @@ class Job:
             for channel in now.get("InputDataConfig", [])
             if channel["ChannelName"] == CODE_CHANNEL and "S3DataSource" in channel["DataSource"]
         ]
+        try:
+            return self._in_time(lambda: self._document_at(code[0] + DOCUMENT_FILE))
+        except (IndexError, LauncherError, UnicodeError):
+            return None
+
+    def _document_at(self, uri: str) -> JobDocument:
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / DOCUMENT_FILE
-            try:
-                self.session.download(code[0] + DOCUMENT_FILE, copy)
-                return JobDocument.from_json(copy.read_text(encoding="utf-8"))
-            except (IndexError, LauncherError, UnicodeError):
-                return None
+            self.session.download(uri, copy)
+            return JobDocument.from_json(copy.read_text(encoding="utf-8"))
+
+    def _settle(self, follower: JobFollower) -> None:
+        """Remember what a follower found, so that the outcome of its job is known in time."""
+        self._missing = follower.missing
+        self._settled_by = time.monotonic() + _OUTCOME_SECONDS
+
+    def _from_logs(self, read: Callable[[], Result]) -> Result:
+        """Return what is read from the logs; raise what a follower has just found wrong there."""
+        if self._missing and self._seconds_left() is not None:
+            raise self._missing
+        return self._in_time(read)
+
+    def _in_time(self, call: Callable[[], Result]) -> Result:
+        """Return the result of a call, which is not waited for long just after a job's end."""
+        left = self._seconds_left()
+        return call() if left is None else within(left, call)
+
+    def _seconds_left(self) -> float | None:
+        """Return the time for a part of the outcome; None if the job has not just been followed."""
+        left = self._settled_by - time.monotonic()
+        return max(left, 1.0) if left > -_OUTCOME_SECONDS else None
 
 
 def _plain_failure(failure: FailureReport | None) -> dict[str, Any]:

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from launcher.client.jobs.background_log import BackgroundLog
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.log_line import LogLine
-from launcher.client.jobs.merged_log import LogSource, MergedLog
+from launcher.client.jobs.retrying_session import CLOCK_SKEW
 from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.errors import StillRunning
+from launcher.errors import CloudError, LauncherError, StillRunning
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
 
 #: Seconds without a line or a state change after which a notice reports that the job still runs.
 IDLE_SECONDS = 60.0
-#: Longest wait for late lines after the job's end; it stops once none has arrived for the delay.
-_LONGEST_DRAIN_SECONDS = 120.0
-#: The largest expected difference between the clocks of the platform and this machine.
-_CLOCK_SKEW_SECONDS = 300.0
+#: Longest wait for logs after the job's end. Late lines have so long to appear; the wait for them
+#: stops once none has arrived for the delay, and then what is left is read.
+_LAST_SECONDS, _LATE_SECONDS = 35.0, 25.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,37 +72,49 @@ class Deadline:
 class JobFollower:
     """The events of a job since its creation.
 
-    log: its lines, if wanted; notices: called when the job is idle; sleep: waits between two polls.
+    describe: returns its description; log: its lines, if wanted; log_delay_seconds: until a line
+    can be read, at most; notices: called when the job is idle, and when its log cannot be read;
+    sleep: waits between two polls.
     """
 
     def __init__(
         self,
         job: str,
-        source: LogSource,
+        describe: Callable[[], TrainingJobDescription],
         *,
-        log: MergedLog | None,
+        log: BackgroundLog | None,
+        log_delay_seconds: float = 0.0,
         notices: Callable[[str], None],
         poll_seconds: float,
         idle_seconds: float = IDLE_SECONDS,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._job = job
-        self._source = source
+        self._describe = describe
         self._log = log
+        self._log_delay_seconds = log_delay_seconds
         self._notices = notices
         self._poll_seconds = poll_seconds
         self._idle_seconds = idle_seconds
         self._sleep = sleep
         self._shown: set[tuple[str, datetime]] = set()
         self._last_event_time = time.monotonic()
-        self._latest: TrainingJobDescription = {}
+        self._trouble: LauncherError | None = None
+        self.latest: TrainingJobDescription = {}
 
     def events(self) -> Iterator[LogLine | StateChange | Poll]:
         """Yield states and lines in order, and each poll; the final state follows the last line."""
+        try:
+            yield from self._events()
+        finally:
+            if self._log:
+                self._log.close()
+
+    def _events(self) -> Iterator[LogLine | StateChange | Poll]:
         was_running = False
         while True:
             now = self._describe()  # before the lines, which are complete once the job has ended
-            self._latest = now
+            self.latest = now
             changes = self._new_changes(now)
             if now["TrainingJobStatus"] in TERMINAL_STATUSES:
                 yield from changes[:-1]
@@ -113,23 +125,21 @@ class JobFollower:
             yield from self._reset_idle_timer(changes)
             if self._log:
                 yield from self._reset_idle_timer(self._log.ready())
+                self._notify_of_log(self._log.trouble)
             yield Poll(description=now)
             self._notify_if_idle(now)
             self._sleep(self._poll_seconds)
 
     @property
-    def status(self) -> str | None:
-        """The job's TrainingJobStatus at the last poll."""
-        return self._latest.get("TrainingJobStatus")
+    def missing(self) -> LauncherError | None:
+        """Why lines of the log are missing; None for a complete log, or for none."""
+        return self._log.trouble if self._log else None
 
     def wait_for_end(self) -> TrainingJobDescription:
         """Follow the job and discard its events; return its final description."""
         for _ in self.events():
             pass
-        return self._latest
-
-    def _describe(self) -> TrainingJobDescription:
-        return self._source.describe_training_job(TrainingJobName=self._job)
+        return self.latest
 
     def _new_changes(self, now: TrainingJobDescription) -> list[StateChange]:
         changes = []
@@ -144,16 +154,34 @@ class JobFollower:
         """Yield the lines that were printed before the end but become readable only later."""
         if self._log is None:
             return
-        delay = self._source.log_delay_seconds
+        delay = self._log_delay_seconds
         started = quiet_since = time.monotonic()
-        if not was_running and _seconds_since_end(now) > delay + _CLOCK_SKEW_SECONDS:
+        if not was_running and _seconds_since_end(now) > delay + CLOCK_SKEW.total_seconds():
             quiet_since -= delay  # ended long ago: no line can still be late
-        while time.monotonic() - quiet_since < delay and not _drain_timed_out(started):
+        while time.monotonic() - quiet_since < delay and not _is_too_late(started):
             for line in self._log.ready():
                 quiet_since = time.monotonic()
                 yield line
             self._sleep(min(self._poll_seconds, delay))
-        yield from self._log.remaining()
+        left = (
+            max(0.0, started + _LAST_SECONDS - time.monotonic()) if was_running else _LAST_SECONDS
+        )
+        yield from self._log.remaining(left, in_all=was_running)
+        if self._log.trouble:
+            self._notices(
+                f"the log is not complete: {_headline(self._log.trouble)}. Read it later with "
+                f"`launcher logs {self._job}`"
+            )
+
+    def _notify_of_log(self, trouble: LauncherError | None) -> None:
+        """Report once that the log cannot be read, and once that it can be read again."""
+        if trouble and not self._trouble:
+            self._notices(
+                f"the log cannot be read: {_headline(trouble)}. The job is followed without it"
+            )
+        elif self._trouble and not trouble:
+            self._notices("the log can be read again")
+        self._trouble = trouble
 
     def _reset_idle_timer(self, events: Any) -> Iterator[Any]:
         """Yield the same events, and reset the idle timer for each."""
@@ -168,8 +196,13 @@ class JobFollower:
         self._notices(f"still {now['SecondaryStatus']} after {readable(_seconds_in_state(now))}")
 
 
-def _drain_timed_out(started: float) -> bool:
-    return time.monotonic() - started > _LONGEST_DRAIN_SECONDS
+def _is_too_late(started: float) -> bool:
+    return time.monotonic() - started > _LATE_SECONDS
+
+
+def _headline(error: LauncherError) -> str:
+    text = error.headline if isinstance(error, CloudError) else str(error)
+    return text.rstrip(".")
 
 
 def _seconds_since_end(now: TrainingJobDescription) -> float:

@@ -14,20 +14,15 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.sessions.base import LogEvent, LogStream
-from launcher.errors import CloudError
-
-if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobDescription
+from launcher.errors import CloudError, LogNotFound
 
 #: For all streams together. With 300 hosts, CloudWatch's 10 reads a second are 1,000 lines.
 _BUFFERED_LINES = 30_000
 _LARGEST_PAGE = 10_000
-#: Seconds of lines after which a follower looks at the job again, although more are there.
-_LONGEST_SWEEP_SECONDS = 60.0
 #: Identical pages in a row, with the same times, after which a stream counts as looping.
 _MAX_IDENTICAL_PAGES = 10
 #: The same for pages whose lines have one time, as of a program that prints a line without pause.
@@ -37,15 +32,11 @@ _MIN_DELAY_SECONDS = 0.25
 
 
 class LogSource(Protocol):
-    """The part of a session that a follower reads (`launcher.client.sessions.base`)."""
+    """The part of a session that has logs (`launcher.client.sessions.base`)."""
 
     @property
     def log_delay_seconds(self) -> float:
         """Seconds until a printed line is readable, at most."""
-        ...
-
-    def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803
-        """Return the DescribeTrainingJob document."""
         ...
 
     def log_streams(self, job_name: str) -> list[LogStream]:
@@ -64,7 +55,10 @@ class MergedLog:
 
     groups: the group of each host; hosts: the hosts to read (None: all); buffered_lines: for all
     streams together. An error of the session may end any of the iterators; the next one continues
-    with the next line.
+    with the next line. For streams that have vanished, all others are read before LogNotFound is
+    raised.
+
+    answers: how many answers the session has given.
     """
 
     def __init__(
@@ -86,34 +80,34 @@ class MergedLog:
         self._streams: dict[str, _Stream] = {}
         #: The largest lead of a host's clock over ours so far, in seconds.
         self._clock_lead = 0.0
+        self._vanished: dict[str, LogNotFound] = {}
+        self.answers = 0
 
     def ready(self) -> Iterator[LogLine]:
-        """Yield the lines before which no other line can still arrive.
-
-        Ends after a minute, so that the caller can look at the job; the next call continues.
-        """
+        """Yield the lines before which no other line can still arrive."""
         # A single host prints in order, so there is nothing to wait for.
         delay = self._delay_seconds if len(self._hosts or self._groups) > 1 else 0.0
         until = self._clock() + self._clock_lead - delay
-        return self._merge(lambda: until, time.monotonic() + _LONGEST_SWEEP_SECONDS)
+        return self._merge(until)
 
     def snapshot(self) -> Iterator[LogLine]:
         """Yield the lines printed so far, though older ones may still arrive.
 
         Ends even if the hosts continue to print.
         """
-        started = self._clock()
-        return self._merge(lambda: started + self._clock_lead)
+        return self._merge(self._clock(), is_ahead=True)
 
     def remaining(self) -> Iterator[LogLine]:
         """Yield all remaining lines, for hosts that have ended."""
-        return self._merge(lambda: math.inf)
+        return self._merge(math.inf)
 
     @property
     def _delay_seconds(self) -> float:
         return max(self._session.log_delay_seconds, _MIN_DELAY_SECONDS)
 
-    def _merge(self, until: Callable[[], float], deadline: float = math.inf) -> Iterator[LogLine]:
+    def _merge(self, until: float, *, is_ahead: bool = False) -> Iterator[LogLine]:
+        """Yield lines until a time; is_ahead: by the hosts' clocks, as far as they are known."""
+        self._vanished.clear()
         self._list_streams()
         page = max(1, min(_LARGEST_PAGE, self._buffered_lines // max(1, len(self._streams))))
         heads: list[tuple[float, int, _Stream]] = []
@@ -122,7 +116,7 @@ class MergedLog:
             if stream.events:
                 heads.append((stream.events[0].time, stream.number, stream))
         heapq.heapify(heads)
-        while heads and heads[0][0] <= until() and time.monotonic() < deadline:
+        while heads and heads[0][0] <= until + (self._clock_lead if is_ahead else 0.0):
             stream = heads[0][2]
             yield stream.pop()
             self._fill(stream, page)
@@ -130,9 +124,13 @@ class MergedLog:
                 heapq.heapreplace(heads, (stream.events[0].time, stream.number, stream))
             else:
                 heapq.heappop(heads)
+        for error in self._vanished.values():
+            raise error
 
     def _list_streams(self) -> None:
-        for stream in self._session.log_streams(self._job):
+        listed = self._session.log_streams(self._job)
+        self.answers += 1
+        for stream in listed:
             is_wanted = self._hosts is None or stream.host in self._hosts
             if is_wanted and stream.name not in self._streams:
                 group = self._groups.get(stream.host, "?")
@@ -141,7 +139,12 @@ class MergedLog:
     def _fill(self, stream: _Stream, page: int) -> None:
         if stream.events:
             return
-        events, position = self._session.read_log(self._job, stream.name, stream.position, page)
+        try:
+            events, position = self._session.read_log(self._job, stream.name, stream.position, page)
+        except LogNotFound as error:
+            self._vanished[stream.name] = error
+            return
+        self.answers += 1
         stream.take(events, position)
         if events:
             self._clock_lead = max(self._clock_lead, events[-1].time - self._clock())

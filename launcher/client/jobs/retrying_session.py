@@ -1,25 +1,35 @@
-"""Retry reads of a platform that does not respond for a while: one notice, and a time limit."""
+"""Ask for a job's state, with retries: a platform may be silent for a while, or deny the job."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
 
 from launcher.client.jobs.durations import readable
-from launcher.client.jobs.merged_log import LogSource
-from launcher.client.sessions.base import LogEvent, LogStream
+from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.retry import RetryPolicy, retry_call
-from launcher.errors import CapacityError, CloudError
+from launcher.errors import CapacityError, CloudError, JobNotFound
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
 
-Result = TypeVar("Result")
-
 _FIRST_PAUSE_SECONDS = 1.0
-_LONGEST_PAUSE_SECONDS = 30.0
+_LONGEST_PAUSE_SECONDS = 10.0
+#: For how long a job that is known to exist may be denied.
+DENIAL_POLICY = RetryPolicy(seconds=120, first=1.0, longest=10.0)
+#: The largest expected difference between the clocks of the platform and this machine.
+CLOCK_SKEW = timedelta(minutes=5)
+
+
+class Describer(Protocol):
+    """The part of a session that describes a job (`launcher.client.sessions.base`)."""
+
+    def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803
+        """Return the DescribeTrainingJob document."""
+        ...
 
 
 def resume_hint(job: str) -> str:
@@ -38,8 +48,61 @@ def with_resume_hint(job: str) -> Iterator[None]:
         raise
 
 
+class _Contradiction(CloudError):
+    """A platform denies a job that it has accepted or described, or describes an older one."""
+
+
+class KnownJob:
+    """Asks for the state of a job that may be known to exist: then a denial is no answer.
+
+    created: when the platform accepted the job; None if it is not known to exist. A platform with
+    many servers may have an older answer for a while, which is waited out for two minutes.
+    """
+
+    def __init__(self, session: Describer, job: str, created: datetime | None) -> None:
+        self._session = session
+        self._job = job
+        self._earliest = created and created - CLOCK_SKEW
+        self._is_known = created is not None
+        self._final: TrainingJobDescription | None = None
+
+    def describe(self, sleep: Callable[[float], None] = time.sleep) -> TrainingJobDescription:
+        """Return the job's description; of a job that has ended, the same for ever.
+
+        Raises JobNotFound for a job that is not known, CloudError for one that stays denied.
+        """
+        if self._final is None:
+            now = retry_call(
+                self._ask,
+                DENIAL_POLICY,
+                lambda _error: True,
+                lambda _error, _wait: None,
+                errors=_Contradiction,
+                sleep=sleep,
+            )
+            self._is_known = True
+            if now["TrainingJobStatus"] not in TERMINAL_STATUSES:
+                return now
+            self._final = now
+        return self._final.copy()
+
+    def _ask(self) -> TrainingJobDescription:
+        try:
+            now = self._session.describe_training_job(TrainingJobName=self._job)
+        except JobNotFound as error:
+            if not self._is_known:
+                raise
+            raise self._contradiction(f"now the answer is: {error}") from error
+        if self._earliest and now["CreationTime"] < self._earliest:
+            raise self._contradiction("the answer is about an older job of this name")
+        return now
+
+    def _contradiction(self, what: str) -> _Contradiction:
+        return _Contradiction(f"job {self._job} was accepted, but {what}")
+
+
 class RetryingSession:
-    """The part of a session that a follower reads, with retries.
+    """A known job's state, with retries.
 
     is_transient: returns True if the same call may succeed later; other errors are raised at once.
     notify: called when the platform stops responding, and when it responds again.
@@ -49,7 +112,7 @@ class RetryingSession:
 
     def __init__(
         self,
-        session: LogSource,
+        known: KnownJob,
         job: str,
         *,
         notify: Callable[[str], None],
@@ -58,7 +121,7 @@ class RetryingSession:
         is_transient: Callable[[CloudError], bool],
     ) -> None:
         self._is_transient = is_transient
-        self._session = session
+        self._known = known
         self._job = job
         self._notify = notify
         self._sleep = sleep
@@ -66,29 +129,8 @@ class RetryingSession:
             seconds=give_up_seconds, first=_FIRST_PAUSE_SECONDS, longest=_LONGEST_PAUSE_SECONDS
         )
 
-    @property
-    def log_delay_seconds(self) -> float:
-        """Seconds until a printed line is readable, at most."""
-        return self._session.log_delay_seconds
-
-    def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
-        """Return the DescribeTrainingJob document."""
-        return self._retry(
-            lambda: self._session.describe_training_job(TrainingJobName=TrainingJobName)
-        )
-
-    def log_streams(self, job_name: str) -> list[LogStream]:
-        """Return the log streams of the job's hosts."""
-        return self._retry(lambda: self._session.log_streams(job_name))
-
-    def read_log(
-        self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
-    ) -> tuple[list[LogEvent], str]:
-        """Return events of a stream from a position on, and the position after them."""
-        return self._retry(lambda: self._session.read_log(job_name, stream, position, limit))
-
-    def _retry(self, call: Callable[[], Result]) -> Result:
-        """Return the result of a call, retried while its error is transient."""
+    def describe(self) -> TrainingJobDescription:
+        """Return the job's description, asked for again while the error is transient."""
         since: float | None = None
 
         def on_retry(error: CloudError, _wait: float) -> None:
@@ -99,7 +141,7 @@ class RetryingSession:
 
         try:
             result = retry_call(
-                call,
+                lambda: self._known.describe(self._sleep),
                 self._policy,
                 self._is_transient,
                 on_retry,

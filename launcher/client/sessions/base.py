@@ -194,7 +194,8 @@ class PlatformSession(Protocol):
     ) -> tuple[list[LogEvent], str]:
         """Return complete lines after `position` (None: the start), at most `limit`, and their end.
 
-        No lines means that there are no more for now.
+        No lines means that there are no more for now. A thread of its own calls it while a job is
+        followed. May raise LogNotFound for a stream that was listed, and has vanished.
         """
 
 

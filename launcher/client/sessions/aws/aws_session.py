@@ -27,7 +27,7 @@ from launcher.client.sessions.base import LogEvent, LogStream, MetricPoint, Plat
 from launcher.client.sessions.default_values import DefaultValue, read_defaults
 from launcher.client.sessions.job_record import records_folder
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
-from launcher.errors import Problem, SpecError
+from launcher.errors import LogNotFound, Problem, SpecError
 from launcher.shared.printable import printable
 
 if TYPE_CHECKING:
@@ -230,8 +230,10 @@ class AwsSession:
         """Return events after a position, at most `limit`, and where they end."""
         found = cloudwatch_logs.read(self._clients, stream, position, limit)
         if found is None:
-            self.describe_training_job(TrainingJobName=job_name)
-            return [], position or ""
+            self.describe_training_job(TrainingJobName=job_name)  # JobNotFound for an unknown name
+            raise LogNotFound(
+                f"CloudWatch has no log stream {stream} (any more)", code=cloudwatch_logs.NOT_FOUND
+            )
         return found
 
     # metrics -----------------------------------------------------------------------------------

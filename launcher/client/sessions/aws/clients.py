@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from launcher.client.sessions.aws.call_limits import guard_calls
 from launcher.client.sessions.aws.error_translation import no_region, translate_errors
-from launcher.client.sessions.aws.response_check import check_responses
 from launcher.errors import CredentialsExpired
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Clients:
             retries={"mode": "standard", "total_max_attempts": _ATTEMPTS.get(service, 1)},
         )
         client = self._boto().client(service, region_name=self.region, config=config)
-        check_responses(client)
+        guard_calls(client)
         return client
 
     def _boto(self) -> Any:

@@ -17,6 +17,8 @@ GROUP = "/aws/sagemaker/TrainingJobs"
 #: AWS documents no limit for how late a line may appear. SDK v2 checks once more after 10 s; this
 #: is twice as long.
 DELAY_SECONDS = 20.0
+#: The code of a group or a stream that does not exist.
+NOT_FOUND = "ResourceNotFoundException"
 #: All readers of an account share 25 GetLogEvents per second (10 in some regions), and as many
 #: DescribeLogStreams. While other jobs are followed, throttling may last.
 _THROTTLED_POLICY = RetryPolicy(seconds=300, first=0.2, longest=5.0)
@@ -43,7 +45,7 @@ def streams(clients: Clients, job_name: str) -> list[LogStream]:
                 partial(_page_of_streams, clients, job_name, token), _THROTTLED_POLICY
             )
         except Refused as error:
-            if error.code == "ResourceNotFoundException":  # first job of the account, no line yet
+            if error.code == NOT_FOUND:  # first job of the account, no line yet
                 return []
             raise
         matches = {match[0]: match for entry in page["logStreams"] if (match := _match(entry))}
@@ -72,7 +74,7 @@ def read(
         try:
             page = retry_read(partial(_page, clients, stream, token, limit), _THROTTLED_POLICY)
         except Refused as error:
-            if error.code == "ResourceNotFoundException":
+            if error.code == NOT_FOUND:
                 return None
             raise
         after = str(page["nextForwardToken"])

@@ -8,6 +8,7 @@ from typing import Any
 
 from launcher.client.sessions.aws.error_hints import fix_for
 from launcher.client.sessions.aws.foreign_response import NETWORK_FIX, foreign_response
+from launcher.client.transfer_limit import TransferTooLarge
 from launcher.errors import CapacityError, CloudError, CredentialsExpired, Refused, Unreachable
 from launcher.shared.printable import printable
 
@@ -86,6 +87,8 @@ def _from_boto(error: Exception) -> CloudError:
         return CloudError(_with_fix(f"no AWS credentials were found ({error})", fix))
     if isinstance(error, boto.NoRegionError):
         return no_region()
+    if isinstance(error.__context__, TransferTooLarge):
+        return foreign_response("a call", f"has {error.__context__}")
     if isinstance(error, boto.ConnectionError | boto.HTTPClientError):
         fix = NETWORK_FIX
         if isinstance(error, boto.EndpointConnectionError) and _is_this_machine(str(error)):

@@ -9,7 +9,7 @@ from launcher.client.sessions.aws.clients import Clients
 from launcher.client.sessions.aws.foreign_response import foreign_response
 
 #: A region has about ten pages of a hundred types each.
-_MOST_PAGES = 1000
+_MOST_PAGES = 100
 
 
 def describe_instance_types(region: str | None = None) -> tuple[str, list[Mapping[str, Any]]]:

@@ -126,16 +126,20 @@ def encryption(kms_key: str | None) -> Mapping[str, Any]:
     return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
 
 
-def _progress_callback(progress: Progress | None, size: int) -> Callable[[int], None] | None:
-    """Return a callback for boto, which reports each piece from several threads."""
-    if progress is None:
-        return None
+def _progress_callback(progress: Progress | None, size: int) -> Callable[[int], None]:
+    """Return a callback for boto, which reports each piece from several threads.
+
+    It raises Unreachable for more bytes than the object has.
+    """
     lock, copied = threading.Lock(), 0
 
     def count(piece: int) -> None:
         nonlocal copied
         with lock:
             copied += piece
-            progress(copied, size)
+            if copied > size:
+                raise foreign_response("GetObject", f"is not the object of {size} bytes")
+            if progress:
+                progress(copied, size)
 
     return count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -34,6 +34,12 @@ _PAGE = 100
 _MOST_EMPTY_PAGES = 20
 #: Those of the API. A follower would wait for ever for the end of a job with another one.
 _STATUSES = TERMINAL_STATUSES | {"InProgress", "Stopping", "Deleting"}
+#: The values of SecondaryStatus that agree with each terminal TrainingJobStatus.
+_ENDINGS: Mapping[str, Collection[str]] = {
+    "Completed": {"Completed"},
+    "Failed": {"Failed"},
+    "Stopped": {"Stopped", "MaxRuntimeExceeded", "MaxWaitTimeExceeded"},
+}
 #: Characters of a foreign name that are shown.
 _NAME_SHOWN = 63
 #: More than any account has, and few enough to be listed one by one.
@@ -50,20 +56,29 @@ def describe(clients: Clients, name: str) -> TrainingJobDescription:
         with clients.client("sagemaker") as sagemaker:
             answer = dict(sagemaker.describe_training_job(TrainingJobName=name))
         answer.pop("ResponseMetadata", None)
-        if answer["TrainingJobName"] != name:
-            other = str(answer["TrainingJobName"])[:_NAME_SHOWN]
-            raise foreign_response("DescribeTrainingJob", f"describes the job {other!r}")
-        if _ARN.match(arn := str(answer["TrainingJobArn"])) is None:
-            raise foreign_response("DescribeTrainingJob", f"has the ARN {arn[:_NAME_SHOWN]!r}")
-        if (status := str(answer["TrainingJobStatus"])) not in _STATUSES:
-            raise foreign_response(
-                "DescribeTrainingJob", f"has the status {status[:_NAME_SHOWN]!r}"
-            )
-        if (hosts := sum(_host_counts(answer))) > _MOST_HOSTS:
-            raise foreign_response("DescribeTrainingJob", f"has {hosts:,} instances")
+        _check_description(answer, name)
         return cast("TrainingJobDescription", answer)
 
     return _translate_not_found(clients, name, lambda: retry_read(call))
+
+
+def _check_description(answer: Mapping[str, Any], name: str) -> None:
+    """Raise Unreachable for a description of another job, or one that contradicts itself."""
+    if answer["TrainingJobName"] != name:
+        other = str(answer["TrainingJobName"])[:_NAME_SHOWN]
+        raise foreign_response("DescribeTrainingJob", f"describes the job {other!r}")
+    if _ARN.match(arn := str(answer["TrainingJobArn"])) is None:
+        raise foreign_response("DescribeTrainingJob", f"has the ARN {arn[:_NAME_SHOWN]!r}")
+    if (status := str(answer["TrainingJobStatus"])) not in _STATUSES:
+        raise foreign_response("DescribeTrainingJob", f"has the status {status[:_NAME_SHOWN]!r}")
+    if (state := str(answer["SecondaryStatus"])) not in _ENDINGS.get(status, {state}):
+        raise foreign_response(
+            "DescribeTrainingJob", f"is {status} and {state[:_NAME_SHOWN]} at once"
+        )
+    if status == "Completed" and "TrainingEndTime" not in answer:
+        raise foreign_response("DescribeTrainingJob", f"is {status}, but has no end time")
+    if (hosts := sum(_host_counts(answer))) > _MOST_HOSTS:
+        raise foreign_response("DescribeTrainingJob", f"has {hosts:,} instances")
 
 
 def _host_counts(description: Mapping[str, Any]) -> Iterator[int]:

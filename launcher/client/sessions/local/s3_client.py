@@ -27,8 +27,8 @@ from botocore.exceptions import (
 from s3transfer.exceptions import RetriesExceededError
 from s3transfer.subscribers import BaseSubscriber
 
+from launcher.client.sessions.aws.call_limits import guard_calls
 from launcher.client.sessions.aws.object_list import listed_objects
-from launcher.client.sessions.aws.response_check import check_responses
 from launcher.client.sessions.local.object_store import S3Failed
 from launcher.client.sessions.retry import RetryPolicy, retry_call
 from launcher.client.sessions.s3_uris import bucket_and_key
@@ -81,7 +81,7 @@ class S3Client:
                 connect_timeout=10,
             ),
         )
-        check_responses(self._client)
+        guard_calls(self._client)
 
     def list(self, uri: str, retry_seconds: float) -> list[tuple[str, int]]:
         """Return (URI, bytes) of every object whose URI starts with `uri`, in S3's order."""
