@@ -145,9 +145,26 @@ def _flip(folder: Path) -> None:
     file.write_bytes(data)
 
 
-def _newer_step(folder: Path) -> None:
+def _edited(**entries: object) -> Callable[[Path], Any]:
+    """An editor that changes entries of a manifest, and has no digest, as those of before."""
+
+    def edit(folder: Path) -> None:
+        file = folder / "manifest.json"
+        manifest = {**json.loads(file.read_text()), **entries}
+        del manifest["digest"]
+        file.write_text(json.dumps(manifest))
+
+    return edit
+
+
+def _untied(folder: Path) -> None:
     file = folder / "manifest.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "step": 7}))
+    file.write_text(file.read_text().replace('"tied": {}', '"tied": {"a": "b"}'))
+
+
+def _in_place_of_a_file(folder: Path) -> None:
+    _data(folder).unlink()
+    _data(folder).mkdir()
 
 
 _DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
@@ -157,7 +174,20 @@ _DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no index": (lambda folder: (folder / ".metadata").unlink(), ".metadata is missing"),
     "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "has no manifest.json"),
     "torn manifest": (lambda f: os.truncate(f / "manifest.json", 99), "manifest.json is damaged"),
-    "of another step": (_newer_step, "manifest.json is damaged: it belongs to step 7"),
+    "of another step": (_edited(step=7), "manifest.json is damaged: it belongs to step 7"),
+    "edited": (_untied, "manifest.json is damaged: its contents differ from its digest"),
+    "endless step": (_edited(step=float("inf")), "manifest.json is damaged: OverflowError"),
+    "no degrees": (_edited(degrees={}), "manifest.json is damaged: KeyError('data')"),
+    "no replicas": (_edited(degrees={"data": 0}), "manifest.json is damaged: 0 replicas"),
+    "degrees as text": (_edited(degrees="data"), "manifest.json is damaged: TypeError"),
+    "tied to a number": (_edited(tied={"a": 1}), "manifest.json is damaged: 1 is no name"),
+    "files as a list": (_edited(files=[1]), "manifest.json is damaged: AttributeError"),
+    "a long name": (
+        _edited(files={"a" * 300: {"size": 1, "sha256": ""}}),
+        "a" * 300 + " cannot be read: ",
+    ),
+    "a newer format": (_edited(format=2), "{folder}/manifest.json has format 2"),
+    "a folder": (_in_place_of_a_file, "__0_0.distcp"),
 }
 
 
@@ -173,6 +203,7 @@ def test_a_damaged_checkpoint_is_skipped_and_reported(
     assert again.scheduler.last_epoch == 4
     name, fields = events(capsys)[-1]
     assert (name, fields["step"]) == ("checkpoint_loaded", 4)
+    words = words.replace("{folder}", str(tmp_path / "step-6"))
     assert f"step-6 {words}" in fields["skipped"]
     break_it(tmp_path / "step-4")
     assert Checkpoints(tmp_path, world).load(again.state) == 2
@@ -207,10 +238,18 @@ def test_training_does_not_begin_again_when_all_checkpoints_are_damaged(
         Checkpoints(tmp_path, world).load(training.state)
 
 
-def test_a_newer_format_is_refused(tmp_path: Path, world: ParallelContext) -> None:
+def test_a_newer_format_alone_is_refused_and_never_deleted(
+    tmp_path: Path, world: ParallelContext
+) -> None:
     training = saved(tmp_path, world, 2, 4)
-    file = tmp_path / "step-4" / "manifest.json"
-    file.write_text(file.read_text().replace('"format": 1', '"format": 2'))
+    _edited(format=2)(tmp_path / "step-4")
+    checkpoints = Checkpoints(tmp_path, world, keep=1)
+    assert checkpoints.load(training.state) == 2
+    with pytest.raises(ParallelError, match="written by another version of Launcher"):
+        checkpoints.save(4, training.state, wait=True)
+    checkpoints.save(6, training.state, wait=True)
+    assert steps_in(tmp_path) == ["step-4", "step-6"]
+    _edited(format=2)(tmp_path / "step-6")
     with pytest.raises(ParallelError, match=r"has format 2, but this Launcher reads only 1"):
         Checkpoints(tmp_path, world).load(training.state)
 

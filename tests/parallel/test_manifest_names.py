@@ -20,7 +20,7 @@ def checkpoint(folder: Path, *names: str) -> Path:
     manifest = {
         "format": manifests.FORMAT,
         "step": 3,
-        "degrees": {},
+        "degrees": {"data": 1},
         "tied": {},
         "files": dict.fromkeys(names, contents),
     }

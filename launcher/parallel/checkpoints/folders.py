@@ -67,7 +67,15 @@ def no_choice(root: Path) -> CheckpointChoice:
 
 
 def check_is_next(root: Path, step: int) -> None:
-    """Raise ParallelError when a checkpoint of this step or a later one is complete."""
+    """Raise ParallelError when a checkpoint of this step or a later one is complete.
+
+    Or if that of this step is of another version of Launcher: it would be overwritten.
+    """
+    if manifests.is_of_other_format(folder_of(root, step)):
+        raise ParallelError(
+            f"{folder_of(root, step)} was written by another version of Launcher, so step {step} "
+            "cannot be saved over it: move it away, or save to another folder"
+        )
     for other in steps_in(root):
         if other >= step and manifests.find_problem(folder_of(root, other)) is None:
             raise ParallelError(
@@ -79,8 +87,8 @@ def check_is_next(root: Path, step: int) -> None:
 def surplus(root: Path, *, newest: int, keep: int) -> list[int]:
     """Return the steps to delete once the newest is complete: incomplete ones and surplus ones.
 
-    Surplus ones are the oldest beyond `keep`. Files are not read for this: one whose bytes have
-    changed counts as complete.
+    Surplus ones are the oldest beyond `keep`. Those of another version of Launcher stay. Files are
+    not read for this: one whose bytes have changed counts as complete.
     """
     others = [step for step in steps_in(root) if step != newest]
     complete = [
@@ -88,7 +96,12 @@ def surplus(root: Path, *, newest: int, keep: int) -> list[int]:
         for step in others
         if step < newest and manifests.find_problem(folder_of(root, step), hashes=False) is None
     ]
-    return [step for step in others if step not in complete[: keep - 1]]
+    return [
+        step
+        for step in others
+        if step not in complete[: keep - 1]
+        and not manifests.is_of_other_format(folder_of(root, step))
+    ]
 
 
 def remove(root: Path, steps: Iterable[int]) -> None:

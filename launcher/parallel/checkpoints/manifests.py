@@ -16,6 +16,12 @@ from launcher.shared.parallel_dims import ParallelDims
 FORMAT = 1
 NAME = "manifest.json"
 _PIECE = 1 << 20  # bytes read at once
+#: The key of the hash of all other entries; manifests of before lack it.
+_DIGEST = "digest"
+
+
+class OtherFormatError(ParallelError):
+    """A checkpoint was written by a Launcher whose format this one does not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +67,8 @@ def contents_of(file: Path) -> Contents:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest atomically; it is on disk when this returns."""
-    text = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1, sort_keys=True)
+    written = {"format": FORMAT, **asdict(manifest)}
+    text = json.dumps(written | {_DIGEST: _digest(written)}, indent=1, sort_keys=True)
     part = folder / f"{NAME}.part"
     with part.open("w") as stream:
         stream.write(text)
@@ -75,24 +82,44 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         os.close(at)
 
 
+def _digest(manifest: Mapping[str, Any]) -> str:
+    text = json.dumps(manifest, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a checkpoint.
 
-    Raises ParallelError for one of a newer Launcher, and ValueError for a damaged one.
+    Raises OtherFormatError, and ValueError for a damaged or edited one.
     """
     try:
         raw = json.loads((folder / NAME).read_text())
         if raw["format"] != FORMAT:
-            raise ParallelError(
+            raise OtherFormatError(
                 f"{folder / NAME} has format {raw['format']}, but this Launcher reads only "
                 f"{FORMAT}: use the version of Launcher that wrote it, or a newer one"
             )
-        files = {_inside(name): Contents(**each) for name, each in raw["files"].items()}
-        return Manifest(
-            step=int(raw["step"]), degrees=raw["degrees"], tied=dict(raw["tied"]), files=files
-        )
-    except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        digest = raw.pop(_DIGEST, None)
+        if digest is not None and digest != _digest(raw):
+            raise ValueError("its contents differ from its digest")
+        return _manifest(raw)
+    except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{error!r}") from error
+    except OSError as error:
+        raise ValueError(str(error)) from error
+
+
+def _manifest(raw: Mapping[str, Any]) -> Manifest:
+    files = {_inside(name): Contents(**each) for name, each in raw["files"].items()}
+    if int(raw["degrees"]["data"]) < 1:
+        raise ValueError(f"{raw['degrees']['data']} replicas")
+    if strange := [
+        each for pair in dict(raw["tied"]).items() for each in pair if type(each) is not str
+    ]:
+        raise ValueError(f"{strange[0]!r} is no name of a parameter")
+    return Manifest(
+        step=int(raw["step"]), degrees=raw["degrees"], tied=dict(raw["tied"]), files=files
+    )
 
 
 def _inside(name: str) -> str:
@@ -111,6 +138,8 @@ def find_problem(folder: Path, *, hashes: bool = True) -> str | None:
         return f"has no {NAME}"
     try:
         manifest = read_manifest(folder)
+    except OtherFormatError as error:
+        return str(error)
     except ValueError as error:
         return f"{NAME} is damaged: {error}"
     if folder.name != f"step-{manifest.step}":
@@ -124,10 +153,23 @@ def find_problem(folder: Path, *, hashes: bool = True) -> str | None:
 def _find_file_problem(file: Path, wanted: Contents, *, hashes: bool) -> str | None:
     try:
         size = file.stat().st_size
+        if size != wanted.size:
+            return f"has {size} bytes instead of {wanted.size}"
+        if hashes and contents_of(file) != wanted:
+            return "is damaged: its hash differs from the manifest's"
     except FileNotFoundError:
         return "is missing"
-    if size != wanted.size:
-        return f"has {size} bytes instead of {wanted.size}"
-    if hashes and contents_of(file) != wanted:
-        return "is damaged: its hash differs from the manifest's"
+    except OSError as error:
+        return f"cannot be read: {error}"
     return None
+
+
+def is_of_other_format(folder: Path) -> bool:
+    """Return whether a checkpoint is of a format that another version of Launcher reads."""
+    try:
+        read_manifest(folder)
+    except OtherFormatError:
+        return True
+    except ValueError:
+        return False
+    return False
