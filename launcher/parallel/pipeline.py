@@ -7,11 +7,10 @@ impossible raise an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -26,7 +25,7 @@ from launcher.parallel.graph import turn_caches_off
 from launcher.parallel.inputs import Inputs
 from launcher.parallel.merge_stages import assign_unused, merge_stages
 from launcher.parallel.norms import warn_about_small_batches
-from launcher.parallel.precision import Precision, autocasting
+from launcher.parallel.precision import Precision, autocasting, check_scaler
 from launcher.parallel.pretrained.pretrained_weights import PretrainedWeights
 from launcher.parallel.randomness import Randomness
 from launcher.parallel.resolve_starts import resolve_starts
@@ -34,14 +33,21 @@ from launcher.parallel.schedules import PipelineSchedule, make_schedule
 from launcher.parallel.sections import Section
 from launcher.parallel.shapes import Reshaping, Shapes, cut_by_shape, has_weights, shapes
 from launcher.parallel.sharding import blocks
+from launcher.parallel.shared_state import RecordedState
 from launcher.parallel.stage_shards import StageShards
 from launcher.parallel.stages import Stage, cut
+from launcher.parallel.taken_over import TakenOver, send_others_elsewhere
 from launcher.parallel.ties import Ties, tied_names
-from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss
+from launcher.parallel.tracing.recorded_operations import flatten
+from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss, graphs, trained_by
 from launcher.shared import Schedule
 from launcher.shared.parallel_dims import ParallelDims, parse_choice
 
 __all__ = ["Pipeline"]
+
+
+class UnsupportedName(ParallelError, AttributeError):
+    """An unsupported name: hasattr() returns False, and other access explains the alternative."""
 
 
 class Pipeline:
@@ -90,7 +96,7 @@ class Pipeline:
         self._autocasting = autocasting(precision or job.precision, world.device)
         turn_caches_off(model)
         with autocasting(precision or job.precision, torch.device("cpu"))():
-            stages = _cut(model, starts, example, has_source=weights is not None)
+            stages = _cut(model, starts, example, loss, has_source=weights is not None)
         _check_count(len(stages), starts, degrees)
         self._reshaping = Reshaping(model, starts)
         if world.device.type != "cpu":
@@ -104,8 +110,7 @@ class Pipeline:
         self.module = merge_stages(model, own)
         if weights is not None:
             _as_weights(weights).load(model, self.module, world.device)
-        _empty_others(model, self.module)
-        self._others = _other_modules(model, self.module)
+        send_others_elsewhere(model, self.module, stages)
         self.module.to(world.device)
         self._shards = self._shard(model, own)
         modes = [stage.in_mode(training) for stage in own for training in (True, False)]
@@ -119,6 +124,13 @@ class Pipeline:
         tensors = self._inputs.tensors(self._inputs.named((), example))
         self._like = shapes(tensors)
         self._run_of = {self._like: self._arrange(stages)}
+        self._taken_over = TakenOver(
+            model,
+            stages,
+            self,
+            is_divided=degrees.pipeline > 1 or world.shard_mesh is not None,
+        )
+        self._recorded = RecordedState(model, self._taken_over.around)
         if self._world.rank == 0:
             warn_about_small_batches(model, next((len(x) for x in tensors if x.ndim), 0))
 
@@ -137,11 +149,21 @@ class Pipeline:
         """True if this rank holds the stage that takes the targets."""
         return self._sections[-1].number == self._world.degrees.stages - 1
 
-    def train(self, mode: bool = True) -> None:
+    def train(self, mode: bool = True) -> Pipeline:
         """Set train or eval mode of this rank's modules, as the model's own `train` does."""
+        self._recorded.check()
         self.module.train(mode)
-        with _train_skipped(self._others):
-            self._model.train(mode)  # it has the same modules, and may keep some in eval mode
+        self._taken_over.train(mode)
+        self._recorded.renew()
+        return self
+
+    def eval(self) -> Pipeline:
+        """Set eval mode."""
+        return self.train(False)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients of this rank's stages."""
+        self.module.zero_grad(set_to_none)
 
     def expect(self, *arguments: object, **named: object) -> None:
         """Expect microbatches of the shapes of these arguments from now on.
@@ -161,7 +183,12 @@ class Pipeline:
             )
         self._like = like
         if self._like not in self._run_of:
-            with self._autocasting(), self._randomness.paused():
+            self._recorded.check()
+            with (
+                self._autocasting(),
+                self._randomness.paused(),
+                self._taken_over.released(),
+            ):
                 stages = self._reshaping.stages(given, self._world.device)
             self._run_of[self._like] = self._arrange(stages)
 
@@ -257,6 +284,7 @@ class Pipeline:
             gradients are then averaged over all replicas.
         scaler: scales the gradients; see `precision.scaler`.
         """
+        check_scaler(scaler, self._world)
         given = self._split(arguments, named)
         self._run(self._current.schedule.step, given, target, scaler)
         self.steps += 1
@@ -294,6 +322,7 @@ class Pipeline:
         scaler: GradScaler | None,
     ) -> None:
         """Send a batch through the pipeline."""
+        self._recorded.check()
         self._sums = _Sums(scaler=scaler)
         for section in self._sections:
             section.begin(self._on_microbatch)
@@ -310,12 +339,29 @@ class Pipeline:
 
     def _weighted_loss(self, output: object, target: object) -> torch.Tensor:
         """Return a microbatch's share of the loss, for the backward pass."""
+        given = self._sections[-1].unflatten(output)
+        computed = list(graphs(given))
         with self._autocasting():
-            loss, weight = self._loss(self._sections[-1].unflatten(output), target)
+            loss, weight = self._loss(given, target)
+        self._check_trained(loss, given, computed)
         self._sums.losses.append(loss.detach())
         self._sums.weight += weight
         scaler = self._sums.scaler
         return loss if scaler is None else scaler.scale(loss)
+
+    def _check_trained(self, loss: torch.Tensor, output: object, computed: list[object]) -> None:
+        """Raise ParallelError for parameters of a loss, which no pipeline would train alike."""
+        if self._world.degrees.world == 1 or not isinstance(loss, torch.Tensor):
+            return
+        for leaf in trained_by(loss, beyond=computed):
+            known = {id(each) for each in (*flatten(output)[0], *self.parameters())}
+            if id(leaf) not in known:
+                raise ParallelError(
+                    f"the loss trains a parameter of shape {list(leaf.shape)} that is not in the "
+                    "model: replicas would not average its gradient, and nobody would save or clip "
+                    "it; make the loss a part of the model, whose forward takes the targets and "
+                    "returns it (loss=lambda output, target: output), or freeze it"
+                )
 
     def clip(self, max_norm: float) -> torch.Tensor:
         """Scale the gradients down so that the norm of the whole model is at most `max_norm`.
@@ -324,6 +370,23 @@ class Pipeline:
         """
         own = self._ties.counted(self.parameters())
         return clip(self.parameters(), max_norm, self._world, counted=own)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if hasattr(nn.Module, name):
+            raise UnsupportedName(
+                f"Pipeline.{name} does not exist, since each rank has only a part of the model: "
+                f"pipeline.module.{name} is that of this rank's part, under the model's own names, "
+                "and Checkpoints save and load the whole"
+            )
+        raise AttributeError(f"'Pipeline' object has no attribute {name!r}")
+
+    def holder(self, stage: int) -> int:
+        """Return the rank of a replica that holds a stage."""
+        return self._world.degrees.holder(stage)
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Yield the parameters of this rank's stages, with their names in the model."""
+        return iter(self.module.named_parameters())
 
     def parameters(self) -> list[nn.Parameter]:
         """Return the parameters of this rank's stages."""
@@ -424,11 +487,12 @@ def _cut(
     model: nn.Module,
     starts: Sequence[str] | Pins,
     example: Mapping[str, object],
+    loss: Loss,
     *,
     has_source: bool,
 ) -> list[Stage]:
     if has_weights(model):
-        return cut(model, starts, example)
+        return cut(model, starts, example, apart=True, loss=loss)
     if not has_source:
         raise ParallelError(
             "the model has parameters without storage: give the pipeline weights=, the folder that "
@@ -458,34 +522,3 @@ def _check_count(count: int, starts: Sequence[str] | Pins, degrees: ParallelDims
     raise ParallelError(
         f"{made} make {count} stages, but the pipeline has {degrees.pipeline}{each}: {fix}"
     )
-
-
-def _empty_others(model: nn.Module, own: nn.Module) -> None:
-    """Free the memory of parameters and buffers that only other ranks hold."""
-    kept = {id(each) for each in (*own.parameters(), *own.buffers())}
-    for each in (*model.parameters(), *model.buffers()):
-        if id(each) not in kept and not each.is_meta:
-            each.data = torch.empty(0, dtype=each.dtype)
-
-
-def _other_modules(model: nn.Module, own: nn.Module) -> set[nn.Module]:
-    """Return the modules that only other ranks hold, whose parameters are empty here."""
-    names = {name for name, _ in own.named_modules(remove_duplicate=False)}
-    every = list(model.named_modules(remove_duplicate=False))
-    return {each for _, each in every} - {each for name, each in every if name in names}
-
-
-@contextmanager
-def _train_skipped(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Let `train` of some modules do nothing within the context: it may compute with weights."""
-    before = {module: vars(module).get("train") for module in modules}
-    for module in before:
-        vars(module)["train"] = lambda mode=True, module=module: module
-    try:
-        yield
-    finally:
-        for module, own in before.items():
-            if own is None:
-                del vars(module)["train"]
-            else:
-                vars(module)["train"] = own

@@ -8,9 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch.amp.grad_scaler import OptState
+from torch.amp.grad_scaler import GradScaler, OptState
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
+from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
 from launcher.shared.parallel_dims import parse_choice
 
@@ -70,3 +71,13 @@ def scaler(world: ParallelContext, **options: object) -> ShardedGradScaler:
     made = _AgreeingScaler(world.device.type, **options)
     made.scale(torch.zeros((), device=world.device))  # initialise it in stages without a loss, too
     return made
+
+
+def check_scaler(given: GradScaler | None, world: ParallelContext) -> None:
+    """Raise ParallelError for a GradScaler with which stages would skip different steps."""
+    is_agreeing = given is None or not given.is_enabled() or isinstance(given, ShardedGradScaler)
+    if world.degrees.pipeline > 1 and not is_agreeing:
+        raise ParallelError(
+            "a step was given torch's own GradScaler, which looks at the gradients of one stage, "
+            "so that stages would skip different steps: use precision.scaler(world)"
+        )

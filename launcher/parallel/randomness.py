@@ -101,9 +101,9 @@ class Randomness:
         if self._running[-1] is not code:  # a module that it calls draws
             return call()
         with self._seeding(DrawPlace(code.module, code.call, code.draws)):
-            before = _torch_states()
+            before = torch_states()
             result = call()
-            pairs = zip(before, _torch_states(), strict=True)
+            pairs = zip(before, torch_states(), strict=True)
             code.draws += not all(torch.equal(*pair) for pair in pairs)
         return result
 
@@ -176,7 +176,8 @@ def _is_torch_module(module: nn.Module) -> bool:
     return all(type(each).__module__.startswith("torch.nn.") for each in module.modules())
 
 
-def _torch_states() -> list[torch.Tensor]:
+def torch_states() -> list[torch.Tensor]:
+    """Return the states of torch's generators: of the CPU, and of all GPUs."""
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     return [torch.get_rng_state(), *devices]
 
@@ -186,7 +187,7 @@ class _States:
 
     def __init__(self, *, of_all: bool) -> None:
         self._others = (random.getstate(), np.random.get_state()) if of_all else None
-        self._torch, *self._devices = _torch_states()
+        self._torch, *self._devices = torch_states()
 
     def restore(self) -> None:
         if self._others is not None:

@@ -13,6 +13,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
+from launcher.parallel.randomness import torch_states
 from launcher.parallel.stages import Stage, Value
 
 _TENSOR = object()
@@ -66,14 +67,25 @@ class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
         if self.stage.inputs:
             values = zip(arguments, self.stage.inputs, strict=True)
             arguments = tuple(_laid_out(each, value.like) for each, value in values)
+        before = torch_states()
         with self._autocasting():
             leaves, spec = tree_flatten(self._call(*arguments))
+        self._check_seeded(before)
         places = [_TENSOR if torch.is_tensor(leaf) else leaf for leaf in leaves]
         self._output_structure = places, spec
         outputs = [leaf for leaf in leaves if torch.is_tensor(leaf)]
         if not self._is_last:
             self._check_unfrozen(outputs)
         return tuple(map(self._sendable, outputs))
+
+    def _check_seeded(self, before: list[torch.Tensor]) -> None:
+        """Raise ParallelError for random numbers that were not drawn by what is seeded."""
+        if not all(map(torch.equal, before, torch_states())):
+            raise ParallelError(
+                f"stage {self.number} draws random numbers where it drew none when the pipeline "
+                "was created (a dropout rate was 0, or a module was in another mode), so they are "
+                "not seeded: create the pipeline with the highest rate, and lower it afterwards"
+            )
 
     def _check_unfrozen(self, outputs: list[torch.Tensor]) -> None:
         """Raise ParallelError for an output whose gradient the next stage would not send."""

@@ -12,7 +12,10 @@ from torch.utils._pytree import tree_leaves
 
 from launcher.errors import ParallelError
 from launcher.parallel.graph import bind, caches_off, in_mode, preserved_random_state
+from launcher.parallel.shared_state import Readers, SharedState
 from launcher.parallel.tracing.preservation import preserved_state, random_state
+from launcher.parallel.tracing.writes import Observation
+from launcher.parallel.weights import trained_by
 
 if TYPE_CHECKING:
     from launcher.parallel.stages import Stage
@@ -43,22 +46,24 @@ def check_output(
     model: nn.Module,
     stages: Sequence[Stage],
     arguments: Mapping[str, object],
+    readers: Readers | None = None,
     *,
     in_order: bool = True,
 ) -> None:
     """Run the stages in both modes and compare with the output of the model.
 
-    in_order: whether the stages run the model's code in its order, so that both draw the same
-    random numbers in train mode.
+    readers: what reads Python's state on several ranks; None on one. in_order: whether the stages
+    run the model's code in its order, so that both draw the same random numbers in train mode.
     """
-    _check_mode(model, stages, arguments, training=False, in_order=False)
-    _check_mode(model, stages, arguments, training=True, in_order=in_order)
+    _check_mode(model, stages, arguments, readers, training=False, in_order=False)
+    _check_mode(model, stages, arguments, readers, training=True, in_order=in_order)
 
 
 def _check_mode(
     model: nn.Module,
     stages: Sequence[Stage],
     arguments: Mapping[str, object],
+    readers: Readers | None,
     *,
     training: bool,
     in_order: bool,
@@ -70,14 +75,13 @@ def _check_mode(
             if has_drawn() and not in_order:
                 return  # stages may draw in another order
             drawn = random_state()
-        with preserved_state(model), preserved_random_state():
-            output: Any = list(tensors.values())
-            for number, stage in enumerate(each.in_mode(training) for each in stages):
-                given = [each.detach().requires_grad_(each.requires_grad) for each in output]
-                output = _run(stage, number, given)
-                if number < len(stages) - 1:
-                    _check_between(stage, number, output)
-            if random_state() != drawn:
+        with preserved_state(model) as seen, preserved_random_state():
+            of_mode = [each.in_mode(training) for each in stages]
+            output, shared = _run_all(model, of_mode, tensors, readers, seen)
+            is_as_drawn = random_state() == drawn
+            if shared:
+                _check_shared(model, of_mode, tensors, readers, seen)
+            if not is_as_drawn:
                 return  # stages do not draw what has no effect (a layer drop of 0)
     found = [each for each in tree_leaves(output) if isinstance(each, torch.Tensor)]
     wanted = [each for each in tree_leaves(expected) if isinstance(each, torch.Tensor)]
@@ -90,6 +94,65 @@ def _check_mode(
             "where that cannot be put back (in an iterator, a file, the environment): count in an "
             "attribute"
         )
+
+
+def _run_all(
+    model: nn.Module,
+    stages: Sequence[Stage],
+    tensors: Mapping[str, torch.Tensor],
+    readers: Readers | None,
+    seen: Observation,
+) -> tuple[Any, str]:
+    """Run the stages; return the output, and what one changes that others read, or ""."""
+    shared, found = SharedState(readers, stages) if readers else None, ""
+    output: Any = list(tensors.values())
+    for number, stage in enumerate(stages):
+        given = [each.detach().requires_grad_(each.requires_grad) for each in output]
+        since = len(seen.written)
+        output = _run(stage, number, given)
+        if shared and not found and (change := shared.change_by(number, seen, since)):
+            found = f"stage {number} changes {change}"
+        _check_registered(model, stages, number, given, output)
+        if number < len(stages) - 1:
+            _check_between(stage, number, output)
+    return output, found
+
+
+def _check_shared(
+    model: nn.Module,
+    stages: Sequence[Stage],
+    tensors: Mapping[str, torch.Tensor],
+    readers: Readers | None,
+    seen: Observation,
+) -> None:
+    """Raise ParallelError for state that stages share, unless it is settled by a first call.
+
+    With other weights, so that what depends on them is another value.
+    """
+    for each in model.parameters():
+        if each.is_floating_point():
+            each.data.mul_(2)
+    if shared := _run_all(model, stages, tensors, readers, seen)[1]:
+        raise ParallelError(
+            f"{shared}, but ranks have a copy each: return it from the module, so that it is "
+            "passed on as an output, or call both in one stage"
+        )
+
+
+def _check_registered(
+    model: nn.Module, stages: Sequence[Stage], number: int, given: Sequence[object], output: Any
+) -> None:
+    """Raise ParallelError for a parameter that a stage trains and does not hold."""
+    held = {id(each) for each in (*given, *stages[number].module.parameters())}
+    for each in trained_by(output):
+        if id(each) not in held:
+            names = {id(value): name for name, value in model.named_parameters()}
+            what = names.get(id(each), f"a parameter of shape {list(each.shape)}")
+            raise ParallelError(
+                f"stage {number} trains {what} by a reference that torch does not know (in a list, "
+                "a closure or another object), so its rank would have a copy: register it in the "
+                "module that uses it (self.weight = other.weight)"
+            )
 
 
 def _run(stage: Stage, number: int, given: Sequence[torch.Tensor]) -> Any:

@@ -28,6 +28,7 @@ from launcher.parallel.cuts import (
     check_in_place,
 )
 from launcher.parallel.graph import Trace, trace, trace_opened
+from launcher.parallel.shared_state import Readers
 from launcher.parallel.stage_checks import check_output, check_state
 from launcher.parallel.tracing.draws import code_of
 
@@ -119,20 +120,28 @@ def container(model: nn.Module, parts: Sequence[fx.GraphModule], name: str) -> f
 
 
 def cut(
-    model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, object]
+    model: nn.Module,
+    cuts: Sequence[str] | Pins,
+    arguments: Mapping[str, object],
+    *,
+    apart: bool = False,
+    loss: object = None,
 ) -> list[Stage]:
     """Cut a model into stages.
 
     cuts: the module at which each stage but the first begins, or modules that are pinned.
     arguments: an example of the model's arguments; it is called with them a few times, and its
         state and the random states are restored.
+    apart: whether stages will have copies of Python's state, each its own, on several ranks.
+    loss: what the last stage's rank calls beside it.
 
     Raises ParallelError, also if the stages do not compute what the model does.
     """
     found = plan(model, cuts, arguments)
     stages = found.build(model)
     check_state(model, stages, found.trace.changing)
-    check_output(model, stages, arguments, in_order=not isinstance(cuts, Pins))
+    readers = Readers(model, loss) if apart else None
+    check_output(model, stages, arguments, readers, in_order=not isinstance(cuts, Pins))
     return stages
 
 

@@ -18,7 +18,7 @@ from torch import nn
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.tracing.recorded_operations import flatten
 
-__all__ = ["Loss", "Valid", "zero_loss", "MeanLoss", "WeightedLoss"]
+__all__ = ["Loss", "Valid", "zero_loss", "trained_by", "graphs", "MeanLoss", "WeightedLoss"]
 
 #: Counts the valid labels among some targets.
 Valid = Callable[[Any], "torch.Tensor | int"]
@@ -30,6 +30,30 @@ def zero_loss(output: object) -> torch.Tensor:
     leaves = [leaf for leaf in flatten(output)[0] if isinstance(leaf, torch.Tensor)]
     # Masked logits are infinite, and sums in 16 bits may be: times 0 they are NaN.
     return sum(((leaf.nan_to_num(0, 0, 0) * 0).sum() for leaf in leaves), torch.zeros(()))
+
+
+def trained_by(result: object, *, beyond: Iterable[object] = ()) -> Iterator[torch.Tensor]:
+    """Yield the leaves of the graph that a backward pass from some tensors would reach.
+
+    beyond: functions in the graph that are not followed.
+    """
+    seen = set(beyond)
+    waiting = [each for each in graphs(result) if each not in seen]
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if (leaf := getattr(node, "variable", None)) is not None:
+            yield leaf
+        waiting += [each for each, _ in node.next_functions if each is not None]
+
+
+def graphs(value: object) -> Iterator[Any]:
+    """Yield the functions in a graph that have computed the tensors in a structure."""
+    for leaf in flatten(value)[0]:
+        if isinstance(leaf, torch.Tensor) and leaf.grad_fn is not None:
+            yield leaf.grad_fn
 
 
 class MeanLoss:

@@ -73,6 +73,7 @@ for name in {names}:
                 optimizer.step()
             assert max(norms) > CLIP, norms
 
+            every = list(model.parameters())
             pipeline = Pipeline(
                 model, world, starts=architecture.starts[: world.degrees.stages - 1],
                 example=all_batches[0], loss=loss, schedule=schedule,
@@ -100,9 +101,10 @@ for name in {names}:
                     continue  # each replica has statistics of its own
                 difference = (own.double() - theirs).norm() / theirs.norm().clamp_min(1e-9)
                 worst = max(worst, difference.item())
-            held = sum(p.numel() for p in model.parameters())
-            needed = sum(p.numel() for p in pipeline.parameters())
-            found[f"{{name}}, {{schedule}}, {{dtype}}"] = [worst, held - needed]
+            own = {{id(p) for p in pipeline.parameters()}}
+            held = sum(p.untyped_storage().nbytes() for p in every if id(p) not in own)
+            needed = 8 * (len(every) - len(own))  # one number each
+            found[f"{{name}}, {{schedule}}, {{dtype}}"] = [worst, max(held - needed, 0)]
 note(found)
 parallel.leave()
 """

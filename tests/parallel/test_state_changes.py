@@ -250,6 +250,24 @@ def test_calls_are_counted_wherever_a_block_keeps_their_number(kind: type[Counti
     assert [block.count() for block in model.layers[1:3]] == counts
 
 
+#: Places of which two blocks on two ranks would each have a copy.
+_COMMON = {
+    *("its class", "a global", "a helper's global", "a global object", "a function's attribute"),
+    "a mutable default",
+}
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_counts_that_blocks_of_two_ranks_have_in_common_are_refused(name: str) -> None:
+    COUNTING[name].reset()
+    example = {"x": torch.ones(4, 6, dtype=torch.float64)}
+    if name in _COMMON:
+        with pytest.raises(ParallelError, match=r"stage 0 changes .*, which stage 1 reads"):
+            cut(made(COUNTING[name]), ("layers.2",), example, apart=True)
+    else:
+        assert len(cut(made(COUNTING[name]), ("layers.2",), example, apart=True)) == 2
+
+
 class Hook:
     """Counts its calls in an object with __slots__ and in a number."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from launcher.parallel.pipeline import UnsupportedName
 from launcher.parallel.smp import amp, nn, optimizers, patches
 from launcher.parallel.smp.checkpoint_folders import resume_from_checkpoint, save_checkpoint
 from launcher.parallel.smp.communication import (
@@ -34,7 +35,7 @@ from launcher.parallel.smp.communication import (
     send,
     tp_barrier,
 )
-from launcher.parallel.smp.distributed_model import DistributedModel, UnsupportedName
+from launcher.parallel.smp.distributed_model import DistributedModel
 from launcher.parallel.smp.model_contexts import (
     delay_param_initialization,
     is_tracing,

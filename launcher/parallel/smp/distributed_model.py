@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map_only
 from torch.utils.hooks import RemovableHandle
 
 from launcher.errors import ParallelError
-from launcher.parallel.pipeline import Pipeline
+from launcher.parallel.pipeline import Pipeline, UnsupportedName
 from launcher.parallel.recomputation import recompute
 from launcher.parallel.smp.call_interception import Arguments, CallInterceptor
 from launcher.parallel.smp.partitions import cuts
@@ -56,10 +56,6 @@ _UNSUPPORTED = {
         _NO_TENSOR_PARALLELISM,
     ),
 }
-
-
-class UnsupportedName(ParallelError, AttributeError):
-    """An unsupported name: hasattr() returns False, and other access explains the alternative."""
 
 
 class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any

@@ -8,7 +8,7 @@ import sys
 import sysconfig
 import types
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,14 @@ from launcher.parallel.tracing.state_cells import ATOMS, Cell, Place
 
 #: Objects that are followed, the nearest to the modules first.
 _MOST = 10_000
+
+
+class Unfollowed:
+    """A value that is no part of a model's state, whatever it holds."""
+
+
 #: Values that hold nothing, or that are added where they are named.
-_FIXED = (*ATOMS, type, types.ModuleType)
+_FIXED = (*ATOMS, type, types.ModuleType, Unfollowed)
 #: Modules whose objects keep no state of a model; those that hold what a user puts in are not.
 _FOREIGN = {"torch", "numpy", *sys.stdlib_module_names} - {"types", "collections", "argparse"}
 
@@ -34,24 +40,65 @@ class PythonState:
     forwards and hooks, and of the functions and methods that these name. Tensors are compared by
     identity only; `tensors` are those that were found.
 
-    with_children: whether submodules are part of it.
+    with_children: whether submodules are part of it. idle: modules whose forwards do not run.
+    others: other objects and functions that are part of it.
     """
 
-    def __init__(self, modules: Iterable[nn.Module], *, with_children: bool = True) -> None:
+    def __init__(
+        self,
+        modules: Iterable[nn.Module],
+        *,
+        with_children: bool = True,
+        idle: Collection[nn.Module] = (),
+        others: Iterable[object] = (),
+    ) -> None:
         self._with_children = with_children
+        self._idle = idle
+        #: The attributes and variables that the code names.
+        self.names: set[str] = set()
+        self._via: str = ""
         self._seen: set[object] = set()
+        #: The attributes that lead to an object, by its id, beside the first one.
+        self._other_ways: dict[int, set[str]] = defaultdict(set)
         self._cells: list[Cell] = []
+        #: Of each cell, the id of its object and the attribute that led to it.
+        self._first_ways: list[tuple[int, str]] = []
+        self._tensor_ways: list[tuple[torch.Tensor, str]] = []
         self._places: dict[int, list[Place]] = defaultdict(list)
         self.tensors: list[torch.Tensor] = []
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[tuple[str, Callable[[], None]]] = deque()
         for module in modules:
             self._module(module)
+        for other in others:
+            self._later(other)
         while self._waiting and len(self._seen) < _MOST:
-            self._waiting.popleft()()
+            self._via, work = self._waiting.popleft()
+            work()
 
     def change(self) -> str:
         """Return the name of an attribute, entry or variable that has changed, or ""."""
         return next((cell.name() for cell in self._cells if cell.is_changed()), "")
+
+    def read_changes(self) -> dict[int, str]:
+        """Return the names of what has changed among what the code reads, by number.
+
+        It reads attributes that it names, also within what else such an attribute holds.
+        """
+        found = (
+            cell.read_change(self.names, self._ways(*way))
+            for cell, way in zip(self._cells, self._first_ways, strict=True)
+        )
+        return {number: name for number, name in enumerate(found) if name}
+
+    def read_tensors(self) -> list[torch.Tensor]:
+        """Return the tensors that the code reads."""
+        ways = [(each, self._ways(id(each), via)) for each, via in self._tensor_ways]
+        return [each for each, via in ways if not via or not self.names.isdisjoint(via)]
+
+    def _ways(self, value: int, via: str) -> set[str]:
+        """Return the attributes that lead to an object, by its id; none if code names it."""
+        every = {via, *self._other_ways.get(value, ())}
+        return set() if "" in every else every
 
     def restore(self) -> None:
         """Put back what differs. Raises ParallelError if something cannot be put back."""
@@ -73,23 +120,39 @@ class PythonState:
     def _module(self, module: nn.Module) -> None:
         if self._is_new(module):
             self._class(type(module))
-            self._methods(type(module), "forward")
+            if module not in self._idle:
+                self._methods(type(module), "forward")
             self._attributes(module, without=() if self._with_children else ("_modules",))
 
-    def _later(self, value: object, holder: object = None, key: object = None) -> None:
-        """Add a value once those that are nearer to the modules are added."""
+    def _later(
+        self, value: object, holder: object = None, key: object = None, via: str | None = None
+    ) -> None:
+        """Add a value once those that are nearer to the modules are added.
+
+        via: the attribute that holds it; by default the one that has led here.
+        """
+        self._via, before = self._via if via is None else via, self._via
         kind = type(value)
         if kind in state_cells.CONTAINERS:  # most are, and empty
             self._container(value, kind)
         elif not isinstance(value, _FIXED):
-            self._waiting.append(functools.partial(self._value, value, holder, key))
+            self._wait(functools.partial(self._value, value, holder, key))
+        self._via = before
+
+    def _wait(self, work: Callable[[], None]) -> None:
+        self._waiting.append((self._via, work))
+
+    def _add(self, value: object, cell: Cell | None, *, is_named: bool = False) -> None:
+        """Add the cell of an object."""
+        if cell is not None:
+            self._cells.append(cell._replace(is_named=is_named) if is_named else cell)
+            self._first_ways.append((id(value), self._via))
 
     def _container(self, value: Any, kind: Any) -> None:
         if self._is_new(value):
-            if cell := state_cells.container(value, kind):
-                self._cells.append(cell)
+            self._add(value, state_cells.container(value, kind))
             if value:
-                self._waiting.append(functools.partial(self._entries, value, kind))
+                self._wait(functools.partial(self._entries, value, kind))
 
     def _entries(self, value: object, kind: Any) -> None:
         for key, entry in state_cells.entries(value, kind):
@@ -105,15 +168,16 @@ class PythonState:
             return
         elif isinstance(value, torch.Tensor):
             self.tensors.append(value)
+            self._tensor_ways.append((value, self._via))
         elif cell := state_cells.numbers(value):
-            self._cells.append(cell)
+            self._add(value, cell)
         elif isinstance(value, types.FunctionType):
             self._function(value)
         elif isinstance(value, types.MethodType):
             self._later(value.__self__)
             self._function(value.__func__, type(value.__self__))
         elif isinstance(value, types.GeneratorType):
-            self._cells.append(state_cells.generator(value))
+            self._add(value, state_cells.generator(value))
         elif isinstance(value, functools.partial):
             for part in (value.func, value.args, value.keywords):
                 self._later(part)
@@ -124,8 +188,7 @@ class PythonState:
         if _is_foreign(type(value)):
             return
         if kind := state_cells.container_kind(value):
-            if cell := state_cells.container(value, kind):
-                self._cells.append(cell)
+            self._add(value, state_cells.container(value, kind))
             self._entries(value, kind)
         self._class(type(value))
         self._methods(type(value), "__call__")
@@ -135,29 +198,29 @@ class PythonState:
         kind: type = type(value)
         attributes = getattr(value, "__dict__", None)
         if isinstance(attributes, dict):
-            if self._is_new(attributes) and (cell := state_cells.container(attributes, dict)):
-                self._cells.append(cell)
+            if self._is_new(attributes):
+                self._add(attributes, state_cells.container(attributes, dict), is_named=True)
             for name, held in list(attributes.items()):
                 if name not in without:
-                    self._later(held, attributes, name)
+                    self._later(held, attributes, name, name)
         if found := state_cells.slots(_own_classes(kind)):
-            self._cells.append(state_cells.of_slots(value, found))
+            self._add(value, state_cells.of_slots(value, found), is_named=True)
             for name, held in state_cells.filled_slots(value, found).items():
-                self._later(held, value, found[name])
+                self._later(held, value, found[name], name)
 
     def _count(self, value: itertools.count[int], holder: object, key: object) -> None:
         places = self._places[id(value)]
         places.append(Place(holder=holder, key=key))
         if self._is_new(value):
-            self._cells.append(state_cells.count(value, places))
+            self._add(value, state_cells.count(value, places))
 
     def _class(self, kind: type) -> None:
         """Add the attributes of a class and of the classes that it is made from."""
         for each in _own_classes(kind):
             if self._is_new(each):
-                self._cells.append(state_cells.of_class(each))
+                self._add(each, state_cells.of_class(each), is_named=True)
                 for name, held in state_cells.class_data(each).items():
-                    self._later(held, each, name)
+                    self._later(held, each, name, name)
 
     # Code -----------------------------------------------------------------------------------
 
@@ -166,7 +229,7 @@ class PythonState:
         for each in _own_classes(kind):
             if name in vars(each):
                 function = _unwrapped(vars(each)[name])
-                self._waiting.append(functools.partial(self._function, function, kind))
+                self._wait(functools.partial(self._function, function, kind))
 
     def _function(self, function: object, kind: type | None = None) -> None:
         """Add the closure, defaults and attributes of a function, and what it names.
@@ -178,6 +241,7 @@ class PythonState:
         if not self._is_new(function, ("method of", kind)):
             return
         if self._is_new(function, "attributes"):
+            self.names |= _mentioned(function.__code__)
             self._later(function.__dict__)
             for default in (function.__defaults__, function.__kwdefaults__):
                 self._later(default)
@@ -192,9 +256,10 @@ class PythonState:
 
     def _closure(self, cell: types.CellType, kind: type | None) -> None:
         if isinstance(cell.cell_contents, types.FunctionType):  # a method within its decorator
-            self._waiting.append(functools.partial(self._function, cell.cell_contents, kind))
+            self._wait(functools.partial(self._function, cell.cell_contents, kind))
         if self._is_new(cell):
-            self._cells.append(state_cells.closure(cell))
+            self._via = ""  # the code names what it closes over
+            self._add(cell, state_cells.closure(cell))
             self._later(cell.cell_contents, cell)
 
     def _global(
@@ -216,12 +281,15 @@ class PythonState:
                 for part in _names(function.__code__) & vars(value).keys():
                     self._global(function, vars(value), part)
         else:
-            self._cells.append(state_cells.variable(namespace, name))
+            self._via = ""
+            self._add(namespace, state_cells.variable(namespace, name))
             self._later(value, namespace, name)
 
     def _is_new(self, value: object, part: object = None) -> bool:
         key = id(value) if part is None else (id(value), part)
         if key in self._seen:
+            if part is None:
+                self._other_ways[id(value)].add(self._via)
             return False
         self._seen.add(key)
         return True
@@ -238,6 +306,15 @@ def _names(code: types.CodeType) -> frozenset[str]:
     """Return the globals and attributes that code names, and the code within it."""
     inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
     return frozenset(code.co_names).union(*map(_names, inner))
+
+
+@functools.lru_cache(maxsize=4096)
+def _mentioned(code: types.CodeType) -> frozenset[str]:
+    """Return the names in code, those in its texts too: it may get attributes by them."""
+    inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    fixed = [each for each in code.co_consts if isinstance(each, (tuple, frozenset))]
+    texts = [each for each in itertools.chain(code.co_consts, *fixed) if isinstance(each, str)]
+    return frozenset(code.co_names).union(texts, *map(_mentioned, inner))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -29,13 +29,15 @@ class Cell(NamedTuple):
     """A container, variable, generator or the attributes of an object or class.
 
     before: what it was. read: returns what it is, without a copy where that needs none. order: of
-    writing; those with a lower one are put back first.
+    writing; those with a lower one are put back first. is_named: whether code reads its entries by
+    their names.
     """
 
     before: Any
     read: Callable[[], Any]
     write: Callable[[Any], object]
     order: int = 0
+    is_named: bool = False
 
     def is_changed(self) -> bool:
         """Return whether it differs from what it was."""
@@ -46,12 +48,29 @@ class Cell(NamedTuple):
         now = self.read()
         if not isinstance(now, dict):
             return "a variable" if isinstance(now, ATOMS) else f"a {type(now).__name__}"
-        keys = [*now, *(key for key in self.before if key not in now)]
-        return next(
-            repr(key)
-            for key in keys
+        return next(map(repr, self.changed_keys()))
+
+    def changed_keys(self) -> list[Any]:
+        """Return the changed keys or attributes."""
+        now = self.read()
+        return [
+            key
+            for key in [*now, *(key for key in self.before if key not in now)]
             if not _is_same_item(self.before.get(key, _ABSENT), now.get(key, _ABSENT))
-        )
+        ]
+
+    def read_change(self, names: Collection[str], via: Collection[str]) -> str:
+        """Return the name of what has changed among what code that names `names` reads, or "".
+
+        via: the attributes that lead here; none if the code names it.
+        """
+        if not self.is_changed():
+            return ""
+        if self.is_named:
+            return next((repr(key) for key in self.changed_keys() if key in names), "")
+        if not via:
+            return self.name()
+        return next((repr(name) for name in via if name in names), "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,9 +229,11 @@ def closure(cell: types.CellType) -> Cell:
 
 def variable(namespace: dict[str, object], name: str) -> Cell:
     """Return the cell of a global variable."""
-    return _cell(
-        functools.partial(namespace.get, name), functools.partial(namespace.__setitem__, name)
-    )
+
+    def read() -> dict[str, object]:
+        return {name: namespace.get(name)}
+
+    return _cell(read, lambda before: namespace.__setitem__(name, before[name]))
 
 
 # Iterators ----------------------------------------------------------------------------------
