@@ -73,7 +73,7 @@ class _Elsewhere:
             refuse(args, kwargs)
         if name == "data":
             return args[0]
-        if name == "grad" and (isinstance(args[0], _Replaced) or _is_clipped()):
+        if name == "grad" and (isinstance(args[0], _Superseded) or _is_clipped()):
             refuse(args, kwargs)
         return super().__torch_function__(func, (), args, kwargs or {})  # type: ignore[misc]
 
@@ -98,7 +98,7 @@ class _Elsewhere:
         refuse((self,))
 
 
-class _Replaced(_Elsewhere):
+class _Superseded(_Elsewhere):
     """A parameter that another one has replaced: also its gradient, which it never gets, raises."""
 
 
@@ -139,7 +139,7 @@ def replace(parameter: torch.nn.Parameter, why: str) -> None:
     """Free the memory of a parameter that others replace, in place; optimizers refuse it."""
     if not parameter.is_meta and parameter.untyped_storage().nbytes():
         parameter.data = torch.empty(0, dtype=parameter.dtype, device=parameter.device)
-    _become(parameter, _Replaced, why)
+    _become(parameter, _Superseded, why)
 
 
 def _become(tensor: torch.Tensor, kind: type[_Elsewhere], why: str) -> None:

@@ -39,7 +39,7 @@ def around(model: nn.Module, stages: Sequence[Stage]) -> list[nn.Module]:
 
 
 class RecordedState:
-    """What the code between modules has read from Python: it is part of the stages as it was.
+    """Python state that the code between modules has read: it is part of the stages as it was.
 
     modules: those whose code it is, the model first.
     """
@@ -84,14 +84,14 @@ class RecordedState:
 
 @dataclass(frozen=True)
 class Readers:
-    """What reads Python's state on the ranks of a replica: the code of a model, and a loss."""
+    """Readers of Python's state on the ranks of a replica: the code of a model, and a loss."""
 
     model: nn.Module
     loss: object
 
 
 class SharedState:
-    """What the code of each stage, and the code between modules, reads from Python."""
+    """Python state that the code of each stage, and the code between modules, reads."""
 
     def __init__(self, readers: Readers, stages: Sequence[Stage]) -> None:
         model = readers.model

@@ -74,8 +74,8 @@ for step in range(STEPS):
 assert min(norms) > CLIP, norms
 reference = optimizer
 
-every = list(net.parameters())
-optimizer = torch.optim.AdamW(every, lr=0.01)
+parameters = list(net.parameters())
+optimizer = torch.optim.AdamW(parameters, lr=0.01)
 model = smp.DistributedModel(net)
 optimizer = smp.DistributedOptimizer(optimizer)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
@@ -116,8 +116,9 @@ note({{
     "optimizer": worst(flat(states), flat(reference.state_dict())),
     "told": max(told),
     "shape": list(returned["output"].concat().shape),
-    "own": sum(map(size, every)) / sum(p.numel() for p in alone.parameters()),
-    "local": 0 <= sum(map(size, every)) - sum(map(size, model.local_parameters())) < len(every),
+    "own": sum(map(size, parameters)) / sum(p.numel() for p in alone.parameters()),
+    "local": 0 <= sum(map(size, parameters)) - sum(map(size, model.local_parameters()))
+        < len(parameters),
 }})
 """
 
