@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_map_only
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
+from launcher.parallel.elsewhere import replace
 from launcher.parallel.gradients import fill
 from launcher.parallel.sharding import attributes_kept, check_hooks
 
@@ -65,8 +66,12 @@ class StageShards:
         #: The sharded parameters, by the ids of those that they replace.
         self.replaced = {id(parameter): shares[name] for name, parameter in whole.items()}
         self._keep_alive = list(whole.values())  # their ids are keys
-        for parameter in whole.values():  # the whole model, too, still refers to them
-            parameter.data = torch.empty(0, dtype=parameter.dtype, device=parameter.device)
+        for name, parameter in whole.items():  # the whole model, too, still refers to them
+            replace(
+                parameter,
+                f"{name} was replaced by this rank's share of it when the pipeline was created, so "
+                "it is never trained: create optimizers from pipeline.parameters()",
+            )
         self._gathered: dict[int, nn.Parameter] = {}
         for unit in self._units:
             unit.register_forward_pre_hook(self._note_gathered)

@@ -204,7 +204,7 @@ def _refuse(name: str, why: str, *args: object, **kwargs: object) -> NoReturn:
 def _zero_grad(module: nn.Module | Pipeline, set_to_none: bool = True) -> None:
     of = nn.Module if isinstance(module, nn.Module) else type(module)
     for _, parameter in of.named_parameters(module):
-        if parameter.grad is not None:
+        if not is_elsewhere(parameter) and parameter.grad is not None:
             parameter.grad = None if set_to_none else parameter.grad.detach().zero_()
 
 
