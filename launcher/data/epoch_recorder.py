@@ -7,6 +7,8 @@ import functools
 import math
 import os
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
@@ -16,7 +18,8 @@ from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.samples import Skipped
 from launcher.data.order.shard_interleaving import ShardBatch, ShardProgress
 from launcher.data.order.shards import ShardPlan
-from launcher.runtime.event_log import emit
+from launcher.errors import SampleError
+from launcher.runtime.event_log import log_event
 from launcher.shared.wait_metric import wait_share
 
 #: Seconds between updates of the counters from the batches returned. Measured: updating after each
@@ -40,6 +43,7 @@ class EpochRecorder:
         self._clock = counters.begin()
         self._counters = counters
         self._skipped = Skipped()
+        self._left_out = 0  # batches of which nothing was left
         #: Start of the script's current wait, by time.perf_counter; None while it computes.
         self.waits_since: float | None = None
         self._unflushed: list[tuple[int | ShardBatch, float, float]] = []  # not counted yet
@@ -69,6 +73,24 @@ class EpochRecorder:
                 self._reports = now + REPORT_EVERY
                 self._report()
 
+    def is_left_out(self, step: Any, skipped: Mapping[str, Any]) -> bool:
+        """Return whether nothing is left of a batch, as each of its samples was skipped."""
+        assert isinstance(self.plan, BatchPlan)  # those of shards are not skipped
+        is_empty: bool = not skipped["repeated"] and skipped["count"] == self.plan.samples_in(step)
+        self._left_out += is_empty
+        return is_empty
+
+    def check_not_all_skipped(self) -> None:
+        """Raise SampleError at the end of an epoch of which nothing was left."""
+        self._flush()
+        if self._left_out and self._left_out == self._clock.steps:
+            raise SampleError(
+                f"all {self._skipped.count} samples of epoch {self.plan.epoch} of "
+                f"{self.plan.spec.dataset} raised, so nothing is left of it",
+                index=self._skipped.indices[0],
+                remote_traceback=self._skipped.remote_traceback,
+            )
+
     @property
     def progress(self) -> Any:
         """Progress of the pass, up to date."""
@@ -84,7 +106,7 @@ class EpochRecorder:
     def _report(self) -> None:
         """Log how far the pass is, for the live view of the job."""
         plan = self.plan
-        emit(
+        log_event(
             "data_progress",
             stream=plan.spec.name,
             epoch=plan.epoch,
@@ -109,19 +131,69 @@ class EpochRecorder:
             fields["batch_size"] = plan.spec.batch_size or 1
         if skipped.count:
             fields["skipped"] = skipped.count
+            if skipped.repeated:
+                fields["repeated"] = skipped.repeated
             fields["first_skipped"] = skipped.indices
             fields["first_traceback"] = skipped.remote_traceback
-        emit(
+        log_event(
             "data_epoch",
             stream=plan.spec.name,
             epoch=plan.epoch,
             steps=self._clock.steps,
-            samples=progress.samples - skipped.count,
+            samples=progress.samples - skipped.count + skipped.repeated,
             pads=progress.pads,
             drops=progress.drops,
             **self._clock.fields(),
             **fields,
         )
+
+
+@dataclass
+class _FirstEpoch:
+    """Readings of a stream's epoch 0 by loaders of one kind that have read no other epoch.
+
+    loader: the latest one; plan: what it read. begun: how many have begun it; finished: whether one
+    has read it whole.
+    """
+
+    loader: object = None
+    plan: BatchPlan | ShardPlan | None = None
+    begun: int = 0
+    finished: bool = False
+    is_told: bool = False
+
+
+class FirstEpochs:
+    """Finds scripts that make a loader anew in each epoch, and so read the first one each time."""
+
+    def __init__(self) -> None:
+        self._streams: dict[str, _FirstEpoch] = {}
+
+    def begin(self, plan: BatchPlan | ShardPlan, loader: object, *, is_set: bool) -> bool:
+        """Record that a loader begins an epoch; return whether the script is to be warned, once.
+
+        loader: an object of its own for each loader. is_set: the script has set the epoch, or a
+        state of it. A look at some batches by a loader of its own does not count.
+        """
+        first = self._streams.setdefault(plan.spec.name, _FirstEpoch())
+        if plan.epoch or is_set or (first.plan is not None and first.plan != plan):
+            first = _FirstEpoch(loader=loader, is_told=first.is_told)
+            self._streams[plan.spec.name] = first
+        if plan.epoch or is_set:
+            return False
+        is_again = first.loader is not loader and (first.finished or first.begun > 1)
+        first.loader, first.plan, first.begun = loader, plan, first.begun + 1
+        first.is_told, was_told = first.is_told or is_again, first.is_told
+        return is_again and not was_told
+
+    def finish(self, stream: str, epoch: int) -> None:
+        """Record that an epoch was read whole."""
+        if epoch == 0 and stream in self._streams:
+            self._streams[stream].finished = self._streams[stream].begun > 0
+
+
+#: Those of this process.
+first_epochs = FirstEpochs()
 
 
 @functools.cache

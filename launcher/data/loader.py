@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import operator
 import os
-import sys
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from weakref import WeakMethod, finalize
 
-from launcher.data.batches.assembly import Assembly
 from launcher.data.engines.base import BatchSource
-from launcher.data.epoch_recorder import EpochRecorder
-from launcher.data.given_code import read_dataset, read_functions
+from launcher.data.epoch_recorder import EpochRecorder, first_epochs
+from launcher.data.given_code import GivenOptions, read_dataset, read_functions, whole
 from launcher.data.gradient_state import EpochEnd, entered
 from launcher.data.loader_attributes import LoaderAttributes
 from launcher.data.loader_state import State, read_state, write_state
@@ -31,8 +30,9 @@ from launcher.data.order.samples import Description, GivenObjects
 from launcher.data.order.shards import ShardPlan, plan_shards
 from launcher.data.order.stream_spec import OnError, OnNondeterminism, Seeding, StreamSpec, Uneven
 from launcher.data.sendable_objects import check_sendable
-from launcher.data.sources import open_source
-from launcher.data.torch_arguments import TorchArguments
+from launcher.data.sources import LocalSource, open_source
+from launcher.data.torch_arguments import FollowedGenerator, TorchArguments
+from launcher.data.torch_samplers import FollowedEpoch
 from launcher.errors import DataError
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
             pin_memory_device=pin_memory_device,
             multiprocessing_context=multiprocessing_context,
         )
-        given = read_dataset(dataset, dataset_args)
+        given = self._code = read_dataset(dataset, dataset_args)
         functions = read_functions(
             given,
             {
@@ -175,44 +175,40 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
             collates=batch_size is not None,
         )
         self._sampler = functions.sampler
-        settings = self._sampler.settings(
-            shuffle=bool(shuffle), seed=as_torch.seed(seed), uneven=uneven
+        self._options = GivenOptions(
+            shuffle=bool(shuffle),
+            seed=seed,
+            uneven=uneven,
+            rank=rank,
+            world_size=world_size,
+            tensors=tensors,
+            types=tuple(types),
         )
+        self._as_torch = as_torch
         self._spec = StreamSpec(
             name=name or given.name,
             dataset=given.reference,
-            batch_size=None if batch_size is None else _whole("batch_size", batch_size),
+            batch_size=None if batch_size is None else whole("batch_size", batch_size),
             drop_last=drop_last,
             in_order=in_order,
             on_error=on_error,
             seeding=seeding,
             on_nondeterminism=on_nondeterminism,
             verify=verify,
-            shards=_whole("shards", shards),
-            steps=None if steps is None else _whole("steps", steps),
+            shards=whole("shards", shards),
+            steps=None if steps is None else whole("steps", steps),
             allow_empty=allow_empty,
-            **settings,
+            **self._order(),
             **functions.references,
         )
         check_sendable(given, self._sampler, self._spec)
         self._given = GivenObjects(dataset=given.instance, functions=functions.objects)
-        self._as_torch = as_torch
-        rank, world_size = self._sampler.share(rank, world_size)
-        if epochs is not None and _whole("epochs", epochs) < 1:
+        if epochs is not None and whole("epochs", epochs) < 1:
             raise DataError(f"epochs is {epochs}; it must be at least 1, or None when not known")
         self._epochs = epochs
-        self._rank = int(os.environ.get("RANK", 0)) if rank is None else _whole("rank", rank)
-        self._world = (
-            int(os.environ.get("WORLD_SIZE", 1))
-            if world_size is None
-            else _whole("world_size", world_size)
-        )
-        if world_size == 1 and rank is None:
-            self._rank = 0
-        if tensors is None and self._spec.collate_fn is None:
-            tensors = "torch" in sys.modules
-        self._assembly = Assembly(tensors=tensors, types=tuple(types))
-        self._pinning = open_pinning(pin_memory)
+        self._rank, self._world = self._options.share(self._sampler)
+        self._assembly = self._options.assembly(self._spec.collate_fn)
+        self._pins, self._pinning = bool(pin_memory), open_pinning(pin_memory)
         self._process, self._forks = os.getpid(), _forks
         self._source: BatchSource | None = None
         self._counts_held = False
@@ -225,7 +221,10 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         )
         self._next = ResumePoint(epoch=0)  # where the next `for` starts
         self._start = self._next  # where the latest one started
-        self._followed_epoch = self._sampler.current_epoch()
+        self._epoch_is_set = False  # by the script, or with a state, for the next `for`
+        self._key = object()
+        self._followed_epoch = FollowedEpoch(self._sampler)
+        self._followed_generator = FollowedGenerator(self._order_generator)
         self._latest: EpochRecorder | None = None
         self._batches: Generator[Any, None, None] | None = None  # of `_latest`
 
@@ -234,27 +233,32 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
 
         Raises TypeError for an iterable dataset without a length, when steps= is not given.
         """
+        self._follow_objects()
         plan = self._plan(ResumePoint(epoch=self._resume_point.epoch))
         return plan.known_steps() if isinstance(plan, ShardPlan) else plan.steps
 
     @property
     def samples(self) -> int:
         """Samples of an epoch over all ranks, each counted once; raises DataError if iterable."""
+        self._follow_objects()
         plan = self._plan(ResumePoint(epoch=self._resume_point.epoch))
         if isinstance(plan, ShardPlan):
             raise DataError(f"{self._spec.dataset} is iterable: its samples cannot be counted")
         return plan.length
 
     def __iter__(self) -> Iterator[T_co]:
-        if (epoch := self._sampler.current_epoch()) != self._followed_epoch and epoch is not None:
-            self._followed_epoch = epoch
+        self._follow_objects()
+        if (epoch := self._followed_epoch.newly_set()) is not None:
             self.set_epoch(epoch)
+        if self._followed_generator.begin_epoch(self._order_generator):
+            self._next, self._latest = ResumePoint(epoch=0), None
         if self._sampler.drawn is not None:
             self._sampler.drawn.redraw()
         if self._latest is None or self._latest.has_begun:  # else its epoch has not been read
             self._start = self._next
         plan = self._plan(self._start)
         self._latest = EpochRecorder(plan, self._counters)
+        self._warn_of_first_epochs(plan)
         self._begin(plan)
         return self._read(self._latest)
 
@@ -264,10 +268,12 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         It starts at the beginning of the epoch, or at the resume point if a state of this epoch was
         loaded. Raises DataError for a number that is negative or not whole.
         """
-        epoch = _whole("an epoch", epoch)
+        epoch = whole("an epoch", epoch)
         if epoch != self._next.epoch:
             self._next = ResumePoint(epoch=epoch)
-        self._latest = None
+        self._latest, self._epoch_is_set = None, True
+        self._followed_epoch.skip()
+        self._followed_generator.skip(self._order_generator)
 
     def state_dict(self) -> State:
         """Return the resume point after the batch that was returned last, in a few hundred bytes.
@@ -284,7 +290,9 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         seed may not. Raises DataError.
         """
         self._next = read_state(state, self._spec, rank=self._rank, world=self._world)
-        self._latest = None
+        self._latest, self._epoch_is_set = None, True
+        self._followed_epoch.skip()
+        self._followed_generator.skip(self._order_generator)
 
     def __reduce__(self) -> NoReturn:
         raise DataError(
@@ -294,6 +302,71 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         )
 
     # ---------------------------------------------------------------------------------------
+
+    def _warn_of_first_epochs(self, plan: BatchPlan | ShardPlan) -> None:
+        """Warn, once, if each epoch has a loader of its own, which reads the first epoch."""
+        spec = plan.spec
+        is_set, self._epoch_is_set = self._epoch_is_set, False
+        follows_epoch = spec.shuffle or spec.is_sampled or isinstance(plan, ShardPlan)
+        if first_epochs.begin(plan, self._key, is_set=is_set) and follows_epoch:
+            warnings.warn(
+                f"another loader of {spec.name} begins epoch 0: its order and random numbers are "
+                "those of the one before; make the loader once, before the loop over epochs, or "
+                "write loader.set_epoch(epoch) before each `for`, set_epoch(0) where this is meant",
+                stacklevel=3,
+            )
+
+    def _order(self) -> dict[str, Any]:
+        """Return the settings of the stream that follow from the sampler and the generator."""
+        options = self._options
+        return self._sampler.settings(
+            shuffle=options.shuffle, seed=self._as_torch.seed(options.seed), uneven=options.uneven
+        )
+
+    @property
+    def _order_generator(self) -> Any:
+        """The torch.Generator whose seed is the order's, if there is one."""
+        generator = self._sampler.generator or self.generator
+        return generator if hasattr(generator, "get_state") else None
+
+    def _follow_objects(self) -> None:
+        """Take over what the script has changed in the sampler and the generator that it gave."""
+        self._sampler = self._sampler.reread()
+        self._rank, self._world = self._options.share(self._sampler)
+        if any(getattr(self._spec, name) != value for name, value in self._order().items()):
+            self._spec = replace(self._spec, **self._order())
+
+    def _assign(self, name: str, value: Any) -> None:
+        """Take over an argument of torch's loader for the epochs that begin from now on."""
+        if name in ("collate_fn", "worker_init_fn"):
+            self._assign_function(name, value)
+        elif name == "in_order":
+            self._spec = replace(self._spec, in_order=bool(value))
+        elif name == "pin_memory":
+            self._assign_pinning(bool(value))
+        else:
+            self._as_torch = replace(self._as_torch, **{name: value})
+            if self._source is not None and hasattr(self._source, "timeout"):
+                self._source.timeout = self._as_torch.timeout
+
+    def _assign_function(self, name: str, function: object) -> None:
+        functions = read_functions(self._code, {name: function}, collates=self._spec.collates)
+        self._spec = replace(self._spec, **functions.references)
+        others = {each: code for each, code in self._given.functions.items() if each != name}
+        self._given = replace(self._given, functions={**others, **functions.objects})
+        self._assembly = self._options.assembly(self._spec.collate_fn)
+        if isinstance(self._source, LocalSource):
+            self._source.give(self._given)
+
+    def _assign_pinning(self, wanted: bool) -> None:
+        if wanted == self.pin_memory:
+            return
+        if self._source is not None:
+            raise DataError(
+                f"pin_memory={wanted} is assigned to the loader of {self._spec.name}, whose memory "
+                "has been allocated: assign it before the loader is read first"
+            )
+        self._pins, self._pinning = wanted, open_pinning(wanted)
 
     @property
     def _resume_point(self) -> ResumePoint:
@@ -320,7 +393,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
                 self._pinning, self._given, self._as_torch, self._counts_held
             )
             finalize(self, self._source.close).atexit = False
-        if self._dataset is None:
+        if self._dataset is None or self._code.is_instance:  # which the script may change
             self._dataset = self._source.describe(self._spec.dataset)
         return self._dataset
 
@@ -360,7 +433,8 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         An iterator that has not returned a batch yet reads this epoch, too. Frameworks call it
         through `sampler.set_epoch`, some of them after `iter()`.
         """
-        epoch = _whole("an epoch", epoch)
+        epoch = whole("an epoch", epoch)
+        self._epoch_is_set = True
         if self._latest is None or self._latest.has_begun:
             if epoch != self._next.epoch:
                 self._next = ResumePoint(epoch=epoch)
@@ -384,6 +458,8 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
     def _read(self, recorder: EpochRecorder) -> Generator[Any, None, None]:
         if self._latest is not recorder or self._batches is None:
             self._refuse()
+        if (epoch := self._followed_epoch.newly_set()) is not None:
+            self._follow_epoch(epoch)
         recorder.has_begun = True
         batches = self._batches
         with entered(recorder.plan) as end:
@@ -395,6 +471,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         batches: Generator[Any, None, None],
         end: EpochEnd | None,
     ) -> Generator[Any, None, None]:
+        assembly = self._assembly
         try:
             for number in itertools.count():
                 if self._latest is not recorder or self._forks != _forks:
@@ -403,18 +480,22 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
                 if (given := next(batches, None)) is None:
                     break
                 step, (tree, arrays) = given
-                rebuilt = [self._assembly.rebuild(tree, arrays)]
+                rebuilt = [assembly.rebuild(tree, arrays)]
                 del given, tree, arrays
                 skipped = None
-                if self._spec.on_error == "skip":
+                if recorder.plan.spec.on_error == "skip":
                     rebuilt[0], skipped = rebuilt[0]
                 recorder.record(step, skipped)
+                if skipped is not None and recorder.is_left_out(step, skipped):
+                    continue
                 if number == 0 and isinstance(recorder.plan, BatchPlan):
                     self._prepare_next(recorder.plan)
                 if end is not None:
                     end.reach(number)
                 yield rebuilt.pop()  # only the user holds the memory, until they drop it
+            recorder.check_not_all_skipped()
             recorder.progress.end()
+            first_epochs.finish(recorder.plan.spec.name, recorder.plan.epoch)
         finally:
             if self._forks == _forks:  # in a fork, the batches belong to the parent
                 batches.close()
@@ -444,17 +525,6 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
             f"this iteration over {self._spec.name} has ended, because a newer one has begun or a "
             "state or epoch was set; to read it twice at once, make two loaders with a name= each"
         )
-
-
-def _whole(what: str, number: Any) -> int:
-    """Return a number of any integer type, numpy's included, as an int; raises DataError."""
-    try:
-        whole = operator.index(number)
-    except TypeError as error:
-        raise DataError(f"{what} is {number!r}; it must be a whole number") from error
-    if whole < 0:
-        raise DataError(f"{what} is {whole}; it must be 0 or more")
-    return whole
 
 
 #: Number of forks in the ancestry of this process. Measured: calling os.getpid() before each batch

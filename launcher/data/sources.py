@@ -94,7 +94,6 @@ class LocalSource:
     ) -> None:
         self._workers = workers
         self._pinning = pinning
-        self._given = given
         self._one_thread = OneThread()
         self._datasets = samples.Datasets(given, self._one_thread)
         self._has_checked = False
@@ -106,11 +105,20 @@ class LocalSource:
         with self._one_thread:
             return samples.describe(self._datasets[dataset])
 
+    def give(self, given: GivenObjects) -> None:
+        """Read the epochs that begin from now on with other functions of this process."""
+        self._datasets.given = given
+
     def batches(self, plan: BatchPlan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
         """Load the batches of a plan, in order."""
+        return self._batches(plan, self._datasets.given)
+
+    def _batches(
+        self, plan: BatchPlan | ShardPlan, given: GivenObjects
+    ) -> Generator[tuple[Step, Parts], None, None]:
         if isinstance(plan, ShardPlan):
             passes = shard_interleaving.read_parts(
-                plan, lambda each: LocalShardReader(each, self._given, self._one_thread)
+                plan, lambda each: LocalShardReader(each, given, self._one_thread)
             )
             # Unlike a loop, map keeps no reference to what it has given.
             yield from map(functools.partial(self._owned, plan.spec), passes)
@@ -119,38 +127,40 @@ class LocalSource:
             plan.check_sampler()
             self._has_checked = True
         if self._workers:
-            yield from self._batches_of_workers(plan)
+            yield from self._batches_of_workers(plan, given)
             return
         for step in range(plan.steps):
-            yield step, self._loading.load(functools.partial(self._prepare, plan, step))
+            yield step, self._loading.load(functools.partial(self._prepare, plan, step, given))
 
-    def _prepare(self, plan: BatchPlan, step: int) -> Parts:
+    def _prepare(self, plan: BatchPlan, step: int, given: GivenObjects) -> Parts:
         """Load a batch, verify it if it is chosen, and return what becomes the script's own."""
         dataset = self._datasets.ready(plan.spec, plan.epoch)
         if plan.spec.seeding == "worker":  # as torch's num_workers=0 does
-            batch = samples.load_batch(dataset, plan, step, self._given)
+            batch = samples.load_batch(dataset, plan, step, given)
         else:
-            batch = self._load(plan, step, dataset)
+            batch = self._load(plan, step, dataset, given)
         chosen = is_chosen(plan, step)
         if not chosen and (plain := copy_plain(batch)) is not None:
             return plain, []
         tree, arrays = structure.disassemble(batch)
         if chosen:
-            again = functools.partial(self.load, plan, step)
+            again = functools.partial(self.load, plan, step, given)
             self._verifier.check(plan, step, (tree, arrays), again)
         return tree, self._copy_if_shared(plan.spec, arrays)
 
-    def load(self, plan: BatchPlan, step: int) -> Parts:
+    def load(self, plan: BatchPlan, step: int, given: GivenObjects | None = None) -> Parts:
         """Load the batch of one step, whichever were loaded before."""
         dataset = self._datasets.ready(plan.spec, plan.epoch)
-        return structure.disassemble(self._load(plan, step, dataset))
+        return structure.disassemble(self._load(plan, step, dataset, given or self._datasets.given))
 
-    def _load(self, plan: BatchPlan, step: int, dataset: object) -> object:
-        load = functools.partial(samples.load_batch, dataset, plan, step, self._given)
+    def _load(self, plan: BatchPlan, step: int, dataset: object, given: GivenObjects) -> object:
+        load = functools.partial(samples.load_batch, dataset, plan, step, given)
         with seeding.preserve_random_states(), self._one_thread:
             return self._one_thread.call(load)
 
-    def _batches_of_workers(self, plan: BatchPlan) -> Generator[tuple[Step, Parts], None, None]:
+    def _batches_of_workers(
+        self, plan: BatchPlan, given: GivenObjects
+    ) -> Generator[tuple[Step, Parts], None, None]:
         # Made here once, for all forks.
         _ = self._datasets.of_epoch(plan.spec.dataset, plan.epoch), plan.order
 
@@ -159,7 +169,7 @@ class LocalSource:
             if plan.spec.seeding == "worker":
                 own = seeding.sample_seed(plan.spec.seed, plan.epoch, os.getpid(), b"worker")
                 seeding.seed_everything(own)
-            return lambda step: samples.load_batch(dataset, plan, step, self._given)
+            return lambda step: samples.load_batch(dataset, plan, step, given)
 
         seconds = SecondPreparations(plan, self._verifier)
         batches = forked_workers.read_with_workers(

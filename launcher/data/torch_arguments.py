@@ -5,12 +5,14 @@ None of them changes a batch, except the seed of a generator.
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from launcher.errors import DataError
-from launcher.runtime.event_log import emit
+from launcher.runtime.event_log import log_event
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +49,44 @@ class TorchArguments:
     def note_workers(self) -> None:
         """Log that this process prepares the batches itself, where worker processes were asked."""
         if self.num_workers and not self.workers:
-            emit(
+            log_event(
                 "data_in_process",
+                logging.WARNING,
                 num_workers=self.num_workers,
                 why="this process loads the batches itself: for worker processes beside it, write "
                 f"DataLoader(..., workers={self.num_workers}), or in a job "
                 f"data_service: {{local_workers: {self.num_workers}}}",
             )
+
+
+class FollowedGenerator:
+    """Seeds that a script sets on a torch.Generator between two epochs, also the one of before.
+
+    A generator that has just been seeded is in the state that its seed begins with. Each epoch
+    draws one number from it, as torch's loader does, so that it is not in that state afterwards.
+    """
+
+    def __init__(self, generator: Any) -> None:
+        self._read = generator  # in the latest epoch, or when the loader was made
+
+    def begin_epoch(self, generator: Any) -> bool:
+        """Return whether the generator was replaced or seeded since the epoch before."""
+        is_new = generator is not None and (
+            generator is not self._read or _is_just_seeded(generator)
+        )
+        self.skip(generator)
+        return is_new
+
+    def skip(self, generator: Any) -> None:
+        """Ignore what was seeded before, as something else has set the epoch since."""
+        self._read = generator
+        if generator is not None:
+            sys.modules["torch"].empty((), device=generator.device).uniform_(generator=generator)
+
+
+def _is_just_seeded(generator: Any) -> bool:
+    fresh = type(generator)(device=generator.device).manual_seed(generator.initial_seed())
+    return bool((fresh.get_state() == generator.get_state()).all())
 
 
 def _problems(given: TorchArguments) -> Iterator[str]:

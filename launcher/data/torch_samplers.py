@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,27 +25,40 @@ from launcher.errors import DataError
 class TorchSampler:
     """The loader's arguments that do what a sampler object does.
 
-    is_given: False where there is no such sampler. length: of the dataset that it was made for;
-    None if any. epoch: returns the epoch that the script has set; None if it is not known. drawn:
-    the orders of an object that is iterated.
+    given: the object, None where there is none; what: the argument that it was given as. length: of
+    the dataset that it was made for; None if any. drawn: the orders of an object that is iterated.
     """
 
-    is_given: bool = False
+    given: Any = None
+    what: str = "sampler"
     shuffle: bool = False
     seed: int | None = None
     rank: int | None = None
     world_size: int | None = None
     uneven: str | None = None
     length: int | None = None
-    epoch: Callable[[], int | None] | None = None
     drawn: DrawnOrders | None = None
+
+    def reread(self) -> TorchSampler:
+        """Return its meaning now, since the script may have changed its attributes.
+
+        Raises DataError where it means an order of another kind than when the loader was made.
+        """
+        if self.given is None or self.drawn is not None:
+            return self
+        if (now := _as_settings(self.given)) is None:
+            raise DataError(
+                f"the attributes of the {type(self.given).__name__} have changed since the loader "
+                "was made, so that it has another kind of order: make a new DataLoader with it"
+            )
+        return now
 
     def settings(self, *, shuffle: bool, seed: int, uneven: str) -> dict[str, Any]:
         """Return the stream's settings with those of the sampler, which win.
 
         Raises DataError for shuffle=True beside a sampler, as torch does.
         """
-        if shuffle and self.is_given:
+        if shuffle and self.given is not None and self.drawn is None:
             raise DataError(
                 "sampler excludes shuffle: leave the sampler out, and shuffle=True gives a random "
                 "order, or leave shuffle out"
@@ -72,9 +85,48 @@ class TorchSampler:
             self.world_size if world_size is None else world_size,
         )
 
-    def current_epoch(self) -> int | None:
-        """Return the epoch that the script has set on the sampler, if it has epochs."""
-        return None if self.epoch is None else self.epoch()
+    @property
+    def generator(self) -> Any:
+        """The torch.Generator whose seed is the order's; None if it has none."""
+        return None if self.drawn is not None else getattr(self.given, "generator", None)
+
+
+class SetEpoch(int):
+    """The number of an epoch as the script set it on a sampler: equal ones are told apart."""
+
+
+class FollowedEpoch:
+    """The epoch that a script sets on a sampler object, also where it sets the number of before.
+
+    The number that the sampler shows is replaced by an equal object, which `set_epoch` replaces.
+    """
+
+    def __init__(self, sampler: TorchSampler) -> None:
+        self._sampler = sampler.given
+        self._seen: int | None = None
+        if not self._shown():  # 0, from which a sampler begins
+            self.skip()
+
+    def newly_set(self) -> int | None:
+        """Return the epoch that was set since the last call; None if none was."""
+        shown = self._shown()
+        if shown is None or shown is self._seen:
+            return None
+        self._seen = shown
+        return int(shown)
+
+    def skip(self) -> None:
+        """Ignore what was set before, as something else has set the epoch since."""
+        self._seen = self._shown()
+
+    def _shown(self) -> int | None:
+        """Return the sampler's epoch, as an object that is not set twice where that is possible."""
+        for part, name, epoch in _epochs(self._sampler):
+            if type(epoch) is SetEpoch or name not in getattr(part, "__dict__", {}):
+                return epoch
+            shown = part.__dict__[name] = SetEpoch(epoch)
+            return shown
+        return None
 
 
 class DrawnOrders:
@@ -85,11 +137,6 @@ class DrawnOrders:
         self.name = (
             f"{type(sampler).__module__}:{type(sampler).__qualname__}{_ids_digest(sampler)}(...)"
         )
-        self._parts = list(_nested(sampler))
-        generators: list[Any] = [getattr(part, "generator", None) for part in self._parts]
-        self._seeds = {
-            each: each.initial_seed() for each in generators if hasattr(each, "initial_seed")
-        }
         self._latest: tuple[SamplerCall, SampleOrder] | None = None
 
     def __call__(self, call: SamplerCall) -> SampleOrder:
@@ -112,29 +159,38 @@ class DrawnOrders:
     def _at(self, epoch: int) -> Iterator[None]:
         """Set the epoch and the generators of the sampler, and restore them."""
         epochs = list(_epochs(self.sampler))
-        states = {generator: generator.get_state() for generator in self._seeds}
-        for part, _ in epochs:
+        states = {generator: generator.get_state() for generator in self._generators()}
+        for part, _, _ in epochs:
             part.set_epoch(epoch)
-        for generator, seed in self._seeds.items():
+        for generator in states:
+            seed = generator.initial_seed()
             generator.manual_seed(seeding.sample_seed(seed, epoch, 0, purpose=b"order"))
         try:
             yield
         finally:
-            for part, before in epochs:
+            for part, name, before in epochs:
                 part.set_epoch(before)
+                if type(before) is SetEpoch and name in part.__dict__:
+                    part.__dict__[name] = before  # the very object, by which it is known
             for generator, state in states.items():
                 generator.set_state(state)
 
+    def _generators(self) -> list[Any]:
+        """Return the torch generators that the sampler has now."""
+        held = (getattr(part, "generator", None) for part in _nested(self.sampler))
+        return [each for each in held if hasattr(each, "initial_seed")]
+
     def _seeded(self, call: SamplerCall) -> contextlib.AbstractContextManager[None]:
         """Seed the other generators that are attributes of the sampler, and restore them."""
+        own = self._generators()
         held = [
             value
-            for part in self._parts
+            for part in _nested(self.sampler)
             for value in getattr(part, "__dict__", {}).values()
-            if is_generator(value) and value not in self._seeds
+            if is_generator(value) and value not in own
         ]
-        own = seeding.sample_seed(call.seed, call.epoch, 0, purpose=b"sampler")
-        return seeded_meanwhile(held, own)
+        seed = seeding.sample_seed(call.seed, call.epoch, 0, purpose=b"sampler")
+        return seeded_meanwhile(held, seed)
 
 
 def read_sampler(sampler: Any, what: str, home: str) -> TorchSampler:
@@ -151,10 +207,7 @@ def read_sampler(sampler: Any, what: str, home: str) -> TorchSampler:
                 "with num_replicas=1, rank=0, or write a function of (length, epoch, seed) that "
                 "returns the ids of all ranks"
             )
-    return TorchSampler(
-        drawn=DrawnOrders(sampler, what),
-        epoch=lambda: next((epoch for _, epoch in _epochs(sampler)), None),
-    )
+    return TorchSampler(given=sampler, what=what, drawn=DrawnOrders(sampler, what))
 
 
 def _as_settings(sampler: Any) -> TorchSampler | None:
@@ -164,7 +217,7 @@ def _as_settings(sampler: Any) -> TorchSampler | None:
         return None
     kind = type(sampler)
     if kind is torch_data.SequentialSampler:
-        return TorchSampler(is_given=True, length=_length(sampler.data_source))
+        return TorchSampler(given=sampler, length=_length(sampler.data_source))
     if (
         kind is torch_data.RandomSampler
         and not sampler.replacement
@@ -173,18 +226,17 @@ def _as_settings(sampler: Any) -> TorchSampler | None:
         generator = sampler.generator
         seed = None if generator is None else generator.initial_seed()
         return TorchSampler(
-            is_given=True, shuffle=True, seed=seed, length=_length(sampler.data_source)
+            given=sampler, shuffle=True, seed=seed, length=_length(sampler.data_source)
         )
     if kind is torch_data.DistributedSampler:
         return TorchSampler(
-            is_given=True,
+            given=sampler,
             shuffle=sampler.shuffle,
             seed=sampler.seed,
             rank=sampler.rank,
             world_size=sampler.num_replicas,
             uneven="drop" if sampler.drop_last else "pad",
             length=_length(sampler.dataset),
-            epoch=lambda: int(sampler.epoch),
         )
     return None
 
@@ -212,13 +264,15 @@ def _ids_digest(sampler: Any) -> str:
     return f"[{hashlib.blake2b(repr(ids).encode(), digest_size=4).hexdigest()}]"
 
 
-def _epochs(sampler: object) -> Iterator[tuple[Any, int]]:
-    """Yield the parts of a sampler that have a `set_epoch` and show their epoch, with that."""
+def _epochs(sampler: object) -> Iterator[tuple[Any, str, int]]:
+    """Yield the parts of a sampler that have a `set_epoch`, with the attribute that shows it."""
     for part in _nested(sampler):
         if hasattr(part, "set_epoch"):
-            shown = (getattr(part, name, None) for name in ("epoch", "_epoch"))
-            if (epoch := next((each for each in shown if isinstance(each, int)), None)) is not None:
-                yield part, epoch
+            shown = ((name, getattr(part, name, None)) for name in ("epoch", "_epoch"))
+            for name, epoch in shown:
+                if isinstance(epoch, int):
+                    yield part, name, epoch
+                    break
 
 
 def _unknown(sampler: object, what: str, home: str) -> str:

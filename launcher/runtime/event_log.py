@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Mapping
 
 from launcher.shared import EVENTS_VARIABLE, format_event, format_text
 from launcher.shared.secret_mask import own_mask
+
+_LOG = logging.getLogger("launcher")
 
 
 def emit(name: str, /, **fields: object) -> None:
@@ -20,6 +23,18 @@ def emit(name: str, /, **fields: object) -> None:
     line = own_mask().text(format_event(name, **_origin(os.environ), **fields)) + "\n"
     if not _append(os.environ.get(EVENTS_VARIABLE), line):
         _print(line)
+
+
+def log_event(name: str, level: int = logging.INFO, /, **fields: object) -> None:
+    """Append one event in a job; elsewhere log it, so that a script or notebook stays quiet.
+
+    Python's logging prints warnings by default, and the rest where the script asks for it:
+    `logging.basicConfig(level=logging.INFO)`.
+    """
+    if EVENTS_VARIABLE in os.environ:
+        emit(name, **fields)
+    elif _LOG.isEnabledFor(level):
+        _LOG.log(level, "%s", fields.get("why") or format_event(name, **fields))
 
 
 def emit_text(name: str, text: str, /, **fields: object) -> None:

@@ -38,6 +38,13 @@ def train_set():
 def broken_set():
     return Broken()
 
+class AllBroken(Set):
+    def __getitem__(self, index):
+        raise ValueError("all are damaged")
+
+def all_broken():
+    return AllBroken()
+
 def at_once_set():
     return AtOnce()
 
@@ -80,6 +87,7 @@ MODES: dict[str, tuple[str, dict[str, object]]] = {
     "batch_sampler": ("train_set", {"batch_sampler": "buckets"}),
     "collate_fn": ("train_set", {"batch_size": 4, "collate_fn": "mixed"}),
     "skip": ("broken_set", {"batch_size": 4, "on_error": "skip"}),
+    "skip one by one": ("broken_set", {"batch_size": 1, "on_error": "skip"}),
     "at once": ("at_once_set", {"batch_size": 4, "shuffle": True, "seed": 5}),
 }
 

@@ -246,20 +246,6 @@ def test_the_loader_is_generic() -> None:
     assert DataLoader[Numbers] is not DataLoader
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("batch_size", "drop_last", "dataset", "sampler", "batch_sampler"),
-        *("num_workers", "prefetch_factor", "persistent_workers", "timeout"),
-    ],
-)
-def test_attributes_can_only_be_read(name: str) -> None:
-    loader = DataLoader([1, 2], num_workers=0)
-    getattr(loader, name)
-    with pytest.raises(AttributeError):
-        setattr(loader, name, 3)
-
-
 # get_worker_info -------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import json
+import logging
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -20,6 +21,9 @@ from launcher.data.order import dataset_arguments, user_code
 from launcher.errors import DataError
 from launcher.shared import JobDocument, Launch, Role, TrainerPart, parse_event
 from launcher.shared.job_document import DataPart
+
+#: They read a stream again from its start, to compare.
+pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")
 
 PIPELINE = """
 import numpy as np
@@ -323,7 +327,7 @@ def test_a_sampler_that_gives_nothing_is_an_error(
 
 
 def test_torchs_arguments_are_taken_and_change_no_batch(
-    pipeline: ModuleType, capfd: pytest.CaptureFixture[str]
+    pipeline: ModuleType, caplog: pytest.LogCaptureFixture
 ) -> None:
     expected = read(pipeline.Digits, shuffle=True, seed=7)
     generator = SimpleNamespace(initial_seed=lambda: 7)
@@ -341,7 +345,7 @@ def test_torchs_arguments_are_taken_and_change_no_batch(
         pin_memory_device="",
     )
     assert [repr(batch) for batch in given] == expected
-    assert "data_service: {local_workers: 4}" in capfd.readouterr().err
+    assert "data_service: {local_workers: 4}" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -462,13 +466,14 @@ def test_a_function_may_return_a_sampler_of_torch(pipeline: ModuleType) -> None:
 
 
 def test_instances_of_one_class_have_streams_of_their_own(
-    pipeline: ModuleType, capfd: pytest.CaptureFixture[str]
+    pipeline: ModuleType, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     data = pytest.importorskip("torch.utils.data")
     halves = data.random_split(pipeline.Digits(size=400), [0.5, 0.5])
     for dataset in (pipeline.Digits(size=3), pipeline.Digits(size=9), *halves):
         list(DataLoader(dataset, tensors=False))
-    events = filter(None, map(parse_event, capfd.readouterr().err.splitlines()))
+    events = filter(None, map(parse_event, caplog.messages))
     streams = [fields["stream"] for name, fields in events if name == "data_epoch"]
     digits = f"{pipeline.__name__}:Digits"
     assert streams[:2] == [f"{digits}(size=3, len=3)", f"{digits}(size=9, len=9)"]

@@ -30,6 +30,9 @@ from launcher.data.order.entropy_stream import EntropyStream, active_stream
 from launcher.data.order.seeding import preserve_random_states, seed_everything
 from launcher.shared import system_entropy
 
+#: They read a stream again from its start, to compare.
+pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")
+
 torch = pytest.importorskip("torch")
 entropy_datasets = pytest.importorskip("entropy_datasets")
 

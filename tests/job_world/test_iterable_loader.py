@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import random
 import weakref
 from itertools import chain
@@ -13,6 +14,9 @@ import pytest
 from launcher.data import DataLoader
 from launcher.errors import DataError
 from launcher.shared import parse_event
+
+#: They read a stream again from its start, to compare.
+pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")
 
 STREAM = """
 import random
@@ -120,12 +124,13 @@ def test_samples_come_one_by_one_or_as_a_function_makes_them(module: str) -> Non
 
 
 def test_data_that_end_before_the_steps_begin_anew_and_are_counted(
-    module: str, capfd: pytest.CaptureFixture[str]
+    module: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     read = content(loader(module, steps=8))
     assert [numbers for numbers, _ in read[6:]] == [numbers for numbers, _ in read[:2]]
     assert read[6:] != read[:2]  # what is drawn is not the same again
-    events = [parse_event(line) for line in capfd.readouterr().err.splitlines()]
+    events = [parse_event(line) for line in caplog.messages]
     ((_, fields),) = [event for event in events if event and event[0] == "data_epoch"]
     assert (fields["steps"], fields["samples"], fields["pads"]) == (8, 31, 8)
     with pytest.raises(DataError, match=r"ended after 6 steps of rank 0, .* steps=8"):

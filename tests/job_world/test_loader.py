@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import random
 import weakref
 from itertools import chain
@@ -17,6 +18,9 @@ from launcher.data.order.samples import Datasets
 from launcher.data.order.seeding import preserve_random_states, seed_everything
 from launcher.errors import DataError, SampleError
 from launcher.shared import parse_event
+
+#: They read a stream again from its start, to compare.
+pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")
 
 
 @pytest.fixture(autouse=True)
@@ -186,10 +190,12 @@ def test_a_newer_iteration_ends_the_one_before(module: str) -> None:
 
 
 def test_each_epoch_leaves_a_line_with_its_wait(
-    module: str, capfd: pytest.CaptureFixture[str]
+    module: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    caplog.set_level(logging.INFO)
     list(loader(module))
-    events = [parse_event(line) for line in capfd.readouterr().err.splitlines()]
+    events = [parse_event(line) for line in caplog.messages]
+    assert capfd.readouterr().err == ""  # outside a job, a script asks for it by logging
     ((name, fields),) = [event for event in events if event]
     assert name == "data_epoch"
     assert (fields["steps"], fields["samples"], fields["epoch"]) == (13, 103, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import itertools
+import logging
 import multiprocessing
 import os
 import pickle
@@ -27,6 +28,9 @@ from launcher.data.order.batch_plan import sampled
 from launcher.data.order.stream_spec import StreamSpec
 from launcher.errors import DataError, SampleError
 from launcher.shared import parse_event
+
+#: They read a stream again from its start, to compare.
+pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")
 
 Make = Callable[..., DataLoader]
 
@@ -54,16 +58,19 @@ def ids(batches: Any) -> list[list[int]]:
 
 
 @pytest.fixture
-def epochs_read(capfd: pytest.CaptureFixture[str]) -> Callable[[], list[dict[str, Any]]]:
+def epochs_read(caplog: pytest.LogCaptureFixture) -> Callable[[], list[dict[str, Any]]]:
+    caplog.set_level(logging.INFO)
+
     def read() -> list[dict[str, Any]]:
-        parsed = (parse_event(line) for line in capfd.readouterr().err.splitlines())
+        parsed = [parse_event(line) for line in caplog.messages]
+        caplog.clear()
         return [fields for name, fields in filter(None, parsed) if name == "data_epoch"]
 
     return read
 
 
 _KEEPS_ITS_ITERATOR = """
-import builtins
+import builtins, logging
 from launcher.data import DataLoader
 
 class Samples:
@@ -72,6 +79,7 @@ class Samples:
     def __getitem__(self, index):
         return {"id": index}
 
+logging.basicConfig(level=logging.INFO, format="%(message)s")
 numbers = Samples()
 batches = builtins.kept = iter(DataLoader(numbers, batch_size=4, tensors=False))
 next(batches), next(batches)
@@ -262,12 +270,42 @@ def test_skipped_samples_are_left_out_and_counted(
     assert "ValueError: sample 7 is damaged" in epoch["first_traceback"]
 
 
-def test_a_batch_without_any_sample_raises(make: Make) -> None:
-    loader = make("broken_set", batch_size=1, on_error="skip")
-    with pytest.raises(SampleError, match=r"all 1 samples of a batch.*samples 7") as caught:
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_of_which_nothing_is_left_is_left_out(
+    make: Make, workers: int, epochs_read: Callable[[], list[dict[str, Any]]]
+) -> None:
+    loader = make("broken_set", batch_size=1, on_error="skip", workers=workers)
+    assert ids(loader) == [[i] for i in range(37) if i % 10 != 7]
+    assert loader.state_dict()["epoch"] == 1
+    (epoch,) = epochs_read()
+    assert (epoch["skipped"], epoch["samples"], epoch["steps"]) == (3, 34, 37)
+    assert "repeated" not in epoch
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_several_ranks_take_a_following_sample_in_its_place(
+    make: Make, shuffle: bool, epochs_read: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """Each rank takes as many steps as the others, and no sample of the epoch is missed."""
+    options = {"batch_size": 1, "on_error": "skip", "shuffle": shuffle, "world_size": 2}
+    reads = [ids(make("broken_set", rank=rank, **options)) for rank in (0, 1)]
+    assert [len(each) for each in reads] == [19, 19]
+    good = {i for i in range(37) if i % 10 != 7}
+    assert {i for batches in reads for batch in batches for i in batch} == good
+    if not shuffle:  # rank 1 reads 7, 17 and 27, in whose place are 8, 18 and 28
+        assert [i for (i,) in reads[1]][3] == 8
+    counts = epochs_read()
+    skipped, repeated = (sum(each.get(n, 0) for each in counts) for n in ("skipped", "repeated"))
+    assert skipped == repeated >= 3
+    assert [each["samples"] for each in counts] == [19, 19]
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_an_epoch_of_which_nothing_is_left_raises(make: Make, world: int) -> None:
+    loader = make("all_broken", batch_size=1, on_error="skip", rank=0, world_size=world)
+    with pytest.raises(SampleError, match=r"all \d+ samples of .* raised") as caught:
         list(loader)
-    assert caught.value.index == 7
-    assert "sample 7 is damaged" in caught.value.remote_traceback
+    assert "all are damaged" in caught.value.remote_traceback
 
 
 # Iterating -----------------------------------------------------------------------------------

@@ -18,6 +18,9 @@ from launcher.errors import DataError
 from launcher.shared import JobDocument, Launch, Role, TrainerPart
 from launcher.shared.job_document import DataPart
 
+#: They read a stream again from its start, to compare.
+pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")
+
 #: A library's datasets and transforms, as torchvision has them.
 LIBRARY = """
 import enum

@@ -17,6 +17,9 @@ import pytest
 
 from launcher.data import DataLoader
 
+#: They read a stream again from its start, to compare.
+pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")
+
 torch_data = pytest.importorskip("torch.utils.data")
 
 SAMPLES = 11

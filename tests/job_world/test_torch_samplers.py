@@ -15,6 +15,9 @@ from launcher.data import DataLoader
 from launcher.data.order import sample_order
 from launcher.errors import DataError
 
+#: They read a stream again from its start, to compare.
+pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")
+
 #: Sampler objects that are iterated: the loader's argument, the object, ids of an epoch.
 DRAWN = {
     "weighted": ("sampler", lambda data: data.WeightedRandomSampler([0, 0, 1, 0], 3), {2}, 3),

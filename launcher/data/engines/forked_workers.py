@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import logging
 import marshal
 import os
 import signal
@@ -35,7 +36,7 @@ from launcher.data.order.shard_interleaving import Parts
 from launcher.data.order.single_thread import OneThread, end_idle_threads
 from launcher.data.order.verification import SecondPreparations
 from launcher.errors import DataError, SampleError
-from launcher.runtime.event_log import emit
+from launcher.runtime.event_log import log_event
 from launcher.runtime.output import print_whole_lines
 from launcher.runtime.processes import handle_signals_here
 
@@ -189,7 +190,8 @@ def _replace(
             f"workers of {stream} died {deaths} times in one epoch, the last by {how} at step "
             f"{step}: read it with workers=0 to see why; signal 9 is mostly a lack of memory"
         )
-    emit("local_worker_died", stream=stream, step=step, how=how)
+    why = f"a worker of {stream} died by {how} at step {step}, and is replaced"
+    log_event("local_worker_died", logging.WARNING, stream=stream, step=step, how=how, why=why)
     replacement = _fork(prepare)
     for each in worker.asked:
         replacement.ask(each)

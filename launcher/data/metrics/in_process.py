@@ -7,7 +7,7 @@ import functools
 import os
 from collections.abc import Mapping
 
-from launcher.runtime.event_log import emit
+from launcher.runtime.event_log import log_event
 from launcher.shared.data_verdict import judge_in_process
 from launcher.shared.observed_rates import COMPUTING
 
@@ -32,7 +32,7 @@ class InProcessMetrics:
         total, wait, steps = (sum(f[name] for f in each) for name in ("total", "wait", "steps"))
         found = judge_in_process(total, wait, steps, self._world, self._is_waiting())
         if found is not None:
-            emit("data_verdict", **found.fields())
+            log_event("data_verdict", **found.fields())
 
     def _is_waiting(self) -> bool | None:
         """Return whether loading mostly waits for something else than a CPU; None if unmeasured."""

@@ -8,7 +8,7 @@ import functools
 import inspect
 import operator
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,8 @@ from launcher.errors import DataError, SampleError
 _MAX_NAMED = 8
 
 
+#: Positions that are tried for a batch whose own samples all raise.
+_MOST_IN_PLACE = 1000
 #: Seed while a map-style dataset is built, the same for all functions, so that the training and the
 #: validation function can draw the same random split and each take one side of it.
 _BUILD_SEED = seeding.sample_seed(0, 0, 0, purpose=b"making")
@@ -109,7 +111,9 @@ class Datasets(dict[str, Any]):
         super().__init__()
         self.given = given
         self._one_thread = one_thread or contextlib.nullcontext()
-        self._initialised: dict[tuple[str, str | None], Any] = {}  # for which dataset
+        self._initialised: dict[tuple[str, object], Any] = {}  # for which dataset
+        #: Of a given dataset, when its generators were kept.
+        self._attributes: list[int] | None = None
         #: The latest dataset, its epoch, and what was told that.
         self._told: dict[str, tuple[Any, int, list[FollowsEpochs]]] = {}
 
@@ -120,18 +124,28 @@ class Datasets(dict[str, Any]):
         stream has told it another one since.
         """
         dataset = self.of_epoch(spec.dataset, epoch)
-        key = (spec.dataset, spec.worker_init_fn)
+        function = self.given.functions.get("worker_init_fn", spec.worker_init_fn)
+        key = (spec.dataset, function)
         if spec.worker_init_fn and self._initialised.get(key) is not dataset:
             with seeding.preserve_random_states(), self._one_thread:
                 seeding.seed_everything(_BUILD_SEED)
                 self.given.initialise(dataset, spec, CurrentShard(0, 1), _BUILD_SEED)
             self._initialised[key] = dataset
         told, in_epoch, followers = self._told.get(spec.dataset, (None, -1, []))
+        if in_epoch != epoch and self.given.dataset is not None:
+            self._keep_what_was_assigned(dataset)
         if told is not dataset or in_epoch != epoch or not are_in_epoch(followers, epoch):
             with seeding.preserve_random_states(), self._one_thread:
                 seeding.seed_everything(_BUILD_SEED)
                 self._told[spec.dataset] = dataset, epoch, call_set_epoch(dataset, epoch)
         return dataset
+
+    def _keep_what_was_assigned(self, dataset: object) -> None:
+        """Keep the generators of an object whose attributes the script has changed since."""
+        attributes = [id(each) for layer in _layers(dataset) for each in layer.values()]
+        if attributes != self._attributes:
+            self._attributes = attributes
+            seeding.keep_generators_of(dataset)
 
     def of_epoch(self, reference: str, epoch: int) -> Any:
         """Return the dataset for samples of an epoch, which has not been told the epoch yet."""
@@ -151,7 +165,7 @@ class Datasets(dict[str, Any]):
 
     def _built(self, reference: str, epoch: int) -> object:
         if self.given.dataset is not None:
-            seeding.keep_generators_of(self.given.dataset)
+            self._keep_what_was_assigned(self.given.dataset)
             return self.given.dataset
         with seeding.preserve_random_states(), self._one_thread:
             seeding.seed_everything(_BUILD_SEED)
@@ -160,6 +174,15 @@ class Datasets(dict[str, Any]):
             dataset = seeding.seeded(build, reference, _BUILD_SEED)
             seeding.keep_generators(dataset)
         return dataset
+
+
+def _layers(dataset: object) -> Iterator[dict[str, object]]:
+    """Yield the attributes of a dataset, and of those that it wraps as torch's Subset does."""
+    seen: list[object] = []
+    while dataset is not None and not any(dataset is each for each in seen):
+        seen.append(dataset)
+        yield getattr(dataset, "__dict__", {})
+        dataset = getattr(dataset, "dataset", None)
 
 
 def import_dataset(reference: str) -> None:
@@ -269,12 +292,15 @@ class Skipped:
     """The samples that were left out of batches because they raised."""
 
     count: int = 0
+    #: Samples that were read in their place, because nothing else was left of a batch.
+    repeated: int = 0
     indices: list[int | None] = field(default_factory=list)  # of the first few
     remote_traceback: str = ""  # of the first
 
     def add(self, other: Skipped) -> None:
         """Add the samples of another batch."""
         self.count += other.count
+        self.repeated += other.repeated
         self.indices = (self.indices + other.indices)[:_MAX_NAMED]
         self.remote_traceback = self.remote_traceback or other.remote_traceback
 
@@ -284,8 +310,9 @@ def load_batch(
 ) -> Any:
     """Load the batch of a step; its bytes are the same wherever and whenever it is loaded.
 
-    With on_error="skip", returns a pair of the batch and the fields of a `Skipped` as a dict. Sets
-    the process's random states. Raises SampleError when the dataset raises.
+    With on_error="skip", returns a pair of the batch, None if nothing is left of it, and the fields
+    of a `Skipped` as a dict. Sets the process's random states. Raises SampleError when the dataset
+    raises.
     """
     with as_current(_WHOLE, seed=_BUILD_SEED, dataset=dataset):
         return _load_batch(dataset, plan, step, given)
@@ -295,6 +322,8 @@ def _load_batch(dataset: object, plan: BatchPlan, step: int, given: GivenObjects
     seeding.seed_system_entropy(dataset)
     loaded, skipped = _load_samples(dataset, plan, step)
     position = plan.positions(step)[0] if plan.spec.collate_fn else 0
+    if skipped is not None and not loaded:
+        return None, vars(skipped)
     batch = make_batch(
         loaded, plan.spec, plan.epoch, position, lambda: plan.describe_batch(step), given
     )
@@ -337,23 +366,41 @@ def _reads_batches(dataset: Any) -> bool:
 
 
 def _load_skipping_errors(dataset: object, plan: BatchPlan, step: int) -> tuple[list[Any], Skipped]:
-    """Load the samples that do not raise; raises SampleError when all of them do."""
-    loaded, skipped = [], Skipped()
+    """Load the samples that do not raise.
+
+    If all of them raise, one rank alone has no such batch. Several ranks take the same steps, so
+    there it consists of the next positions of the epoch whose samples do not raise; raises
+    SampleError when there are none.
+    """
+    loaded: list[Any] = []
+    skipped = Skipped()
     load = _seeded_calls(functools.partial(operator.getitem, dataset), plan.spec, plan.epoch)
-    for position, index in plan.samples(step):
-        try:
-            loaded.append(load(index, position))
-        except (Exception, SystemExit) as raised:  # noqa: BLE001, PERF203 - the user's code
-            error = _error_of_sample(raised, plan, index)
-            skipped.add(Skipped(1, [error.index], error.remote_traceback))
-    if not loaded:
-        raise SampleError(
-            f"all {skipped.count} samples of a batch of {plan.spec.dataset} raised, so nothing is "
-            f"left of it ({plan.describe_batch(step)})",
-            index=skipped.indices[0],
-            remote_traceback=skipped.remote_traceback,
-        )
-    return loaded, skipped
+
+    def add(samples: Sequence[tuple[int, int]]) -> None:
+        for position, index in samples:
+            try:
+                loaded.append(load(index, position))
+            except (Exception, SystemExit) as raised:  # noqa: BLE001, PERF203 - the user's code
+                error = _error_of_sample(raised, plan, index)
+                skipped.add(
+                    Skipped(count=1, indices=[error.index], remote_traceback=error.remote_traceback)
+                )
+
+    add(plan.samples(step))
+    if loaded or plan.world == 1:
+        return loaded, skipped
+    count, following = skipped.count, plan.positions(step)[-1] + 1
+    for position in range(following, following + min(plan.length, _MOST_IN_PLACE)):
+        add(plan.order.samples([position % plan.length]))
+        if loaded:
+            skipped.count, skipped.repeated = count, len(loaded)
+            return loaded, skipped
+    raise SampleError(
+        f"all {count} samples of a batch of {plan.spec.dataset} raised ({plan.describe_batch(step)}"
+        "), and so did those that follow it in the epoch",
+        index=skipped.indices[0],
+        remote_traceback=skipped.remote_traceback,
+    )
 
 
 def _load_with_getitems(dataset: Any, plan: BatchPlan, step: int) -> Sequence[Any]:

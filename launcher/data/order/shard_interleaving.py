@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
@@ -14,7 +15,7 @@ from launcher.data.order.batch_fingerprint import combined
 from launcher.data.order.batch_plan import ResumePoint
 from launcher.data.order.shards import ShardPlan, ShardReaderPlan
 from launcher.errors import DataError, WireError
-from launcher.runtime.event_log import emit
+from launcher.runtime.event_log import log_event
 
 #: A batch as its tree and its arrays.
 Parts = tuple[Any, list[Array]]
@@ -236,7 +237,7 @@ class PrefixCheck:
         if self._spec.on_nondeterminism != "warn":
             raise DataError(f"{text} (on_nondeterminism='warn' reads on nevertheless)")
         if not self._has_warned:
-            emit("dataset_differs", dataset=self._spec.dataset, why=text)
+            log_event("dataset_differs", logging.WARNING, dataset=self._spec.dataset, why=text)
         self._has_warned = True
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -29,7 +30,7 @@ from launcher.data.order.single_thread import OneThread
 from launcher.data.order.user_code import error_text, latest_traceback
 from launcher.data.order.webdataset_entropy import patch_webdataset
 from launcher.errors import DataError, SampleError
-from launcher.runtime.event_log import emit
+from launcher.runtime.event_log import log_event
 
 _T = TypeVar("_T")
 _END = object()
@@ -87,7 +88,13 @@ class ShardReader:
                 with seeding.preserve_random_states(), self._as_current():
                     close()
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's `finally`
-                emit("iterator_not_closed", dataset=self._plan.spec.dataset, why=repr(error))
+                why = f"the iterator of {self._plan.spec.dataset} raised when closed: {error!r}"
+                log_event(
+                    "iterator_not_closed",
+                    logging.WARNING,
+                    dataset=self._plan.spec.dataset,
+                    why=why,
+                )
         self._dataset = None
 
     # ---------------------------------------------------------------------------------------
@@ -214,7 +221,13 @@ class ShardReader:
                 "its __iter__ yield the samples of one shard, by torch's get_worker_info() or "
                 "launcher.data.shard(), or give the loader shards=1"
             )
-        emit("shard_not_queried", dataset=spec.dataset, shard=shard, shards=spec.shards)
+        log_event(
+            "shard_not_queried",
+            logging.WARNING,
+            dataset=spec.dataset,
+            shard=shard,
+            shards=spec.shards,
+        )
 
 
 class LocalShardReader:

@@ -7,6 +7,7 @@ the batch's structure, and of each row of each array.
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from launcher.data.order import seeding
 from launcher.data.order.batch_fingerprint import fingerprint
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.errors import DataError
-from launcher.runtime.event_log import emit
+from launcher.runtime.event_log import log_event
 
 #: Rows of a batch that have fingerprints of their own; longer batches have one for each array.
 _MAX_ROWS = 1024
@@ -116,7 +117,7 @@ class LocalVerifier:
         if plan.spec.on_nondeterminism == "error":
             raise DataError(text)
         if not self._has_warned:
-            emit("dataset_differs", dataset=plan.spec.dataset, why=text)
+            log_event("dataset_differs", logging.WARNING, dataset=plan.spec.dataset, why=text)
         self._has_warned = True
 
 
