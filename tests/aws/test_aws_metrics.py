@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from front import Refuse
-from waiting import wait_until
 
 from launcher import Refused, TrainingJobAnalytics
 from launcher.client.jobs.log_line import LogLine
@@ -20,7 +22,7 @@ from launcher.client.sessions.aws.cloudwatch_metrics import (
     averages,
     host_averages,
 )
-from launcher.client.sessions.metric_match import match_limit
+from launcher.client.sessions.metric_match import MATCH_SECONDS, metric_values
 
 #: An hour some days ago: CloudWatch takes no values older than two weeks.
 START = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0) - timedelta(days=5)
@@ -147,17 +149,57 @@ def test_a_pattern_that_takes_for_ever_leaves_the_others():
     assert [record.metric_name for record in reader.read(line)] == ["b"]
 
 
-def test_a_timer_of_the_program_goes_on_after_a_match():
+def test_a_timer_of_the_program_goes_on_after_matches():
     rung = []
-    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
-    timer = signal.setitimer(signal.ITIMER_REAL, 0.2)
+    before = signal.signal(signal.SIGVTALRM, lambda *_: rung.append(1))
+    timer = signal.setitimer(signal.ITIMER_VIRTUAL, 0.3)
     try:
-        with match_limit():
-            time.sleep(0.3)
-        wait_until(lambda: rung)
+        assert metric_values(LOSS, "loss=0.5") == [0.5]
+        deadline = time.process_time() + 30
+        while not rung and time.process_time() < deadline:
+            pass  # the timers are of the CPU time of this process
+        assert rung
+        assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
     finally:
-        signal.signal(signal.SIGALRM, before)
-        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGVTALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, *timer)
+
+
+LOSS = re.compile("loss=([0-9.]+)")
+#: Matches for seconds, a quarter of a second for each line, and prints what was found.
+MATCHES = """\
+import re, time
+from launcher.client.sessions.metric_match import metric_values
+pattern, line = re.compile("a=(?:(?:a+)+b|.*?([0-9]+))"), "a=" + "a" * 22 + " 7"
+print("begun", flush=True)
+print({tuple(metric_values(pattern, line)) for _ in range(20)}, flush=True)
+"""
+
+
+def test_a_pause_of_the_machine_drops_no_metric():
+    with subprocess.Popen(
+        [sys.executable, "-c", MATCHES], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "begun\n"
+        for _ in range(3):
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(1.5 * MATCH_SECONDS)  # the pause of the machine
+            process.send_signal(signal.SIGCONT)
+        assert process.stdout.read() == "{(7.0,)}\n"
+
+
+def test_a_match_costs_little_more_than_that_of_its_pattern():
+    lines = ["step 12 loss=0.125"] * 20_000
+
+    def seconds(find):
+        began = time.thread_time()
+        for line in lines:
+            find(line)
+        return time.thread_time() - began
+
+    plain = min(seconds(lambda line: [float(m[1]) for m in LOSS.finditer(line)]) for _ in range(3))
+    limited = min(seconds(lambda line: metric_values(LOSS, line)) for _ in range(3))
+    assert limited < 4 * plain
 
 
 @pytest.mark.long

@@ -13,11 +13,10 @@ from captured_screen import EmulatedScreen, capture
 from click.testing import CliRunner
 
 from launcher.client.cli import main
-from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c
+from launcher.client.cli.ctrl_c import detach_on_ctrl_c
 from launcher.client.cli.live_view import JobView
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import with_exit_code
-from launcher.client.sessions.metric_match import MATCH_SECONDS, match_limit
 
 LAUNCHER = [sys.executable, "-m", "launcher"]
 #: A bar that stays open while lines are printed, and text that would control the terminal.
@@ -37,15 +36,6 @@ print("\\x1b]0;title\\x07\\x1b[2J\\x1b[Hafter", "x" * 100)
 @pytest.fixture
 def environment(terminal):
     return {**terminal.environment, "TERM": "xterm-256color"}
-
-
-def test_ctrl_c_while_a_metric_is_matched_detaches_all_the_same():
-    with detach_on_ctrl_c(SimpleNamespace(name="job-1")):
-        with match_limit():
-            signal.raise_signal(signal.SIGINT)
-        assert MATCH_SECONDS < signal.getitimer(signal.ITIMER_REAL)[0] <= 3
-        with pytest.raises(Detached):
-            signal.raise_signal(signal.SIGALRM)
 
 
 def test_what_the_encoding_of_stdout_lacks_is_escaped(tmp_path):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import FrameType
 
-#: A pattern that takes longer for one line (catastrophic backtracking) is dropped.
+#: A pattern that takes longer for one line, twice, is dropped (catastrophic backtracking). In
+#: seconds of CPU of this thread: that a machine is paused or busy is no fault of a pattern.
 MATCH_SECONDS = 1.0
+#: Seconds of CPU of the process after which the line that is being matched is looked at.
+_TICK = 0.1
 #: Seconds until a timer of the program that has ended meanwhile.
 _SOON = 1e-3
 
@@ -18,45 +22,98 @@ _SOON = 1e-3
 def metric_values(pattern: re.Pattern[str], line: str) -> list[float]:
     """Return the numbers in the first group of each match of a metric's Regex.
 
-    Raises TimeoutError for a pattern that takes more than MATCH_SECONDS, in the main thread.
+    Raises TimeoutError for a pattern that twice takes more than MATCH_SECONDS, in the main thread.
     """
-    with match_limit():
-        found = [_number(match) for match in pattern.finditer(line)]
-    return [value for value in found if value is not None]
-
-
-@contextmanager
-def match_limit() -> Iterator[None]:
-    """Raise TimeoutError in the block after MATCH_SECONDS.
-
-    Python's regular expressions check for signals while they backtrack, and only the main thread
-    handles signals: another thread has no limit, and stops all others, as `re` holds the GIL. A
-    handler and a timer that the program has set are there again after the block; those that it sets
-    meanwhile, as for Ctrl-C, stay.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler = signal.signal(signal.SIGALRM, _stop)
-    began = time.monotonic()
-    seconds, interval = signal.setitimer(signal.ITIMER_REAL, MATCH_SECONDS)
     try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGALRM) is _stop:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, handler or signal.SIG_DFL)
-            if seconds:
-                left = seconds - (time.monotonic() - began)
-                signal.setitimer(signal.ITIMER_REAL, max(left, _SOON), interval)
+        return _LIMIT.keep(_numbers, pattern, line)
+    except TimeoutError:
+        return _LIMIT.keep(_numbers, pattern, line)
 
 
 def too_slow_text(name: str, line: str) -> str:
     """Return the sentence about a metric whose pattern was dropped at a line."""
     return (
-        f"the metric {name!r} is no longer read: its Regex takes more than "
-        f"{MATCH_SECONDS:.0f} s on a line of {len(line)} characters"
+        f"the metric {name!r} is no longer read: its Regex twice takes more than "
+        f"{MATCH_SECONDS:.0f} s of CPU on a line of {len(line)} characters"
     )
+
+
+class _MatchLimit:
+    """Bounds the CPU time of each match.
+
+    Python's regular expressions check for signals while they backtrack, and only the main thread
+    handles signals: another thread has no limit, and stops all others, as `re` holds the GIL.
+
+    A timer for each line would take longer than most matches. So one that ticks serves them all,
+    and ends at the first tick outside of a match. Then the program's own handler and timer of
+    SIGVTALRM, which hardly any has, are there again.
+    """
+
+    def __init__(self) -> None:
+        self._thread = 0  # the main thread, while the timer ticks
+        self._number = 0  # of the present match
+        self._is_matching = False
+        self._seen = (0, 0.0)  # the match at the last tick, and the CPU time of its first tick
+
+    def keep(
+        self,
+        find: Callable[[re.Pattern[str], str], list[float]],
+        pattern: re.Pattern[str],
+        line: str,
+    ) -> list[float]:
+        """Return what is found; raise TimeoutError at the limit."""
+        thread = threading.get_ident()
+        if thread != threading.main_thread().ident:
+            return find(pattern, line)
+        self._number += 1
+        self._is_matching = True  # from now on, no tick ends the timer
+        try:
+            if thread != self._thread:
+                self._start(thread)
+            return find(pattern, line)
+        finally:
+            self._is_matching = False
+
+    def forget(self) -> None:
+        """Start again in a forked child, which has no timer."""
+        self._thread = 0
+
+    def _start(self, thread: int) -> None:
+        self._handler = signal.signal(signal.SIGVTALRM, self._look)
+        self._began = time.process_time()
+        self._timer = signal.setitimer(signal.ITIMER_VIRTUAL, _TICK, _TICK)
+        self._thread = thread
+
+    def _look(self, _number: int, _frame: FrameType | None) -> None:
+        """Handle a tick."""
+        if not self._is_matching:
+            self._stop()
+            return
+        number, since = self._seen
+        now = time.thread_time()
+        if number != self._number:
+            self._seen = (self._number, now)
+        elif now - since > MATCH_SECONDS:
+            raise TimeoutError
+
+    def _stop(self) -> None:
+        self._thread = 0
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, self._handler or signal.SIG_DFL)
+        seconds, interval = self._timer
+        if seconds:
+            left = seconds - (time.process_time() - self._began)
+            signal.setitimer(signal.ITIMER_VIRTUAL, max(left, _SOON), interval)
+
+
+#: Of the process, as its timer is.
+_LIMIT = _MatchLimit()
+os.register_at_fork(after_in_child=_LIMIT.forget)
+
+
+def _numbers(pattern: re.Pattern[str], line: str) -> list[float]:
+    found = (_number(match) for match in pattern.finditer(line))
+    return [value for value in found if value is not None]
 
 
 def _number(match: re.Match[str]) -> float | None:
@@ -64,7 +121,3 @@ def _number(match: re.Match[str]) -> float | None:
         return float(match[1])
     except (IndexError, TypeError, ValueError):  # no group, an empty one, or no number
         return None
-
-
-def _stop(_number: int, _frame: object) -> None:
-    raise TimeoutError
