@@ -21,6 +21,7 @@ from launcher.client.endpoint.metric_operations import CloudWatchMetrics
 from launcher.client.endpoint.moto_services import SCOPE
 from launcher.client.endpoint.operations import Operations
 from launcher.client.endpoint.rate_limiter import RateLimiter
+from launcher.client.endpoint.request_body import prepared_body
 from launcher.client.endpoint.s3_gateway import Objects
 from launcher.client.endpoint.signature import Scope
 from launcher.client.home import disk_problem
@@ -32,6 +33,12 @@ Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 _MOTO_SERVICES = frozenset(
     {"s3", "logs", "iam", "sts", "ec2", "ecr", "kms", "servicequotas", "pricing", "monitoring"}
 )
+#: The codes for invalid requests of the services that answer in XML.
+_NOT_UNDERSTOOD = {
+    "s3": "InvalidRequest",
+    "ec2": "InvalidParameterValue",
+    **dict.fromkeys(("iam", "sts", "monitoring"), "ValidationError"),
+}
 #: The default content type of curl and others; moto would parse it as a form and store nothing.
 _FORM = "application/x-www-form-urlencoded"
 #: S3's content type for an object uploaded without one.
@@ -67,6 +74,7 @@ class Application:
         try:
             credential = credential_of(request)
             service = credential.scope.service
+            request.environ.update(prepared_body(environ, service))
             self._authenticator.authenticate(request, credential)
             request.environ[SCOPE] = credential.scope
             response = self._route(request, credential.scope)
@@ -103,14 +111,24 @@ class Application:
             return self._s3(request)
         return self._call_moto(request.environ)
 
-    def _call_moto(self, environ: dict[str, object]) -> Response:
+    def _call_moto(self, environ: dict[str, Any]) -> Response:
+        """Return moto's answer; raise ApiError for a request that it does not understand."""
         try:
-            return _with_visible_controls(Response.from_app(self._moto, environ))
+            response = Response.from_app(self._moto, environ)
         except NotImplementedError as error:  # such as SimulatePrincipalPolicy
             # Clients continue without an operation that answers with this code.
             raise ApiError(
                 "AccessDenied", f"launcher endpoint does not support this: {error}"
             ) from error
+        except OSError:  # of the disk, or of the connection
+            raise
+        except Exception as error:
+            _log(f"moto: {traceback.format_exc()}")
+            raise _not_understood(environ, f"{type(error).__name__}: {error}") from error
+        if response.status_code >= 400 and not _has_aws_form(response, environ):
+            text = response.get_data(as_text=True) or f"status {response.status_code}"
+            raise _not_understood(environ, text, min(response.status_code, 499))
+        return _with_visible_controls(response)
 
     def _sagemaker(self, request: Request, operation: str, region: str) -> Response:
         arguments = _arguments(request)
@@ -143,6 +161,20 @@ class Application:
             is_copy = "X-Amz-Copy-Source" in request.headers
             self._objects.save(request.method, path, body, is_copy=is_copy)
         return response
+
+
+def _has_aws_form(response: Response, environ: dict[str, Any]) -> bool:
+    """Return True for an error that a client can read; moto has pages without a word, too."""
+    start = response.get_data().lstrip()[:2]
+    is_document = start[:1] == b"{" or (start[:1] == b"<" and start not in (b"<!", b"<h"))
+    return response.status_code < 500 and (is_document or environ["REQUEST_METHOD"] == "HEAD")
+
+
+def _not_understood(environ: dict[str, Any], why: str, status: int = 400) -> ApiError:
+    """Return the error for a request of which moto makes nothing."""
+    code = _NOT_UNDERSTOOD.get(environ[SCOPE].service, "ValidationException")
+    text = f"launcher endpoint does not understand this request: {why[:500]}"
+    return ApiError(code, text, status)
 
 
 def _with_visible_controls(response: Response) -> Response:

@@ -85,6 +85,10 @@ class BoundedHandler(MotoRequestHandler):  # type: ignore[misc]  # moto's types 
             return False
         return True
 
+    def make_environ(self) -> Any:
+        """Return the environment; its body is read as it comes, chunks and all."""
+        return {**super().make_environ(), "wsgi.input": self.rfile}
+
     def send_response(self, code: int, message: str | None = None) -> None:
         """Begin the response; what the client sends beyond it is read, but not for long."""
         self._stream.begin_response()

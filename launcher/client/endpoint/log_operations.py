@@ -8,7 +8,7 @@ restart.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -122,17 +122,25 @@ def _groups_of(arguments: Mapping[str, Any]) -> list[str]:
     """Return the log groups that a request names, by name or by ARN; a query names several."""
     one = [arguments.get("logGroupName"), arguments.get("logGroupIdentifier")]
     several = [arguments.get("logGroupNames"), arguments.get("logGroupIdentifiers")]
-    named = [*one, *(group for groups in several for group in groups or ())]
-    return [group.split(":log-group:", 1)[-1].removesuffix(":*") for group in named if group]
+    named = _texts([*one, *(group for groups in several for group in _listed(groups))])
+    return [group.split(":log-group:", 1)[-1].removesuffix(":*") for group in named]
 
 
 def _stream_names(arguments: Mapping[str, Any]) -> str | tuple[str, ...]:
     """Return the streams that a request names: a prefix, or whole names."""
-    if one := arguments.get("logStreamName"):
-        return (one,)
-    if several := arguments.get("logStreamNames"):
-        return tuple(several)
+    one, several = arguments.get("logStreamName"), arguments.get("logStreamNames")
+    if one or several:
+        return tuple(_texts([one] if one else _listed(several)))
     return str(arguments.get("logStreamNamePrefix") or "")
+
+
+def _listed(value: object) -> Iterable[object]:
+    return value if isinstance(value, list) else ()
+
+
+def _texts(values: Iterable[object]) -> list[str]:
+    """Return the texts; what is none is no name, and moto refuses it."""
+    return [value for value in values if isinstance(value, str) and value]
 
 
 def _to_put_event(event: LogEvent) -> dict[str, object]:
