@@ -40,12 +40,63 @@ def test_a_job_completes(customer: Customer) -> None:
     assert customer.lines("completes") == ["hello", "world"]
 
 
-@pytest.mark.long
-def test_a_job_fails_with_its_reason(customer: Customer) -> None:
-    customer.submit("fails", "import sys; sys.exit(7)")
-    document = customer.end_of("fails")
+SAYS = """
+import pathlib, sys
+(pathlib.Path(__file__).parents[3] / "output" / "failure").write_text("no\\nluck")
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        pytest.param("import sys; sys.exit(7)", "AlgorithmError: , exit code: 7", id="no file"),
+        pytest.param(SAYS, "AlgorithmError: no\nluck, exit code: 3", id="with a file"),
+        pytest.param(
+            "import os; os.kill(os.getpid(), 9)", "AlgorithmError: , exit code: 137", id="killed"
+        ),
+    ],
+)
+def test_a_container_fails_with_a_reason_of_aws_s_form(
+    customer: Customer, script: str, reason: str, request: pytest.FixtureRequest
+) -> None:
+    name = f"fails-{request.node.callspec.id.replace(' ', '-')}"
+    customer.submit(name, script)
+    document = customer.end_of(name)
     assert document["TrainingJobStatus"] == "Failed"
-    assert "exit code 7" in document["FailureReason"]
+    assert document["FailureReason"] == reason
+
+
+def absent(document: Any, shape: Any, path: str = "") -> list[str]:
+    """The required members of an output that are not there."""
+    if shape.type_name == "list":
+        return [each for item in document for each in absent(item, shape.member, f"{path}[]")]
+    if shape.type_name != "structure":
+        return []
+    missing = [f"{path}.{name}" for name in shape.required_members if name not in document]
+    present = [(name, member) for name, member in shape.members.items() if name in document]
+    return missing + [
+        each
+        for name, member in present
+        for each in absent(document[name], member, f"{path}.{name}")
+    ]
+
+
+def test_every_status_has_all_required_fields(customer: Customer) -> None:
+    shape = customer.sagemaker.meta.service_model.operation_model(
+        "DescribeTrainingJob"
+    ).output_shape
+    customer.submit("required", OBEDIENT)
+    seen = {}
+    while seen.get("TrainingJobStatus") != "Stopped":
+        seen = customer.describe("required")
+        assert absent(seen, shape) == [], seen["SecondaryStatus"]
+        model = seen["ModelArtifacts"]["S3ModelArtifacts"]
+        assert model.endswith("/output/required/output/model.tar.gz")
+        if seen["SecondaryStatus"] == "Training":
+            customer.sagemaker.stop_training_job(TrainingJobName="required")
+    for name, script in (("required-2", "pass"), ("required-3", "raise SystemExit(1)")):
+        assert absent(customer.ensure(name, script), shape) == []
 
 
 @pytest.mark.long
@@ -189,7 +240,7 @@ def test_status_messages_are_those_of_sagemaker(customer: Customer) -> None:
     }
     failed = customer.ensure("failed-messages", "raise SystemExit(3)")
     assert messages(failed)["Failed"] == "Training job failed"
-    assert "exit code 3" in failed["FailureReason"]
+    assert failed["FailureReason"] == "AlgorithmError: , exit code: 3"
 
 
 @pytest.mark.long

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from launcher.shared.training_job_types import TrainingJobRequest
 
-#: Required by the model, but AWS omits it until there are any (observed in AWS's responses).
-_OFTEN_ABSENT = 'Missing required parameter in input: "ModelArtifacts"'
-
 
 def operation_model(name: str) -> OperationModel:
     """Return botocore's model of an operation."""
@@ -37,9 +34,8 @@ def to_output(name: str, document: Mapping[str, object]) -> dict[str, Any]:
     if shape is None:
         return {}
     output: dict[str, Any] = _to_shape(document, shape)
-    errors = set(_model_errors(output, shape)) - {_OFTEN_ABSENT}
-    if errors:
-        raise ApiError("InternalFailure", f"the output of {name}: {sorted(errors)}", 500)
+    if errors := _model_errors(output, shape):
+        raise ApiError("InternalFailure", f"the output of {name}: {errors}", 500)
     return output
 
 

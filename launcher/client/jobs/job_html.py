@@ -11,6 +11,7 @@ from launcher.client.jobs.final_metrics import final_metrics
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.short_numbers import short_number
 from launcher.client.jobs.sparkline import sparkline
+from launcher.client.jobs.summary import model_uri
 from launcher.client.spec.html_tables import escaped, html_cells, html_pairs, html_table
 from launcher.errors import LauncherError
 
@@ -42,7 +43,7 @@ def _facts(now: TrainingJobDescription) -> Iterator[tuple[str, str]]:
         yield "Cause", reason
     for name, value in final_metrics(now).items():
         yield "Metric", f"{name} = {value:.6g}"
-    if model := now.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
+    if model := model_uri(now):
         yield "Model", model
 
 

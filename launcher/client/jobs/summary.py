@@ -45,13 +45,19 @@ def summarise(
         ),
         "exit_code": EXIT_CODES.get(status),
         "losses": list(description.get("LocalLosses", ())),
-        "model_artifacts": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
+        "model_artifacts": model_uri(description),
         "groups": [_group(group, description, document) for group in host_groups(description)],
         "metrics": final_metrics(description),
         "data": _DataMeasure.of(lines).summary(
             data_groups(document), completed=status == "Completed"
         ),
     }
+
+
+def model_uri(description: TrainingJobDescription) -> str | None:
+    """Return the URI of the model; of a job that runs or has failed, it is that of none."""
+    model = description.get("ModelArtifacts", {}).get("S3ModelArtifacts")
+    return model if description["TrainingJobStatus"] in ("Completed", "Stopped") else None
 
 
 def data_groups(document: JobDocument | None) -> str:

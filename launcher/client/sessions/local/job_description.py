@@ -68,6 +68,7 @@ class JobChanges(TypedDict, total=False):
     FinalMetricDataList: list[RecordedMetric]
     ModelArtifacts: ModelFields
     LocalNotes: list[str]
+    LocalExitCode: int
     LocalLosses: list[str]
 
 

@@ -199,7 +199,9 @@ class LocalJob:
         return supervision.ending, reason
 
     def _failure_reason(self, supervision: HostSupervisor) -> str:
-        return failure_reason(supervision.failed(), secret_mask(self.request))
+        failed = supervision.failed()
+        self.record.update(LocalExitCode=failed[0].shell_code)
+        return failure_reason(failed, secret_mask(self.request))
 
     def _note(self, text: str) -> None:
         self.record.note([text])

@@ -62,6 +62,12 @@ class RunningHost:
         """Send SIGKILL to all processes of the host."""
         signal_all(self._own_processes(), signal.SIGKILL)
 
+    @property
+    def shell_code(self) -> int:
+        """The exit code as a container reports it: 128 plus the number of a signal."""
+        code = self.exit_code or 0
+        return code if code >= 0 else 128 - code
+
     def describe_exit(self) -> str:
         """Describe the end: "exit code 3", "killed by SIGKILL", "exit code 143 (as after SIGTERM)".
 
