@@ -321,6 +321,39 @@ def test_objects_of_the_sagemaker_package_are_taken(folder) -> None:
     assert made["ProfilerConfig"] == output
 
 
+OTHERS = SimpleNamespace(entry_point="train.py", fit=lambda: None)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PyTorch(OTHERS),
+        lambda: TensorFlow(entry_point=OTHERS),
+        lambda: Estimator(IMAGE, entry_point=b"train.py"),
+        lambda: PyTorch("train.py", source_dir=OTHERS),
+        lambda: PyTorch("train.py", dependencies=["lib", OTHERS]),
+        lambda: setattr(PyTorch("train.py"), "entry_point", OTHERS),
+    ],
+    ids=["PyTorch", "TensorFlow", "bytes", "source_dir", "dependencies", "attribute"],
+)
+def test_an_object_is_no_path_of_the_code(make) -> None:
+    """Not even an estimator, whose repr would be the name of a file."""
+    with pytest.raises(SpecError) as caught:
+        make()
+    assert "is not a path" in caught.value.problems[0].what
+
+
+def test_a_tag_is_given_once() -> None:
+    """AWS refuses a request with the same key twice."""
+    tags = [{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}, {"Key": "a", "Value": "1"}]
+    with pytest.raises(SpecError) as caught:
+        PyTorch("train.py", tags=tags)
+    assert [(each.where, each.what) for each in caught.value.problems] == [
+        ("tags", 'the tag "a" is given 2 times')
+    ]
+    assert PyTorch("train.py", tags=tags[:2]).tags == {"a": "1", "b": "2"}
+
+
 def test_hyperparameters_can_be_set_later(folder) -> None:
     made = Estimator(IMAGE, entry_point="train.py", hyperparameters={"a": 1, "b": 2})
     made.set_hyperparameters(b=3, c="x")

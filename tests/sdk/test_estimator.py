@@ -353,6 +353,28 @@ def test_attaching_to_nothing(folder):
         Estimator.attach("nothing")
 
 
+def test_an_estimator_stands_for_its_latest_job(folder):
+    session = MemorySession()
+    made = estimator(folder, sagemaker_session=session)
+    with pytest.raises(SpecError, match="has not run a job"):
+        PyTorch.attach(made)
+    made.fit(job_name="job-1", logs=False)
+    of_sdk_v2 = SimpleNamespace(
+        latest_training_job=SimpleNamespace(job_name="job-1"), sagemaker_session=session
+    )
+    for given in (made, made.latest_training_job, of_sdk_v2, "job-1"):
+        found = PyTorch.attach(given, session if given == "job-1" else None)
+        assert found.latest_training_job.name == "job-1"
+
+
+@pytest.mark.parametrize("thing", [7, None, object(), SimpleNamespace(job_name=3)])
+def test_what_is_no_job_is_not_asked_for(thing):
+    """Its repr once went to AWS as a job's name."""
+    with pytest.raises(SpecError) as caught:
+        PyTorch.attach(thing)
+    assert caught.value.problems[0].where == "training_job_name"
+
+
 def test_a_bad_spec_starts_nothing(folder):
     with pytest.raises(SpecError) as caught:
         estimator(folder, max_run=-1, volume_size=0).fit()

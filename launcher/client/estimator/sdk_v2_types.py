@@ -166,16 +166,41 @@ def as_tags(tags: Mapping[str, str] | Sequence[Mapping[str, str]]) -> dict[str, 
     if isinstance(tags, Mapping):
         return dict(tags)
     try:
-        return {tag["Key"]: tag["Value"] for tag in tags}
+        pairs = [(tag["Key"], tag["Value"]) for tag in tags]
     except (TypeError, KeyError) as error:
         what = f"{shown(tags)} are not tags"
         fix = 'write {"team": "vision"}, or [{"Key": "team", "Value": "vision"}]'
         raise _error("tags", what, fix) from error
+    keys = [key for key, _ in pairs]
+    if repeated := [key for key in dict.fromkeys(keys) if keys.count(key) > 1]:
+        raise SpecError(
+            Problem(
+                what=f'the tag "{key}" is given {keys.count(key)} times',
+                where="tags",
+                fix="keep one of them",
+            )
+            for key in repeated
+        )
+    return dict(pairs)
+
+
+def as_path(path: object, where: str) -> str:
+    """Return a path as text.
+
+    Raises SpecError for any other object, such as an estimator of the sagemaker package.
+    """
+    if isinstance(path, str | os.PathLike):
+        return os.fsdecode(path)
+    fix = 'write "train.py", or "s3://bucket/prefix/source.tar.gz" for a source_dir'
+    if hasattr(path, "entry_point") and hasattr(path, "fit"):
+        fix = f"give its arguments: {type(path).__name__}(...) has the same here"
+    raise _error(where, f"{shown(path)} is not a path", fix)
 
 
 def as_paths(paths: PathLike | Iterable[PathLike]) -> tuple[str, ...]:
     """Return paths as texts, given as one path or several."""
-    return tuple(map(str, [paths] if isinstance(paths, str | os.PathLike) else paths))
+    given = [paths] if isinstance(paths, str | os.PathLike) else paths
+    return tuple(as_path(path, "dependencies") for path in given)
 
 
 def as_metrics(

@@ -6,11 +6,13 @@ estimator.instance_count = 2   # estimator.spec.instance_count
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, overload
 
 from launcher.client.estimator.sdk_v2_types import (
     as_groups,
     as_hook,
+    as_path,
     as_paths,
     as_request_part,
     as_rules,
@@ -21,8 +23,8 @@ from launcher.client.spec.sdk_v2_distribution import as_distribution
 
 #: The values that SDK v2 takes in another form than a JobSpec.
 CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
-    "entry_point": str,
-    "source_dir": str,
+    "entry_point": partial(as_path, where="entry_point"),
+    "source_dir": partial(as_path, where="source_dir"),
     "dependencies": as_paths,
     "distribution": as_distribution,
     "tags": as_tags,
