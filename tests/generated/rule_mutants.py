@@ -482,18 +482,16 @@ MUTANTS = (
     _set("local_workers is 1025", data_service=_typed(SERVICE, local_workers=1025)),
     _set("metrics_port is 0", data_service=_typed(SERVICE, metrics_port=0)),
     _set("Launcher itself listens on", data_service=_typed(SERVICE, metrics_port=7771)),
+    _one_type("data_service does nothing", is_warning=True, data_service=DataService()),
     _one_type(
-        "metrics_port does nothing",
+        "workers_per_host does nothing",
         is_warning=True,
-        data_service=_typed(SERVICE, metrics_port=9400),
+        data_service=_typed(SERVICE, workers_per_host=2),
     ),
     _one_type(
         'no package here has a data engine "made-up"',
         is_warning=True,
         data_service=_typed(SERVICE, engine="made-up", local_workers=1),
-    ),
-    _one_type(
-        "engine does nothing", is_warning=True, data_service=_typed(SERVICE, engine="made-up")
     ),
     _one_type(
         "checksums does nothing with the engine 'tf'",

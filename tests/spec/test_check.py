@@ -299,8 +299,8 @@ def test_what_may_be_meant_is_a_warning(changes: dict[str, Any], warning: str) -
             id="local groups",
         ),
         pytest.param(
-            {"data_service": DataService(), "instance_groups": GROUPS[1:], "inputs": {}},
-            id="a loader that needs no data hosts",
+            {"instance_groups": GROUPS[1:], "inputs": {}},
+            id="datasets that `check --data` reads",
         ),
         pytest.param(
             {

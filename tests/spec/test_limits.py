@@ -156,8 +156,8 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "processes_per_host is 0",
     ),
     "workers": (
-        service(workers_per_host=1),
-        service(workers_per_host=0),
+        service(workers_per_host=1, local_workers=1),
+        service(workers_per_host=0, local_workers=1),
         "workers_per_host is 0",
     ),
     "hang_timeout": (
@@ -696,8 +696,8 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "but no checkpoint_s3_uri",
     ),
     "least local workers": (
-        service(local_workers=0),
-        service(local_workers=-1),
+        service(local_workers=0, datasets=("m:f",)),
+        service(local_workers=-1, datasets=("m:f",)),
         "local_workers is -1",
     ),
     "most local workers": (

@@ -20,6 +20,8 @@ _PREFETCH_LEAST = 1024 * 1024
 #: More than the CPUs of any instance type.
 _LOCAL_WORKERS_LIMIT = 1024
 _LAST_PORT = 65535
+#: The fields that only data workers read.
+_OF_WORKERS = ("workers_per_host", "checksums", "metrics_port", "engine")
 _OWN_PORTS = range(Ports().base, Ports().tf_dispatcher + 1)
 
 
@@ -82,15 +84,20 @@ def _known_engines() -> list[str]:
 
 
 def _idle_parts(spec: JobSpec, service: DataService) -> Iterator[Problem]:
-    """Warn about options without effect because the ranks load their data themselves."""
+    """Warn about what has no effect because the ranks load their data themselves.
+
+    Datasets have one: `launcher check --data` reads them.
+    """
     if _prepares_data(spec, service) is not False:
         return
-    idle = {"metrics_port": service.metrics_port, "engine": service.engine != DEFAULT_ENGINE}
-    for field in (field for field, is_given in idle.items() if is_given):
+    usual = DataService()
+    idle = [name for name in _OF_WORKERS if getattr(service, name) != getattr(usual, name)]
+    paths = [("data_service",)] if service == usual else [("data_service", name) for name in idle]
+    for path in paths:
         yield Problem(
-            path=("data_service", field),
+            path=path,
             about=(("instance_groups",),),
-            what=f"{field} does nothing: no process prepares data",
+            what=f"{path[-1]} does nothing: no process prepares data",
             fix="add a data group or local_workers; without them each rank loads its data itself",
             is_warning=True,
         )
