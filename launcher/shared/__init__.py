@@ -68,6 +68,7 @@ from launcher.shared.variables import (
     HostFailure,
     install_timeout,
     is_of_toolkit,
+    is_set_by_jobs,
 )
 
 __all__ = [
@@ -102,6 +103,7 @@ __all__ = [
     "TOOLKIT_PREFIX",
     "TOOLKIT_NAMES",
     "is_of_toolkit",
+    "is_set_by_jobs",
     "REDACTED",
     "FAILURE_REASON_LIMIT",
     "HOMOGENEOUS_GROUP",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from collections.abc import Mapping
 
 #: The job's secret, created once per job and redacted in everything that is printed.
@@ -46,6 +47,31 @@ TASK_VARIABLE = "LAUNCHER_TASK"
 TOOLKIT_PREFIX = "sagemaker_"
 TOOLKIT_NAMES = frozenset({"default_user_module_name", "_tuning_objective_metric"})
 
+#: Variables that a job sets on every host, as sagemaker-training does.
+_OF_HOSTS = re.compile(
+    r"""CURRENT_HOST | SAGEMAKER_(JOB_NAME|REGION) | MASTER_(ADDR|PORT)
+    | SM_(CHANNEL|HP)_.* | SM_(CHANNELS|HPS|USER_ARGS|HOSTS|IS_HETERO|INSTANCE_GROUPS(_DICT)?)
+    | SM_CURRENT_(HOST|INSTANCE_(TYPE|GROUP|GROUP_HOSTS)) | SM_DISTRIBUTION_INSTANCE_GROUPS
+    | SM_(MODEL|MODULE|INPUT|INPUT_CONFIG|OUTPUT|OUTPUT_DATA|OUTPUT_INTERMEDIATE)_DIR
+    | SM_(INPUT_DATA_CONFIG|NETWORK_INTERFACE_NAME|NUM_(CPUS|GPUS|NEURONS)|LOG_LEVEL|MODULE_NAME)
+    | SM_(USER_ENTRY_POINT|FRAMEWORK_(MODULE|PARAMS)|RESOURCE_CONFIG|TRAINING_ENV)""",
+    re.VERBOSE,
+)
+_OF_RANKS = re.compile("((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)")
+_OF_LAUNCHER = frozenset(
+    {
+        EVENTS_VARIABLE,
+        ADDRESSES_VARIABLE,
+        PORT_BASE_VARIABLE,
+        CPUS_VARIABLE,
+        CHECKPOINT_VARIABLE,
+        HOST_FAILURE_VARIABLE,
+        REQUIREMENTS_VARIABLE,
+        HOSTS_VARIABLE,
+        HOST_ADDRESS_VARIABLE,
+    }
+)
+
 REDACTED = "<redacted>"
 
 #: FailureReason is truncated to this many characters (DescribeTrainingJob).
@@ -68,6 +94,17 @@ class HostFailure(str, enum.Enum):
 def is_of_toolkit(hyperparameter: str) -> bool:
     """Return whether SageMaker's toolkit keeps hyperparameters of this name for itself."""
     return hyperparameter.startswith(TOOLKIT_PREFIX) or hyperparameter in TOOLKIT_NAMES
+
+
+def is_set_by_jobs(variable: str, *, has_ranks: bool) -> bool:
+    """Return whether a job sets this variable for its programs, whatever value it had before.
+
+    has_ranks: whether it starts the processes of a group as ranks.
+    """
+    if has_ranks and _OF_RANKS.fullmatch(variable):
+        return True
+    is_address = variable.startswith(f"{HOSTS_VARIABLE}_")
+    return is_address or variable in _OF_LAUNCHER or _OF_HOSTS.fullmatch(variable) is not None
 
 
 def install_timeout(variables: Mapping[str, str]) -> float:

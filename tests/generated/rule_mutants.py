@@ -193,7 +193,7 @@ MUTANTS = (
     _toolkit('"parameter_server" is not enabled', parameter_server={"enabled": False}),
     _toolkit("custom_mpi_options is not text", parameter_server={**ON, "custom_mpi_options": 1}),
     _one_type(
-        "is set by Launcher itself, for",
+        "TF_CONFIG is set by Launcher itself",
         distribution=MultiWorkerMirrored(),
         environment={"TF_CONFIG": "{}"},
     ),
@@ -532,6 +532,8 @@ MUTANTS = (
     _many("100 environment", "environment", 100, ""),
     _add("is set by Launcher itself", "environment", "LAUNCHER_TOKEN", "x"),
     _add("is set by Launcher itself", "environment", "LAUNCHER_PARALLEL", "{}"),
+    _add("is set by Launcher itself", "environment", "SM_MODEL_DIR", "/tmp"),
+    _add("so the secret would be lost", "secrets", "MASTER_ADDR", "env"),
     _add("cannot be the name of an environment variable", "environment", "a-b", "x"),
     _add("that no variable can hold", "environment", "A", "\0"),
     _add("has 513 characters", "environment", "A", "x" * 513),

@@ -12,8 +12,15 @@ from launcher.errors import ContractError
 from launcher.runtime import hyperparameters
 from launcher.runtime.cluster import Cluster, in_numeric_order
 from launcher.runtime.environment import Environment
-from launcher.runtime.toolkit_variables import toolkit_variables
-from launcher.shared import DataPart, JobDocument, MlPaths, Role, TrainerPart
+from launcher.runtime.toolkit_variables import address_variables, toolkit_variables
+from launcher.shared import (
+    DataPart,
+    JobDocument,
+    MlPaths,
+    Role,
+    TrainerPart,
+    is_set_by_jobs,
+)
 
 RESOURCES = {
     "current_host": "algo-3",
@@ -195,6 +202,15 @@ def test_with_more_than_nine_hosts_lists_are_lexicographic_and_ranks_numeric(
     assert training["distribution_hosts"] == train
     assert (training["master_hostname"], training["is_master"]) == ("algo-2", False)
     assert read.cluster.host_rank == 8
+
+
+def test_what_is_set_on_a_host_cannot_be_given(tmp_path: Path) -> None:
+    """The client refuses these names in a job's environment, where they would be lost."""
+    read = environment(tmp_path)
+    for name in {**toolkit_variables(read), **address_variables(read)}:
+        assert is_set_by_jobs(name, has_ranks=False), name
+    assert not is_set_by_jobs("RANK", has_ranks=False)
+    assert is_set_by_jobs("LOCAL_RANK", has_ranks=True)
 
 
 def test_the_variables_are_those_of_the_toolkit(tmp_path: Path) -> None:

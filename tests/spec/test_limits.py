@@ -14,6 +14,7 @@ from launcher.client.spec import (
     DataService,
     FileSystemInput,
     InstanceGroup,
+    Jax,
     JobSpec,
     ModelParallel,
     Mpi,
@@ -66,6 +67,12 @@ def groups(*names: str, **fields: Any) -> dict[str, Any]:
             for name, role in zip(names, roles, strict=True)
         ],
     }
+
+
+def script_groups() -> dict[str, Any]:
+    """Two groups that run the script each, which starts its own processes."""
+    machines = [InstanceGroup(name, "ml.c5.xlarge", role="script") for name in ("a", "b")]
+    return {"instance_type": None, "instance_count": None, "instance_groups": machines}
 
 
 def data_group(**fields: Any) -> dict[str, Any]:
@@ -805,9 +812,44 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "no variable can hold",
     ),
     "variables": (
-        {"environment": many(99, "")},
         {"environment": many(100, "")},
+        {"environment": many(101, "")},
+        "101 environment",
+    ),
+    "variables beside a token": (
+        {**data_group(), "environment": many(99, "")},
+        {**data_group(), "environment": many(100, "")},
         "100 environment",
+    ),
+    "variables beside a secret": (
+        {"environment": many(99, ""), "secrets": {"KEY": "env"}},
+        {"environment": many(100, ""), "secrets": {"KEY": "env"}},
+        "100 environment",
+    ),
+    "variables of a program": (
+        no_script(image_uri="image:1", environment={**many(99, ""), "RANK": "0"}),
+        no_script(image_uri="image:1", environment=many(101, "")),
+        "101 environment",
+    ),
+    "variables of hosts": (
+        {"environment": {"MODEL_DIR": "/tmp", "SM_OF_MINE": "1", "HOSTS": "a"}},
+        {"environment": {"SM_MODEL_DIR": "/tmp"}},
+        "SM_MODEL_DIR is set by Launcher itself",
+    ),
+    "variables of ranks": (
+        {**script_groups(), "environment": {"WORLD_SIZE": "2"}},
+        {"environment": {"WORLD_SIZE": "2"}},
+        "WORLD_SIZE is set by Launcher itself",
+    ),
+    "variables of a strategy": (
+        {"environment": {"TF_CONFIG": "{}", "JAX_NUM_PROCESSES": "1"}},
+        {"distribution": Jax(), "environment": {"JAX_NUM_PROCESSES": "1"}},
+        "JAX_NUM_PROCESSES is set by Launcher itself",
+    ),
+    "secret of hosts": (
+        {"secrets": {"MY_ADDR": "env"}},
+        {"secrets": {"MASTER_ADDR": "env"}},
+        "so the secret would be lost",
     ),
     "variable's name": (
         {"environment": {"_" * 512: ""}},
@@ -923,6 +965,16 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"code_location": "file:///x"},
         {"code_location": "file://"},
         "is not the URI of data",
+    ),
+    "channels of a program": (
+        no_script(image_uri="image:1", inputs=many(20, S3)),
+        no_script(image_uri="image:1", inputs=many(21, S3)),
+        "21 channels",
+    ),
+    "channel called code": (
+        no_script(image_uri="image:1", inputs={"code": S3}),
+        {"inputs": {"code": S3}},
+        "is reserved for the code",
     ),
     "channels": (
         {"inputs": many(19, S3)},

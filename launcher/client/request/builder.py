@@ -182,8 +182,7 @@ def _machines(spec: JobSpec) -> dict[str, Any]:
 
 
 def _environment(spec: JobSpec, placement: JobLocation) -> dict[str, str]:
-    hosts = sum(group.instance_count for group in spec.groups)
-    secret = {TOKEN_VARIABLE: placement.token} if hosts > 1 and spec.starts_launcher else {}
+    secret = {TOKEN_VARIABLE: placement.token} if spec.has_token else {}
     return {**spec.environment, **secret_variables_of(spec.secrets), **secret}
 
 

@@ -38,7 +38,7 @@ def _own_channels(spec: JobSpec, code_uri: str) -> dict[str, TrainingInput]:
         channels[spec.model_channel_name] = model
     if spec.starts_launcher:
         channels[CODE_CHANNEL] = TrainingInput(code_uri, input_mode="File")
-    elif spec.starts_toolkit and spec.enable_network_isolation:
+    elif spec.has_code_channel:
         mode = None if spec.input_mode == "File" else "File"
         channels[CODE_CHANNEL] = TrainingInput(source_uri(spec, code_uri), input_mode=mode)
     return channels

@@ -181,6 +181,16 @@ class JobSpec:
         return bool(self.entry_point or self.task)
 
     @property
+    def has_code_channel(self) -> bool:
+        """True if a channel of the request brings the code to the hosts."""
+        return self.starts_launcher or (self.starts_toolkit and bool(self.enable_network_isolation))
+
+    @property
+    def has_token(self) -> bool:
+        """True if the job has a token of its own, with which its hosts know each other."""
+        return self.starts_launcher and sum(group.instance_count for group in self.groups) > 1
+
+    @property
     def has_remote_source(self) -> bool:
         """True if the source is an archive in S3 instead of a folder."""
         return (self.source_dir or "").startswith("s3://")

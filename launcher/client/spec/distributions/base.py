@@ -29,6 +29,7 @@ class Distribution(ABC):
     runs_launcher: whether Launcher starts the hosts; if not, AWS's toolkit does.
     runs_tasks: whether it can run a Task with our trainers. needs_torch: whether its hosts need
     torch. programs: other programs that its hosts need, each with how to install it.
+    variables: those that its starter sets for each rank, beside those of every rank.
     """
 
     word: ClassVar[str]
@@ -38,6 +39,7 @@ class Distribution(ABC):
     runs_tasks: ClassVar[bool] = False
     needs_torch: ClassVar[bool] = False
     programs: ClassVar[Mapping[str, str]] = {}
+    variables: ClassVar[Sequence[str]] = ()
 
     #: The group whose hosts serve the train group and do not run the script, if it has one.
     server_group: str | None = None

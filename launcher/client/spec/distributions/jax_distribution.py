@@ -25,6 +25,14 @@ class Jax(Distribution):
     """
 
     word: ClassVar[str] = "jax"
+    variables: ClassVar[Sequence[str]] = (
+        "JAX_COORDINATOR_ADDRESS",
+        "JAX_NUM_PROCESSES",
+        "JAX_PROCESS_ID",
+        "KERAS_DISTRIBUTION_JOB_ADDRESSES",
+        "KERAS_DISTRIBUTION_NUM_PROCESSES",
+        "KERAS_DISTRIBUTION_PROCESS_ID",
+    )
 
     instance_groups: Sequence[str] = ()
 

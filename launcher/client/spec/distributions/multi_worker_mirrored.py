@@ -27,6 +27,7 @@ class MultiWorkerMirrored(Distribution):
     """
 
     word: ClassVar[str] = "multi_worker_mirrored"
+    variables: ClassVar[Sequence[str]] = ("TF_CONFIG",)
     sdk_v2_group_keys: ClassVar[tuple[str, ...]] = ("multi_worker_mirrored_strategy",)
 
     instance_groups: Sequence[str] = ()

@@ -35,6 +35,7 @@ class ParameterServer(Distribution):
     """
 
     word: ClassVar[str] = "parameter_server"
+    variables: ClassVar[Sequence[str]] = ("TF_CONFIG",)
     sdk_v2_group_keys: ClassVar[tuple[str, ...]] = ("parameter_server",)
 
     server_group: str | None = None

@@ -14,21 +14,14 @@ if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
     from launcher.client.spec.rules.source_rules import SourceFiles
 
-_TF_CONFIG, _EVALUATOR = "TF_CONFIG", "evaluator"
+_EVALUATOR = "evaluator"
 _ENTRY_POINT = ("entry_point",)
 #: The first TensorFlow whose tf.keras is Keras 3.
 _FIRST_WITH_KERAS_3 = (2, 16)
 
 
 def find_problems(spec: JobSpec) -> Iterator[Problem]:
-    """Find a TF_CONFIG of the job's own, and a group that would be its evaluator."""
-    if _TF_CONFIG in spec.environment:
-        yield Problem(
-            path=("environment", _TF_CONFIG),
-            about=(("distribution",),),
-            what=f"{_TF_CONFIG} is set by Launcher itself, for each host",
-            fix="remove it, or remove the distribution",
-        )
+    """Find a group that would be an evaluator."""
     for path, group in groups_with_paths(spec):
         name = group.instance_group_name
         if group.command or _EVALUATOR not in re.findall(r"[a-z]+", name.lower()):

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
 
 _INPUTS = ("inputs",)
-#: SageMaker's limit is 20, one of which is the code channel.
-_CHANNELS_LIMIT = 19
+_CHANNELS_LIMIT = 20
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _URI_LIMIT = 1024
 _S3_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
@@ -38,15 +37,15 @@ CHANNEL_WORDS = {
 
 def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with the input channels."""
-    most = _CHANNELS_LIMIT - (spec.model_uri is not None)
+    most = _CHANNELS_LIMIT - spec.has_code_channel - (spec.model_uri is not None)
     if len(spec.inputs) > most:
         what = f"{len(spec.inputs)} channels"
-        fix = f"use {most} at most (SageMaker takes 20, those of code and model included)"
+        fix = f"use {most} at most (SageMaker takes {_CHANNELS_LIMIT}, of code and model too)"
         yield Problem(path=_INPUTS, about=(("model_uri",),), what=what, fix=fix)
     yield from _reach_problems(spec)
     yield from _model_problems(spec)
     for name in spec.inputs:
-        yield from _name_problems(name, (*_INPUTS, name))
+        yield from _name_problems(spec, name, (*_INPUTS, name))
     for name, channel in spec.s3_inputs.items():
         path = (*_INPUTS, name)
         yield from uri_problems(channel.s3_data, (*path, "s3_data"))
@@ -62,7 +61,7 @@ def _model_problems(spec: JobSpec) -> Iterator[Problem]:
         return
     yield from uri_problems(spec.model_uri, ("model_uri",))
     path, name = ("model_channel_name",), spec.model_channel_name
-    yield from _name_problems(name, path)
+    yield from _name_problems(spec, name, path)
     if name in spec.inputs:
         what = f'the channel "{name}" is given twice: by inputs, and for model_uri'
         fix = "give another model_channel_name"
@@ -91,7 +90,9 @@ def is_channel_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and name not in (".", "..", CODE_CHANNEL)
 
 
-def _name_problems(name: str, path: FieldPath) -> Iterator[Problem]:
+def _name_problems(spec: JobSpec, name: str, path: FieldPath) -> Iterator[Problem]:
+    if name == CODE_CHANNEL and not spec.has_code_channel:
+        return  # the job's own program reads it
     if name == CODE_CHANNEL:
         what = f'the channel name "{name}" is reserved for the code'
         yield Problem(path=path, what=what, fix="give the channel another name")

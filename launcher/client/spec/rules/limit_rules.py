@@ -12,6 +12,7 @@ from numbers import Number
 from typing import TYPE_CHECKING
 
 from launcher.client.spec.field_checks import range_problems
+from launcher.client.spec.roles import job_roles
 from launcher.client.spec.rules.channel_rules import INPUT_MODES, uri_problems
 from launcher.client.spec.suggestions import choice_fix
 from launcher.errors import FieldPath, Problem
@@ -19,7 +20,9 @@ from launcher.shared import (
     PARALLEL_VARIABLE,
     TASK_VARIABLE,
     TOKEN_VARIABLE,
+    Role,
     is_of_toolkit,
+    is_set_by_jobs,
 )
 from launcher.shared.secret_sources import SECRET_PREFIX
 
@@ -31,8 +34,7 @@ _MAX_RUN_LIMIT = 28 * _DAY
 #: The largest EBS volume, in GB.
 _VOLUME_LIMIT = 16384
 _HYPERPARAMETERS_LIMIT, _HYPERPARAMETER_NAME, _HYPERPARAMETER_VALUE = 100, 256, 2500
-#: SageMaker's limit is 100, one of which is the job's token.
-_VARIABLES_LIMIT, _VARIABLE_LENGTH = 99, 512
+_VARIABLES_LIMIT, _VARIABLE_LENGTH = 100, 512
 _OWN_VARIABLES = (TOKEN_VARIABLE, PARALLEL_VARIABLE, TASK_VARIABLE)
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NO_VARIABLE = re.compile("[\0\ud800-\udfff]")
@@ -122,14 +124,26 @@ def is_variable(name: str) -> bool:
     return _VARIABLE.fullmatch(name) is not None and len(name) <= _VARIABLE_LENGTH
 
 
+def is_overwritten(spec: JobSpec, variable: str) -> bool:
+    """Return whether the job's hosts or ranks get a value of their own for a variable."""
+    if not spec.runs_script:
+        return False
+    roles, _ = job_roles(spec)
+    has_ranks = spec.distribution is not None or Role.TRAIN in roles.values()
+    own = getattr(spec.distribution, "variables", ())  # before the rules, it may be of any type
+    return variable in own or is_set_by_jobs(variable, has_ranks=has_ranks)
+
+
 def _environment_problems(spec: JobSpec) -> Iterator[Problem]:
     path = ("environment",)
-    yield from count_problems(path, spec.environment, _VARIABLES_LIMIT)
+    most = _VARIABLES_LIMIT - spec.has_token - len(spec.secrets)
+    yield from count_problems(path, spec.environment, most)
     for name, value in spec.environment.items():
         here = (*path, name)
-        if name in _OWN_VARIABLES or name.startswith(SECRET_PREFIX):
-            what = f"{name} is set by Launcher itself"
-            yield Problem(path=here, what=what, fix="remove it")
+        if name in _OWN_VARIABLES or name.startswith(SECRET_PREFIX) or is_overwritten(spec, name):
+            what = f"{name} is set by Launcher itself, so this value would be lost"
+            fix = "remove it; for a value of your own, use another name"
+            yield Problem(path=here, about=(("distribution",),), what=what, fix=fix)
         elif not is_variable(name):
             what = f'"{name}" cannot be the name of an environment variable'
             fix = "use letters, digits and _, and no digit first"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.spec.rules.limit_rules import is_variable
+from launcher.client.spec.rules.limit_rules import is_overwritten, is_variable
 from launcher.errors import Problem
 from launcher.shared.secret_sources import FROM_ENVIRONMENT, SECRET_ARN
 
@@ -24,6 +24,9 @@ def find_problems(spec: JobSpec) -> Iterator[Problem]:
             what = "a secret has a name that no environment variable can have"
             fix = "use letters, digits and _, and no digit first"
             yield Problem(path=("secrets",), what=what, fix=fix)
+        elif is_overwritten(spec, name):
+            what = f"{name} is set by Launcher itself, so the secret would be lost"
+            yield Problem(path=path, what=what, fix="give it another name")
         elif name in spec.environment:
             what = f"{name} is in environment, too"
             yield Problem(path=path, about=(("environment",),), what=what, fix="remove it there")
