@@ -77,7 +77,10 @@ DIFFERENCES = (
     Difference(
         name="slash",
         explains=lambda field: (
-            field[0] == ("OutputDataConfig", "S3OutputPath") and field[1].rstrip("/") == field[2]
+            (field[0] == ("OutputDataConfig", "S3OutputPath") and field[1].rstrip("/") == field[2])
+            or (
+                field[0] == ("CheckpointConfig", "S3Uri") and f"{field[1].rstrip('/')}/" == field[2]
+            )
         ),
     ),
     Difference(

@@ -224,7 +224,13 @@ def test_without_a_region_there_is_no_image(package, offline):
 
 
 def test_an_image_that_is_given_is_not_looked_up(no_package, offline):
-    assert place_offline(job(GPU, image_uri="i:1", **PLACES), "job-1").image_uri == "i:1"
+    assert (
+        place_offline(
+            job(GPU, image_uri="111122223333.dkr.ecr.us-west-2.amazonaws.com/i:1", **PLACES),
+            "job-1",
+        ).image_uri
+        == "111122223333.dkr.ecr.us-west-2.amazonaws.com/i:1"
+    )
 
 
 def test_an_algorithm_replaces_the_image(no_package, offline):

@@ -61,7 +61,7 @@ SENT: dict[str, tuple[dict[str, Any], str, Any]] = {
     "max_run": ({"max_run": 60}, "StoppingCondition.MaxRuntimeInSeconds", 60),
     "max_wait": (SPOT, "StoppingCondition.MaxWaitTimeInSeconds", 90_000),
     "use_spot_instances": (SPOT, "EnableManagedSpotTraining", True),
-    "checkpoint_s3_uri": ({"checkpoint_s3_uri": S3}, "CheckpointConfig.S3Uri", S3),
+    "checkpoint_s3_uri": ({"checkpoint_s3_uri": S3}, "CheckpointConfig.S3Uri", f"{S3}/"),
     "checkpoint_local_path": (
         {"checkpoint_s3_uri": S3, "checkpoint_local_path": "/opt/ml/saved"},
         "CheckpointConfig.LocalPath",

@@ -89,7 +89,7 @@ def test_a_job_reads_and_writes_at_the_uris_of_its_session(estimator):
     uris = [each["DataSource"]["S3DataSource"]["S3Uri"] for each in request["InputDataConfig"]]
     assert uris[:2] == ["memory://data/train", first.model_data]
     assert request["OutputDataConfig"]["S3OutputPath"] == "memory://results"
-    assert request["CheckpointConfig"]["S3Uri"] == "memory://results/checkpoints"
+    assert request["CheckpointConfig"]["S3Uri"] == "memory://results/checkpoints/"
     with pytest.raises(SpecError, match='"attic://data" is not the URI of data'):
         second.fit({"train": "attic://data"})
 

@@ -15,10 +15,14 @@ _WITH_METRICS = {"pytorch": (1, 3), "tensorflow": (1, 15)}
 def options_of_request(
     spec: JobSpec, output_uri: str, checkpoint_uri: str | None
 ) -> dict[str, Any]:
-    """Return the optional parts by the field that they belong to; None is not sent."""
+    """Return the optional parts by the field that they belong to; None is not sent.
+
+    The prefix of checkpoints ends with a slash: without one, a job ASHA-1 is reported to restore
+    those of ASHA-10 too (https://github.com/awslabs/syne-tune/issues/363; unverified).
+    """
     local = spec.checkpoint_local_path or str(MlPaths().checkpoints)
     return {
-        "checkpoint_s3_uri": checkpoint_uri,
+        "checkpoint_s3_uri": None if checkpoint_uri is None else f"{checkpoint_uri.rstrip('/')}/",
         "checkpoint_local_path": None if checkpoint_uri is None else local,
         "tags": [{"Key": key, "Value": value} for key, value in spec.tags.items()],
         "experiment_config": dict(spec.experiment_config) if spec.experiment_config else None,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
 from launcher.client.request.builder import JobLocation
-from launcher.client.request.image_python import python_problems
+from launcher.client.request.image_names import image_region, python_problems, registry_problems
 from launcher.client.request.images import image_of
 from launcher.client.request.job_names import check_name, job_name
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
@@ -52,6 +51,8 @@ def place(spec: JobSpec, session: PlatformSession, name: str) -> JobLocation:
     image, problems = _image(spec, session.default_image)
     if not session.platform.runs_here:  # hosts on this machine use no image
         problems += python_problems(spec, image)
+    if session.platform.uses_aws:
+        problems += registry_problems(spec, session.region)
     problems += check_name(name)
     if not session.platform.reads_files:
         problems += _places_of_this_machine(spec)
@@ -71,13 +72,16 @@ def place(spec: JobSpec, session: PlatformSession, name: str) -> JobLocation:
     )
 
 
-def place_offline(spec: JobSpec, name: str) -> JobLocation:
+def place_offline(spec: JobSpec, name: str, region: str = "") -> JobLocation:
     """Return the locations at which SageMaker would run a spec, from the spec alone.
+
+    region: the configured one; "" without one.
 
     Raises SpecError naming the fields that the spec lacks.
     """
     image, problems = _image(spec, _image_offline)
     problems += python_problems(spec, image)
+    problems += registry_problems(spec, region)
     problems += check_name(name)
     if spec.role is None:
         problems.append(_missing("role", "the ARN of the job's IAM role", _ASK_AWS))
@@ -100,15 +104,9 @@ def place_offline(spec: JobSpec, name: str) -> JobLocation:
         output_uri=output,
         checkpoint_uri=spec.checkpoint_s3_uri,
         token=secrets.token_hex(16),
-        region=_region_of(image),
+        region=region or image_region(image) or "",
         judge=SAGEMAKER.judge,
     )
-
-
-def _region_of(image_uri: str) -> str:
-    """Return the region of an ECR image; "" for any other image."""
-    found = re.match(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.", image_uri)
-    return found[1] if found else ""
 
 
 def _image(spec: JobSpec, find: Callable[[JobSpec], str | None]) -> tuple[str, list[Problem]]:

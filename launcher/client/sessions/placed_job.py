@@ -15,7 +15,7 @@ from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.completed_spec import completed
 from launcher.client.sessions.job_location import place, place_offline
 from launcher.client.spec import JobSpec
-from launcher.errors import Problem, RequestRefused
+from launcher.errors import CloudError, Problem, RequestRefused
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest
@@ -86,7 +86,10 @@ def place_completed(
     spec: JobSpec, session: PlatformSession, name: str, *, offline: bool = False
 ) -> PlacedJob:
     """Check a spec that `completed` returned, and build what to send. See `place_job`."""
-    location = place_offline(spec, name) if offline else place(spec, session, name)
+    if offline:
+        location = place_offline(spec, name, _configured_region(session))
+    else:
+        location = place(spec, session, name)
     return PlacedJob(
         spec=spec,
         session=session,
@@ -94,3 +97,11 @@ def place_completed(
         submission=prepare(spec, location),
         is_offline=offline,
     )
+
+
+def _configured_region(session: PlatformSession) -> str:
+    """Return the session's region; "" if none is configured, which a dry run allows."""
+    try:
+        return session.region
+    except CloudError:
+        return ""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from launcher import MemorySession, PyTorch, SpecError
-from launcher.client.request.image_python import image_python
+from launcher.client.request.image_names import image_python, registry_problems
 from launcher.client.sessions.job_location import place, place_offline
 from launcher.client.spec import JobSpec, Toolkit
 
 AWS = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
+OWN = "111122223333.dkr.ecr.us-east-1.amazonaws.com/mine:1"
 OLD = f"{AWS}/pytorch-training:1.13.1-gpu-py39"
 PLACES = {"role": "arn:aws:iam::111122223333:role/Training", "output_path": "s3://my-bucket/out"}
 
@@ -90,3 +91,56 @@ def test_the_version_of_a_framework_is_named_as_its_place(tmp_path, credentials,
     with pytest.raises(SpecError) as refused:
         place_offline(job(tmp_path, image_uri=None, **versions), "job-1")
     assert [problem.where for problem in refused.value.problems] == ["framework_version"]
+
+
+# The registry ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("image", "region", "is_taken"),
+    [
+        (OWN, "us-east-1", True),
+        (OWN, "", True),  # of any region, while none is configured
+        (OWN, "eu-west-1", False),
+        (OWN.replace(":1", f"@sha256:{'a' * 64}"), "us-east-1", True),
+        ("111122223333.dkr.ecr-fips.us-gov-west-1.amazonaws.com/a/b:1", "us-gov-west-1", True),
+        ("111122223333.dkr.ecr.cn-north-1.amazonaws.com.cn/mine:1", "cn-north-1", True),
+        ("111122223333.dkr-ecr.us-east-1.on.aws/mine:1", "us-east-1", True),
+        ("public.ecr.aws/bitnami/python:3.11", "us-east-1", False),
+        ("pytorch/pytorch:latest", "us-east-1", False),
+        ("ghcr.io/x/y:1", "", False),
+        ("1111.dkr.ecr.us-east-1.amazonaws.com/mine:1", "us-east-1", False),
+        ("111122223333.dkr.ecr.us-east-1.amazonaws.com", "us-east-1", False),
+    ],
+)
+def test_sagemaker_takes_images_of_ecr_in_its_region(image, region, is_taken, tmp_path):
+    found = registry_problems(job(tmp_path, image_uri=image), region)
+    assert [problem.where for problem in found] == ([] if is_taken else ["image_uri"])
+
+
+def test_a_registry_of_the_vpc_may_be_anywhere(tmp_path):
+    spec = job(tmp_path, image_uri="ghcr.io/x/y:1", training_repository_access_mode="Vpc")
+    assert registry_problems(spec, "us-east-1") == []
+
+
+def test_the_region_is_the_configured_one(tmp_path, monkeypatch):
+    (tmp_path / "train.py").write_text("")
+    made = PyTorch(
+        "train.py",
+        source_dir=str(tmp_path),
+        image_uri=OWN,
+        instance_type="ml.m5.large",
+        instance_count=1,
+        **PLACES,
+    )
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    assert made.request("job-1")["AlgorithmSpecification"]["TrainingImage"] == OWN
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    with pytest.raises(
+        SpecError, match=r"takes images of Amazon ECR in eu-west-1, and .* us-east-1"
+    ):
+        made.request("job-1")
+
+
+def test_a_job_of_this_machine_needs_no_image_of_ecr(tmp_path):
+    assert place(job(tmp_path, image_uri="mine:1"), MemorySession(), "job-1").image_uri == "mine:1"
