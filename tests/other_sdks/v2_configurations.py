@@ -98,6 +98,8 @@ def _distributions() -> Iterator[Configuration]:
                 estimator="PyTorch",
                 arguments=_on(strategy, machines),
             )
+    for version in ("1.6.0", "1.6"):
+        yield _of_old_image("PyTorch", version, "py36")
 
 
 def _on(strategy: str, machines: str) -> Callable[[Sdk], Arguments]:
@@ -116,6 +118,20 @@ def _on(strategy: str, machines: str) -> Callable[[Sdk], Arguments]:
         }
 
     return arguments
+
+
+def _of_old_image(estimator: str, version: str, python: str) -> Configuration:
+    return Configuration(
+        name=f"{estimator.lower()}: smddp, {version}",
+        estimator=estimator,
+        arguments=lambda sdk: {
+            "framework_version": version,
+            "py_version": python,
+            "instance_type": "ml.p3.16xlarge",
+            "instance_count": 2,
+            "distribution": {"smdistributed": DDP},
+        },
+    )
 
 
 def _tensorflow() -> Iterator[Configuration]:
@@ -140,6 +156,8 @@ def _tensorflow() -> Iterator[Configuration]:
                     "distribution": distribution,
                 },
             )
+    for version in ("1.15.4", "1.15", "2.3.1", "2.3"):  # images of their own with smdistributed
+        yield _of_old_image("TensorFlow", version, "py37")
     for name, model_dir in {"given": f"{S3}/model", "off": False}.items():
         yield Configuration(
             name=f"tensorflow: model_dir {name}",

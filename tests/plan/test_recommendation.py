@@ -593,6 +593,14 @@ def test_recommend_where_nothing_has_a_price(home) -> None:
     assert "run `launcher catalog update`" in plan.reason
 
 
+def test_recommend_refuses_what_is_no_region() -> None:
+    """Prices of us-east-1 once stood for those of a mistyped region."""
+    with pytest.raises(SpecError) as caught:
+        recommend(WORKLOAD, regions=["us-esat-1", "eu-west-1"], today=TODAY)
+    (problem,) = caught.value.problems
+    assert (problem.where, problem.fix) == ("regions", "did you mean us-east-1 or us-west-1?")
+
+
 def test_recommend_in_another_region_says_whose_prices_they_are(home) -> None:
     shown = repr(recommend(WORKLOAD, regions=["eu-west-1"], today=TODAY))
 

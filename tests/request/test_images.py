@@ -190,6 +190,19 @@ def test_the_model_parallel_library_has_images_of_its_own(package, version, inst
     assert image_of(spec, "eu-west-1").startswith(f"{family}:{version}-")
 
 
+def test_the_package_is_told_of_the_libraries(package, monkeypatch):
+    """Early versions have images of their own with them: TensorFlow 1.15 and 2.3, PyTorch 1.6."""
+    strategies = {"smdistributed": {"dataparallel": {"enabled": True}}}
+    asked = []
+    monkeypatch.setattr(
+        "launcher.client.request.images._retriever",
+        lambda: lambda **given: asked.append(given) or "image:1",
+    )
+    image_of(job(GPU, distribution=Toolkit(strategies=strategies)), "eu-west-1")
+    image_of(job(GPU), "eu-west-1")
+    assert [given.get("distribution") for given in asked] == [strategies, None]
+
+
 def test_the_data_parallel_library_is_in_the_frameworks_images(package):
     strategies = {
         "smdistributed": {"dataparallel": {"enabled": True}},

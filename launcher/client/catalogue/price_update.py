@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,8 @@ from launcher.client.catalogue.catalogue_home import updated_prices
 from launcher.client.catalogue.csv_table import read_table
 from launcher.client.catalogue.price_download import file_url, open_price_file
 from launcher.client.catalogue.price_file import PriceFile, read_csv, read_json
+from launcher.client.catalogue.regions import check_regions
 from launcher.client.home import writing
-from launcher.errors import PlatformError
 from launcher.shared.complete_files import write_complete
 
 _READERS = {"csv": read_csv, "json": read_json}
@@ -39,12 +38,12 @@ def update_prices(
 ) -> tuple[PriceUpdate, ...]:
     """Read the price list of each region, then replace the old prices of all of them.
 
-    Nothing is replaced if one region cannot be read completely. Raises CloudError for a file that
-    cannot be had or is not in AWS's format, and PlatformError for a folder that is not writable.
+    Nothing is replaced if one region cannot be read completely. Raises SpecError for a name that is
+    no region, CloudError for a file that cannot be had or is not in AWS's format, and PlatformError
+    for a folder that is not writable.
     """
     wanted = tuple(dict.fromkeys(regions))
-    if wrong := [each for each in wanted if not re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)+", each)]:
-        raise PlatformError(f"{wrong[0]!r} is not a region; use one such as us-east-1")
+    check_regions(wanted, "--region")
     found = {}
     for region in wanted:
         with open_price_file(file_url(region, file_format, base_url)) as file:

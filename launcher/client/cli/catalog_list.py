@@ -8,6 +8,7 @@ import click
 
 from launcher.client.catalogue import price_list
 from launcher.client.catalogue.catalogue_entry import count_figures, entries
+from launcher.client.catalogue.regions import check_regions
 from launcher.client.cli.catalog_table import SORT_KEYS, chosen, plain_entry, type_table
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.terminal_output import echo
@@ -37,6 +38,7 @@ region_option = click.option(
 @with_output_option
 def list_types(gpus: int | None, family: str | None, sort: str, region: str, output: str) -> int:
     """List instance types with their hardware and price."""
+    check_regions([region], "--region")
     today = date.today()
     found = chosen(entries(price_list(), region), gpus=gpus, family=family, sort=sort)
     if not found:

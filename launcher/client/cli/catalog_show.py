@@ -10,6 +10,7 @@ from launcher.client import catalogue
 from launcher.client.catalogue import price_list
 from launcher.client.catalogue.catalogue_entry import count_figures, entry
 from launcher.client.catalogue.prices import price_fix
+from launcher.client.catalogue.regions import check_regions
 from launcher.client.cli.catalog_list import region_option
 from launcher.client.cli.catalog_table import figure_lines, plain_entry
 from launcher.client.cli.json_output import print_json
@@ -35,6 +36,7 @@ def show_type(name: str, region: str, output: str) -> int:
         near = catalogue.near(name)
         hint = f"did you mean {near[0]}?" if near else "`launcher catalog list` has them all"
         raise PlatformError(f"instance type {name!r} is not in the catalogue; {hint}")
+    check_regions([region], "--region")
     today = date.today()
     shown = entry(instance, price_list(), region)
     if output == "json":

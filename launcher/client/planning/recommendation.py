@@ -10,6 +10,7 @@ from pathlib import Path
 
 from launcher.client import catalogue
 from launcher.client.catalogue.catalogue_entry import CatalogueEntry, entries
+from launcher.client.catalogue.regions import check_regions
 from launcher.client.planning import candidate_reasons
 from launcher.client.planning.candidates import (
     Candidate,
@@ -178,8 +179,9 @@ def recommend(
     epochs: replaces that of the workload.
     order: what the best cluster minimizes, dollars or seconds per sample.
 
-    Raises SpecError for bad files of prices.
+    Raises SpecError for bad files of prices, and for a name that is no region.
     """
+    check_regions(regions, "regions")
     changed = replace(workload, epochs=epochs) if epochs is not None else workload
     prices = catalogue.price_list()
     wanted = {name if name.startswith("ml.") else f"ml.{name}" for name in gpu_types}

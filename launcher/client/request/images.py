@@ -128,10 +128,11 @@ def _image_family(
 
     Source: get_training_image_uri in image_uris.py of sagemaker 2.257.0.
     """
-    if "torch_distributed" not in libraries:
+    if "smdistributed" not in libraries:
         return {"framework": framework}
-    if "modelparallel" not in libraries.get("smdistributed", {}):
-        return {"framework": framework}
+    if "torch_distributed" not in libraries or "modelparallel" not in libraries["smdistributed"]:
+        # early versions have images of their own with the libraries, on any type but p4d
+        return {"framework": framework, "distribution": dict(libraries)}
     cuda = next((cuda for part, cuda in _SMP_CUDA.items() if part in version), "cu118")
     if cuda == "cu118" and "p5" in instance_type:
         cuda = "cu121"

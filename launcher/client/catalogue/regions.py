@@ -1,0 +1,43 @@
+"""AWS's regions, as the installed botocore lists them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+from launcher.errors import Problem, SpecError
+
+
+def check_regions(given: Iterable[str], where: str) -> None:
+    """Raise SpecError for names that are no region of AWS: prices of another would stand for them.
+
+    where: the argument or option that has the names.
+    """
+    problems = [
+        Problem(
+            what=f'"{region}" is not a region of AWS',
+            where=where,
+            fix=_fix(region),
+        )
+        for region in given
+        if region not in aws_regions()
+    ]
+    if problems:
+        raise SpecError(problems)
+
+
+@functools.cache
+def aws_regions() -> frozenset[str]:
+    """Return the regions of all of AWS's partitions."""
+    from botocore.loaders import create_loader
+
+    partitions = create_loader().load_data("partitions")["partitions"]
+    return frozenset(name for each in partitions for name in each["regions"])
+
+
+def _fix(region: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(region.lower(), aws_regions(), n=2)
+    words = " or ".join(sorted(near))
+    return f"did you mean {words}?" if near else "write one such as us-east-1"
