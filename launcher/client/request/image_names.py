@@ -1,4 +1,4 @@
-"""What an image's name shows: its registry, and the Python of AWS's own training images.
+"""Facts that an image's name shows: its registry, and the Python of AWS's own images.
 
 SageMaker takes images of Amazon ECR in the job's region. Launcher's part of a job needs Python
 3.10; the Python of somebody else's image is not judged.
