@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import inspect
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -174,6 +176,24 @@ def test_all_wrong_arguments_are_named_at_once() -> None:
 def test_a_channel_path_stays_in_its_channel(parts: tuple[str, ...]) -> None:
     with pytest.raises(DataError, match="give the channel's name and a path below it"):
         channel(*parts)
+
+
+def test_a_channel_path_is_a_path_of_this_host_and_has_paths_below_it(ml: Path) -> None:
+    digits = channel("digits")
+    assert str(digits) == f"{digits}" == os.fspath(digits) == str(ml / "input/data/digits")
+    assert digits / "train" / Path("a..b") == channel("digits", "train/a..b")
+    assert digits / "" == digits == copy.deepcopy(digits)
+    assert repr(digits / "train") == "channel('digits', 'train')"
+    assert Path(digits / "train").is_dir() == (ml / "input/data/digits/train").is_dir()
+    for wrong in ("/etc", ".."):
+        with pytest.raises(DataError, match="give the channel's name and a path below it"):
+            digits / wrong
+    with pytest.raises(TypeError):
+        digits / 3
+    with pytest.raises(AttributeError, match=r"write Path\(channel\('digits'\)\)\.glob"):
+        digits.glob("*")
+    with pytest.raises(AttributeError, match="a path in a channel has no 'nothing'"):
+        digits.nothing  # noqa: B018 - it raises
 
 
 # Datasets ------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
+from typing import NoReturn
 
 from launcher.errors import DataError
 from launcher.runtime.environment import paths_here
@@ -28,14 +29,15 @@ UNKNOWN = "(...)"
 
 @dataclass(frozen=True)
 class ChannelPath(os.PathLike[str]):
-    """A path in a channel, resolved on the host that uses it."""
+    """A path in a channel, resolved on the host that uses it: by open(), str() or Path()."""
 
     name: str
     path: str = ""
 
     def __post_init__(self) -> None:
         for part in (self.name, self.path):
-            if not isinstance(part, str) or PurePosixPath(part).is_absolute() or ".." in part:
+            is_path = isinstance(part, str) and not PurePosixPath(part).is_absolute()
+            if not is_path or ".." in PurePosixPath(part).parts:
                 raise DataError(
                     f"channel({self.name!r}, {self.path!r}): give the channel's name and a path "
                     "below it, both as str and without '..'"
@@ -44,6 +46,24 @@ class ChannelPath(os.PathLike[str]):
     def __repr__(self) -> str:
         given = (self.name, self.path) if self.path else (self.name,)
         return f"channel({', '.join(map(repr, given))})"
+
+    def __str__(self) -> str:
+        return os.fspath(self)
+
+    def __truediv__(self, below: str | PurePath) -> ChannelPath:
+        """Return a path below this one, also for the hosts that prepare the data."""
+        if not isinstance(below, str | PurePath):
+            return NotImplemented
+        inside = PurePosixPath(self.path, *PurePath(below).parts)
+        return ChannelPath(self.name, "" if inside == PurePosixPath() else str(inside))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raise AttributeError, with how to write what a path of pathlib has."""
+        if name.startswith("_") or not hasattr(Path, name):
+            raise AttributeError(f"a path in a channel has no {name!r}")
+        raise AttributeError(
+            f"{self!r} is of each host that uses it: write Path({self!r}).{name} for this one's"
+        )
 
     def __fspath__(self) -> str:
         """Return the path on this host; raises DataError if it does not have the channel."""
