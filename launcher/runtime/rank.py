@@ -23,6 +23,7 @@ from typing import NoReturn
 from launcher.errors import LauncherError
 from launcher.runtime import gloo_threads, hang_watchdog, stacks
 from launcher.runtime.event_log import emit_text
+from launcher.runtime.no_terminal import hint_of_terminal
 from launcher.runtime.output import print_to, print_whole_lines, rank_pipe
 from launcher.runtime.peer_loss import is_peer_loss
 from launcher.runtime.report_files import REPORTS_VARIABLE, write_report
@@ -72,7 +73,7 @@ def run(program: Callable[[], object]) -> int:
     except SystemExit as stop:
         return _exit_code(stop)
     except BaseException as error:  # noqa: BLE001 - report any end of the user's program
-        cause = _error_line(error) + _hidden_module(error)
+        cause = _error_line(error) + (_hidden_module(error) or hint_of_terminal(error))
         report_cause(cause, _detail(error), is_peer_loss=is_peer_loss(error, cause))
         shown = own_mask().text(cause)[:_MAX_LENGTH]
         emit_text("rank_failed", "".join(_format(error)), cause=shown)

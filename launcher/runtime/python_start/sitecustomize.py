@@ -23,6 +23,19 @@ def _install() -> None:
     module.install()
 
 
+def _refuse_breakpoints() -> None:
+    """Let breakpoint() say that there is no terminal, unless there is one, or another debugger."""
+    debugger = os.environ.get("PYTHONBREAKPOINT", "")
+    if debugger in ("", "pdb.set_trace", "ipdb.set_trace") and not os.isatty(0):
+        sys.breakpointhook = _refuse_breakpoint
+
+
+def _refuse_breakpoint(*_: object, **__: object) -> None:
+    from launcher.runtime.no_terminal import NoTerminal
+
+    raise NoTerminal
+
+
 def _run_next() -> None:
     """Run the module of this name that Python would have found without this one."""
     spec = PathFinder.find_spec("sitecustomize", [each for each in sys.path if each != _FOLDER])
@@ -33,4 +46,5 @@ def _run_next() -> None:
 
 
 _install()
+_refuse_breakpoints()
 _run_next()
