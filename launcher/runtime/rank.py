@@ -27,6 +27,7 @@ from launcher.runtime.no_terminal import hint_of_terminal
 from launcher.runtime.output import print_to, print_whole_lines, rank_pipe
 from launcher.runtime.peer_loss import is_peer_loss
 from launcher.runtime.report_files import REPORTS_VARIABLE, write_report
+from launcher.runtime.start_phase import report_phases
 from launcher.shared.secret_mask import own_mask
 from launcher.shared.users_modules import enter
 
@@ -97,6 +98,8 @@ def _enable_monitoring() -> None:
     if folder is None:
         return
     stacks.enable_dumps(Path(folder), _rank())
+    if os.environ.get("LOCAL_RANK", "0") == "0":  # the others do the same
+        report_phases()
     _report_silent_exits(Path(folder))
     if timeout := float(os.environ.get(HANG_VARIABLE, "0")):
         hang_watchdog.start(timeout, Path(folder), _rank())

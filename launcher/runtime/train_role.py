@@ -10,12 +10,15 @@ from pathlib import Path
 from launcher.runtime.cluster import in_numeric_order
 from launcher.runtime.data_services import DataServices, data_services
 from launcher.runtime.environment import ENGINE_VARIABLE
+from launcher.runtime.event_log import emit
 from launcher.runtime.hyperparameters import as_arguments
 from launcher.runtime.job_host import JobEnded, JobHost
 from launcher.runtime.starters.registry import starter_for
 
 #: Extra seconds in which a command host can report why it is not ready, which is more specific.
 _PRECEDENCE = 5.0
+#: Seconds after which the wait for them is reported.
+_SLOW = 2.0
 
 
 def run_role(host: JobHost) -> None:
@@ -51,13 +54,20 @@ def wait_for_programs(host: JobHost) -> None:
     """Wait until the programs of all command hosts are ready, as scripts may use them at once."""
     awaited = host.environment.prerequisite_hosts
     timeout = host.environment.document.start_timeout + _PRECEDENCE
-    deadline = time.monotonic() + timeout
+    begin = time.monotonic()
+    shown: frozenset[str] = frozenset()
     while missing := awaited - host.coordination.ready_hosts:
         host.check()
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begin
+        if waited > timeout:
             names = ", ".join(in_numeric_order(missing))
             raise host.failure(f"the command hosts {names} were not ready within {timeout:.0f} s")
+        if waited > _SLOW and missing != shown:
+            shown = missing
+            emit("host_phase", doing=f"waiting for {', '.join(in_numeric_order(missing))}")
         host.pause()
+    if shown:
+        emit("host_phase", doing="")
 
 
 def _train(host: JobHost, reports: Path) -> None:

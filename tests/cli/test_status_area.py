@@ -121,6 +121,25 @@ def test_events_of_another_version_change_nothing(progress, fields):
     assert lines(progress) == ["Training  1m12s", "data: 2 hosts", "train: 1 host"]
 
 
+def test_what_hosts_do_before_they_train(progress):
+    tell(progress, "requirements_started", "algo-1", file="requirements.txt")
+    assert lines(progress)[0] == "Training  1m12s  algo-1: installing requirements.txt"
+    tell(progress, "requirements_installed", "algo-1", file="requirements.txt", seconds=1.0)
+    assert lines(progress)[0] == "Training  1m12s"
+    for host in ("algo-2", "algo-3"):
+        tell(progress, "host_phase", host, doing="importing torch")
+    tell(progress, "host_phase", "algo-1", doing="waiting for algo-3")
+    shown = "Training  1m12s  algo-2 and 1 more: importing torch"
+    assert StatusArea(progress=progress, dollars=None).sentence(now()).startswith(shown)
+    tell(progress, "host_ended", "algo-2", because="done")
+    tell(progress, "host_phase", "algo-3", doing="")
+    assert lines(progress)[0] == "Training  1m12s  algo-1: waiting for algo-3"
+    tell(progress, "host_phase", "algo-9", doing="unknown")
+    fields = {"epoch": 0, "step": 1, "steps": 4, "wait_seconds": 0, "total_seconds": 1}
+    tell(progress, "data_progress", **fields)
+    assert "algo-1" not in lines(progress)[0]
+
+
 def test_a_log_gets_one_line(progress):
     area = StatusArea(progress=progress, dollars=None)
     assert area.sentence(now()) == "Training  1m12s; data: 2 hosts; train: 1 host"

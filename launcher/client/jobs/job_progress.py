@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,14 +40,16 @@ class JobProgress:
     """The latest reports of the hosts of a job.
 
     cpu, gpu: share of its CPUs and GPUs that each host uses, as far as known. open_lines: the line
-    that a program of a host has not ended, such as a progress bar, by host and program. failure:
-    the first error of a rank whose host goes on, as a text.
+    that a program of a host has not ended, such as a progress bar, by host and program. phases:
+    what each host does before it trains. failure: the first error of a rank whose host goes on, as
+    a text.
     """
 
     groups: Sequence[HostGroup]
     cpu: dict[str, float] = field(default_factory=dict)
     gpu: dict[str, float] = field(default_factory=dict)
     open_lines: dict[tuple[str, str], LogLine] = field(default_factory=dict)
+    phases: dict[str, str] = field(default_factory=dict)
     training: TrainingProgress | None = None
     failure: str | None = None
     _last_step: tuple[int, int, float] | None = None
@@ -68,6 +71,31 @@ class JobProgress:
         """Return the mean use of the GPUs of a group; None without any, or before a report."""
         return _mean(self.gpu, group)
 
+    @property
+    def phase(self) -> str | None:
+        """The most common phase before training and its hosts; None if none is reported."""
+        if self.training is not None or not self.phases:
+            return None
+        (phase, _), *_ = Counter(self.phases.values()).most_common(1)
+        known = (host for group in self.groups for host in group.hosts)
+        hosts = [host for host in known if self.phases.get(host) == phase]
+        others = f" and {len(hosts) - 1} more" if len(hosts) > 1 else ""
+        return f"{hosts[0]}{others}: {phase}"
+
+    def _read_host_phase(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+        self._set_phase(line.host, str(fields["doing"]))
+
+    def _read_requirements_started(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+        self._set_phase(line.host, f"installing {fields['file']}")
+
+    def _read_requirements_installed(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+        self._set_phase(line.host, "")
+
+    def _set_phase(self, host: str, phase: str) -> None:
+        self.phases.pop(host, None)
+        if phase:
+            self.phases[host] = phase
+
     def _read_host_usage(self, line: LogLine, fields: Mapping[str, Any]) -> None:
         self.cpu[line.host] = float(fields["cpu"])
         if "gpu" in fields:
@@ -86,6 +114,7 @@ class JobProgress:
         self._last_step = None  # of an attempt that was interrupted
 
     def _read_host_ended(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+        self._set_phase(line.host, "")
         for key in [key for key in self.open_lines if key[0] == line.host]:
             del self.open_lines[key]
 

@@ -43,6 +43,8 @@ class StateText:
     def _facts(self, now: TrainingJobDescription) -> Iterator[str]:
         if self.progress.training is not None:
             yield from _training(self.progress.training)
+        elif self.progress.phase is not None:
+            yield self.progress.phase
         started = now.get("TrainingStartTime")
         if self.dollars is not None and started is not None:
             cost = self.dollars(_seconds_since(started))

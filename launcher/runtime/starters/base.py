@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from launcher.runtime import processes
+from launcher.runtime.event_log import emit
 from launcher.runtime.hang_reports import HangReporter
 from launcher.runtime.job_host import HostFailed, JobHost
 from launcher.runtime.output import NamedOutput, drain_all, rank_pipe
 from launcher.runtime.rank import HANG_VARIABLE
 from launcher.runtime.report_files import REPORTS_VARIABLE, read_reports
+
+#: Seconds after which the start of ranks is worth a word: torchrun imports torch first.
+_SLOW_START = 2.0
 
 
 class Starter(ABC):
@@ -45,10 +50,30 @@ class Starter(ABC):
         reporting = {REPORTS_VARIABLE: str(self.reports), HANG_VARIABLE: str(hang_timeout)}
         with self._rank_outputs():
             child = self.host.start(module, arguments, {**reporting, **variables})
-            code = self.host.wait(child, HangReporter(self.host, self.reports).poll)
+            hangs, start = HangReporter(self.host, self.reports), self._report_slow_start()
+
+            def poll() -> None:
+                hangs.poll()
+                next(start, None)
+
+            code = self.host.wait(child, poll)
         if code != 0:
             self.host.check_services()  # a service that ended is the cause of the ranks' errors
             raise self.failure(code)
+
+    def _report_slow_start(self) -> Iterator[None]:
+        """Report at most once that the ranks are being started; each step is one look at them."""
+        if self.host.environment.document.trainer.entry_point.endswith(".sh"):
+            return  # which is no rank of ours
+        begin = time.monotonic()
+        is_reported = False
+        while not any(self.reports.glob("stack-*")):
+            if not is_reported and time.monotonic() - begin > _SLOW_START:
+                is_reported = True
+                emit("host_phase", doing="starting its ranks")
+            yield
+        if is_reported:
+            emit("host_phase", doing="")
 
     @contextlib.contextmanager
     def _rank_outputs(self) -> Iterator[None]:
