@@ -82,13 +82,13 @@ class JobProgress:
         others = f" and {len(hosts) - 1} more" if len(hosts) > 1 else ""
         return f"{hosts[0]}{others}: {phase}"
 
-    def _read_host_phase(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+    def _read_host_phase(self, line: LogLine, fields: Mapping[str, object]) -> None:
         self._set_phase(line.host, str(fields["doing"]))
 
-    def _read_requirements_started(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+    def _read_requirements_started(self, line: LogLine, fields: Mapping[str, object]) -> None:
         self._set_phase(line.host, f"installing {fields['file']}")
 
-    def _read_requirements_installed(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+    def _read_requirements_installed(self, line: LogLine, fields: Mapping[str, object]) -> None:
         self._set_phase(line.host, "")
 
     def _set_phase(self, host: str, phase: str) -> None:
@@ -101,7 +101,7 @@ class JobProgress:
         if "gpu" in fields:
             self.gpu[line.host] = float(fields["gpu"])
 
-    def _read_progress(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+    def _read_progress(self, line: LogLine, fields: Mapping[str, object]) -> None:
         key = (line.host, str(fields["source"]))
         self.open_lines.pop(key, None)
         if fields["text"]:
@@ -110,19 +110,19 @@ class JobProgress:
                 group=line.group, host=line.host, text=shown, time=line.time
             )
 
-    def _read_host_started(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+    def _read_host_started(self, line: LogLine, fields: Mapping[str, object]) -> None:
         self._last_step = None  # of an attempt that was interrupted
 
-    def _read_host_ended(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+    def _read_host_ended(self, line: LogLine, fields: Mapping[str, object]) -> None:
         self._set_phase(line.host, "")
         for key in [key for key in self.open_lines if key[0] == line.host]:
             del self.open_lines[key]
 
-    def _read_rank_failed(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+    def _read_rank_failed(self, line: LogLine, fields: Mapping[str, object]) -> None:
         text = f"{line.host}, rank {fields['rank']}: {fields['cause']}"
         self.failure = self.failure or text
 
-    def _read_host_failed(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+    def _read_host_failed(self, line: LogLine, fields: Mapping[str, object]) -> None:
         self.failure = None  # the job ends, and its summary has the cause
 
     def _read_data_progress(self, line: LogLine, fields: Mapping[str, Any]) -> None:
