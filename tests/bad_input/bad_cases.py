@@ -162,6 +162,8 @@ instance_groups:
   - {instance_group_name: train_group, instance_type: ml.g4dn.xlarge}
 data_service: {datasets: ["pipeline:train_set"]}
 """
+PLACED = f"{GOOD}role: arn:aws:iam::111122223333:role/R\n"
+ECR = "111122223333.dkr.ecr.us-east-1.amazonaws.com"
 
 #: Changes on the command line: (rule, change).
 CHANGES = [
@@ -280,8 +282,7 @@ _PLACES: Sequence[_Row] = [
         "`--dry-run`, `output_path: file:///out`",
         _run(
             "--dry-run",
-            job=GOOD + "image_uri: i:1\nrole: arn:aws:iam::111122223333:role/R\n"
-            "output_path: file:///out\n",
+            job=f"{PLACED}image_uri: {ECR}/i:1\noutput_path: file:///out\n",
         ),
     ),
     (
@@ -289,8 +290,16 @@ _PLACES: Sequence[_Row] = [
         "`--dry-run`, an image with `py39`",
         _run(
             "--dry-run",
-            job=GOOD + "image_uri: registry/pytorch-training:1.13.1-gpu-py39\n"
-            "role: arn:aws:iam::111122223333:role/R\noutput_path: s3://bucket/out\n",
+            job=f"{PLACED}image_uri: {ECR}/pytorch-training:1.13.1-gpu-py39\n"
+            "output_path: s3://bucket/out\n",
+        ),
+    ),
+    (
+        "SageMaker takes images of Amazon ECR in the job's region",
+        "`--dry-run`, an image of Docker Hub",
+        _run(
+            "--dry-run",
+            job=f"{PLACED}image_uri: pytorch/pytorch:latest\noutput_path: s3://bucket/out\n",
         ),
     ),
     ("A job for AWS needs a region", "no `--local`", _run()),

@@ -184,6 +184,11 @@ def as_tags(tags: Mapping[str, str] | Sequence[Mapping[str, str]]) -> dict[str, 
     return dict(pairs)
 
 
+def as_own_mapping(value: Any) -> Any:
+    """Return a copy of a mapping; the rules report what is none."""
+    return dict(value) if isinstance(value, Mapping) else value
+
+
 def as_path(path: object, where: str) -> str:
     """Return a path as text.
 

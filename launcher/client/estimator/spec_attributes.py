@@ -7,25 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, overload
+from typing import Any, cast, overload
 
 from launcher.client.estimator.sdk_v2_types import (
     as_groups,
     as_hook,
+    as_own_mapping,
     as_path,
     as_paths,
     as_request_part,
     as_rules,
     as_tags,
 )
+from launcher.client.estimator.unknown_arguments import NOT_TAKEN
 from launcher.client.spec import JobSpec
 from launcher.client.spec.sdk_v2_distribution import as_distribution
+from launcher.client.spec.suggestions import did_you_mean
 
 #: The values that SDK v2 takes in another form than a JobSpec.
 CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
     "entry_point": partial(as_path, where="entry_point"),
     "source_dir": partial(as_path, where="source_dir"),
     "dependencies": as_paths,
+    "hyperparameters": as_own_mapping,
     "distribution": as_distribution,
     "tags": as_tags,
     "tensorboard_output_config": as_request_part,
@@ -59,6 +63,8 @@ class SpecAttribute:
 _EMPTY = JobSpec()
 #: Arguments that are methods here, as in SDK v2; they can be set like the others.
 _METHODS = frozenset({"hyperparameters", "enable_network_isolation", "enable_remote_debug"})
+#: Attributes of each estimator beside the fields of its job.
+_KEPT = frozenset({"spec", "sagemaker_session"})
 
 
 class SpecAttributes:
@@ -71,11 +77,22 @@ class SpecAttributes:
     spec: JobSpec
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name not in _METHODS:
+        """Set an attribute; one that would change nothing raises AttributeError.
+
+        A subclass of another package may have attributes of its own.
+        """
+        if name in _METHODS:
+            given = getattr(JobSpec(), name) if value is None else value
+            self.spec = self.spec.replace(**{name: as_own_mapping(given)})
+        elif name in _KEPT or name.startswith("_") or hasattr(type(self), name):
             super().__setattr__(name, value)
-            return
-        given = getattr(_EMPTY, name) if value is None else value
-        self.spec = self.spec.replace(**{name: given})
+        elif name in NOT_TAKEN or type(self).__module__.startswith(__package__):
+            fix = NOT_TAKEN.get(name) or did_you_mean(name, dir(self))
+            hint = f": {fix}" if name in NOT_TAKEN else f"; did you mean {fix!r}?" if fix else ""
+            kind = type(self).__name__
+            raise AttributeError(f"no job of {kind} reads the attribute {name!r}{hint}")
+        else:
+            super().__setattr__(name, value)
 
     entry_point = SpecAttribute()
     task = SpecAttribute()
@@ -178,8 +195,8 @@ class SpecAttributes:
         self.spec = self.spec.replace(rules=debugger, profiler_rules=profiler_rules)
 
     def hyperparameters(self) -> dict[str, Any]:
-        """Return the hyperparameters, with their types."""
-        return dict(self.spec.hyperparameters)
+        """Return the hyperparameters, with their types; a change of the mapping takes effect."""
+        return cast("dict[str, Any]", self.spec.hyperparameters)
 
     def set_hyperparameters(self, **hyperparameters: object) -> None:
         """Set hyperparameters, replacing those with the same names."""
