@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.given_session import aws_session, is_local_mode, own_session
 from launcher.client.sessions.resolve import session_of
@@ -43,8 +41,8 @@ def job_name_of(named: object) -> str:
     raise _refused(f"{shown(named)} is not a training job", "give the name of one")
 
 
-def _latest_job(estimator: Any) -> object:
-    latest: object = estimator.latest_training_job
+def _latest_job(estimator: object) -> object:
+    latest: object = getattr(estimator, "latest_training_job")  # noqa: B009 - of either package
     if latest is None:
         raise _refused("the estimator has not run a job", "call its fit() first, or give a name")
     return latest

@@ -184,7 +184,7 @@ def as_tags(tags: Mapping[str, str] | Sequence[Mapping[str, str]]) -> dict[str, 
     return dict(pairs)
 
 
-def as_own_mapping(value: Any) -> Any:
+def as_own_mapping(value: object) -> object:
     """Return a copy of a mapping; the rules report what is none."""
     return dict(value) if isinstance(value, Mapping) else value
 
