@@ -88,7 +88,8 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         loss of a worker; by default, an error of an iterable dataset and a warning of a map-style
         one.
     verify: share of the batches of a map-style dataset, from 0 to 1, that are prepared a second
-        time, by another worker if there is one, and compared.
+        time, by another worker if there is one, and compared; by default the first three of each
+        rank in the first epoch.
     name: of the stream; needed when two loaders read one dataset in different ways.
     rank, world_size: this reader's share; by default RANK and WORLD_SIZE as torchrun sets them.
         world_size=1 reads everything, on one rank or on each.
@@ -135,7 +136,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         on_error: OnError = "raise",
         seeding: Seeding = "sample",
         on_nondeterminism: OnNondeterminism | None = None,
-        verify: float = 0.001,
+        verify: float | None = None,
         name: str | None = None,
         rank: int | None = None,
         world_size: int | None = None,

@@ -24,7 +24,12 @@ from launcher.data.order.shard_reader import LocalShardReader
 from launcher.data.order.shards import ShardPlan
 from launcher.data.order.single_thread import OneThread
 from launcher.data.order.stream_spec import StreamSpec
-from launcher.data.order.verification import LocalVerifier, SecondPreparations, is_chosen
+from launcher.data.order.verification import (
+    LaterPreparation,
+    LocalVerifier,
+    SecondPreparations,
+    is_chosen,
+)
 from launcher.data.torch_arguments import TorchArguments
 from launcher.runtime.environment import ENGINE_VARIABLE, paths_here
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
@@ -129,11 +134,18 @@ class LocalSource:
         if self._workers:
             yield from self._batches_of_workers(plan, given)
             return
+        later = LaterPreparation(self._verifier)
         for step in range(plan.steps):
-            yield step, self._loading.load(functools.partial(self._prepare, plan, step, given))
+            yield (
+                step,
+                self._loading.load(functools.partial(self._prepare, plan, step, given, later)),
+            )
+            later.compare()
 
-    def _prepare(self, plan: BatchPlan, step: int, given: GivenObjects) -> Parts:
-        """Load a batch, verify it if it is chosen, and return what becomes the script's own."""
+    def _prepare(
+        self, plan: BatchPlan, step: int, given: GivenObjects, later: LaterPreparation
+    ) -> Parts:
+        """Load a batch, which is verified later if it is chosen; return what is the script's."""
         dataset = self._datasets.ready(plan.spec, plan.epoch)
         if plan.spec.seeding == "worker":  # as torch's num_workers=0 does
             batch = samples.load_batch(dataset, plan, step, given)
@@ -145,7 +157,7 @@ class LocalSource:
         tree, arrays = structure.disassemble(batch)
         if chosen:
             again = functools.partial(self.load, plan, step, given)
-            self._verifier.check(plan, step, (tree, arrays), again)
+            later.add(plan, step, (tree, arrays), again)
         return tree, self._copy_if_shared(plan.spec, arrays)
 
     def load(self, plan: BatchPlan, step: int, given: GivenObjects | None = None) -> Parts:

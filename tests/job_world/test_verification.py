@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,6 +80,28 @@ def test_nothing_is_prepared_twice_without_verify() -> None:
     assert dataset.prepared == 1
 
 
+def test_by_default_the_first_batches_of_the_first_epoch_are_prepared_twice() -> None:
+    loaded: list[int] = []
+
+    class Noting:
+        def __len__(self) -> int:
+            return 10
+
+        def __getitem__(self, index: int) -> int:
+            loaded.append(index)
+            return index
+
+    loader = DataLoader(Noting(), batch_size=2, name="noted")
+    batches = iter(loader)
+    next(batches)
+    assert loaded == [0, 1]  # the first batch is not delayed
+    list(batches)
+    assert sorted(loaded) == sorted([*range(10), *range(6)])
+    loaded.clear()
+    list(loader)
+    assert loaded == list(range(10))
+
+
 @pytest.mark.parametrize("share", [-0.1, 1.5, "all", True])
 def test_a_share_is_a_number_from_0_to_1(share: object) -> None:
     with pytest.raises(DataError, match=f"verify is {share!r}; it must be "):
@@ -117,26 +140,67 @@ def test_what_differs_is_said(other: BatchContent, difference: str) -> None:
 
 
 def test_a_worker_of_another_host_prepares_it_again_if_there_is_one() -> None:
-    verifier, workers = DeterminismCheck(), ["algo-1/0/5", "algo-1/1/6", "algo-2/0/7", "algo-2/1/8"]
-    asked = [
-        verifier.choose_second_worker(("run", n), workers[0], content(), workers) for n in range(4)
-    ]
-    assert asked == ["algo-2/0/7", "algo-2/1/8"] * 2
-    assert (
-        verifier.choose_second_worker(("run", 0), workers[1], content(), workers) is None
-    )  # it waits for one
-    assert (
-        verifier.choose_second_worker(("run", 9), workers[0], content(), workers[:2]) == workers[1]
-    )
-    assert (
-        verifier.choose_second_worker(("run", 10), workers[0], content(), workers[:1]) == workers[0]
-    )
-    assert (
-        verifier.choose_second_worker(("run", 11), workers[0], content(), []) is None
-    )  # it is leaving
-    assert verifier.pop_first(("run", 2)) == (workers[0], content())
+    workers = ["algo-1/0/5", "algo-1/1/6", "algo-2/0/7", "algo-2/1/8"]
+    verifier = opened()
+    asked = []
+    for step in range(4):
+        verifier.add(("run", step), workers[0], content())
+        asked += verifier.to_ask(workers)
+    assert [name for _, name in asked] == ["algo-2/0/7", "algo-2/1/8"] * 2
+    verifier.add(("run", 0), workers[1], content())
+    assert verifier.to_ask(workers) == []  # it waits for one
+    for step, names, expected in ((5, workers[:2], workers[1]), (6, workers[:1], workers[0])):
+        verifier.close("run")
+        verifier.open("run", plan_of(8))
+        verifier.add(("run", step), workers[0], content())
+        assert verifier.to_ask([]) == []  # none is there
+        assert verifier.to_ask(names) == [(("run", step), expected)]
+        assert verifier.to_ask([workers[3]]) == [(("run", step), workers[3])]  # that one was lost
+    assert verifier.pop_first(("run", 6)) == (workers[0], content())
     verifier.close("run")
-    assert verifier.pop_first(("run", 3)) is None
+    assert verifier.pop_first(("run", 6)) is None
+
+
+def plan_of(steps: int, **options: Any) -> BatchPlan:
+    spec = StreamSpec(name="s", dataset="m:f", **{"verify": 1.0, **options})
+    return BatchPlan(spec=spec, length=steps, epoch=0)
+
+
+def opened(steps: int = 8, **options: Any) -> DeterminismCheck:
+    verifier = DeterminismCheck()
+    assert verifier.open("run", plan_of(steps, **options))
+    return verifier
+
+
+def test_the_last_batch_waits_until_the_others_are_compared() -> None:
+    verifier = opened(3)
+    for step in (1, 0):
+        assert not verifier.record_arrival("run", step)
+        verifier.add(("run", step), "algo-1/0/5", content())
+    assert verifier.pop_first(("run", 0)) is not None
+    assert not verifier.is_done("run")
+    assert verifier.pop_first(("run", 1)) is not None
+    assert verifier.is_done("run")
+    assert verifier.counts("run") == (2, 2)
+
+
+def test_by_default_the_last_batch_waits_for_the_first_ones_alone() -> None:
+    verifier = opened(100, verify=None)
+    for step in range(3):
+        verifier.add(("run", step), "algo-1/0/5", content())
+        verifier.record_arrival("run", step)
+        assert not verifier.is_done("run")
+        verifier.pop_first(("run", step))
+    assert verifier.is_done("run")
+    assert not DeterminismCheck().open("run", plan_of(9, verify=0))
+
+
+def test_a_comparison_that_is_lost_with_its_worker_is_given_up() -> None:
+    verifier = opened(2)
+    verifier.record_arrival("run", 0)  # and what its worker prepared is not known
+    assert "run" in [name for _ in range(100) for name in verifier.poll()]
+    assert verifier.counts("run") == (0, 1)
+    assert DeterminismCheck().counts("run") is None
 
 
 #: The sample that differs waits for both workers: one alone would prepare it again itself.
@@ -186,3 +250,44 @@ def test_a_difference_between_workers_is_found(
         assert codes["algo-3"] != 0
         assert leader.failure is not None
         assert text in leader.failure
+
+
+SHORT = """
+import os, time
+import numpy as np
+
+class Drifting:
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        return index, np.array([time.time_ns() if index == AT else 0])
+
+def train_set():
+    return Drifting()
+"""
+
+
+@pytest.mark.parametrize("at", [0, 3])
+def test_an_epoch_does_not_end_before_it_is_compared(
+    make_hosts: Callable[..., Hosts], at: int
+) -> None:
+    """Four batches, which a rank reads quicker than workers prepare them again."""
+    reader = READER.replace("WORD", "error").replace("batch_size=2", "batch_size=1")
+    files = {"pipeline.py": SHORT.replace("AT", str(at)), "train.py": reader}
+    hosts = make_hosts(files, data=2, train=1)
+    hosts.start()
+    assert hosts.wait()["algo-3"] != 0, hosts.output()
+    assert f"the batch of samples {at} was prepared twice" in (hosts["algo-3"].failure or "")
+
+
+def test_an_epoch_that_repeats_itself_is_compared_as_a_whole(
+    make_hosts: Callable[..., Hosts],
+) -> None:
+    reader = READER.replace("WORD", "error").replace("batch_size=2", "batch_size=1")
+    files = {"pipeline.py": SHORT.replace("AT", "9"), "train.py": reader}
+    hosts = make_hosts(files, data=1, train=1)
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert "batches 4" in hosts.output()
+    (event,) = hosts["algo-2"].events("batches_compared")
+    assert (event["compared"], event["of"]) == (3, 3)  # and the last one where it was prepared

@@ -62,7 +62,12 @@ class Coordinator:
         self._workers = Peers()
         self._receivers = Peers()
         self._reads = OpenReads(
-            self._scheduler, self._dataset_lengths, self._workers, self._receivers, now
+            self._scheduler,
+            self._dataset_lengths,
+            self._verifier,
+            self._workers,
+            self._receivers,
+            now,
         )
         self._addresses: dict[str, tuple[str, int]] = {}
         self._reconnect_timers: dict[
@@ -93,6 +98,9 @@ class Coordinator:
         """
         self._check_poisoned()
         self._reads.poll()
+        self._ask_for_second()  # again, where a worker was lost
+        for run in self._verifier.poll():
+            self._scheduler.release_last(run)
         for host, workers in self._scheduler.poll(self._now()).items():
             emit("workers_silent", data_host=host, workers=workers, seconds=SILENCE)
         self._record_deaths()
@@ -292,22 +300,24 @@ class Coordinator:
         """Have another worker prepare a batch again, or compare what it has prepared."""
         batch, run = (prepared.run, prepared.step), prepared.run
         if run not in self._reads:
-            self._verifier.close(run)
             return
         content = BatchContent(
             structure=prepared.structure, arrays=prepared.arrays, rows=prepared.rows
         )
         if not prepared.again:
-            others = [name for name, peer in self._workers.items() if not peer.leaving]
-            if (
-                other := self._verifier.choose_second_worker(batch, worker, content, others)
-            ) is not None:
-                self._workers[other].send(
-                    *self._definition(run, self._workers[other]),
-                    m.Verify(run=run, step=prepared.step),
-                )
+            self._verifier.add(batch, worker, content)
+            self._ask_for_second()
         elif (first := self._verifier.pop_first(batch)) is not None:
             self._compare(prepared, first[1], content, (first[0], worker))
+            if self._verifier.is_done(run):
+                self._scheduler.release_last(run)
+
+    def _ask_for_second(self) -> None:
+        """Ask workers to prepare again what waits for that."""
+        workers = [name for name, peer in self._workers.items() if not peer.leaving]
+        for (run, step), name in self._verifier.to_ask(workers):
+            worker = self._workers[name]
+            worker.send(*self._definition(run, worker), m.Verify(run=run, step=step))
 
     def _compare(
         self, prepared: m.Prepared, one: BatchContent, other: BatchContent, workers: Sequence[str]
@@ -368,6 +378,8 @@ class Coordinator:
         for run, batches in progress.arrived.items():
             for step, worker, size in batches:
                 self._scheduler.record_arrival(run, step, worker, size, now)
+                if self._verifier.record_arrival(run, step):
+                    self._scheduler.release_last(run)
         for run, steps in progress.taken.items():
             for step in steps:
                 self._scheduler.record_consumed(run, step, now)

@@ -90,6 +90,7 @@ class EpochRead:
     after: EpochRead | None = None
     follower: EpochRead | None = None
     active: bool = False
+    keeps_last: bool = False  # the last step is not leased yet
     largest: int = 0
     usual_seconds: float = 0.0  # moving average of a worker's seconds per batch
     turn: int = 0  # number of its latest lease, counted over all epoch reads
@@ -124,7 +125,7 @@ class EpochRead:
     @property
     def _limit(self) -> int:
         """The step at which the window ends, exclusive."""
-        return min(self.steps, self.consumed + self.window)
+        return min(self.steps - self.keeps_last, self.consumed + self.window)
 
     def next_steps(self) -> Iterator[int]:
         """Yield the steps in the window to lease next: returned ones first, then new ones.

@@ -231,6 +231,18 @@ class LeaseScheduler:
                 self._claim(worker, name, step, now)
         self._divide_budget(run.receiver_budget)
 
+    def keep_last(self, name: str) -> None:
+        """Lease the last step of an epoch read only after `release_last`."""
+        if name in self._runs:
+            self._runs[name].keeps_last = True
+
+    def release_last(self, name: str) -> None:
+        """Lease the last step of an epoch read from now on."""
+        run = self._runs.get(name)
+        if run is not None and run.keeps_last:
+            run.keeps_last = False
+            self._assigner.want(run)
+
     def close_run(self, name: str) -> None:
         """Close an epoch read and release its leases."""
         run = self._runs.pop(name, None)

@@ -7,6 +7,7 @@ from typing import Any
 
 from launcher.data.control import messages as m
 from launcher.data.dispatcher.dataset_lengths import DatasetLengths
+from launcher.data.dispatcher.determinism_check import DeterminismCheck
 from launcher.data.dispatcher.epoch_reads import ReadProgress, ReadSpec
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.dispatcher.peer import Peer, Peers
@@ -34,12 +35,14 @@ class OpenReads:
         self,
         scheduler: LeaseScheduler,
         dataset_lengths: DatasetLengths,
+        verifier: DeterminismCheck,
         workers: Peers,
         receivers: Peers,
         now: Callable[[], float],
     ) -> None:
         self._scheduler = scheduler
         self._dataset_lengths = dataset_lengths
+        self._verifier = verifier
         self._workers = workers
         self._receivers = receivers
         self._now = now
@@ -90,7 +93,17 @@ class OpenReads:
             is_shard_reader=isinstance(plan, ShardReaderPlan),
             after=opened.after,
         )
-        self._scheduler.open_run(spec, self._now(), _progress(opened, plan.steps))
+        self._scheduler.open_run(spec, self._now(), progress := _progress(opened, plan.steps))
+        self._open_comparisons(opened.run, plan, progress)
+
+    def _open_comparisons(self, run: str, plan: object, progress: ReadProgress) -> None:
+        """Keep the last step back until the others are compared, unless some were not seen here."""
+        known = [*range(progress.head), *progress.early, *progress.arrived]
+        if not known and self._verifier.open(run, plan):
+            self._scheduler.keep_last(run)
+        for step in known:
+            if self._verifier.record_arrival(run, step):
+                self._scheduler.release_last(run)
 
     def confirm(self, run: str) -> None:
         """Refuse the held-back reads that conflict with a read confirmed to be open."""
@@ -112,12 +125,25 @@ class OpenReads:
         self._consistency.close(run)
         self._held_back.end(run)
         self._scheduler.close_run(run)
+        self._close_comparisons(run)
         self._plans.pop(run, None)
         self._receiver_names.pop(run, None)
         for worker in self._workers.values():
             if run in worker.known_runs:
                 worker.known_runs.discard(run)
                 worker.send(m.CloseRun(run=run))
+
+    def _close_comparisons(self, run: str) -> None:
+        counts = self._verifier.counts(run)
+        if counts is not None and (plan := self.plan(run)).spec.verify is not None:
+            emit(
+                "batches_compared",
+                stream=plan.spec.name,
+                epoch=plan.epoch,
+                compared=counts[0],
+                of=counts[1],
+            )
+        self._verifier.close(run)
 
     def disconnect(self, receiver: str) -> None:
         """Stop comparing other reads with those of a receiver that is gone or registers again."""

@@ -52,6 +52,11 @@ class EntropyStream:
         """The stream that this one is below, or this one."""
         return self._top
 
+    @property
+    def path(self) -> bytes:
+        """What distinguishes it from others of one top, the same in every process."""
+        return self._path
+
     def reseed(self, seed: int) -> None:
         """Set the seed of 64 bits from which this stream and those below it follow."""
         self._seed = seed.to_bytes(8, "little")

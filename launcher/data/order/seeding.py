@@ -14,9 +14,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
-
 from launcher.data.order import entropy_sources, entropy_stream, generator_memory
+from launcher.data.order.entropy_sources import pool_tasks
 from launcher.data.order.entropy_stream import EntropyStream
 from launcher.data.order.kept_generators import KeptGenerator, kept_generators
 
@@ -54,11 +53,7 @@ def seed_everything(seed: int, stream: EntropyStream | None = None) -> None:
     stream.reseed(seed)
     entropy_stream.activate(stream)
     kept_generators.seed(stream)
-    entropy_sources.seed_python(seed)
-    # Both halves folded into one number: numpy takes seven times as long with two (measured).
-    np.random.seed((seed ^ seed >> 32) & 0xFFFFFFFF)
-    if torch := sys.modules.get("torch"):
-        entropy_sources.patch_torch()(torch.default_generator, seed)
+    entropy_sources.seed_globals(seed)
 
 
 def seed_system_entropy(code: object) -> bool:
@@ -101,7 +96,8 @@ class SeededCalls(Generic[_Given, _T]):
     """Calls of a user's function for samples or batches, each seeded by its position in an epoch.
 
     Calls it again as `seeded` does, and when a call leaves a generator or a thread behind, since
-    that is how later ones find it. For one thread.
+    that is how later ones find it; and when tasks of a thread pool draw from the global generators
+    for the first time. For one thread.
     """
 
     def __init__(
@@ -114,7 +110,11 @@ class SeededCalls(Generic[_Given, _T]):
     def __call__(self, given: _Given, position: int) -> _T:
         """Return what the function returns for `given`."""
         seed = _number_at(self._hash, position)
+        were_drawing = pool_tasks.are_drawing
         result = seeded(self._call, given, seed)
+        if pool_tasks.are_drawing and not were_drawing:
+            seed_everything(seed)
+            result = self._call(given)
         if (kept_generators.has_made or self._stream.has_started) and self._keep_what_is_left():
             seed_everything(seed)
             result = self._call(given)

@@ -38,7 +38,8 @@ class StreamSpec:
         each process once, as torch does, so that batches depend on the processes.
     on_nondeterminism: "error" or "warn" when a dataset gives other samples when it is read again;
         None: an error of an iterable dataset, a warning of a map-style one.
-    verify: share of the batches of a map-style dataset that are prepared twice and compared.
+    verify: share of the batches of a map-style dataset that are prepared twice and compared; None:
+        the first ones of the first epoch.
 
     Raises one DataError that names all problems.
     """
@@ -61,7 +62,7 @@ class StreamSpec:
     worker_init_fn: str | None = None
     seeding: Seeding = "sample"
     on_nondeterminism: OnNondeterminism | None = None
-    verify: float = 0.001
+    verify: float | None = None
 
     def __post_init__(self) -> None:
         problems = [*_wrong_values(self), *_wrong_functions(self), *_contradictions(self)]
@@ -101,7 +102,9 @@ def _wrong_values(spec: StreamSpec) -> Iterator[str]:
     for name, number in (("shards", spec.shards), ("steps", spec.steps)):
         if number is not None and (not isinstance(number, int) or number < 1):
             yield f"{name} is {number!r}; it must be at least 1"
-    if isinstance(spec.verify, bool) or not isinstance(spec.verify, (int, float)):
+    if spec.verify is None:
+        pass
+    elif isinstance(spec.verify, bool) or not isinstance(spec.verify, (int, float)):
         yield f"verify is {spec.verify!r}; it must be a number from 0 to 1"
     elif not 0 <= spec.verify <= 1:
         yield f"verify is {spec.verify}; it must be from 0, for no batch, to 1, for all"

@@ -1,4 +1,4 @@
-"""A share of the batches is prepared twice, to find datasets that do not repeat themselves.
+"""Some batches are prepared twice, to find datasets that do not repeat themselves.
 
 All processes choose the same batches. What both preparations gave is compared by fingerprints: of
 the batch's structure, and of each row of each array.
@@ -21,6 +21,8 @@ from launcher.data.order.batch_plan import BatchPlan
 from launcher.errors import DataError
 from launcher.runtime.event_log import log_event
 
+#: Batches at the start of a rank's first epoch that are prepared twice by default.
+_FIRST = 3
 #: Rows of a batch that have fingerprints of their own; longer batches have one for each array.
 _MAX_ROWS = 1024
 #: 2 to the 64th, and its golden section, whose multiples are spread evenly modulo it.
@@ -75,14 +77,33 @@ class BatchContent:
 
 
 def is_chosen(plan: BatchPlan, step: int) -> bool:
-    """Return whether the batch of a step is prepared twice; those that are lie evenly spread.
+    """Return whether the batch of a step is prepared twice.
 
-    With seeding="worker" none is, since its random numbers depend on the process.
+    By default these are the first ones of epoch 0, or after a resumption within an epoch; those of
+    a share lie evenly spread. With seeding="worker" none is, since its random numbers depend on the
+    process.
     """
-    if plan.spec.verify <= 0 or plan.spec.seeding == "worker":
+    spec = plan.spec
+    if spec.verify is None:
+        return step < _FIRST and _is_first(plan) and spec.seeding != "worker"
+    if spec.verify <= 0 or spec.seeding == "worker":
         return False
     offset = _offset(plan.spec.seed, plan.epoch, plan.rank)
-    return (offset + step * _GOLDEN) % _WHOLE < plan.spec.verify * _WHOLE
+    return (offset + step * _GOLDEN) % _WHOLE < spec.verify * _WHOLE
+
+
+def _is_first(plan: BatchPlan) -> bool:
+    """Return whether a job begins, or continues, with this plan."""
+    return plan.epoch == 0 or plan.position > 0 or bool(plan.holes or plan.done)
+
+
+def chosen_steps(plan: BatchPlan) -> range:
+    """Return the steps among which some may be prepared twice; none where none is."""
+    if plan.spec.seeding == "worker" or plan.spec.verify == 0:
+        return range(0)
+    if plan.spec.verify is None:
+        return range(min(_FIRST, plan.steps) if _is_first(plan) else 0)
+    return range(plan.steps)
 
 
 @functools.lru_cache(maxsize=64)
@@ -119,6 +140,28 @@ class LocalVerifier:
         if not self._has_warned:
             log_event("dataset_differs", logging.WARNING, dataset=plan.spec.dataset, why=text)
         self._has_warned = True
+
+
+class LaterPreparation:
+    """The latest batch of an epoch that one process is to prepare again, after the next one.
+
+    The script has the batch by then, and no batch comes later than without a comparison.
+    """
+
+    def __init__(self, verifier: LocalVerifier) -> None:
+        self._verifier = verifier
+        self._compare: Callable[[], None] | None = None
+
+    def compare(self) -> None:
+        """Prepare it again and compare, if there is one; raises as `LocalVerifier` does."""
+        compare, self._compare = self._compare, None
+        if compare is not None:
+            compare()
+
+    def add(self, plan: BatchPlan, step: int, one: Parts, prepare: Callable[[], Parts]) -> None:
+        """Record a batch that was prepared; its arrays may change from now on."""
+        first = BatchContent.of_step(plan, step, *one)
+        self._compare = lambda: self._verifier.compare(plan, step, first, prepare())
 
 
 class SecondPreparations:

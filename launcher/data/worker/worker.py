@@ -18,6 +18,7 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeGuard
 
 from launcher.data.batches import structure, wire
 from launcher.data.batches.structure import Array
@@ -31,7 +32,7 @@ from launcher.data.order.shard_interleaving import Parts
 from launcher.data.order.shard_reader import ShardReaders
 from launcher.data.order.shards import ShardReaderPlan
 from launcher.data.order.user_code import error_repr, latest_traceback
-from launcher.data.order.verification import BatchContent
+from launcher.data.order.verification import BatchContent, LocalVerifier
 from launcher.data.worker.lease_state import LeaseState
 from launcher.data.worker.shared_memory_sender import SharedMemorySender
 from launcher.data.worker.striped_sender import StripedSender
@@ -71,6 +72,7 @@ class DataWorker:
         self._datasets = samples.Datasets()
         self._shard_readers = ShardReaders()
         self._seeded: set[str] = set()
+        self._verifier = LocalVerifier()
         self._runs: dict[str, tuple[BatchPlan | ShardReaderPlan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
         # One batch waits while one is sent, so a worker holds at most three batches. The bounded
@@ -150,7 +152,10 @@ class DataWorker:
             prepare = self._batch_function(run, plan, step)
             self._counters.begin()
             tree, arrays = prepare()
-            self._report_content(run, plan, step, tree, arrays, again=False)
+            if _is_compared_here(plan, step):
+                self._verifier.check(plan, step, (tree, arrays), prepare)
+            else:
+                self._report_content(run, plan, step, tree, arrays, again=False)
             frame = wire.WireFrame.pack(
                 run, step, self.name, tree, arrays, checksums=self._checksums
             )
@@ -306,6 +311,15 @@ class DataWorker:
                 self._wake.get(timeout=_HEARTBEAT_SECONDS - _EARLY_HEARTBEAT_SECONDS)
                 while True:  # one heartbeat serves all requests
                     self._wake.get_nowait()
+
+
+def _is_compared_here(plan: BatchPlan | ShardReaderPlan, step: int) -> TypeGuard[BatchPlan]:
+    """Return whether a batch is the last one, and chosen: the epoch would end meanwhile."""
+    return (
+        isinstance(plan, BatchPlan)
+        and step == plan.steps - 1
+        and verification.is_chosen(plan, step)
+    )
 
 
 def _lower_priority() -> None:
