@@ -28,7 +28,6 @@ from launcher.data.order.verification import (
     LaterPreparation,
     LocalVerifier,
     SecondPreparations,
-    is_chosen,
 )
 from launcher.data.torch_arguments import TorchArguments
 from launcher.runtime.environment import ENGINE_VARIABLE, paths_here
@@ -151,7 +150,7 @@ class LocalSource:
             batch = samples.load_batch(dataset, plan, step, given)
         else:
             batch = self._load(plan, step, dataset, given)
-        chosen = is_chosen(plan, step)
+        chosen = self._verifier.chooses(plan, step)
         if not chosen and (plain := copy_plain(batch)) is not None:
             return plain, []
         tree, arrays = structure.disassemble(batch)

@@ -290,4 +290,4 @@ def test_an_epoch_that_repeats_itself_is_compared_as_a_whole(
     assert set(hosts.wait().values()) == {0}, hosts.output()
     assert "batches 4" in hosts.output()
     (event,) = hosts["algo-2"].events("batches_compared")
-    assert (event["compared"], event["of"]) == (3, 3)  # and the last one where it was prepared
+    assert (event["compared"], event["of"]) == (4, 4)

@@ -41,7 +41,11 @@ class _Comparisons:
     def add(self, step: int) -> None:
         """Record a batch that was prepared; it may be known already."""
         self.arrived.add(step)
-        if is_chosen(self.plan, step) and step not in self.compared:
+        if not is_chosen(self.plan, step):
+            return
+        if step == self.plan.steps - 1:  # its worker has compared it
+            self.compared.add(step)
+        elif step not in self.compared:
             self.to_compare.add(step)
 
     @property
@@ -52,7 +56,7 @@ class _Comparisons:
     @property
     def are_done(self) -> bool:
         """True if all batches but the last one are compared that are to be."""
-        return self.have_arrived and not self.to_compare - {self.plan.steps - 1}
+        return self.have_arrived and not self.to_compare
 
 
 class DeterminismCheck:

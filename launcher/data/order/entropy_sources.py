@@ -263,7 +263,7 @@ def _states() -> list[tuple[Callable[[Any], object], object]]:
 
 
 class PoolTasks:
-    """How tasks of thread pools run that dataset code submits.
+    """The way in which tasks run that dataset code submits to thread pools.
 
     Side by side, until one of them draws from the global generators, whose numbers would go to the
     tasks in the order in which threads run. From then on one at a time, each with random states of

@@ -54,7 +54,7 @@ class EntropyStream:
 
     @property
     def path(self) -> bytes:
-        """What distinguishes it from others of one top, the same in every process."""
+        """Its label among the streams of one top, the same in every process."""
         return self._path
 
     def reseed(self, seed: int) -> None:

@@ -121,6 +121,12 @@ class LocalVerifier:
     def __init__(self) -> None:
         self._has_warned = False
 
+    def chooses(self, plan: BatchPlan, step: int) -> bool:
+        """Return whether a batch is prepared twice; by default for a stream's first loader."""
+        return is_chosen(plan, step) and (
+            plan.spec.verify is not None or _first.setdefault(plan.spec.name, self) is self
+        )
+
     def check(self, plan: BatchPlan, step: int, one: Parts, prepare: Callable[[], Parts]) -> None:
         """Prepare a batch again, and compare; raises as `compare` does."""
         self.compare(plan, step, BatchContent.of_step(plan, step, *one), prepare())
@@ -140,6 +146,10 @@ class LocalVerifier:
         if not self._has_warned:
             log_event("dataset_differs", logging.WARNING, dataset=plan.spec.dataset, why=text)
         self._has_warned = True
+
+
+#: Of each stream's first loader in this process.
+_first: dict[str, LocalVerifier] = {}
 
 
 class LaterPreparation:
@@ -174,7 +184,7 @@ class SecondPreparations:
 
     def is_to_come(self, step: int, tree: object, arrays: Sequence[Array]) -> bool:
         """Record a first preparation; return whether the batch is to be prepared again."""
-        if not is_chosen(self._plan, step):
+        if not self._verifier.chooses(self._plan, step):
             return False
         self._first[step] = BatchContent.of_step(self._plan, step, *_disassembled(tree, arrays))
         return True
