@@ -17,22 +17,29 @@ ROOT = Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"))
 def unpack(bundle: Path) -> None:
     """Unpack the user's code to /opt/ml/code and ours to /opt/ml/lib."""
     with tarfile.open(bundle) as archive:
-        check_space(archive)
-        if hasattr(tarfile, "data_filter"):  # Python >= 3.10.12: refuse links out of the tree
+        check(archive)
+        if hasattr(tarfile, "data_filter"):  # Python >= 3.10.12 warns where none is named
             archive.extractall(ROOT, filter="data")
         else:
             archive.extractall(ROOT)
 
 
-def check_space(archive: tarfile.TarFile) -> None:
-    """End this host, with its reason, if the bundle has more than fits on its disk."""
+def check(archive: tarfile.TarFile) -> None:
+    """Refuse a bundle that does not fit on the disk, and what no bundle has: links, paths out."""
     free, size = shutil.disk_usage(ROOT).free, 0
     for member in archive:
         size += member.size
         if size > free:
-            reason = f"the bundle unpacks to more than the {free // 1_000_000} MB free at {ROOT}"
-            (ROOT / "output" / "failure").write_text(reason)
-            sys.exit(reason)
+            refuse(f"the bundle unpacks to more than the {free // 1_000_000} MB free at {ROOT}")
+        place = Path(os.path.normpath(ROOT / member.name))
+        if not (member.isfile() or member.isdir()) or not place.is_relative_to(ROOT):
+            refuse(f"the bundle has {member.name}, which is no file below its folder")
+
+
+def refuse(reason: str) -> None:
+    """End this host with its reason."""
+    (ROOT / "output" / "failure").write_text(reason)
+    sys.exit(reason)
 
 
 def main() -> int:

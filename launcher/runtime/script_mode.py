@@ -49,7 +49,7 @@ from launcher.shared import (
     Role,
     TrainerPart,
 )
-from launcher.shared.bounded_archives import open_archive, space_problem
+from launcher.shared.bounded_archives import extract_all, open_archive, space_problem
 from launcher.shared.process_table import descendants, signal_all
 
 #: Characters left for the script's own message, of the 1,024 of a reason.
@@ -233,10 +233,7 @@ def _unpack(source: str, paths: MlPaths) -> Path:
     with open_archive(path) as archive:
         if problem := space_problem(archive, paths.root):
             raise tarfile.ReadError(problem)
-        if hasattr(tarfile, "data_filter"):  # Python >= 3.10.12: refuse links out of the tree
-            archive.extractall(paths.code, filter="data")
-        else:
-            archive.extractall(paths.code)
+        extract_all(archive, paths.code)
     return paths.code
 
 

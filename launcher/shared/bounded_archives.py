@@ -1,16 +1,21 @@
-"""Archives that may be bombs: read in small pieces, and unpacked only if there is room."""
+"""Archives that may be hostile: read in small pieces, and unpacked where there is room for them.
+
+What they unpack stays in its folder, also on Python below 3.10.12 and 3.11.4, whose tarfile has no
+filter for that.
+"""
 
 from __future__ import annotations
 
 import bz2
 import gzip
 import lzma
+import os
 import shutil
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 _LARGEST_READ = 16 << 20
@@ -80,3 +85,34 @@ def space_problem(archive: tarfile.TarFile, folder: Path) -> str | None:
     if archive.fileobj is not None:
         archive.fileobj.read(_LARGEST_READ)  # to the end, where the checksum is
     return None
+
+
+def extract_all(archive: tarfile.TarFile, folder: Path) -> None:
+    """Unpack an archive below a folder; raise TarError for a member that would leave it."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+        return
+    root = Path(os.path.realpath(folder))
+    for member in archive:
+        _require_inside(member, root)
+        member.mode &= 0o755  # no special bits, and nothing that others may write
+        member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+        archive.extract(member, root)
+
+
+def _require_inside(member: tarfile.TarInfo, root: Path) -> None:
+    """Raise ReadError for a member that is, or links to, a place out of a folder, or is a device.
+
+    The links that were unpacked before are followed.
+    """
+    parent = PurePosixPath(member.name).parent if member.issym() else PurePosixPath()
+    targets = [member.linkname] if member.issym() or member.islnk() else []
+    if not (targets or member.isfile() or member.isdir()):
+        raise tarfile.ReadError(f"{member.name} is neither a file, a folder nor a link")
+    for name, text in [
+        (PurePosixPath(member.name), ""),
+        *((parent / each, each) for each in targets),
+    ]:
+        if name.is_absolute() or not Path(os.path.realpath(root / name)).is_relative_to(root):
+            link = f" links to {text}, which" if text else ""
+            raise tarfile.ReadError(f"{member.name}{link} is outside of the archive's folder")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import random
@@ -12,6 +13,7 @@ import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bench import Bench, channel
@@ -22,7 +24,7 @@ from launcher.client.sessions.local.source_archive import SourceArchive
 from launcher.client.sessions.remote_source import unpack_source
 from launcher.errors import PlatformError, SpecError
 from launcher.shared import bounded_archives
-from launcher.shared.bounded_archives import open_archive, space_problem
+from launcher.shared.bounded_archives import extract_all, open_archive, space_problem
 
 PETABYTE = 10**15
 LAUNCH = Path(__file__).parents[2] / "entrypoints" / "launch.py"
@@ -238,3 +240,98 @@ def test_reading_a_bomb_takes_no_memory(tmp_path: Path) -> None:
     with open_archive(archive) as tar:
         space_problem(tar, tmp_path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
+
+
+def member(name: str, *, type: bytes = tarfile.REGTYPE, link: str = "", mode: int = 0o644) -> Any:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname, entry.mode = type, link, mode
+    return entry
+
+
+def archive_of(path: Path, *members: tarfile.TarInfo) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for each in members:
+            each.size = len(b"text") if each.isreg() else 0
+            tar.addfile(each, io.BytesIO(b"text") if each.isreg() else None)
+    return path
+
+
+SYMLINK, HARDLINK, FIFO = tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE
+OUT = {
+    "up": [member("../outside")],
+    "up from a folder": [member("a/../../outside")],
+    "absolute": [member("/tmp/launcher-outside")],
+    "link up": [member("a", type=SYMLINK, link=".."), member("a/outside")],
+    "absolute link": [member("a", type=SYMLINK, link="/tmp"), member("a/launcher-outside")],
+    "chain": [
+        member("d", type=tarfile.DIRTYPE, mode=0o755),
+        member("d/up", type=SYMLINK, link=".."),
+        member("b", type=SYMLINK, link="d/up/.."),
+        member("b/outside"),
+    ],
+    "hard link": [member("a", type=HARDLINK, link="../file"), member("a")],
+    "pipe": [member("a", type=FIFO)],
+}
+
+
+@pytest.fixture(params=["filter", "own checks"])
+def tar_filter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Python with tarfile's filter, and as 3.10.11 and 3.11.3 were, without."""
+    if request.param == "own checks":
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+        monkeypatch.setattr(tarfile.TarFile, "extraction_filter", trusting, raising=False)
+    return str(request.param)
+
+
+def trusting(_: object, entry: tarfile.TarInfo, __: str) -> tarfile.TarInfo:
+    return entry
+
+
+@pytest.mark.usefixtures("tar_filter")
+@pytest.mark.parametrize("members", OUT.values(), ids=OUT)
+def test_nothing_is_unpacked_out_of_a_folder(tmp_path: Path, members: Any) -> None:
+    packed = archive_of(tmp_path / "packed.tar.gz", *members)
+    (tmp_path / "file").write_text("the user's")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    # The filter takes the slash from "/tmp/x", and so goes on.
+    with open_archive(packed) as archive, contextlib.suppress(tarfile.TarError):
+        extract_all(archive, folder)
+    assert {each.name for each in tmp_path.iterdir()} == {"packed.tar.gz", "file", "folder"}
+    assert (tmp_path / "file").read_text() == "the user's"
+    assert not Path("/tmp/launcher-outside").exists()
+
+
+@pytest.mark.usefixtures("tar_filter")
+def test_what_a_source_has_is_unpacked(tmp_path: Path) -> None:
+    packed = archive_of(
+        tmp_path / "packed.tar.gz",
+        member("deep/train.py", mode=0o4755),
+        member("deep/link", type=SYMLINK, link="../deep/train.py"),
+        member("hard", type=HARDLINK, link="deep/train.py", mode=0o4755),
+        member("folder", type=tarfile.DIRTYPE, mode=0o755),
+    )
+    with open_archive(packed) as archive:
+        extract_all(archive, tmp_path / "out")
+    out = tmp_path / "out"
+    assert [(out / name).read_text() for name in ("deep/link", "hard")] == ["text", "text"]
+    assert (out / "deep/train.py").stat().st_mode & 0o7777 == 0o755
+    assert (out / "folder").is_dir()
+
+
+@pytest.mark.parametrize("members", OUT.values(), ids=OUT)
+def test_a_bundle_with_other_than_files_below_it_is_refused(tmp_path: Path, members: Any) -> None:
+    ml = tmp_path / "ml"
+    (ml / "input/data/code").mkdir(parents=True)
+    (ml / "output").mkdir()
+    archive_of(ml / "input/data/code/bundle.tar.gz", *members)
+    result = subprocess.run(
+        [sys.executable, LAUNCH],
+        env={"SAGEMAKER_BASE_DIR": str(ml), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "which is no file below its folder" in (ml / "output/failure").read_text()
+    assert not [*tmp_path.glob("outside"), *ml.glob("outside"), *tmp_path.glob("ml/a")]
