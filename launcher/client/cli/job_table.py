@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.jobs.durations import readable
-from launcher.client.jobs.failure_report import report_failure
+from launcher.client.jobs.failure_report import failure_of
 from launcher.client.jobs.final_metrics import final_metrics
-from launcher.client.jobs.group_hosts import group_of_hosts, host_groups
+from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.sessions.base import KeepsJobFiles, PlatformSession
 from launcher.errors import JobNotFound, LauncherError
 from launcher.shared.printable import printable
@@ -42,7 +42,7 @@ def table(
     for job in jobs:
         name = job["TrainingJobName"]
         now, bill = (None, None) if session is None else _read(name, session)
-        details = () if session is None else tuple(_details(now, bill))
+        details = () if session is None else tuple(_details(session, now, bill))
         size = () if disk is None else (_size(name, disk),)
         rows.append((*_row(job), *size, *details))
         bills.append(bill)
@@ -124,7 +124,9 @@ def _notes(bills: Iterable[Bill | None]) -> list[str]:
     return [f"{OLD_MARK} {OLD_PRICE}"]
 
 
-def _details(now: TrainingJobDescription | None, bill: Bill | None) -> Iterator[str]:
+def _details(
+    session: PlatformSession, now: TrainingJobDescription | None, bill: Bill | None
+) -> Iterator[str]:
     if now is None:
         yield from ("?", "?", "")
         return
@@ -132,12 +134,7 @@ def _details(now: TrainingJobDescription | None, bill: Bill | None) -> Iterator[
     groups = (f"{len(group.hosts)} x {group.instance_type}" for group in host_groups(now))
     yield printable(", ".join(groups), keep_styles=False) or "-"
     metrics = [f"{name} {value:.4g}" for name, value in final_metrics(now).items()]
-    note = _cause(now) or (metrics[-1] if metrics else "")
+    failure = failure_of(session, now, brief=True)
+    note = failure.headline if failure else (metrics[-1] if metrics else "")
     line = printable(note, keep_styles=False)
     yield line if len(line) <= _NOTE_LENGTH else line[: _NOTE_LENGTH - 1] + "…"
-
-
-def _cause(now: TrainingJobDescription) -> str | None:
-    """Return where a described job failed and why; None if it did not."""
-    reason = now.get("FailureReason")
-    return reason and report_failure(reason, (), group_of_hosts(now), ()).headline

@@ -67,6 +67,11 @@ def read_cause(text: str, evidence: CauseEvidence) -> FailureCause:
     return cause
 
 
+def depends_on_logs(text: str) -> bool:
+    """Return whether the lines of hosts decide on the words for a reported cause."""
+    return any(rule in _READ_LOGS and re.search(pattern, text) for pattern, rule in _RULES)
+
+
 def _with_lines(cause: FailureCause, text: str) -> FailureCause:
     first, *below = text.splitlines() or [""]
     return replace(cause, text=first, below=tuple(below))
@@ -187,4 +192,11 @@ _RULES: tuple[tuple[str, _Rule], ...] = (
         _error_of_dataset,
     ),
     (r"^data workers died repeatedly (?P<when>while .*?)(?:; the events .*)?$", _deaths_of_workers),
+)
+_READ_LOGS = (
+    _exit_code,
+    _program_error,
+    _error_of_process,
+    _error_of_dataset,
+    _deaths_of_workers,
 )

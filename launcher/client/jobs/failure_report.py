@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.failure_advice import OF_FILES, OF_HOSTS, OF_SAMPLES, advice
-from launcher.client.jobs.failure_cause import CauseEvidence, read_cause
+from launcher.client.jobs.failure_cause import CauseEvidence, depends_on_logs, read_cause
+from launcher.client.jobs.group_hosts import group_of_hosts
 from launcher.client.jobs.log_line import LogLine
+from launcher.client.jobs.merged_log import MergedLog
 from launcher.client.jobs.traceback_text import (
     START,
     last_traceback,
     raised_error,
     short_traceback,
 )
+from launcher.client.sessions.base import PlatformSession
+from launcher.errors import LauncherError
+from launcher.shared import CODE_CHANNEL
+
+if TYPE_CHECKING:
+    from launcher.shared.training_job_types import TrainingJobDescription
 
 #: Lines of a traceback, and lines that were printed last, to show.
 TRACEBACK_LINES = 14
@@ -29,6 +37,10 @@ NEEDS_ALL_HOSTS = "the events worker_died in"
 #: A failure as hosts write it; SageMaker puts words in front.
 _REASON = re.compile(
     r"host (?P<host>algo-[1-9]\d*) \((?P<group>[^)]*)\)(?:, rank (?P<rank>\d+))?: (?P<cause>[^\n]*)"
+)
+#: SageMaker's words around the failure file of a container.
+_PLATFORMS_WORDS = re.compile(
+    r"\A(?:AlgorithmError: )?(?P<own>.*?)(?:, exit code: \d+)?\s*\Z", re.DOTALL
 )
 _HOST = re.compile(r"\b(algo-[1-9]\d*)\b")
 #: The frame in which subprocess has not found a program.
@@ -136,6 +148,35 @@ class _Evidence:
             self.printed.setdefault(line.host, deque(maxlen=_KEPT_LINES)).append(text)
 
 
+def failure_of(
+    session: PlatformSession,
+    now: TrainingJobDescription,
+    *,
+    brief: bool = False,
+    read: Callable[[Callable[[], FailureReport]], FailureReport] = lambda report: report(),
+) -> FailureReport | None:
+    """Return the one cause of a described job that has failed; None for any other.
+
+    Whoever shows a cause asks this function. brief: its headline alone is needed, so logs are read
+    only where the headline depends on them. read: makes the call that reads them.
+    """
+    if now["TrainingJobStatus"] != "Failed":
+        return None
+    reason, groups = now.get("FailureReason", ""), group_of_hosts(now)
+    channels = [channel["ChannelName"] for channel in now.get("InputDataConfig", [])]
+    given = [name for name in channels if name != CODE_CHANNEL]
+    known = _REASON.search(reason)
+    if brief and known is not None and not depends_on_logs(known["cause"]):
+        return report_failure(reason, (), groups, given)
+    host = host_of_reason(reason, groups) if known is not None else None
+    hosts = frozenset([host]) if host and NEEDS_ALL_HOSTS not in reason else None
+    try:
+        log = MergedLog(session, now["TrainingJobName"], groups, hosts=hosts)
+        return read(lambda: report_failure(reason, log.remaining(), groups, given))
+    except LauncherError:  # without access to the logs, the failure reason still stands
+        return report_failure(reason, (), groups, given)
+
+
 def host_of_reason(reason: str, hosts: Iterable[str]) -> str | None:
     """Return the host that a FailureReason names first, or the only host there is, else None."""
     known = list(hosts)
@@ -211,11 +252,18 @@ def _origin(
     match = _REASON.search(reason)
     if match is not None:
         return match["host"], int(match["rank"]) if match["rank"] else None, match["cause"]
+    own = _own_words(reason)
     if evidence.reported is not None:
         reporter, fields = evidence.reported
-        return reporter, fields.get("of_rank"), str(fields.get("cause", "it failed"))
-    host = host_of_reason(reason, groups)
-    return host, None, next(iter(reason.strip().splitlines()), "no reason was given")
+        cause = own or str(fields.get("cause", "it failed"))
+        return reporter, fields.get("of_rank"), cause
+    return host_of_reason(reason, groups), None, own or "no reason was given"
+
+
+def _own_words(reason: str) -> str | None:
+    """Return the line that says the cause in a reason that a script or the platform has written."""
+    lines = _PLATFORMS_WORDS.sub(r"\g<own>", reason).strip().splitlines()
+    return (raised_error(lines) if START in lines else None) or next(iter(lines), None)
 
 
 def _details(reason: str) -> tuple[str, ...]:

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from launcher.client.jobs.artifacts import FileProgress, download_artifacts
 from launcher.client.jobs.background_log import BackgroundLog, within
 from launcher.client.jobs.bill import Bill, bill
-from launcher.client.jobs.failure_report import (
-    NEEDS_ALL_HOSTS,
-    FailureReport,
-    host_of_reason,
-    report_failure,
-)
+from launcher.client.jobs.failure_report import FailureReport, failure_of
 from launcher.client.jobs.final_metrics import final_metrics
 from launcher.client.jobs.group_hosts import group_of_hosts, select_hosts, training_hosts
 from launcher.client.jobs.job_follower import Deadline, JobFollower, Poll, StateChange
@@ -378,19 +373,7 @@ class Job:
         return log.remaining() if now["TrainingJobStatus"] in TERMINAL_STATUSES else log.snapshot()
 
     def _failure(self, now: TrainingJobDescription) -> FailureReport | None:
-        if now["TrainingJobStatus"] != "Failed":
-            return None
-        reason, groups = now.get("FailureReason", ""), group_of_hosts(now)
-        channels = [channel["ChannelName"] for channel in now.get("InputDataConfig", [])]
-        given = [name for name in channels if name != CODE_CHANNEL]
-        host = None if NEEDS_ALL_HOSTS in reason else host_of_reason(reason, groups)
-        hosts = frozenset([host]) if host else None
-        try:
-            return self._from_logs(
-                lambda: report_failure(reason, self._lines(now, hosts), groups, given)
-            )
-        except LauncherError:  # without access to the logs, the failure reason still stands
-            return report_failure(reason, (), groups, given)
+        return failure_of(self.session, now, read=self._from_logs)
 
     def _document(self, now: TrainingJobDescription) -> JobDocument | None:
         code = [

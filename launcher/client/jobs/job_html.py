@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from launcher.client.jobs.durations import readable
+from launcher.client.jobs.failure_report import failure_of
 from launcher.client.jobs.final_metrics import final_metrics
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.short_numbers import short_number
@@ -26,21 +27,21 @@ _HEAD = ("metric", "group", "host", "values", "min", "max", "last", "")
 def job_html(job: Job) -> str:
     """Return a table of a job's state, machines, metrics and outcome, or why it is not known."""
     try:
-        facts = [*_facts(job.description())]
+        facts = [*_facts(job, job.description())]
     except LauncherError as error:
         facts = [("Status", f"not known: {str(error).splitlines()[0]}")]
     return html_pairs([("Job", job.name), *facts])
 
 
-def _facts(now: TrainingJobDescription) -> Iterator[tuple[str, str]]:
+def _facts(job: Job, now: TrainingJobDescription) -> Iterator[tuple[str, str]]:
     status, secondary = now["TrainingJobStatus"], now["SecondaryStatus"]
     until = now.get("TrainingEndTime") or datetime.now(timezone.utc)
     after = f" after {readable((until - now['CreationTime']).total_seconds())}"
     yield "Status", status + (f" ({secondary})" if secondary != status else "") + after
     for group in host_groups(now):
         yield "Group", f"{group.name}: {len(group.hosts)} x {group.instance_type}"
-    if reason := now.get("FailureReason"):
-        yield "Cause", reason
+    if failure := failure_of(job.session, now, brief=True):
+        yield "Cause", failure.headline
     for name, value in final_metrics(now).items():
         yield "Metric", f"{name} = {value:.6g}"
     if model := model_uri(now):

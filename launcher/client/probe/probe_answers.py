@@ -32,9 +32,10 @@ def collect(job: Job) -> dict[str, object]:
         for answer in [json.loads(text)]
     }
     if not hosts:
+        failure = job.failure()
         raise LauncherError(
             f"the probe {job.name} wrote no answers; its job is {description['TrainingJobStatus']} "
-            f"({description.get('FailureReason', 'no reason was given')}): see "
+            f"({failure.headline if failure else 'no reason was given'}): see "
             f"`launcher logs {job.name}`"
         )
     return {

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.event_sentences import sentence
+from launcher.client.jobs.failure_report import failure_of
 from launcher.client.jobs.group_hosts import group_of_hosts
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.job_metrics import CollectedSeries, MetricSeries
@@ -79,10 +80,12 @@ class LineFacts:
 class ReportFacts:
     """All that a report shows.
 
-    states: the job's secondary statuses over time. plan: clusters for its workload.
+    cause: of a job that has failed. states: the job's secondary statuses over time. plan: clusters
+    for its workload.
     """
 
     description: TrainingJobDescription
+    cause: str | None
     diagnosis: Diagnosis
     priced: ComparedJob
     plan: PlannedRun | UnplannedRun
@@ -107,8 +110,10 @@ def read_report_facts(
     series = _completed(lines.series, job, evidence)
     written = now or datetime.now(timezone.utc)
     priced = compared_job(job, evidence)
+    failure = failure_of(job.session, description, brief=True)
     return ReportFacts(
         description=description,
+        cause=failure.headline if failure else None,
         diagnosis=diagnosis_of(evidence),
         priced=priced,
         plan=plan_of_run(evidence, priced, lines.figures, workload),

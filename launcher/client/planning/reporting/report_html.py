@@ -55,8 +55,7 @@ def _heading(facts: ReportFacts) -> str:
         f"{each.name}: {len(each.hosts)} x {each.instance_type}"
         for each in host_groups(description)
     )
-    reason = description.get("FailureReason")
-    cause = f"<p><b>Cause</b> {escaped(reason)}</p>" if reason else ""
+    cause = f"<p><b>Cause</b> {escaped(facts.cause)}</p>" if facts.cause else ""
     return (
         f"<p>{escaped(state)} &middot; {escaped(groups)}</p>{cause}"
         f'<p class="faint">Written {written} by launcher report</p>'
