@@ -133,7 +133,7 @@ class JobFailed(LauncherError):
 
     reason: its FailureReason.
     host: where the failure began, None if unknown.
-    last_lines: what log_host, the host whose log has more, printed last.
+    last_lines: what that host printed last.
     report: the cause as a person reads it.
     """
 
@@ -146,14 +146,13 @@ class JobFailed(LauncherError):
         *,
         host: str | None = None,
         last_lines: Iterable[str] = (),
-        log_host: str | None = None,
         report: str | None = None,
     ) -> None:
         self.name = name
         self.reason = reason
         self.host = host
         self.last_lines = tuple(last_lines)
-        of_host = f" --host {log_host}" if log_host else ""
+        of_host = f" --host {host}" if host else ""
         super().__init__(
             f"job {name} failed: {report or reason}\nsee: launcher logs {name}{of_host}"
         )

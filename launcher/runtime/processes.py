@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from launcher.runtime.memory_evidence import sigkill_words
 from launcher.shared.process_table import signal_all, zombies_of
 
 #: Sent by a host to its services to end them.
@@ -201,5 +202,5 @@ def describe_exit(code: int) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    hint = " (the kernel does this when memory runs out)" if name == "SIGKILL" else ""
+    hint = f" ({sigkill_words()})" if name == "SIGKILL" else ""
     return f"killed by {name}{hint}"

@@ -65,6 +65,7 @@ def _become_shell(script: str, arguments: Sequence[str]) -> NoReturn:
 def run(program: Callable[[], object]) -> int:
     """Run this rank's program, report how it ended, and return the exit code."""
     own_mask()  # before the program can remove a secret from its environment
+    spare = os.open(os.devnull, os.O_RDONLY)
     _print_to_own_pipe()
     print_whole_lines()
     _enable_monitoring()
@@ -72,8 +73,10 @@ def run(program: Callable[[], object]) -> int:
     try:
         program()
     except SystemExit as stop:
+        _close(spare)
         return _exit_code(stop)
     except BaseException as error:  # noqa: BLE001 - report any end of the user's program
+        _close(spare)  # the report needs one when the program has used up its descriptors
         cause = _error_line(error) + (_hidden_module(error) or hint_of_terminal(error))
         report_cause(cause, _detail(error), is_peer_loss=is_peer_loss(error, cause))
         shown = own_mask().text(cause)[:_MAX_LENGTH]
@@ -82,6 +85,11 @@ def run(program: Callable[[], object]) -> int:
         sys.last_value = error.with_traceback(None)
         return 1
     return 0
+
+
+def _close(descriptor: int) -> None:
+    with contextlib.suppress(OSError):  # the program has closed all of them
+        os.close(descriptor)
 
 
 def _print_to_own_pipe() -> None:

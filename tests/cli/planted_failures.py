@@ -179,7 +179,7 @@ PLANTED = {
         train="import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
         host=ALONE,
         cause="killed by SIGKILL",
-        fix="memory has most likely run out",
+        fix="find out what has killed",
         once="SIGKILL",
     ),
     "a channel is written to": Planted(

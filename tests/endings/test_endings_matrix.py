@@ -86,7 +86,7 @@ def in_worker(cause: str, reason: str, fault: str = "", **options: object) -> Ce
 
 
 SAMPLE = r"pipeline:train_set raised {} for sample 5.*\(on data host algo-[12]\)"
-KILLED = r", rank [01]: killed by SIGKILL \(the kernel does this when memory runs out\)"
+KILLED = r", rank [01]: killed by SIGKILL \(memory was (not )?short: [\d.]+ of [\d.]+ GiB in use\)"
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
 
 CELLS = [

@@ -157,6 +157,25 @@ CASES = {
         "the script called sys.exit('no data')", printed=("epoch=0", "no data"), lines=("epoch=0",)
     ),
     "out of memory": ended("killed by SIGKILL (the kernel does this when memory runs out)"),
+    "the OOM killer": ended(
+        "killed by SIGKILL (the kernel's OOM killer: memory ran out)", fix="a smaller batch"
+    ),
+    "short memory": ended(
+        "killed by SIGKILL (memory was short: 15.9 of 16.0 GiB in use)", fix="a smaller batch"
+    ),
+    "another's SIGKILL": ended(
+        "killed by SIGKILL (memory was not short: 1.0 of 23.0 GiB in use)",
+        fix="find out what has killed",
+    ),
+    "descriptors": raised("OSError: [Errno 24] Too many open files: 'x'", fix="RLIMIT_NOFILE"),
+    "descriptors of a program": Planted(
+        cause="exit code 1",
+        shown="error: [Errno 24] Too many open files (exit code 1)",
+        printed=("epoch 1", "error: [Errno 24] Too many open files"),
+        lines=("epoch 1", "error: [Errno 24] Too many open files"),
+        fix="RLIMIT_NOFILE",
+    ),
+    "threads": raised("RuntimeError: can't start new thread", fix="OMP_NUM_THREADS"),
     "a crash": ended("killed by SIGSEGV", fix="PYTHONFAULTHANDLER"),
     "out of memory of a GPU": raised(
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
@@ -544,14 +563,16 @@ def test_a_job_of_one_host_needs_no_name() -> None:
     assert host_of_reason("AlgorithmError: , exit code: 1", ["algo-1"]) == "algo-1"
 
 
-def test_of_a_sample_the_log_of_its_reader_has_more() -> None:
+def test_of_a_sample_the_host_that_prepared_it_has_more() -> None:
     case = CASES["a file of a sample"]
-    report = report_failure(case.reason, case.log, GROUPS, ())
-    assert (report.host, report.log_host) == ("algo-1", "algo-2")
+    printed = LogLine(group="data_group", host="algo-1", time=0.0, text="opening 7.png")
+    report = report_failure(case.reason, [*case.log, printed], GROUPS, ())
+    assert report.host == "algo-1"
     failed = report.failed_host
     assert failed is not None
-    assert (failed["host"], failed["group"]) == ("algo-2", "train_group")
-    assert '  File "/opt/ml/code/pipeline.py", line 6, in __getitem__' in failed["last_lines"]
+    assert (failed["host"], failed["group"]) == ("algo-1", "data_group")
+    assert failed["last_lines"] == ["opening 7.png"]
+    assert '  File "pipeline.py", line 6, in __getitem__' in report.traceback
 
 
 def test_workers_that_die_are_those_of_their_host_with_what_has_ended_them() -> None:

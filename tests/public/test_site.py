@@ -32,7 +32,7 @@ def test_troubleshooting_gives_the_advice_that_a_failure_gets():
     page = unescape((DOCS / "troubleshooting.md").read_text())
     rows = re.findall(r"^\| `(.+)` \| (.+) \|$", page, re.M)
     said = {cause: text for cause, text in rows if "](" not in text}
-    assert len(said) == 20
+    assert len(said) == 23
     assert said == {cause: advice(cause, ["images"]) for cause in said}
 
 

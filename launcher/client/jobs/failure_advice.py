@@ -49,15 +49,30 @@ _ADVICE = (
         "hyperparameters become the script's arguments: compare them with its options; "
         "batch_size and batch-size differ",
     ),
-    (r"No space left on device", "raise volume_size, or write less to the disk"),
+    (r"No space left on device|ENOSPC", "raise volume_size, or write less to the disk"),
     (
         r"CUDA out of memory|OutOfMemoryError",
         "use a smaller batch, or an instance type with more GPU memory",
     ),
     (
-        r"killed by SIGKILL|MemoryError|Cannot allocate memory",
+        r"OOM killer|memory was short|memory runs out|MemoryError|Cannot allocate memory|ENOMEM|"
+        r"^data workers died .*killed by SIGKILL(?! \()",
         "memory has most likely run out: use a smaller batch, fewer workers (workers_per_host), or "
         "an instance type with more memory",
+    ),
+    (
+        r"killed by SIGKILL",
+        "find out what has killed the process: its own code, a person, or a limit of the "
+        "machine such as ulimit -t",
+    ),
+    (
+        r"Too many open files|EMFILE|ENFILE",
+        "close files and sockets after use, or raise the limit: resource.setrlimit(RLIMIT_NOFILE, "
+        "...); torch.multiprocessing.set_sharing_strategy('file_system') needs fewer",
+    ),
+    (
+        r"can't start new thread|Resource temporarily unavailable",
+        "use fewer threads and processes: num_workers, workers_per_host, OMP_NUM_THREADS",
     ),
     (
         r"killed by (SIGSEGV|SIGBUS|SIGABRT|SIGILL|SIGFPE)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from launcher.client.jobs.traceback_text import (
@@ -17,6 +17,11 @@ from launcher.client.jobs.traceback_text import (
 #: The last words of argparse; and those of click, which other lines may begin with.
 _USAGE_ERROR = re.compile(r"^[\w. /-]+: error: (?P<text>.+)$")
 _CLICK_ERROR = re.compile(r"^Error: (?P<text>.+)$")
+#: Words for resources that have run out, as programs print them before they end themselves.
+_EXHAUSTED = re.compile(
+    r"\bMemoryError\b|Cannot allocate memory|Too many open files|No space left on device|"
+    r"can't start new thread|\bE(?:NOMEM|MFILE|NFILE|NOSPC)\b"
+)
 _CLICK_CODES = ("1", "2")
 #: Words of a failure of a loader's batch.
 _BATCH = re.compile(r"collate|\bsamples? |DataLoader")
@@ -28,7 +33,6 @@ class FailureCause:
 
     below: further lines of it. is_located: they are the lines of a crash. doing: what failed there,
     such as "sample 7 of pipeline:train_set". data_host: where it failed, if on a data host.
-    log_host: the data host whose log shows it.
     """
 
     text: str
@@ -36,7 +40,6 @@ class FailureCause:
     is_located: bool = False
     doing: str | None = None
     data_host: str | None = None
-    log_host: str | None = None
 
     @property
     def is_of_data(self) -> bool:
@@ -98,15 +101,21 @@ def _exit_code(cause: FailureCause, found: re.Match[str], evidence: CauseEvidenc
     if found["code"] in _CLICK_CODES:
         last = printed[-AFTER_ERROR:]
         errors += [click["text"] for line in last if (click := _CLICK_ERROR.match(line))]
-    if error := raised_error(last_traceback(printed)):
+    if error := raised_error(last_traceback(printed)) or _exhaustion(printed):
         errors.append(error)
     code = f"exit code {found['code']}"
     return replace(cause, text=f"{errors[-1]} ({code})" if errors else code)
 
 
+def _exhaustion(printed: Sequence[str]) -> str | None:
+    """Return the last line if it tells that memory, descriptors or the disk have run out."""
+    last = printed[-AFTER_ERROR:]
+    return next((line.strip() for line in reversed(last) if _EXHAUSTED.search(line)), None)
+
+
 def _program_error(cause: FailureCause, _: re.Match[str], evidence: CauseEvidence) -> FailureCause:
     """Return the error that a program beside the script has printed."""
-    error = raised_error(evidence.printed)
+    error = raised_error(evidence.printed) or _exhaustion(evidence.printed)
     return replace(cause, text=f"{error} ({cause.text})") if error else cause
 
 
@@ -165,14 +174,14 @@ def _deaths_of_workers(
         return cause
     host, how = evidence.death
     text = f"{how}, repeatedly: data workers died {found['when']}"
-    return replace(cause, text=text, data_host=host, log_host=host)
+    return replace(cause, text=text, data_host=host)
 
 
 _Rule = Callable[[FailureCause, re.Match[str], CauseEvidence], FailureCause]
 #: Each rule whose pattern is found in the text changes the cause for those below it.
 _RULES: tuple[tuple[str, _Rule], ...] = (
     (r"^launcher\.errors\.\w+: ", _without_own_type),
-    (r"^the script called sys\.exit\((?P<code>[1-9]\d*)\)$", _exit_code),
+    (r"^(?:the script called sys\.exit\(|exit code )(?P<code>[1-9]\d*)\)?$", _exit_code),
     (r"ended before training did: exit code \d+$", _program_error),
     (r"^the script called sys\.exit\((?P<literal>(['\"]).+\2)\)$", _exit_words),
     (r"^killed by SIG", _crash),

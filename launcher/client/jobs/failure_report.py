@@ -51,16 +51,12 @@ _STARTS_PROGRAM = ", in _execute_child"
 class FailureReport:
     """A failure for a person.
 
-    host, group, log_host, log_group, rank, doing, fix: None if not known. log_host: the host whose
-    log has more: the one that ended the job, or that of data workers that died. It is not the host
-    of the cause where a rank has the traceback of a data host. doing: what failed there, such as
-    "sample 7 of pipeline:train_set". traceback: its lines that matter, or what the reason says
-    below its first line. printed: the last lines of log_host. fix: what to try.
+    host, group, rank, doing, fix: None if not known. host: where it began. doing: what failed
+    there, such as "sample 7 of pipeline:train_set". traceback: its lines that matter, or what the
+    reason says below its first line. printed: the last lines of that host. fix: what to try.
     """
 
     host: str | None
-    log_host: str | None
-    log_group: str | None
     group: str | None
     rank: int | None
     cause: str
@@ -90,16 +86,14 @@ class FailureReport:
 
     def to_plain(self) -> dict[str, Any]:
         """Return the failure as `-o json` prints it; `failed_host` is apart."""
-        apart = ("printed", "log_group")
-        return {key: value for key, value in asdict(self).items() if key not in apart}
+        return {key: value for key, value in asdict(self).items() if key != "printed"}
 
     @property
     def failed_host(self) -> dict[str, Any] | None:
-        """The log_host and its last lines, as `-o json` prints them."""
-        if self.log_host is None:
+        """The host and its last lines, as `-o json` prints them."""
+        if self.host is None:
             return None
-        lines = list(self.printed)
-        return {"group": self.log_group, "host": self.log_host, "last_lines": lines}
+        return {"group": self.group, "host": self.host, "last_lines": list(self.printed)}
 
 
 @dataclass
@@ -168,8 +162,8 @@ def failure_of(
     known = _REASON.search(reason)
     if brief and known is not None and not depends_on_logs(known["cause"]):
         return report_failure(reason, (), groups, given)
-    host = host_of_reason(reason, groups) if known is not None else None
-    hosts = frozenset([host]) if host and NEEDS_ALL_HOSTS not in reason else None
+    named = frozenset(_HOST.findall(reason)) & groups.keys() if known is not None else frozenset()
+    hosts = named if named and NEEDS_ALL_HOSTS not in reason else None
     try:
         log = MergedLog(session, now["TrainingJobName"], groups, hosts=hosts)
         return read(lambda: report_failure(reason, log.remaining(), groups, given))
@@ -200,16 +194,14 @@ def report_failure(
         reported,
         CauseEvidence(printed=printed, raised=raised_error(text), death=evidence.death),
     )
-    dead_host = cause.log_host
-    place, log_host = cause.data_host or host, dead_host or host
-    last_lines: Iterable[str] = (*printed, *(raised or ()))
-    if dead_host is not None and dead_host != host:
-        last_lines = evidence.printed.get(dead_host, ())
+    place = cause.data_host or host
+    is_elsewhere = place is not None and place != host
+    last_lines: Iterable[str] = (
+        evidence.printed.get(place or "", ()) if is_elsewhere else (*printed, *(raised or ()))
+    )
     unsuitable = tuple(_unsuitable(text, is_of_data=cause.is_of_data, is_alone=len(groups) == 1))
     return FailureReport(
         host=place,
-        log_host=log_host,
-        log_group=groups.get(log_host, "?") if log_host else None,
         group=groups.get(place, "?") if place else None,
         rank=None if cause.data_host else rank,
         cause=cause.text,
@@ -257,7 +249,8 @@ def _origin(
         reporter, fields = evidence.reported
         cause = own or str(fields.get("cause", "it failed"))
         return reporter, fields.get("of_rank"), cause
-    return host_of_reason(reason, groups), None, own or "no reason was given"
+    words = own or reason.strip() or "no reason was given"
+    return host_of_reason(reason, groups), None, words
 
 
 def _own_words(reason: str) -> str | None:

@@ -415,7 +415,7 @@ class Job:
 
 
 def _plain_failure(failure: FailureReport | None) -> dict[str, Any]:
-    """Return the failure as plain values; `failed_host` has the lines of its log_host."""
+    """Return the failure as plain values; `failed_host` has its host's last lines."""
     if failure is None:
         return {"failure": None, "failed_host": None}
     return {
@@ -431,7 +431,6 @@ def _to_error(name: str, now: TrainingJobDescription, failure: FailureReport | N
         reason,
         host=failure.host if failure else None,
         last_lines=failure.printed if failure else (),
-        log_host=failure.log_host if failure else None,
         report=printable(failure.text if failure else reason, keep_styles=False),
     )
 

@@ -74,7 +74,7 @@ def _failure_lines(
     yield summary_row("Cause", place + style(failure["cause"], fg="red"))
     if failure["traceback"] or not is_followed:
         yield from (summary_row("", line) for line in failure["lines"])
-    of_host = f" --host {failure['log_host']}" if failure["log_host"] else ""
+    of_host = f" --host {host}" if host else ""
     attempts = [failure["fix"]] if failure["fix"] else []
     for number, text in enumerate([*attempts, f"launcher logs {name}{of_host}"]):
         yield summary_row("" if number else "Try", text)

@@ -38,7 +38,7 @@ from launcher.data.worker.shared_memory_sender import SharedMemorySender
 from launcher.data.worker.striped_sender import StripedSender
 from launcher.errors import DataError, SampleError
 from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
-from launcher.runtime.event_log import emit
+from launcher.runtime.event_log import emit, emit_text
 from launcher.runtime.output import print_whole_lines
 from launcher.runtime.processes import handle_signals_here
 from launcher.shared.backoff import backoff
@@ -219,13 +219,15 @@ class DataWorker:
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")
         sample = error if isinstance(error, SampleError) else None
+        trace = sample.remote_traceback if sample else rest
+        emit_text("batch_failed", trace, worker=self.name, cause=message)  # for this host's log
         self._control.send(
             m.BatchFailed(
                 run=run,
                 step=step,
                 message=message,
                 index=sample.index if sample else None,
-                remote_traceback=sample.remote_traceback if sample else rest,
+                remote_traceback=trace,
                 type_names=list(error.type_names),
             )
         )
