@@ -56,12 +56,12 @@ class HangReporter:
         return None
 
     def _report_silent_exits(self) -> None:
-        """Report the ranks that have called os._exit(0)."""
+        """Report the ranks that have ended with 0 while others may wait for them."""
         for report in read_reports(self._reports, "left-*"):
             if (rank := report["rank"]) not in self._reported_silent_exits:
                 self._reported_silent_exits.add(rank)
-                cause = f"the script called os._exit(0) ({report['place']})"
-                self._host.coordination.report_silent_exit(self._failure(rank, cause))
+                left = self._failure(rank, report["how"])
+                self._host.coordination.report_silent_exit(left)
 
     def _failure(self, rank: int, cause: str) -> Failure:
         """Return the failure of a rank of this host."""

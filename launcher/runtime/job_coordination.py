@@ -7,7 +7,7 @@ The leader runs the server; every host connects to it and keeps the connection u
                       {"done": true}      the host has completed its part
                       {"failed": {...}}   a Failure
                       {"hung": {...}}     a rank hangs: a Failure
-                      {"left": {...}}     a rank called os._exit(0): the Failure that it may cause
+                      {"left": {...}}     a rank ended with 0: the Failure that it may cause
                       {"activity": [...]} what each rank is doing: RankActivity
                       {"versions": {...}} of Python and of packages
                       {"alive": true}     every second
@@ -110,7 +110,7 @@ class JobCoordination:
         self._send({"hung": failure.to_message()})
 
     def report_silent_exit(self, failure: Failure) -> None:
-        """Report that a rank of this host called os._exit(0), which others may fail of."""
+        """Report that a rank of this host ended with 0, which others may fail of."""
         self._send({"left": failure.to_message()})
 
     def report_activity(self, activities: Sequence[RankActivity]) -> None:

@@ -116,7 +116,7 @@ class OutcomeDecider:
         return self._diagnosis is not None
 
     def record_silent_exit(self, failure: Failure) -> None:
-        """Record that a rank left by os._exit(0): the cause if others fail without it."""
+        """Record that a rank left with 0: the cause if others fail without it."""
         self._silent_exits.append(failure)
 
     def caused_by_silent_exit(self, failure: Failure) -> Failure:

@@ -23,6 +23,7 @@ from typing import NoReturn
 from launcher.errors import LauncherError
 from launcher.runtime import gloo_threads, hang_watchdog, stacks
 from launcher.runtime.event_log import emit_text
+from launcher.runtime.missing_gpu import gpu_words
 from launcher.runtime.no_terminal import hint_of_terminal
 from launcher.runtime.output import print_to, print_whole_lines, rank_pipe
 from launcher.runtime.peer_loss import is_peer_loss
@@ -74,16 +75,20 @@ def run(program: Callable[[], object]) -> int:
         program()
     except SystemExit as stop:
         _close(spare)
-        return _exit_code(stop)
+        if (code := _exit_code(stop)) == 0:
+            _report_leaving(f"the script called sys.exit({stop.code or 0!r}){_place(stop)}")
+        return code
     except BaseException as error:  # noqa: BLE001 - report any end of the user's program
         _close(spare)  # the report needs one when the program has used up its descriptors
         cause = _error_line(error) + (_hidden_module(error) or hint_of_terminal(error))
+        cause += gpu_words(cause)
         report_cause(cause, _detail(error), is_peer_loss=is_peer_loss(error, cause))
         shown = own_mask().text(cause)[:_MAX_LENGTH]
         emit_text("rank_failed", "".join(_format(error)), cause=shown)
         # As the interpreter does, for handlers at exit; without the frames and what they hold.
         sys.last_value = error.with_traceback(None)
         return 1
+    _report_leaving("the script ended")
     return 0
 
 
@@ -121,11 +126,29 @@ def _report_silent_exits(folder: Path) -> None:
         if status == 0 and os.getpid() == own_pid:  # not in a fork, whose end is its own
             frame = sys._getframe(1)
             place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-            with contextlib.suppress(OSError):
-                write_report(folder, f"left-{_rank()}", {"rank": _rank(), "place": place})
+            _write_leaving(folder, f"the script called os._exit(0) ({place})")
         leave(status)
 
     os._exit = report_and_leave
+
+
+def _report_leaving(how: str) -> None:
+    """Report an end that others fail of if they wait in a collective: they are not told of it."""
+    folder, distributed = os.environ.get(REPORTS_VARIABLE), sys.modules.get("torch.distributed")
+    if folder and distributed and distributed.is_available() and distributed.is_initialized():
+        _write_leaving(Path(folder), how)
+
+
+def _write_leaving(folder: Path, how: str) -> None:
+    with contextlib.suppress(OSError):
+        write_report(folder, f"left-{_rank()}", {"rank": _rank(), "how": how})
+
+
+def _place(error: BaseException) -> str:
+    """Return the place in the script where an error was raised, in brackets."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each for each in frames if each.filename == sys.argv[0]]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
 
 
 def _rank() -> int:

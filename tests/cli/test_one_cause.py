@@ -1,6 +1,7 @@
 """run, status, list, report and a notebook's cell tell one cause of a failed job."""
 
 import json
+import os
 import re
 from html import unescape
 
@@ -8,6 +9,7 @@ import pytest
 
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.local import LocalSession
+from launcher.shared.visible_gpus import visible_gpus
 
 OWN_FILE = """\
 import os, sys
@@ -37,6 +39,18 @@ TRACED = "Traceback (most recent call last):\n  File 'a.py', line 1\nValueError:
             "import argparse; argparse.ArgumentParser('t').parse_args(['--x'])",
             "unrecognized arguments: --x (exit code 2)",
             id="usage",
+        ),
+        pytest.param(
+            "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))\nopened = []\n"
+            "while True: opened.append(open('/dev/null'))",
+            "OSError: [Errno 24] Too many open files: '/dev/null'",
+            id="descriptors",
+        ),
+        pytest.param(
+            "raise AssertionError('Torch not compiled with CUDA enabled')",
+            "AssertionError: Torch not compiled with CUDA enabled (this machine has no GPU)",
+            id="cuda",
+            marks=pytest.mark.skipif(bool(visible_gpus(os.environ)), reason="there is a GPU"),
         ),
         pytest.param("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL", id="killed"),
     ],
