@@ -181,6 +181,35 @@ CASES = {
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
         fix="a smaller batch",
     ),
+    "no GPU here": raised(
+        "AssertionError: Torch not compiled with CUDA enabled (this machine has no GPU)",
+        fix="'cuda' if torch.cuda.is_available() else 'cpu'",
+    ),
+    "NCCL without a GPU": raised(
+        "RuntimeError: Distributed package doesn't have NCCL built in (this machine has no GPU)",
+        fix="init_process_group('nccl' if torch.cuda.is_available() else 'gloo')",
+    ),
+    "a text for a flag": Planted(
+        cause="the script called sys.exit(2)",
+        shown="unrecognized arguments: True (exit code 2)",
+        printed=("usage: train.py [-h] [--amp]", "train.py: error: unrecognized arguments: True"),
+        lines=("usage: train.py [-h] [--amp]", "train.py: error: unrecognized arguments: True"),
+        fix="action='store_true' takes none",
+    ),
+    "a name of one letter": Planted(
+        cause="the script called sys.exit(2)",
+        shown="unrecognized arguments: -n 120 (exit code 2)",
+        printed=("train.py: error: unrecognized arguments: -n 120",),
+        lines=("train.py: error: unrecognized arguments: -n 120",),
+        fix="give its option the name -n too",
+    ),
+    "a null": Planted(
+        cause="the script called sys.exit(2)",
+        shown="argument --lr: invalid float value: '' (exit code 2)",
+        printed=("train.py: error: argument --lr: invalid float value: ''",),
+        lines=("train.py: error: argument --lr: invalid float value: ''",),
+        fix="leave it out",
+    ),
     "no GPU": raised("RuntimeError: No CUDA GPUs are available", fix="an instance type with a GPU"),
     "a mistake of syntax": raised("SyntaxError: invalid syntax (model.py, line 3)", fix="check`"),
     "shapes that do not fit": Planted(
@@ -308,7 +337,7 @@ def test_code_to_write_is_shown_whole_as_it_is_indented() -> None:
     ]
     lines += [f"        return Images({'x' * 300})", "and in the script:", "    DataLoader()"]
     report = report_of(cause, text=trace(MAIN, error="\n".join([cause, *lines])))
-    assert report.lines == (*SHOWN, *(f"  {line}" for line in lines))
+    assert report.lines == (*(f"  {line}" for line in lines), *SHOWN)
 
 
 def test_an_exception_group_is_shown_with_the_errors_in_it() -> None:

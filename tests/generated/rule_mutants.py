@@ -179,6 +179,7 @@ MUTANTS = (
     _groups(
         "but no distribution", _typed(GPU, instance_count=2), distribution=None, is_warning=True
     ),
+    _set("is null, which the script gets", hyperparameters={"lr": None}, is_warning=True),
     # distributions
     _set("processes_per_host is 0", distribution=Mpi(processes_per_host=0)),
     _set('"--hostfile" is set by Launcher', distribution=Mpi(custom_options=("--hostfile", "a"))),

@@ -43,6 +43,20 @@ _ADVICE = (
         "channels are read-only: write to SM_MODEL_DIR, SM_OUTPUT_DATA_DIR or a temporary folder",
     ),
     (
+        r"unrecognized arguments: (?:True|False)\b|unexpected extra arguments? \((?:True|False)\b",
+        "true and false are passed as texts (--amp True), but an option with "
+        "action='store_true' takes none: use type=lambda text: text == 'True'",
+    ),
+    (
+        r"(?:unrecognized arguments:|No such option:?) -(\w)\b",
+        "a hyperparameter with a name of one letter is passed with one dash: give its option the "
+        "name -{1} too",
+    ),
+    (
+        r"argument .*: invalid \w+ value: ''",
+        "a hyperparameter that is null is passed as an empty text: leave it out",
+    ),
+    (
         r"unrecognized arguments|the following arguments are required|invalid choice|"
         r"^argument .*: (?:invalid \w+ value|expected )|^No such option|^Missing option|"
         r"^Invalid value for '-",
@@ -80,6 +94,16 @@ _ADVICE = (
         "the Python line that called it",
     ),
     (r"killed by SIGTERM", "find out what has sent SIGTERM to the process: Launcher has not"),
+    (
+        r"NCCL (?:built in|is only supported).*\(this machine has no GPU\)",
+        "let the script choose the backend: init_process_group('nccl' if torch.cuda.is_available() "
+        "else 'gloo')",
+    ),
+    (
+        r"\(this machine has no GPU\)",
+        "let the script choose its device: 'cuda' if torch.cuda.is_available() else 'cpu'; or run "
+        "it on an instance type with a GPU",
+    ),
     (
         r"No CUDA GPUs are available|not compiled with CUDA|CUDA driver version",
         "use an instance type with a GPU and an image of the same CUDA version",

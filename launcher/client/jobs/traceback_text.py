@@ -53,6 +53,7 @@ def short_traceback(lines: Sequence[str], limit: int, *, of_rank: bool = True) -
     innermost frames are. If there is not enough space, the user's innermost frames are kept.
     The first line of the error, which follows the frames, is left out; more of them,
     the error from which it was raised, and the errors of an exception group are the last lines.
+    More of Launcher's own error comes first, as the first line begins its sentence.
 
     of_rank: the lines are those of a rank's error, and end with it.
     """
@@ -64,21 +65,25 @@ def short_traceback(lines: Sequence[str], limit: int, *, of_rank: bool = True) -
     if origin is not None and origin == raised_error(own):  # brought from another process
         frames += _frames(before[_starts(before)[-1] + 1 :])
         origin = None
-    below = (
-        *(_more_of_error(own) if of_rank else ()),
-        *(parts or ((f"caused by {origin}",) if origin else ())),
-    )
+    more = _more_of_error(own) if of_rank else ()
+    first, last = (more, ()) if _is_own_error(own) else ((), more)
+    below = (*last, *(parts or ((f"caused by {origin}",) if origin else ())))
     users = [number for number, frame in enumerate(frames) if frame.is_users]
     raising = [len(frames) - 1] if users and not frames[-1].is_users else []
     innermost_first = reversed(users or range(len(frames)))
     kept: set[int] = set()
-    used = len(below)
+    used = len(first) + len(below)
     for number in (*innermost_first, *raising):
         used += len(frames[number].lines)
         if used > limit:
             break
         kept.add(number)
-    return (*(line for number in sorted(kept) for line in frames[number].lines), *below)
+    shown = (line for number in sorted(kept) for line in frames[number].lines)
+    return (*first, *shown, *below)
+
+
+def _is_own_error(lines: Sequence[str]) -> bool:
+    return _OWN_ERROR.match(raised_error(lines) or "") is not None
 
 
 def _group_parts(lines: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -99,7 +104,7 @@ def _more_of_error(lines: Sequence[str]) -> tuple[str, ...]:
     starts = _starts(lines)
     below = list(lines[starts[-1] + 1 :]) if starts else []
     first = next((n for n, line in enumerate(below) if line[:1].strip()), len(below))
-    if first < len(below) and _OWN_ERROR.match(below[first]):
+    if _is_own_error(lines):
         own = [
             f"  {line.rstrip()[:_LONGEST_OWN_LINE]}" for line in below[first + 1 :] if line.strip()
         ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.client.spec.rules import (
+    argument_rules,
     channel_rules,
     command_rules,
     data_service_rules,
@@ -86,6 +87,7 @@ def check(
     of_files: Sequence[Problem] = ()
     try:
         found += source_rules.find_problems_in(readable, files, known=judged)
+        found += argument_rules.find_problems_in(readable, files, known=judged)
         found += main_guard_rules.find_problems_in(readable, files, known=judged)
         found += command_rules.find_problems_in(readable, files, known=judged)
         found += requirements_rules.find_problems_in(readable, files, known=judged)

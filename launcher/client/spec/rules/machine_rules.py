@@ -150,16 +150,6 @@ def _trainers(
             what=f"{_name(spec, group)} trains, and so does {_name(spec, trainers[0][1])}",
             fix='keep one train group; write "role: data" in the others',
         )
-    for path, group in trainers[:1]:
-        if spec.distribution is None and group.instance_count > 1:
-            yield Problem(
-                path=(*path, "instance_count"),
-                about=(("distribution",),),
-                what=f"{group.instance_count} train hosts, but no distribution: "
-                "each runs the script on its own",
-                fix='write "distribution: data_parallel" to train as one',
-                is_warning=True,
-            )
 
 
 def _name(spec: JobSpec, group: InstanceGroup) -> str:
