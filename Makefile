@@ -21,12 +21,13 @@ TARGETS ?= yaml_document wire_frame control_message event_line job_document part
   endpoint_http
 SECONDS ?= 300
 
-.PHONY: help demo test test-long test-full lowest frameworks smoke coverage matrix soak fuzz check docs mutants size bench gpu
+.PHONY: help demo test bare test-long test-full lowest frameworks smoke coverage matrix soak fuzz check docs mutants size bench gpu
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       train on handwritten digits, with 2 data hosts and 2 train hosts, on this machine"
 	@echo "make test       run the tests (minutes)"
+	@echo "make bare       run demo and test in a clone with nothing but Python, make and git; by root as nobody too"
 	@echo "make test-long  run the longer tests: whole examples, notebooks, installations"
 	@echo "                CASES=first: the first case of each"
 	@echo "make test-full  run all tests, the slow and the destructive ones too"
@@ -53,6 +54,9 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+
+bare:
+	PYTHON=$(PYTHON) WORKERS=$(WORKERS) TESTS="$(TESTS)" tests/bare.sh
 
 test-long: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "long and not slow" --cases $(CASES) $(TESTS)
