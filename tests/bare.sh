@@ -31,7 +31,7 @@ as() {
   if [[ $user == "$(id -un)" ]]; then
     "$@"
   else
-    setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups "$@"
+    runuser -u "$user" -- "$@"
   fi
 }
 
