@@ -153,9 +153,15 @@ def test_a_link_that_is_ignored_may_leave_the_folder(source, tmp_path):
     assert packed(source) == [".launcherignore", "train.py"]
 
 
-def test_a_pipe_is_not_read(source):
+def test_a_pipe_is_refused_unless_it_is_ignored(source):
     os.mkfifo(source.root / "pipe")
-    assert packed(source) == ["train.py"]
+    with pytest.raises(SpecError, match="a pipe, a socket or a device cannot be sent"):
+        packed(source)
+    tree = SourceTree(source.spec(dependencies=[str(source.root / "pipe")]))
+    with pytest.raises(SpecError, match=r"dependencies: .*pipe"):
+        tree.exists("train.py")
+    source.write_all({".launcherignore": "pipe\n"})
+    assert packed(source) == [".launcherignore", "train.py"]
 
 
 def test_a_source_folder_that_is_not_there_is_a_problem(source):

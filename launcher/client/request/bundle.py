@@ -44,27 +44,27 @@ class Bundle:
 
 def build_bundle(spec: JobSpec) -> Bundle:
     """Pack the source folder and the job-side code; raise SpecError for links that leave it."""
-    user = SourceTree(spec).files
+    tree = SourceTree(spec)
     members = sorted(
-        [(f"{BUNDLE_CODE}/{file.path}", file) for file in user]
+        [(f"{BUNDLE_CODE}/{file.path}", file) for file in tree.files]
         + [(f"{BUNDLE_LIBRARY}/{file.path}", file) for file in job_world()]
     )
-    return _bundle(members, user)
+    return _bundle(members, tree)
 
 
 def build_source(spec: JobSpec) -> Bundle:
     """Pack the source folder alone, flat, for AWS's toolkit; raise SpecError as `build_bundle`."""
-    user = SourceTree(spec).files
-    return _bundle([(file.path, file) for file in user], user)
+    tree = SourceTree(spec)
+    return _bundle([(file.path, file) for file in tree.files], tree)
 
 
-def _bundle(members: list[tuple[str, SourceFile]], user: tuple[SourceFile, ...]) -> Bundle:
+def _bundle(members: list[tuple[str, SourceFile]], tree: SourceTree) -> Bundle:
     content = _pack(members)
     return Bundle(
         content=content,
         sha256=hashlib.sha256(content).hexdigest(),
         files=tuple(path for path, _ in members),
-        warnings=tuple(_size_warning(user)),
+        warnings=(*tree.warnings, *_size_warning(tree.files)),
     )
 
 

@@ -1,12 +1,16 @@
-"""Files that are never sent: matches of .gitignore and .launcherignore, and caches.
+"""Files that are never sent: matches of .gitignore and .launcherignore, caches, and credentials.
 
 Both files follow gitignore(5): a deeper file overrides one above it, a later line overrides an
 earlier one, `!` negates a pattern, and ignored folders are not entered. In one folder,
 .launcherignore is read after .gitignore and so overrides it.
+
+Credentials are left out unless a line of .launcherignore names them: `!/.env`, `!*.pem`. A line
+that includes all files, or a folder around them, does not.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -17,7 +21,8 @@ from launcher.errors import Problem, SpecError
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-IGNORE_FILES = (".gitignore", ".launcherignore")
+INCLUDING_FILE = ".launcherignore"
+IGNORE_FILES = (".gitignore", INCLUDING_FILE)
 
 #: Repositories and caches, which no `!` pattern includes again.
 _NEVER_FOLDERS = frozenset(
@@ -67,6 +72,25 @@ class IgnoreRules:
         name = PurePosixPath(path)
         never = name.name in _NEVER_FILES or name.suffix in _NEVER_SUFFIXES
         return never or self._matched(path)
+
+    def names(self, path: str, *, is_folder: bool) -> bool:
+        """Return whether a line of a .launcherignore includes `path` by its own name.
+
+        path: as for `ignored`.
+        """
+        full = self._home / path
+        for folder in full.parents:
+            relative = full.relative_to(folder).as_posix()
+            lines = self._including_lines(folder)
+            if any(_includes(line, relative, is_folder=is_folder) for line in lines):
+                return True
+            if folder == self._top:
+                break
+        return False
+
+    def _including_lines(self, folder: Path) -> list[str]:
+        file = folder / INCLUDING_FILE
+        return [line[1:] for line in _lines(file) if line[:1] == "!"] if file.is_file() else []
 
     def _is_never_folder(self, path: str) -> bool:
         folder = self._root / path
@@ -125,6 +149,15 @@ def _is_pattern(line: str) -> bool:
     except (ValueError, re.error):
         return False
     return len(line) <= _LONGEST_PATTERN and line.count("*") - 2 * line.count("**/") <= _MOST_STARS
+
+
+def _includes(pattern: str, path: str, *, is_folder: bool) -> bool:
+    """Return whether the last part of a pattern names a path, and the pattern matches it."""
+    from pathspec import GitIgnoreSpec
+
+    last = pattern.strip().rstrip("/").rpartition("/")[2]
+    is_named = last.strip("*?") != "" and fnmatch.fnmatchcase(path.rpartition("/")[2], last)
+    return is_named and GitIgnoreSpec.from_lines([pattern]).match_file(path + "/" * is_folder)
 
 
 def _repository(home: Path) -> Path:

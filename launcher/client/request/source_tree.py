@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from launcher.client.request.ignore import IgnoreRules
+from launcher.client.request.credential_files import is_credential
+from launcher.client.request.ignore import INCLUDING_FILE, IgnoreRules
 from launcher.client.spec import JobSpec
 from launcher.errors import Problem, SpecError
 from launcher.shared.partitions import PartitionFile
@@ -23,6 +25,19 @@ class SourceFile:
     origin: Path
     size: int
     executable: bool
+
+
+_SPECIAL = "a pipe, a socket or a device cannot be sent"
+#: Credentials that a warning names.
+_NAMED_CREDENTIALS = 10
+
+
+@dataclass(frozen=True)
+class _Findings:
+    """The problems that a walk finds, and the credentials, as (folder, path in it)."""
+
+    problems: list[Problem] = field(default_factory=list)
+    withheld: list[tuple[Path, str]] = field(default_factory=list)
 
 
 class SourceTree:
@@ -53,28 +68,37 @@ class SourceTree:
         origin = self._by_path[os.path.normpath(path)].origin
         return origin.read_text(encoding="utf-8", errors="replace")
 
-    @cached_property
+    @property
     def files(self) -> tuple[SourceFile, ...]:
         """Every file that is sent, sorted by path.
 
         Raises SpecError listing all links that leave the folder and all unusable dependencies, and
         for a source in S3 that nobody has fetched.
         """
+        return self._walked[0]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warning about credentials that are left out, if there are any."""
+        return tuple(_withheld_warning(self._walked[1]))
+
+    @cached_property
+    def _walked(self) -> tuple[tuple[SourceFile, ...], list[tuple[Path, str]]]:
         if self.remote is not None:
             raise SpecError([_not_fetched(self.remote)])
-        problems: list[Problem] = []
-        found = list(_walk(self.folder, "", problems) if self.folder else _single(self.script))
+        findings = _Findings()
+        found = list(_walk(self.folder, "", findings) if self.folder else _single(self.script))
         for dependency in self.dependencies:
             taken = {file.path.partition("/")[0] for file in found}
             if problem := _dependency_problem(dependency, taken):
-                problems.append(problem)
+                findings.problems.append(problem)
             elif dependency.is_dir():
-                found += _walk(dependency, dependency.name + "/", problems)
+                found += _walk(dependency, dependency.name + "/", findings)
             else:
                 found += _single(dependency)
-        if problems:
-            raise SpecError(problems)
-        return tuple(sorted(found, key=lambda file: file.path))
+        if findings.problems:
+            raise SpecError(findings.problems)
+        return tuple(sorted(found, key=lambda file: file.path)), findings.withheld
 
     @cached_property
     def partition(self) -> PartitionFile | None:
@@ -102,24 +126,62 @@ def _single(file: Path) -> Iterator[SourceFile]:
         yield _source_file(file.name, file, file.stat())
 
 
-def _walk(root: Path, top: str, problems: list[Problem]) -> Iterator[SourceFile]:
+def _walk(root: Path, top: str, findings: _Findings) -> Iterator[SourceFile]:
     """Yield the files of a folder; their paths in the bundle begin with `top`."""
     rules = IgnoreRules(root)
     home = root.resolve()
-    pending: list[tuple[Path, str, tuple[Path, ...]]] = [(root, "", (home,))]
+    pending: list[tuple[Path, str, tuple[Path, ...], bool]] = [(root, "", (home,), False)]
     while pending:
-        folder, prefix, ancestors = pending.pop()
+        folder, prefix, ancestors, is_named = pending.pop()
         for entry in _entries(folder):
             path = prefix + entry.name
             target = Path(os.path.realpath(entry))  # entry.resolve() raises for links in a loop
-            if rules.ignored(path, is_folder=entry.is_dir()):
+            is_folder = entry.is_dir()
+            if rules.ignored(path, is_folder=is_folder):
                 continue
             if entry.is_symlink() and (problem := _link_problem(entry, target, home)):
-                problems.append(problem)
-            elif entry.is_dir() and target not in ancestors:
-                pending.append((entry, path + "/", (*ancestors, target)))
-            elif entry.is_file():
+                findings.problems.append(problem)
+                continue
+            if not (is_folder or entry.is_file()):
+                findings.problems.append(_not_a_file(entry))
+                continue
+            is_secret = is_credential(entry, is_folder=is_folder) or is_credential(
+                target, is_folder=is_folder
+            )
+            if is_secret and not is_named and not rules.names(path, is_folder=is_folder):
+                findings.withheld.append((root, path + "/" * is_folder))
+            elif is_folder and target not in ancestors:
+                # What is in a folder of credentials that a line names is all included.
+                pending.append((entry, path + "/", (*ancestors, target), is_named or is_secret))
+            elif not is_folder:
                 yield _source_file(top + path, entry, entry.stat())
+
+
+def _not_a_file(entry: Path) -> Problem:
+    return Problem(
+        what=f"{entry.name}: {_SPECIAL}",
+        where=str(entry),
+        fix=f"remove it, or name it in {INCLUDING_FILE}",
+    )
+
+
+def _withheld_warning(withheld: list[tuple[Path, str]]) -> Iterator[str]:
+    """Warn of credentials, with the line for each that includes it."""
+    roots = dict.fromkeys(root for root, _ in withheld)
+    for root in roots:
+        paths = sorted(path for each, path in withheld if each == root)
+        lines = [f"  !/{_escaped(path)}" for path in paths[:_NAMED_CREDENTIALS]]
+        if more := len(paths) - len(lines):
+            lines.append(f"  and {more} more")
+        yield (
+            f"left out of {root}, as they hold credentials:\n" + "\n".join(lines) + "\n"
+            f"  such a line in {root / INCLUDING_FILE} includes what it names; a job gets values "
+            "that it needs by its `secrets`"
+        )
+
+
+def _escaped(path: str) -> str:
+    return re.sub(r"([\\*?\[\]]|\s$)", r"\\\1", path)
 
 
 def _dependency_problem(dependency: Path, taken: Collection[str]) -> Problem | None:
@@ -129,9 +191,25 @@ def _dependency_problem(dependency: Path, taken: Collection[str]) -> Problem | N
         fix = "rename one of them: dependencies are sent under their base names"
     elif not dependency.exists():
         what, fix = "there is no such file or folder", "check the path"
+    elif not (dependency.is_dir() or dependency.is_file()):
+        what, fix = _SPECIAL, "give a regular file or a folder"
+    elif _is_withheld(dependency):
+        what = "it holds credentials, which whoever can read the bucket could read"
+        fix = (
+            f"give their values as the job's `secrets`; or write the line !/{dependency.name} into "
+            f"{dependency.parent / INCLUDING_FILE}"
+        )
     else:
         return None
     return Problem(what=what, where=f"dependencies: {dependency}", fix=fix)
+
+
+def _is_withheld(path: Path) -> bool:
+    """Return whether a file or folder that was named holds credentials, and no line includes it."""
+    is_folder = path.is_dir()
+    rules = IgnoreRules(path.parent)
+    is_secret = is_credential(path, is_folder=is_folder)
+    return is_secret and not rules.names(path.name, is_folder=is_folder)
 
 
 def _entries(folder: Path) -> list[Path]:
