@@ -14,6 +14,7 @@ from launcher.client.catalogue.catalogue_home import updated_price_files
 from launcher.client.catalogue.csv_table import packaged_table, read_table
 from launcher.client.home import home_folder
 from launcher.errors import Problem, SpecError
+from launcher.shared.readable_files import open_readable
 
 #: Path of the user's own file; if unset, prices.csv in the folder of Launcher's jobs is read.
 PRICES_VARIABLE = "LAUNCHER_PRICES"
@@ -101,7 +102,9 @@ def _by_key(prices: Iterable[Price]) -> Mapping[tuple[str, str | None], Price]:
 def _own_prices() -> list[Price]:
     file = own_file()
     try:
-        rows = list(read_table(file.read_text(encoding="utf-8-sig")))  # spreadsheets mark UTF-8
+        with open_readable(file) as opened:
+            text = opened.read().decode("utf-8-sig")  # spreadsheets mark UTF-8
+        rows = list(read_table(text))
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError) and not os.environ.get(PRICES_VARIABLE):
             return []

@@ -7,19 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar, cast
 
 from launcher.client.estimator.job_keywords import full_signature
+from launcher.client.spec.field_hints import NOT_TAKEN
 from launcher.client.spec.suggestions import did_you_mean
 from launcher.errors import Problem, SpecError
 
 Constructor = TypeVar("Constructor", bound=Callable[..., None])
-
-#: Arguments of SDK v2 that Launcher does not accept, with the alternatives.
-NOT_TAKEN = {
-    "git_config": "clone the repository (git clone --branch BRANCH REPO), and give its folder as "
-    "source_dir",
-    "compiler_config": "AWS's training compiler is at its end; use torch.compile in the script",
-    "training_recipe": "recipes are SageMaker HyperPod's; give the script and its hyperparameters",
-    "recipe_overrides": "recipes are SageMaker HyperPod's; give the script and its hyperparameters",
-}
 
 
 def refusing_unknown(keywords: type[Mapping[str, object]]) -> Callable[[Constructor], Constructor]:

@@ -51,8 +51,8 @@ _JSON_KEY = re.compile(
 #: Configuration of package managers, which may have a token or an address with a password.
 _MAY_HOLD_TOKEN = frozenset({".npmrc", ".yarnrc.yml", "pip.conf", "pip.ini", ".condarc"})
 _TOKEN = re.compile(rb"_auth|_password|npmAuthToken|://[^/\s:@]+:[^/\s@]+@")
-#: Bytes that are searched; a key has a few thousand.
-_SEARCHED = 1 << 20
+#: Bytes that are searched, and of a file without an ending that is; a key has a few thousand.
+_SEARCHED, _LARGEST_BARE = 1 << 20, 1 << 16
 
 
 def is_credential(path: Path, *, is_folder: bool) -> bool:
@@ -67,7 +67,7 @@ def _holds_secret(path: Path, name: str) -> bool:
     suffix = Path(name).suffix
     if name in _MAY_HOLD_TOKEN:
         return _finds(_TOKEN, path)
-    if suffix in _MAY_HOLD_KEY:
+    if suffix in _MAY_HOLD_KEY and (suffix or path.stat().st_size <= _LARGEST_BARE):
         return _finds(_JSON_KEY if suffix == ".json" else _KEY, path)
     return False
 

@@ -60,6 +60,10 @@ class IgnoreRules:
         self._root = root
         self._home = root.resolve()
         self._top = _repository(self._home)
+        #: True if the folder is a repository, or in one.
+        self.is_repository = (self._top / ".git").exists() or any(
+            (self._home / name).exists() for name in (".hg", ".svn")
+        )
         self._specs: dict[Path, GitIgnoreSpec | None] = {}
         if self._matched(""):
             # A source folder that the repository ignores was chosen on purpose.

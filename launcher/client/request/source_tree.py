@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from launcher.client.request.credential_files import is_credential
@@ -30,14 +32,25 @@ class SourceFile:
 _SPECIAL = "a pipe, a socket or a device cannot be sent"
 #: Credentials that a warning names.
 _NAMED_CREDENTIALS = 10
+#: Files and folders in a source folder; one with more has been chosen by mistake.
+_MOST_ENTRIES = 250_000
+#: Files among which the name of a missing one is looked for.
+_SUGGESTED = 2_000
+#: Bytes of source that are sent without a question.
+LARGE_UPLOAD = 10**9
+_REPOSITORIES = frozenset({".git", ".hg", ".svn"})
 
 
 @dataclass(frozen=True)
 class _Findings:
-    """The problems that a walk finds, and the credentials, as (folder, path in it)."""
+    """The result of a walk beside its files.
+
+    withheld: credentials, as (folder, path in it). repositories: below a folder that is in none.
+    """
 
     problems: list[Problem] = field(default_factory=list)
     withheld: list[tuple[Path, str]] = field(default_factory=list)
+    repositories: list[Path] = field(default_factory=list)
 
 
 class SourceTree:
@@ -55,13 +68,28 @@ class SourceTree:
         self.partition_file = getattr(spec.distribution, "partition_file", None)
 
     def exists(self, path: str) -> bool:
-        """Return whether a file, given relative to the tree, is sent with the job."""
-        return os.path.normpath(path) in self._by_path
+        """Return whether a file, given relative to the tree, is sent with the job.
+
+        The tree is walked only for a file that is on the disk.
+        """
+        path = os.path.normpath(path)
+        is_readable = self.folder is None or os.access(self.folder, os.R_OK | os.X_OK)
+        if is_readable and self.remote is None and not self._is_on_disk(path):
+            return False
+        return path in self._by_path
+
+    def _is_on_disk(self, path: str) -> bool:
+        top = path.partition("/")[0]
+        places = [each.parent / path for each in self.dependencies if each.name == top]
+        places.append(self.folder / path if self.folder else self.script.parent / path)
+        return any(place.is_file() for place in places)
 
     @property
-    def paths(self) -> Iterable[str]:
-        """The paths of the files that are sent."""
-        return self._by_path
+    def paths(self) -> Iterator[str]:
+        """The paths of some files that are sent, for the fix of a wrong name."""
+        if self.folder is not None and self.remote is None:
+            with contextlib.suppress(SpecError):
+                yield from (f.path for f in islice(_walk(self.folder, "", _Findings()), _SUGGESTED))
 
     def read_text(self, path: str) -> str:
         """Return the text of a file that exists; undecodable bytes are replaced."""
@@ -80,10 +108,22 @@ class SourceTree:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warning about credentials that are left out, if there are any."""
-        return tuple(_withheld_warning(self._walked[1]))
+        return tuple(_withheld_warning(self._walked[1].withheld))
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """The reasons why the source may have been chosen by mistake, to be asked about."""
+        files, findings = self._walked
+        folders = [each for each in (self.folder, *self.dependencies) if each is not None]
+        found = [f"{each} is a home folder, or around one" for each in folders if _is_home(each)]
+        if repositories := findings.repositories:
+            found.append(f"{repositories[0]} is a repository in a source folder that is in none")
+        if (size := sum(file.size for file in files)) > LARGE_UPLOAD:
+            found.append(f"the source has {size / 1e9:.1f} GB")
+        return tuple(found)
 
     @cached_property
-    def _walked(self) -> tuple[tuple[SourceFile, ...], list[tuple[Path, str]]]:
+    def _walked(self) -> tuple[tuple[SourceFile, ...], _Findings]:
         if self.remote is not None:
             raise SpecError([_not_fetched(self.remote)])
         findings = _Findings()
@@ -98,7 +138,7 @@ class SourceTree:
                 found += _single(dependency)
         if findings.problems:
             raise SpecError(findings.problems)
-        return tuple(sorted(found, key=lambda file: file.path)), findings.withheld
+        return tuple(sorted(found, key=lambda file: file.path)), findings
 
     @cached_property
     def partition(self) -> PartitionFile | None:
@@ -130,10 +170,16 @@ def _walk(root: Path, top: str, findings: _Findings) -> Iterator[SourceFile]:
     """Yield the files of a folder; their paths in the bundle begin with `top`."""
     rules = IgnoreRules(root)
     home = root.resolve()
+    entries = 0
     pending: list[tuple[Path, str, tuple[Path, ...], bool]] = [(root, "", (home,), False)]
     while pending:
         folder, prefix, ancestors, is_named = pending.pop()
         for entry in _entries(folder):
+            entries += 1
+            if entries > _MOST_ENTRIES:
+                raise SpecError([_too_many(root)])
+            if entry.name in _REPOSITORIES and not rules.is_repository:
+                findings.repositories.append(folder)
             path = prefix + entry.name
             target = Path(os.path.realpath(entry))  # entry.resolve() raises for links in a loop
             is_folder = entry.is_dir()
@@ -155,6 +201,20 @@ def _walk(root: Path, top: str, findings: _Findings) -> Iterator[SourceFile]:
                 pending.append((entry, path + "/", (*ancestors, target), is_named or is_secret))
             elif not is_folder:
                 yield _source_file(top + path, entry, entry.stat())
+
+
+def _is_home(folder: Path) -> bool:
+    """Return whether a folder is the user's home folder, or has it below it."""
+    home, folder = Path(os.path.expanduser("~")), folder.resolve()  # noqa: PTH111 (raises for none)
+    return folder == Path(folder.anchor) or home.resolve().is_relative_to(folder)
+
+
+def _too_many(root: Path) -> Problem:
+    return Problem(
+        what=f"the source folder {root} has more than {_MOST_ENTRIES:,} files and folders",
+        where=f"source_dir: {root}",
+        fix=f"give the folder of the code, or name what the job does not need in {INCLUDING_FILE}",
+    )
 
 
 def _not_a_file(entry: Path) -> Problem:

@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from launcher.shared.readable_files import open_readable
+
 #: Bytes of a job file: its largest legal parts are 100 hyperparameters of 2,500 characters.
 LARGEST_TEXT = 512 << 10
 #: Levels of a document, and its values, those that aliases repeat included.
@@ -127,7 +129,7 @@ def read_bounded(path: Path) -> str:
 
     Raises LimitExceeded for one that is too large, OSError, and UnicodeDecodeError.
     """
-    with path.open("rb") as file:
+    with open_readable(path) as file:
         content = file.read(LARGEST_TEXT + 1)
     if len(content) > LARGEST_TEXT:
         raise too_large()

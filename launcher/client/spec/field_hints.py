@@ -7,6 +7,14 @@ from collections.abc import Mapping
 from launcher.client.spec.suggestions import shown
 from launcher.client.time_notation import seconds_of
 
+#: Arguments of SDK v2 that Launcher does not accept, with the alternatives.
+NOT_TAKEN = {
+    "git_config": "clone the repository (git clone --branch BRANCH REPO), and give its folder as "
+    "source_dir",
+    "compiler_config": "AWS's training compiler is at its end; use torch.compile in the script",
+    "training_recipe": "recipes are SageMaker HyperPod's; give the script and its hyperparameters",
+    "recipe_overrides": "recipes are SageMaker HyperPod's; give the script and its hyperparameters",
+}
 #: Words for a field of a job that are too far from its name to be similar.
 _OTHER_WORDS = {
     "args": "hyperparameters",

@@ -19,7 +19,8 @@ def anchored(spec: JobSpec, folder: Path) -> JobSpec:
     """Return the job with every local path made absolute.
 
     This covers the code (source_dir, or entry_point without one), the dependencies, every file://
-    URI, the partition file, and what tracking writes or loads. A leading ~ is the home folder.
+    URI, the partition file, and what tracking writes or loads. A leading ~ is the home folder. An
+    absolute entry_point inside source_dir becomes relative to it.
     """
     changes: dict[str, Any] = {field: _uri(uri, folder) for field, uri in spec.locations.items()}
     channels = {
@@ -35,7 +36,22 @@ def anchored(spec: JobSpec, folder: Path) -> JobSpec:
         and spec.distribution.anchored(lambda path: _path(path, folder)),
         "tracking": spec.tracking and spec.tracking.anchored(lambda path: _path(path, folder)),
     }
-    return spec.replace(**changes)
+    return _with_relative_script(spec.replace(**changes))
+
+
+def _with_relative_script(spec: JobSpec) -> JobSpec:
+    """Return the job with a script that is given by its absolute path relative to its source_dir.
+
+    A script elsewhere is left to the rules.
+    """
+    script = os.path.expanduser(spec.entry_point)  # noqa: PTH111 (as above)
+    if spec.source_dir is None or spec.has_remote_source or not script.startswith("/"):
+        return spec
+    for follow in (os.path.abspath, os.path.realpath):
+        script_path, folder = Path(follow(script)), Path(follow(spec.source_dir))
+        if script_path.is_relative_to(folder):
+            return spec.replace(entry_point=script_path.relative_to(folder).as_posix())
+    return spec
 
 
 def _uri(uri: str, folder: Path) -> str:

@@ -17,6 +17,7 @@ from launcher.client.spec.data_service import DataService
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.registry import DEFAULT, distribution_words
 from launcher.client.spec.field_hints import (
+    NOT_TAKEN,
     as_hyperparameter,
     duration_in_seconds,
     meant_field,
@@ -175,7 +176,7 @@ def _reject_unknown_keys(
         key = str(written)
         if key not in known:
             what = f'"{key}" is not a field of {_noun(declared)}'
-            if fix := fix_of_distribution(declared, key):
+            if fix := NOT_TAKEN.get(key) or fix_of_distribution(declared, key):
                 reading.reject((*path, key), what, fix)
                 continue
             unused = [name for name in known if name not in value]

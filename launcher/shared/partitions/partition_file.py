@@ -26,6 +26,7 @@ from launcher.shared.partitions.stage_predictions import (
 )
 from launcher.shared.partitions.stage_types import misfits
 from launcher.shared.partitions.timeline import Timeline
+from launcher.shared.readable_files import open_readable
 
 __all__ = ["VERSION", "Fingerprint", "PartitionChoice", "PartitionFile", "StagePrediction"]
 
@@ -157,7 +158,7 @@ class PartitionFile:
     def read(cls: type[Read], path: Path) -> Read:
         """Read a file. Raises ParallelError if it is not a partition file."""
         try:
-            with path.open("rb") as file:
+            with open_readable(path) as file:
                 content = file.read(_LARGEST_FILE + 1)
             if len(content) > _LARGEST_FILE:
                 what = f"more than {_LARGEST_FILE >> 20} MiB, which no partition file has"

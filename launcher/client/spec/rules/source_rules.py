@@ -32,7 +32,7 @@ class SourceFiles(Protocol):
 
     @property
     def paths(self) -> Iterable[str]:
-        """The paths of all files."""
+        """The paths of some files, for the fix of a wrong name."""
 
     def read_text(self, path: str) -> str:
         """Return the text of a file; only called for a path that exists."""
