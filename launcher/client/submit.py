@@ -7,17 +7,20 @@ job = draft.send()
 
 from __future__ import annotations
 
-import hashlib
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 
 from launcher.client.doctor.host_needs import unmet_needs
 from launcher.client.doctor.requirement_checks import missing_requirements
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.trackers.tracker_factories import check_trackers, load_trackers
+from launcher.client.request.bundle import PackProgress
 from launcher.client.request.prepared import Submission
 from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.content_hash import content_hash
 from launcher.client.sessions.job_record import SourceCommit, write_record
 from launcher.client.sessions.new_record import new_record
 from launcher.client.sessions.placed_job import PlacedJob, place_job
@@ -67,11 +70,16 @@ class JobDraft(PlacedJob):
         """Messages for the user to read before the job is sent."""
         return (*super().warnings, *self.unmet_needs)
 
-    def upload(self) -> None:
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """The reasons to ask the user before the source is sent; none if it stays here."""
+        return () if self.session.platform.reads_files else self.submission.doubts
+
+    def upload(self, progress: PackProgress | None = None) -> None:
         """Store what the request refers to; afterwards any client may send it. See `upload`."""
         load_trackers(self.spec)
         with self.naming_fields():
-            upload(self.submission, self.session)
+            upload(self.submission, self.session, progress)
 
     def create(self) -> Job:
         """Create the job, whose objects are stored, and record how it was made. See `create`."""
@@ -91,6 +99,15 @@ class JobDraft(PlacedJob):
         """Upload, then create. See `send`."""
         self.upload()
         return self.create()
+
+
+def source_problem(doubts: Sequence[str], consent: str) -> Problem:
+    """Return the problem of a source that may have been chosen by mistake.
+
+    consent: the words that send it all the same.
+    """
+    fix = f"give the folder of the code as source_dir; or {consent}"
+    return Problem(what="; ".join(doubts), where="source_dir", fix=fix)
 
 
 def draft_job(
@@ -143,7 +160,9 @@ def _fate(error: CloudError) -> str:
     return "may be that job's now" if error.code == "ResourceInUse" else "left behind"
 
 
-def upload(submission: Submission, session: PlatformSession) -> None:
+def upload(
+    submission: Submission, session: PlatformSession, progress: PackProgress | None = None
+) -> None:
     """Store what the request refers to, so that sending the request is enough to create the job.
 
     Objects in the output's bucket are encrypted with the output's key. The bundle is often
@@ -152,17 +171,18 @@ def upload(submission: Submission, session: PlatformSession) -> None:
     _refuse_used(submission.request["TrainingJobName"], session)
     session.check_training_job(submission.request, submission.objects.keys())
     output = submission.request["OutputDataConfig"]
-    for uri, content in submission.objects.items():
-        shared = _shared_uri(uri, content) if uri.endswith(f"/{BUNDLE_FILE}") else None
-        own_bucket = bucket_and_key(uri)[0] == bucket_and_key(output["S3OutputPath"])[0]
-        kms_key = output.get("KmsKeyId") if own_bucket else None
-        session.upload(content, uri, shared=shared, kms_key=kms_key)
+    with submission.written(progress) as contents:
+        for uri, content in contents.items():
+            shared = _shared_uri(uri, content) if uri.endswith(f"/{BUNDLE_FILE}") else None
+            own_bucket = bucket_and_key(uri)[0] == bucket_and_key(output["S3OutputPath"])[0]
+            kms_key = output.get("KmsKeyId") if own_bucket else None
+            session.upload(content, uri, shared=shared, kms_key=kms_key)
 
 
-def _shared_uri(uri: str, content: bytes) -> str:
+def _shared_uri(uri: str, content: bytes | Path) -> str:
     """Return a bundle's URI for all jobs: <code location>/bundles/, beside <job name>/code/."""
     code_location = uri.rsplit("/", 3)[0]
-    return f"{code_location}/bundles/{hashlib.sha256(content).hexdigest()}.tar.gz"
+    return f"{code_location}/bundles/{content_hash(content)}.tar.gz"
 
 
 def is_used(name: str, session: PlatformSession) -> bool:

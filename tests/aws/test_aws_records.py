@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 from cut_model import PARTITION
+from stored_bytes import stored_bytes
 
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.recorded_job import restore_job
@@ -83,14 +84,15 @@ def _no_script(spec, _folder):
 )
 def test_a_restored_job_sends_the_same_code(session, spec, tmp_path, make):
     first = draft_job(make(spec, tmp_path), session, "job-1")
+    sent = stored_bytes(first.submission)
     first.send()
     shutil.rmtree(tmp_path / "source")
     folder = tmp_path / "again"
     folder.mkdir()
     restored = restore_job("job-1", session, folder)
     second = draft_job(JobSpec.from_yaml(restored.job_file), restored.session, "job-2")
-    code = {uri.replace("job-2", "job-1"): each for uri, each in second.submission.objects.items()}
-    assert code == first.submission.objects
+    again = stored_bytes(second.submission)
+    assert {uri.replace("job-2", "job-1"): each for uri, each in again.items()} == sent
 
 
 def test_variables_whose_values_the_platform_does_not_return(session, spec, tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fault_kinds import Changed
 from front import Cut, Refuse
+from stored_bytes import stored_bytes
 
 from launcher import JobSpec, Refused, Session, SpecError, Unreachable
 from launcher.client.request.source_tree import SourceTree
@@ -152,7 +153,7 @@ def test_the_bundle_is_named_by_its_content(session, front, past, prepared):
     send(first, session)
     before = len(front.calls)
     send(second, session)
-    bundles = [data for uri, data in second.objects.items() if uri.endswith("bundle.tar.gz")]
+    bundles = [data for uri, data in stored_bytes(second).items() if uri.endswith("bundle.tar.gz")]
     sent = [call for call in front.calls[before:] if call.operation == "PUT"]
     assert sum(len(call.body) for call in sent) < 4000 < len(bundles[0])
     keys = [

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from cut_model import PARTITION, consistent, partition
 from source_folder import Folder
+from stored_bytes import stored_bytes
 
 from launcher.client.request import JobLocation
 from launcher.client.request.prepared import Submission, prepare
@@ -59,14 +60,14 @@ def sent(spec: JobSpec, **fields: Any) -> Submission:
 
 
 def told(submission: Submission) -> ParallelPart:
-    text = submission.objects[CODE + "launcher.json"].decode()
+    text = stored_bytes(submission)[CODE + "launcher.json"].decode()
     return JobDocument.from_json(text).trainer.parallel
 
 
 @pytest.mark.parametrize("platform", [SAGEMAKER, LOCAL_PLATFORM], ids=lambda each: each.name)
 def test_the_file_lies_beside_the_job_document(source: Folder, platform: Platform) -> None:
     submission = sent(job(source), judge=platform.judge)
-    text = submission.objects[CODE + "partition.json"].decode()
+    text = stored_bytes(submission)[CODE + "partition.json"].decode()
     assert text == (source.root.parent / "cuts.json").read_text()
     assert PartitionFile.from_json(text) == PARTITION
     assert [uri.removeprefix(CODE) for uri in submission.objects] == [
@@ -88,7 +89,7 @@ def test_the_document_has_the_files_contents_and_not_its_path(source: Folder) ->
     )
     place = str(source.root.parent).encode()
     assert place not in json.dumps(dict(submission.request)).encode()
-    assert not any(place in content for content in submission.objects.values())
+    assert not any(place in content for content in stored_bytes(submission).values())
 
 
 @pytest.mark.parametrize(

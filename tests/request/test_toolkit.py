@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from source_folder import Folder
+from stored_bytes import stored_bytes
 
 from launcher.client.estimator.sdk_v2_types import as_groups
 from launcher.client.request import JobLocation, build_request
@@ -98,7 +99,7 @@ def test_the_source_travels_flat_and_alone(source: Folder) -> None:
         distribution=Toolkit(strategies=SMDDP), instance_type="ml.p4d.24xlarge", instance_count=2
     )
     submission = prepare(spec, PLACEMENT)
-    ((uri, content),) = submission.objects.items()
+    ((uri, content),) = stored_bytes(submission).items()
     assert uri == "s3://bucket/job-1/source/sourcedir.tar.gz"
     assert json.loads(submission.request["HyperParameters"]["sagemaker_submit_directory"]) == uri
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:

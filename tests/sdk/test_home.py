@@ -19,9 +19,9 @@ def test_jobs_that_are_kept_in_the_source_folder_do_not_travel_with_the_next(tmp
     estimator = Estimator(
         entry_point="train.py", source_dir=tmp_path, instance_type="local", instance_count=1
     )
-    before = build_bundle(JobSpec(entry_point="train.py", source_dir=str(tmp_path))).sha256
+    before = build_bundle(JobSpec(entry_point="train.py", source_dir=str(tmp_path))).files
     estimator.fit(logs=False)
-    after = build_bundle(JobSpec(entry_point="train.py", source_dir=str(tmp_path))).sha256
+    after = build_bundle(JobSpec(entry_point="train.py", source_dir=str(tmp_path))).files
     assert after == before
 
 

@@ -98,7 +98,8 @@ def test_a_hostile_file_needs_little_of_the_machine(name: str, tmp_path: Path) -
     program.write_text(_READ)
     limit = f"ulimit -t {SECONDS * 5}; exec {sys.executable} {program} {file}"
     done = subprocess.run(["bash", "-c", limit], capture_output=True, text=True, check=True)
-    assert "no job file: more than" in done.stdout
+    said = "it is a named pipe, a socket or a device" if name == "without an end" else "no job file"
+    assert said in done.stdout
     words = done.stderr.split()
     assert float(words[1]) < SECONDS
     assert int(words[3]) * 1024 < MEMORY

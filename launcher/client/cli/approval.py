@@ -15,6 +15,7 @@ from launcher.client.cli.verb_output import print_message
 from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan
 from launcher.client.planning.cost_plan_text import cost_plan_text
+from launcher.client.submit import JobDraft, source_problem
 from launcher.errors import CloudError, NotSent, Problem, SpecError
 
 _MAX_COST = click.option(
@@ -39,15 +40,33 @@ def show_plan(plan: CostPlan, max_cost: float | None) -> None:
         enforce_max_cost(plan, max_cost, "--max-cost")
 
 
-def confirm_job(name: str) -> None:
-    """Ask the user at the terminal to confirm the job; return once they do.
+def confirm_source(draft: JobDraft, *, yes: bool) -> None:
+    """Ask whether a source is sent that may have been chosen by mistake, unless `yes`.
+
+    Raises SpecError where nobody can be asked, NotSent when the user declines.
+    """
+    for doubt in draft.doubts:
+        print_message(f"warning: {doubt}")
+    if not draft.doubts or yes:
+        return
+    if not can_ask():
+        raise SpecError([source_problem(draft.doubts, "add --yes to send it")])
+    if not click.confirm("Send this source?", default=False, err=True):
+        raise NotSent(draft.name)
+
+
+def confirm_job(draft: JobDraft, *, yes: bool) -> None:
+    """Ask about a doubtful source, and about a job that costs money; return once the user confirms.
 
     Raises SpecError without a terminal, NotSent when the user declines.
     """
+    confirm_source(draft, yes=yes)
+    if yes or not draft.session.platform.bills:
+        return
     if not can_ask():
         raise SpecError([_NO_TERMINAL])
-    if not click.confirm(f"Send job {name}?", default=True, err=True):
-        raise NotSent(name)
+    if not click.confirm(f"Send job {draft.name}?", default=True, err=True):
+        raise NotSent(draft.name)
 
 
 @contextmanager

@@ -62,6 +62,5 @@ def rerun(
         )
         with cancel_on_ctrl_c(name):
             draft = launch.draft(spec, name)
-            if repeated.session.platform.bills and not yes:
-                confirm_job(name)
+            confirm_job(draft, yes=yes)
         return launch.answer(launch.run(draft), output)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli import shared_options
-from launcher.client.cli.approval import approval_options, cancel_on_ctrl_c, confirm_job
+from launcher.client.cli.approval import (
+    approval_options,
+    cancel_on_ctrl_c,
+    confirm_job,
+    confirm_source,
+)
 from launcher.client.cli.check_output import print_findings
 from launcher.client.cli.dry_run import DryRun, dry_run_options
 from launcher.client.cli.json_output import print_json
@@ -65,10 +70,10 @@ def run(
     with cancel_on_ctrl_c(name):
         draft = launch.draft(spec, name)
         if dry_run.upload:
+            confirm_source(draft, yes=yes)
             draft.upload()
         if dry_run.is_wanted:
             print_json(draft.request if dry_run.upload else redacted(draft.request))
             return 0 if is_fine else SpecError.exit_code
-        if launch.session.platform.bills and not yes:
-            confirm_job(name)
+        confirm_job(draft, yes=yes)
     return launch.answer(launch.run(draft), output)

@@ -10,7 +10,7 @@ from launcher.client.cli.deferred_signals import defer_ctrl_c
 from launcher.client.cli.follow_output import follow_unless_left, print_notice
 from launcher.client.cli.screen import print_summary
 from launcher.client.cli.terminal_output import echo
-from launcher.client.cli.verb_output import print_warnings
+from launcher.client.cli.verb_output import print_message, print_warnings
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.retrying_session import with_resume_hint
 from launcher.client.planning.cost_plan import plan_job
@@ -19,9 +19,25 @@ from launcher.client.planning.retry_capacity import (
     detached_warnings,
     retry_capacity,
 )
+from launcher.client.request.bundle import LARGE_SOURCE
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.spec import JobSpec
 from launcher.client.submit import JobDraft, JobOrigin, draft_job
+
+
+class _PackingNotice:
+    """Prints how much of a large source is packed, at each tenth."""
+
+    def __init__(self) -> None:
+        self._tenths = -1
+
+    def __call__(self, packed: int, total: int) -> None:
+        tenths = packed * 10 // total
+        if total > LARGE_SOURCE and tenths > self._tenths:
+            self._tenths = tenths
+            print_message(f"packing the source: {packed >> 20:,} of {total >> 20:,} MiB")
+            if packed == total:
+                print_message("storing the archive ...")
 
 
 def _origin_of_command() -> JobOrigin:
@@ -81,11 +97,9 @@ class JobSender:
 
     def _send(self, draft: JobDraft) -> Job:
         """Create a job and follow it until it ends or the user detaches."""
-        bills = self.session.platform.bills
-        if bills:
-            with cancel_on_ctrl_c(draft.name):  # may take long, and Ctrl-C may end it
-                draft.upload()
+        with cancel_on_ctrl_c(draft.name):  # may take long, and Ctrl-C may end it
+            draft.upload(_PackingNotice())
         with defer_ctrl_c() as is_pressed:
-            job = draft.create() if bills else draft.send()
+            job = draft.create()
         self.is_left = follow_unless_left(job, self.is_left or is_pressed(), verbose=self.verbose)
         return job

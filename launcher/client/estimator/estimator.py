@@ -16,11 +16,13 @@ from launcher.client.estimator.sdk_v2_types import as_inputs
 from launcher.client.spec import JobSpec
 from launcher.client.spec.resolve_paths import anchored
 from launcher.client.spec.rules.check_spec import refuse_wrong_types
+from launcher.errors import SpecError
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
     from launcher.client.planning.cost_plan import CostPlan
     from launcher.client.sessions.base import PlatformSession
+    from launcher.client.submit import JobDraft
 
 EstimatorType = TypeVar("EstimatorType", bound="Estimator")
 
@@ -50,6 +52,7 @@ class Estimator(LatestJob, JobArguments):
         *,
         local: bool | None = None,
         max_cost: float | None = None,
+        any_source: bool = False,
     ) -> Job:
         """Run the job; return when it has completed, or at once without `wait`.
 
@@ -57,6 +60,7 @@ class Estimator(LatestJob, JobArguments):
         logs: whether to show the lines of all hosts; SDK v2's "All" and "None" are accepted.
         experiment_config: for this run, instead of the estimator's own.
         max_cost: dollars; a job that may cost more on AWS is not submitted.
+        any_source: send also a home folder, a folder of repositories, or more than 1 GB.
 
         Raises SpecError for a bad description, and JobFailed or JobStopped if the job ends so.
         """
@@ -68,6 +72,7 @@ class Estimator(LatestJob, JobArguments):
             retry_capacity,
         )
         from launcher.client.sessions.job_location import new_job_name
+        from launcher.client.submit import source_problem
 
         shown = prints_logs(logs)
         spec = self._with_inputs(inputs)
@@ -79,7 +84,10 @@ class Estimator(LatestJob, JobArguments):
         def start_job(tried: JobSpec, its_name: str) -> Job:
             # the caller of fit; `retry_capacity` adds a frame between fit and its attempts
             stacklevel = 5 if wait else 4
-            job = _send(tried, session, its_name, max_cost, stacklevel=stacklevel)
+            draft = _drafted(tried, session, its_name, max_cost, stacklevel=stacklevel)
+            if draft.doubts and not any_source:
+                raise SpecError([source_problem(draft.doubts, "fit(any_source=True) sends it")])
+            job = draft.send()
             self._remember(job)
             if wait:
                 follow_and_print(job, logs=shown)
@@ -180,10 +188,10 @@ class Estimator(LatestJob, JobArguments):
         return own_session(self.sagemaker_session, local=local)
 
 
-def _send(
+def _drafted(
     spec: JobSpec, session: PlatformSession, name: str, max_cost: float | None, *, stacklevel: int
-) -> Job:
-    """Create a job, unless it may cost more than `max_cost` on AWS.
+) -> JobDraft:
+    """Draft a job, unless it may cost more than `max_cost` on AWS.
 
     stacklevel: the warnings' stack level, which points at the user's own line.
     """
@@ -196,4 +204,4 @@ def _send(
         warnings.warn(warning, stacklevel=stacklevel)
     if max_cost is not None and session.platform.bills:
         enforce_max_cost(plan_job(draft.spec, session), max_cost, "max_cost")
-    return draft.send()
+    return draft

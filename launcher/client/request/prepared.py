@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from launcher.client.catalogue import price_list
 from launcher.client.request.builder import JobLocation, build_document, build_request
-from launcher.client.request.bundle import build_bundle, build_source, launch_script
+from launcher.client.request.bundle import (
+    Bundle,
+    PackProgress,
+    build_bundle,
+    build_source,
+    launch_script,
+)
 from launcher.client.request.source_tree import SourceTree
 from launcher.client.request.toolkit import SOURCE_FILE
 from launcher.client.request.validation import Violation
@@ -39,11 +49,33 @@ class Submission:
     """Everything to send for a job: upload the objects, then create the job from the request.
 
     objects: content by URI. warnings: messages to show the user first.
+    doubts: reasons to ask the user before the source leaves this machine.
     """
 
     request: TrainingJobRequest = field(repr=False)  # contains the token
-    objects: Mapping[str, bytes] = field(repr=False)
+    objects: Mapping[str, bytes | Bundle] = field(repr=False)
     warnings: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
+
+    @contextmanager
+    def written(self, progress: PackProgress | None = None) -> Iterator[dict[str, bytes | Path]]:
+        """Yield the content of each object by URI; archives are files until the block ends."""
+        with tempfile.TemporaryDirectory(prefix="launcher-", dir=_place_of_archives()) as folder:
+            contents: dict[str, bytes | Path] = {}
+            for number, (uri, content) in enumerate(self.objects.items()):
+                if isinstance(content, Bundle):
+                    archive = Path(folder, f"{number}.tar.gz")
+                    content.write(archive, progress)
+                    contents[uri] = archive
+                else:
+                    contents[uri] = content
+            yield contents
+
+
+def _place_of_archives() -> str | None:
+    """Return the folder of temporary files that are large: /tmp is often in memory."""
+    place = "/var/tmp"
+    return place if "TMPDIR" not in os.environ and os.access(place, os.W_OK | os.X_OK) else None
 
 
 def prepare(spec: JobSpec, placement: JobLocation) -> Submission:
@@ -55,30 +87,32 @@ def prepare(spec: JobSpec, placement: JobLocation) -> Submission:
     warnings = check(spec, source, scheme=placement.code_uri.partition("://")[0])
     request = cast("TrainingJobRequest", build_request(spec, placement))
     warnings += _accepted(placement.judge(request))
-    objects, more = _code(spec, source.partition, placement.code_uri)
-    return Submission(request=request, objects=objects, warnings=(*warnings, *more))
+    objects = _code(spec, source.partition, placement.code_uri)
+    bundles = [each for each in objects.values() if isinstance(each, Bundle)]
+    return Submission(
+        request=request,
+        objects=objects,
+        warnings=(*warnings, *(text for bundle in bundles for text in bundle.warnings)),
+        doubts=tuple(text for bundle in bundles for text in bundle.doubts),
+    )
 
 
-def _code(
-    spec: JobSpec, partition: PartitionFile | None, uri: str
-) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Return the objects with the code of a job, by URI, and their warnings."""
+def _code(spec: JobSpec, partition: PartitionFile | None, uri: str) -> dict[str, bytes | Bundle]:
+    """Return the objects with the code of a job, by URI."""
     if spec.starts_toolkit and spec.has_remote_source:
-        return {}, ()
+        return {}
     if spec.starts_toolkit:
-        source = build_source(spec)
-        return {uri + SOURCE_FILE: source.content}, source.warnings
+        return {uri + SOURCE_FILE: build_source(spec)}
     if not spec.starts_launcher:
-        return {}, ()
-    bundle = build_bundle(spec)
-    objects = {
+        return {}
+    objects: dict[str, bytes | Bundle] = {
         LAUNCH_SCRIPT: launch_script(),
-        BUNDLE_FILE: bundle.content,
+        BUNDLE_FILE: build_bundle(spec),
         DOCUMENT_FILE: build_document(spec, partition, price_list()).to_json().encode(),
     }
     if partition is not None:
         objects[PARTITION_FILE] = partition.to_json().encode()
-    return {uri + name: content for name, content in objects.items()}, bundle.warnings
+    return {uri + name: content for name, content in objects.items()}
 
 
 def _accepted(violations: Sequence[Violation]) -> tuple[str, ...]:

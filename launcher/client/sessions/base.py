@@ -164,7 +164,7 @@ class PlatformSession(Protocol):
 
     def upload(
         self,
-        content: bytes,
+        content: bytes | Path,
         uri: str,
         *,
         shared: str | None = None,
@@ -172,6 +172,7 @@ class PlatformSession(Protocol):
     ) -> None:
         """Store one object at a URI of this platform's scheme (s3:// or file://).
 
+        content: its bytes, or the file that has them, which is too large to be read at once.
         shared: a URI for the same content, shared by all jobs. A platform with slow uploads copies
             from there, or keeps the object there for the next job.
         kms_key: the AWS KMS key that encrypts the object; default: the bucket's own.

@@ -13,7 +13,10 @@ A clause raises ClauseBroken. Its jobs run `PROGRAM`, which obeys the environmen
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
+import functools
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -86,24 +89,21 @@ class SessionUnderTest:
         self, session: PlatformSession, task: str = COMPLETE, **fields: object
     ) -> Submission:
         """Return a job with a task, ready to be sent; nothing is stored yet."""
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "train.py").write_text(PROGRAM, encoding="utf-8")
-            given = {"instance_type": "ml.c5.xlarge", "instance_count": 1, **self.fields, **fields}
-            own = {
-                "entry_point": "train.py",
-                "source_dir": folder,
-                "environment": {**given.get("environment", {}), TASK_VARIABLE: task},
-                "base_job_name": "conformance",
-            }
-            spec = JobSpec(**{**given, **own})
-            return place_job(spec, session, new_job_name(spec)).submission
+        given = {"instance_type": "ml.c5.xlarge", "instance_count": 1, **self.fields, **fields}
+        own = {
+            "entry_point": "train.py",
+            "source_dir": _folder_of_program(),
+            "environment": {**given.get("environment", {}), TASK_VARIABLE: task},
+            "base_job_name": "conformance",
+        }
+        spec = JobSpec(**{**given, **own})
+        return place_job(spec, session, new_job_name(spec)).submission
 
     def sent(self, session: PlatformSession, task: str = COMPLETE, **fields: object) -> str:
         """Create a job with a task; return its name."""
         submission = self.prepared(session, task, **fields)
         session.check_training_job(submission.request, submission.objects.keys())
-        for uri, content in submission.objects.items():
-            session.upload(content, uri)
+        upload_all(session, submission)
         answer = session.create_training_job(**submission.request)
         name = str(submission.request["TrainingJobName"])
         _require(name in str(answer.get("TrainingJobArn")), f"no ARN of {name} in {answer}")
@@ -132,6 +132,22 @@ class SessionUnderTest:
 _ENDED = TERMINAL_STATUSES
 
 
+@functools.cache
+def _folder_of_program() -> str:
+    """Return a folder with the clauses' program, which is packed when it is uploaded."""
+    folder = tempfile.mkdtemp(prefix="launcher-conformance-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    Path(folder, "train.py").write_text(PROGRAM, encoding="utf-8")
+    return folder
+
+
+def upload_all(session: PlatformSession, submission: Submission) -> None:
+    """Store all objects of a submission."""
+    with submission.written() as contents:
+        for uri, content in contents.items():
+            session.upload(content, uri)
+
+
 def clause_1_a_job_runs_to_its_end(under_test: SessionUnderTest) -> None:
     """Creation returns an ARN; the job completes, with its times."""
     session = under_test.open()
@@ -155,8 +171,7 @@ def clause_2_a_name_is_used_once(under_test: SessionUnderTest) -> None:
     """A name that was ever used is refused, and the first job is not touched."""
     session = under_test.open()
     submission = under_test.prepared(session)
-    for uri, content in submission.objects.items():
-        session.upload(content, uri)
+    upload_all(session, submission)
     session.create_training_job(**submission.request)
     name = submission.request["TrainingJobName"]
     before = under_test.ended(session, name)
@@ -182,8 +197,7 @@ def clause_3_anyone_can_describe_a_job(under_test: SessionUnderTest) -> None:
     """Another session describes the job, echoes its request, and its end is final."""
     session, other = under_test.open(), under_test.open()
     submission = under_test.prepared(session)
-    for uri, content in submission.objects.items():
-        session.upload(content, uri)
+    upload_all(session, submission)
     session.create_training_job(**submission.request)
     now = under_test.ended(other, submission.request["TrainingJobName"])
     for part in ("OutputDataConfig", "ResourceConfig", "StoppingCondition", "RoleArn"):
@@ -204,8 +218,7 @@ def clause_3_the_token_is_redacted(under_test: SessionUnderTest) -> None:
     session = under_test.open()
     submission = under_test.prepared(session, instance_count=2)
     token = submission.request["Environment"][TOKEN_VARIABLE]
-    for uri, content in submission.objects.items():
-        session.upload(content, uri)
+    upload_all(session, submission)
     session.create_training_job(**submission.request)
     now = under_test.ended(session, submission.request["TrainingJobName"])
     _require(token not in str(now), f"the job's token is in the description ({TOKEN_VARIABLE})")
@@ -278,8 +291,11 @@ def clause_8_objects(under_test: SessionUnderTest) -> None:
     session = under_test.open()
     uri = f"{session.default_location()}/conformance/{time.time_ns()}/object"
     content = bytes(range(256)) * 1000
-    session.upload(content, uri)
     with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "source"
+        source.write_bytes(content)
+        for given in (source, content):
+            session.upload(given, uri)
         copied: list[int] = []
         copy = Path(folder) / "copy"
         session.download(uri, copy, lambda done, _total: copied.append(done))

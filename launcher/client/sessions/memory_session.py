@@ -177,7 +177,7 @@ class MemorySession:
 
     def upload(
         self,
-        content: bytes,
+        content: bytes | Path,
         uri: str,
         *,
         shared: str | None = None,
@@ -186,7 +186,7 @@ class MemorySession:
         """Keep one object; `shared` and `kms_key` have no effect."""
         if not uri.startswith(f"{self.platform.uri_scheme}://"):
             raise PlatformError(f"{uri!r} is not a {self.platform.uri_scheme}:// URI")
-        self.objects[uri] = content
+        self.objects[uri] = content if isinstance(content, bytes) else content.read_bytes()
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
         """Write one object into a file; raise PlatformError when there is no such object."""

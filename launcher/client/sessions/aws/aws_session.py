@@ -193,7 +193,7 @@ class AwsSession:
 
     def upload(
         self,
-        content: bytes,
+        content: bytes | Path,
         uri: str,
         *,
         shared: str | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 from launcher.client.sessions.aws import s3_storage
 from launcher.client.sessions.aws.clients import Clients
@@ -16,7 +17,7 @@ class BundleCache:
         self._known: set[str] = set()
         self._first = threading.Lock()
 
-    def store(self, content: bytes, uri: str, shared: str, kms_key: str | None) -> None:
+    def store(self, content: bytes | Path, uri: str, shared: str, kms_key: str | None) -> None:
         """Store content at `uri`; `shared` is the URI of the cached copy.
 
         When many jobs are sent at once, the first uploads the content while the others wait.
@@ -28,7 +29,7 @@ class BundleCache:
                 return
         self._store(content, uri, shared, kms_key)
 
-    def _store(self, content: bytes, uri: str, shared: str, kms_key: str | None) -> None:
+    def _store(self, content: bytes | Path, uri: str, shared: str, kms_key: str | None) -> None:
         # The checksum is S3's own, of the copy: an object that was tampered with is not used.
         if s3_storage.copy(self._clients, shared, uri, kms_key) != s3_storage.sha256_of(content):
             s3_storage.upload(self._clients, content, uri, kms_key)

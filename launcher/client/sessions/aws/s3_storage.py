@@ -10,12 +10,13 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from launcher.client.sessions.aws.clients import Clients
 from launcher.client.sessions.aws.foreign_response import foreign_response
 from launcher.client.sessions.aws.transient_errors import retry_read
 from launcher.client.sessions.base import Progress
+from launcher.client.sessions.content_hash import content_hash
 from launcher.client.sessions.s3_uris import bucket_and_key
 from launcher.errors import Refused, Unreachable
 
@@ -26,19 +27,22 @@ _LARGEST_PART = 8 << 20
 _MD5 = re.compile("[0-9a-f]{32}")
 
 
-def upload(clients: Clients, content: bytes, uri: str, kms_key: str | None = None) -> None:
+def upload(clients: Clients, content: bytes | Path, uri: str, kms_key: str | None = None) -> None:
     """Store one object, and compare what S3 says of it; a large one is uploaded in parts."""
     bucket, key = bucket_and_key(uri)
+    size = len(content) if isinstance(content, bytes) else content.stat().st_size
 
     def call() -> None:
         with clients.client("s3") as s3:
-            if len(content) <= _LARGEST_PART:
+            if size <= _LARGEST_PART:
                 options = {"ChecksumAlgorithm": "SHA256", **encryption(kms_key)}
-                answer = s3.put_object(Bucket=bucket, Key=key, Body=content, **options)
-                is_stored = is_tag_of(content, answer)
+                body = content if isinstance(content, bytes) else content.read_bytes()
+                answer = s3.put_object(Bucket=bucket, Key=key, Body=body, **options)
+                is_stored = is_tag_of(body, answer)
             else:
-                s3.upload_fileobj(io.BytesIO(content), bucket, key, ExtraArgs=encryption(kms_key))
-                is_stored = len(content) == s3.head_object(Bucket=bucket, Key=key)["ContentLength"]
+                with _opened(content) as file:
+                    s3.upload_fileobj(file, bucket, key, ExtraArgs=encryption(kms_key))
+                is_stored = size == s3.head_object(Bucket=bucket, Key=key)["ContentLength"]
         if not is_stored:
             raise foreign_response("PutObject", "has stored other bytes than were sent")
 
@@ -58,9 +62,13 @@ def is_tag_of(content: bytes, answer: Mapping[str, Any]) -> bool:
     return not is_digest or tag == hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
-def sha256_of(content: bytes) -> str:
+def sha256_of(content: bytes | Path) -> str:
     """Return the SHA-256 of an object's content as S3 returns it, in base64."""
-    return base64.b64encode(hashlib.sha256(content).digest()).decode()
+    return base64.b64encode(bytes.fromhex(content_hash(content))).decode()
+
+
+def _opened(content: bytes | Path) -> BinaryIO:
+    return io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
 
 
 def copy(clients: Clients, source: str, uri: str, kms_key: str | None = None) -> str | None:

@@ -34,12 +34,16 @@ def uri_of(path: Path) -> str:
     return _SCHEME + quote(str(path))
 
 
-def upload(content: bytes, uri: str) -> None:
+def upload(content: bytes | Path, uri: str) -> None:
     """Store one object atomically. Raises PlatformError when it cannot be written."""
     path = path_of(uri)
     with translate_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content)
+        if isinstance(content, bytes):
+            write_atomically(path, content)
+        else:
+            with replacing(path) as draft:
+                shutil.copyfile(content, draft)
 
 
 def download(uri: str, path: Path, progress: Progress | None = None) -> None:

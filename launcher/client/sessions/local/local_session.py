@@ -280,7 +280,7 @@ class LocalSession:
 
     def upload(
         self,
-        content: bytes,
+        content: bytes | Path,
         uri: str,
         *,
         shared: str | None = None,

@@ -7,6 +7,7 @@ storage/<job>/code/bundle.tar.gz   the job's own; elsewhere if the job has a cod
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ class SharedBundles:
         """Return the bundles of the jobs below a root."""
         return cls(root / "bundles")
 
-    def store(self, content: bytes, uri: str, name: str) -> None:
+    def store(self, content: bytes | Path, uri: str, name: str) -> None:
         """Store content at `uri`, as a link to the bundle of that name if it has this content.
 
         Where links are impossible, each job has a file of its own. Raises PlatformError when the
@@ -34,7 +35,7 @@ class SharedBundles:
         """
         path, kept = path_of(uri), self.folder / name
         with contextlib.suppress(OSError):
-            if kept.stat().st_size == len(content) and kept.read_bytes() == content:
+            if _is_same(kept, content):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 _link(kept, path)
                 return
@@ -57,6 +58,12 @@ class SharedBundles:
         with contextlib.suppress(FileNotFoundError), os.scandir(self.folder) as entries:
             return frozenset(entry.inode() for entry in entries)
         return frozenset()
+
+
+def _is_same(kept: Path, content: bytes | Path) -> bool:
+    if isinstance(content, Path):
+        return filecmp.cmp(kept, content, shallow=False)
+    return kept.stat().st_size == len(content) and kept.read_bytes() == content
 
 
 def _link(existing: Path, path: Path) -> None:

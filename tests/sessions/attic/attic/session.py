@@ -111,9 +111,14 @@ class AtticSession:
         return newest_jobs(reversed(self._jobs.values()), **filters)
 
     def upload(
-        self, content: bytes, uri: str, *, shared: str | None = None, kms_key: str | None = None
+        self,
+        content: bytes | Path,
+        uri: str,
+        *,
+        shared: str | None = None,
+        kms_key: str | None = None,
     ) -> None:
-        self._shelf[uri] = content
+        self._shelf[uri] = content if isinstance(content, bytes) else content.read_bytes()
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
         if uri not in self._shelf:
