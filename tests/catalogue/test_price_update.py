@@ -296,3 +296,17 @@ def test_a_folder_that_cannot_be_written_is_named(
 
     with pytest.raises(PlatformError, match=r"us-east-1\.csv cannot be written: Not a directory"):
         update(server, "csv")
+
+
+@FORMATS
+def test_the_dearest_volume_is_the_price_of_storage(server: PriceServer, form: str) -> None:
+    gp3 = Offer("USE1-Train:VolumeUsage.gp3", "0.1120000000", unit="GB-Mo")
+    done = update_one(server, form, (*OTHERS, gp3, *TRAINING))
+
+    assert done.prices.storage == 0.14
+    found = catalogue.price_list().storage("us-east-1")
+    assert found is not None
+    assert found.per_hour == 0.14 / (28 * 24)
+    assert found.as_of == "2026-11-20"
+    assert catalogue.price_list().storage("eu-west-1") is None
+    assert update_one(server, form, TRAINING).lost == ("storage",)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from launcher import PyTorch
+from launcher.errors import SpecError
 
 JOB = """\
 entry_point: train.py
@@ -35,6 +39,14 @@ def job(terminal, aws):
         Bucket="my-bucket", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
     )
     return terminal.write(SCRIPT, JOB)
+
+
+@pytest.fixture
+def prices(terminal):
+    """The user's prices of this region."""
+    terminal.home.mkdir(exist_ok=True)
+    text = "instance_type,price_per_hour\nml.c5.9xlarge,1.836\nml.g5.12xlarge,7.09\nstorage,0.14\n"
+    (terminal.home / "prices.csv").write_text(text)
 
 
 def names(aws):
@@ -99,20 +111,20 @@ def test_detached_it_is_sent_and_left(terminal, aws, job):
     assert names(aws) == ["digits-1"]
 
 
-def test_below_the_ceiling_it_is_sent(terminal, aws, job):
-    assert terminal("run", job, "--yes", "--detach", "--max-cost", "10.77").exit_code == 0
+def test_below_the_ceiling_it_is_sent(terminal, aws, job, prices):
+    assert terminal("run", job, "--yes", "--detach", "--max-cost", "11.14").exit_code == 0
     assert len(names(aws)) == 1
 
 
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        pytest.param(["--max-cost", "10.76", "--yes"], "may cost $10.76 in 1h00m", id="above"),
+        pytest.param(["--max-cost", "11.13", "--yes"], "may cost $11.13 in 1h02m", id="above"),
         pytest.param(["--max-cost", "1e6", "--yes", *UNPRICED], "prices.csv", id="unknown price"),
         pytest.param([], "--yes", id="no terminal"),
     ],
 )
-def test_what_is_refused_leaves_nothing_behind(terminal, aws, job, options, word):
+def test_what_is_refused_leaves_nothing_behind(terminal, aws, job, prices, options, word):
     result = terminal("run", job, *options, "-o", "json")
 
     assert result.exit_code == 2
@@ -246,3 +258,66 @@ def test_yes_asks_nothing_on_a_terminal(terminal, aws, job):
     screen = Screen(terminal, job, "--name", "digits-1", "--yes", "--detach")
     assert screen.finish() == (0, "digits-1\n")
     assert "[Y/n]" not in screen.shown
+
+
+# A source that may be the wrong one -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [[], ["--dry-run", "--upload"]], ids=["run", "upload"])
+def test_a_home_folder_is_sent_only_after_a_question(terminal, aws, job, monkeypatch, words):
+    monkeypatch.setenv("HOME", str(terminal.folder))
+    result = terminal("run", job, "--detach", *words)
+    assert result.exit_code == 2
+    assert "is a home folder" in result.stderr
+    assert "--yes" in result.stderr
+    assert names(aws) == []
+    assert aws("s3").list_objects_v2(Bucket="my-bucket")["KeyCount"] == 0
+    assert terminal("run", job, "--detach", "--yes", *words).exit_code == 0
+    assert aws("s3").list_objects_v2(Bucket="my-bucket")["KeyCount"] > 0
+
+
+def test_a_home_folder_may_run_here_and_be_looked_at(terminal, aws, job, monkeypatch):
+    monkeypatch.setenv("HOME", str(terminal.folder))
+    assert terminal("run", job, "--dry-run").exit_code == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_on_a_terminal_the_user_is_asked_about_it(terminal, aws, job, monkeypatch, answer):
+    monkeypatch.setenv("HOME", str(terminal.folder))
+    screen = Screen(terminal, job, "--name", "digits-1", "--detach")
+    screen.read_until("Send this source? [y/N]")
+    screen.type(f"{answer}\n")
+    if answer == "y":
+        screen.read_until("Send job digits-1? [Y/n]")
+        screen.type("\n")
+    assert screen.finish() == ((0, "digits-1\n") if answer == "y" else (3, ""))
+    assert names(aws) == (["digits-1"] if answer == "y" else [])
+
+
+def test_from_python_it_needs_an_argument(aws, job, terminal, monkeypatch):
+    monkeypatch.setenv("HOME", str(terminal.folder))
+    estimator = PyTorch(
+        "train.py",
+        source_dir=str(terminal.folder),
+        instance_type="ml.g5.xlarge",
+        instance_count=1,
+        image_uri="111122223333.dkr.ecr.eu-west-1.amazonaws.com/image:1",
+        role="arn:aws:iam::111122223333:role/Training",
+        output_path="s3://my-bucket/output",
+    )
+    with pytest.raises(SpecError, match=r"is a home folder") as caught:
+        estimator.fit(wait=False)
+    assert "any_source=True" in str(caught.value)
+    assert names(aws) == []
+    estimator.fit(wait=False, any_source=True)
+    assert len(names(aws)) == 1
+
+
+def test_packing_a_large_source_is_shown(terminal):
+    with (terminal.folder / "big").open("wb") as file:
+        file.truncate(60 << 20)
+    result = terminal("run", terminal.write(), "--local", "--name", "job-1")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.index("the source folder has 60.0 MiB") < result.stderr.index("packing")
+    assert re.search(r"packing the source: (6\d) of \1 MiB", result.stderr)

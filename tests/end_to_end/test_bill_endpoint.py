@@ -32,6 +32,8 @@ role: arn:aws:iam::123456789012:role/LauncherLocalRole
 def test_a_job_that_was_sent_and_followed_is_billed_by_group(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('hello', flush=True)\n")
     (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "prices.csv").write_text("instance_type,price_per_hour\nstorage,0.14\n")
     command = [sys.executable, "-m", "launcher", "run", str(tmp_path / "job.yaml")]
     with serve(tmp_path / "endpoint", isolation="process") as endpoint:
         finished = subprocess.run(

@@ -40,6 +40,14 @@ def home(tmp_path: Path, offline: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def priced(home: Path) -> Path:
+    """The price of volumes in us-east-1, whose instances Launcher knows."""
+    file = home / "prices.csv"
+    file.write_text("instance_type,price_per_hour,region\nstorage,0.14,us-east-1\n")
+    return file
+
+
 def plan(spec: JobSpec = TWO_GROUPS, region: str = "us-east-1", **changes: object) -> CostPlan:
     return plan_job(spec.replace(**changes), AwsSession(region), PLACEMENT)
 
@@ -114,8 +122,12 @@ def test_alternatives_are_shown_and_the_dearest_counts() -> None:
         "total                                   3                   $5.08  $96.13",
     ]
     assert "with the most expensive types" in repr(dear)
-    with pytest.raises(SpecError, match=r"\$96\.13"):
-        enforce_max_cost(dear, 96, "--max-cost")
+
+
+def test_the_dearest_alternative_bounds_the_cost(priced: Path) -> None:
+    group = InstanceGroup("all", "ml.g5.xlarge", 1, alternatives=["ml.g5.48xlarge"])
+    with pytest.raises(SpecError, match=r"may cost \$82\.12 in 4h02m"):  # 20.36 an hour
+        enforce_max_cost(plan(instance_groups=[group]), 82.11, "--max-cost")
 
 
 def test_an_alternative_without_a_price_leaves_the_most_unknown() -> None:
@@ -127,30 +139,88 @@ def test_a_warm_pool_is_billed_after_the_job() -> None:
     kept = plan(keep_alive_period_in_seconds=3600)
     assert "4h00m (max_run) and 1h00m as a warm pool" in repr(kept)
     assert kept.max_dollars == pytest.approx(43.048 * 5 / 4)
-    with pytest.raises(SpecError, match="3090 s"):
-        enforce_max_cost(kept, 20, "--max-cost")
 
 
-@pytest.mark.parametrize("ceiling", [43.05, 100])
-def test_a_job_below_the_ceiling_may_be_sent(ceiling: float) -> None:
+def test_a_warm_pool_counts(priced: Path) -> None:
+    with pytest.raises(SpecError, match="2962 s"):
+        enforce_max_cost(plan(keep_alive_period_in_seconds=3600), 20, "--max-cost")
+
+
+@pytest.mark.parametrize("ceiling", [43.46, 100])
+def test_a_job_below_the_ceiling_may_be_sent(priced: Path, ceiling: float) -> None:
     enforce_max_cost(plan(), ceiling, "--max-cost")
 
 
-def test_a_job_above_the_ceiling_is_refused_with_the_time_that_would_do() -> None:
+def test_a_job_above_the_ceiling_is_refused_with_the_time_that_would_do(priced: Path) -> None:
     with pytest.raises(SpecError) as caught:
         enforce_max_cost(plan(), 20, "--max-cost")
     (problem,) = caught.value.problems
-    assert problem.what == "the job may cost $43.05 in 4h00m, more than $20.00"
+    assert problem.what == (
+        "the job may cost $43.46 in 4h02m with its volumes and its stop, more than $20.00"
+    )
     assert problem.where == "--max-cost"
-    assert "6690 s" in problem.fix
+    assert "6562 s" in problem.fix
 
-    enforce_max_cost(plan(max_run=6690), 20, "--max-cost")
+    enforce_max_cost(plan(max_run=6562), 20, "--max-cost")
     with pytest.raises(SpecError):
-        enforce_max_cost(plan(max_run=6691), 20, "--max-cost")
+        enforce_max_cost(plan(max_run=6563), 20, "--max-cost")
+
+
+def test_the_volumes_of_all_hosts_count(priced: Path) -> None:
+    many = {
+        "instance_groups": (),
+        "instance_type": "ml.c5.xlarge",
+        "instance_count": 65,
+        "volume_size": 1000,
+        "max_run": 28 * 24 * 3600,
+    }
+    hours = 28 * 24 + 120 / 3600
+    least = 65 * (0.204 + 1000 * 0.14 / (28 * 24)) * hours
+    assert least > 65 * 0.204 * hours + 9_100, "65,000 GB for a month"
+    with pytest.raises(SpecError, match="more than"):
+        enforce_max_cost(plan(**many), least - 0.01, "--max-cost")
+    enforce_max_cost(plan(**many), least + 0.01, "--max-cost")
+
+
+def test_hosts_with_disks_of_their_own_have_no_volume() -> None:
+    group = InstanceGroup("all", "ml.g5.xlarge", 1)
+    enforce_max_cost(plan(instance_groups=[group], volume_size=1000), 6, "--max-cost")
+
+
+def test_the_wait_for_spot_instances_bounds_their_cost(priced: Path) -> None:
+    spot = {"use_spot_instances": True, "max_wait": 8 * 3600}
+    enforce_max_cost(plan(**spot), 86.6, "--max-cost")
+    with pytest.raises(SpecError, match=r"in 8h02m .*") as caught:
+        enforce_max_cost(plan(**spot), 86, "--max-cost")
+    assert "set max_wait to at most" in str(caught.value)
+
+
+@pytest.mark.parametrize("region", ["sa-east-1", "eu-west-1"])
+def test_prices_of_another_region_bound_nothing(priced: Path, region: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        enforce_max_cost(plan(region=region), 1e9, "--max-cost")
+    (problem,) = caught.value.problems
+    assert problem.what.startswith(
+        f"today's price of ml.c5.9xlarge, ml.g5.12xlarge, storage in {region} is unknown"
+    )
+    assert f"`launcher catalog update --region {region}`" in problem.fix
+
+
+def test_a_volume_without_a_price_bounds_nothing() -> None:
+    with pytest.raises(SpecError, match="price of storage in us-east-1 is unknown"):
+        enforce_max_cost(plan(), 1e9, "--max-cost")
+
+
+def test_an_old_price_bounds_nothing(priced: Path) -> None:
+    priced.write_text(
+        "instance_type,price_per_hour,as_of\nstorage,0.14,2020-01\nml.c5.9xlarge,1.8,2026-11\n"
+    )
+    with pytest.raises(SpecError, match="price of storage in us-east-1"):
+        enforce_max_cost(plan(), 1e9, "--max-cost")
 
 
 @pytest.mark.parametrize("ceiling", [0, float("nan")])
-def test_no_money_is_no_job(ceiling: float) -> None:
+def test_no_money_is_no_job(priced: Path, ceiling: float) -> None:
     with pytest.raises(SpecError, match="fewer or smaller"):
         enforce_max_cost(plan(), ceiling, "max_cost")
 
@@ -159,7 +229,7 @@ def test_a_ceiling_cannot_be_kept_when_a_price_is_unknown_until_the_user_brings_
     home: Path,
 ) -> None:
     dear = {"instance_groups": (), "instance_type": "ml.p4d.24xlarge", "instance_count": 1}
-    with pytest.raises(SpecError, match=r"the price of ml\.p4d\.24xlarge is unknown"):
+    with pytest.raises(SpecError, match=r"price of ml\.p4d\.24xlarge in us-east-1 is unknown"):
         enforce_max_cost(plan(**dear), 1e9, "--max-cost")
 
     (home / "prices.csv").write_text("instance_type,price_per_hour\nml.p4d.24xlarge,25\n")

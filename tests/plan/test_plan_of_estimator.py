@@ -27,6 +27,17 @@ def estimator(tmp_path):
 
 
 @pytest.fixture
+def own_price(tmp_path, monkeypatch):
+    """Write the user's own prices."""
+
+    def write(line):
+        (tmp_path / "own.csv").write_text(f"instance_type,price_per_hour\n{line}\n")
+        monkeypatch.setenv("LAUNCHER_PRICES", str(tmp_path / "own.csv"))
+
+    return write
+
+
+@pytest.fixture
 def bucket(aws):
     s3 = aws("s3")
     s3.create_bucket(
@@ -47,16 +58,20 @@ def test_a_plan_knows_the_region_that_is_configured(credentials, estimator):
 
 
 @pytest.mark.long
-def test_a_job_above_the_ceiling_is_not_sent(aws, bucket, estimator):
-    with pytest.raises(SpecError, match=r"may cost \$1\.41 in 1h00m, more than \$1\.40"):
-        estimator.fit(wait=False, max_cost=1.4)
+def test_a_job_above_the_ceiling_is_not_sent(aws, bucket, estimator, own_price):
+    with pytest.raises(SpecError, match="catalog update --region eu-west-1"):
+        estimator.fit(wait=False, max_cost=100)
+    own_price("ml.g5.xlarge,1.408")
+    with pytest.raises(SpecError, match=r"may cost \$1\.45 in 1h02m .*, more than \$1\.44"):
+        estimator.fit(wait=False, max_cost=1.44)
     assert bucket() == 0
     assert aws("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
 
 
 @pytest.mark.long
-def test_a_job_below_it_is_sent_and_has_a_bill(aws, bucket, estimator):
-    job = estimator.fit(wait=False, max_cost=1.41)
+def test_a_job_below_it_is_sent_and_has_a_bill(aws, bucket, estimator, own_price):
+    own_price("ml.g5.xlarge,1.408")
+    job = estimator.fit(wait=False, max_cost=1.46)
     assert bucket() > 0
     bill = job.cost()
     assert bill is not None

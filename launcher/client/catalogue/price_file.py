@@ -20,6 +20,8 @@ from typing import Any, TextIO
 from launcher.client.catalogue.json_stream import JsonStream, JsonStreamError
 from launcher.errors import CloudError
 
+#: Volumes of training hosts: "USE1-Train:VolumeUsage.gp2".
+_STORAGE = re.compile(r"(?:[A-Z0-9]+-)?Train:VolumeUsage(\.[a-z0-9]+)?")
 _TRAINING = re.compile(r"(?:[A-Z0-9]+-)?Train:(?P<type>ml\.[a-z0-9-]+\.[a-z0-9]+)")
 #: Lines before the header, which start with the names of these facts.
 _PREAMBLE_LINES = 5
@@ -42,11 +44,13 @@ class PriceFile:
 
     published: AWS's date of the file, YYYY-MM-DD. per_hour: USD per instance type, on demand.
     ambiguous: types with several different prices, of which none is taken.
+    storage: USD per GB and month of the dearest kind of volume; None if the file has none.
     """
 
     published: str
     per_hour: Mapping[str, float]
     ambiguous: tuple[str, ...]
+    storage: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +138,8 @@ def _training_products(stream: JsonStream) -> Iterator[tuple[str, Mapping[str, A
     for sku in stream.members():
         product: Any = stream.value()
         attributes = product.get("attributes", {})
-        if _TRAINING.fullmatch(attributes.get("usagetype", "")):
+        usage = attributes.get("usagetype", "")
+        if _TRAINING.fullmatch(usage) or _STORAGE.fullmatch(usage):
             yield sku, attributes
 
 
@@ -166,20 +171,28 @@ def _offers_of(terms: Mapping[str, Any], attributes: Mapping[str, Any]) -> Itera
 def _prices(offers: Iterable[_Offer], region: str, published: str) -> PriceFile:
     """Return the price of each type; the first tier counts, and two prices make it ambiguous."""
     found: dict[str, set[float]] = defaultdict(set)
+    storage: list[float] = []
     for offer in offers:
+        if _STORAGE.fullmatch(offer.usage_type) and _is_price(offer, region, ("gb-mo", "gb-month")):
+            storage.append(_dollars(offer))
         training = _TRAINING.fullmatch(offer.usage_type)
-        if training and _is_hourly_price(offer, region):
+        if training and _is_price(offer, region, ("hrs", "hours", "hour")):
             found[training["type"]].add(_dollars(offer))
     per_hour = {name: min(prices) for name, prices in sorted(found.items()) if len(prices) == 1}
     if not per_hour:
         raise _bad_file(f"the price list has no training prices in USD per hour for {region}")
     ambiguous = tuple(sorted(name for name, prices in found.items() if len(prices) > 1))
-    return PriceFile(published=published, per_hour=per_hour, ambiguous=ambiguous)
+    return PriceFile(
+        published=published,
+        per_hour=per_hour,
+        ambiguous=ambiguous,
+        storage=max(storage, default=None),
+    )
 
 
-def _is_hourly_price(offer: _Offer, region: str) -> bool:
+def _is_price(offer: _Offer, region: str, units: tuple[str, ...]) -> bool:
     return (
-        offer.unit.lower() in ("hrs", "hours", "hour")
+        offer.unit.lower() in units
         and offer.currency == "USD"
         and offer.region in ("", region)
         and _number(offer, offer.starting_range or "0") == 0

@@ -12,6 +12,7 @@ from launcher.client.catalogue.catalogue_home import updated_prices
 from launcher.client.catalogue.csv_table import read_table
 from launcher.client.catalogue.price_download import file_url, open_price_file
 from launcher.client.catalogue.price_file import PriceFile, read_csv, read_json
+from launcher.client.catalogue.prices import STORAGE
 from launcher.client.catalogue.regions import check_regions
 from launcher.client.home import writing
 from launcher.shared.complete_files import write_complete
@@ -57,7 +58,8 @@ def _store(region: str, prices: PriceFile) -> PriceUpdate:
         before = _types_of(file)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_complete(file, _table(region, prices))
-    lost = tuple(name for name in before if name not in prices.per_hour)
+    now = {*prices.per_hour, *([] if prices.storage is None else [STORAGE])}
+    lost = tuple(name for name in before if name not in now)
     return PriceUpdate(region=region, prices=prices, file=file, lost=lost)
 
 
@@ -78,4 +80,7 @@ def _table(region: str, prices: PriceFile) -> str:
     table.writerow(_COLUMNS)
     for name, price in prices.per_hour.items():
         table.writerow((name, f"{price:.10g}", region, prices.published, "aws-price-list"))
+    if prices.storage is not None:
+        row = (STORAGE, f"{prices.storage:.10g}", region, prices.published, "aws-price-list")
+        table.writerow(row)
     return text.getvalue()

@@ -6,7 +6,7 @@ import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -23,6 +23,10 @@ OLD_MONTHS = 12
 #: Region whose prices stand for those of regions without.
 _APPROXIMATION = "us-east-1"
 _COLUMNS = ("instance_type", "price_per_hour")
+#: In place of an instance type: one GB of a volume, whose price is of a month.
+STORAGE = "storage"
+#: Of the shortest month, so that a GB of an hour does not cost more than what is computed.
+_HOURS_OF_MONTH = 28 * 24
 _DATE = re.compile(r"\d{4}(-\d\d){0,2}")
 
 
@@ -77,6 +81,12 @@ class PriceList:
             or self.updated.get((instance_type, _APPROXIMATION))
             or _packaged_prices().get(instance_type)
         )
+
+    def storage(self, region: str | None) -> Price | None:
+        """Return the price of one GB of a volume per hour, of a region itself; None if unknown."""
+        keys = ((self.own, region), (self.own, None), (self.updated, region))
+        found = next((each[STORAGE, key] for each, key in keys if (STORAGE, key) in each), None)
+        return found and replace(found, per_hour=found.per_hour / _HOURS_OF_MONTH)
 
     def newest(self, instance_type: str, region: str | None) -> Price | None:
         """Return the price of a type, an old one where no newer is known; None if unknown.
@@ -145,6 +155,11 @@ def price_fix(instance_type: str) -> str:
         f'add the lines "instance_type,price_per_hour" and "{instance_type},DOLLARS" to '
         f"{own_file()}"
     )
+
+
+def update_fix(region: str | None) -> str:
+    """Return the fix for prices that are not a region's own, or old."""
+    return f"`launcher catalog update --region {region or 'REGION'}` reads AWS's"
 
 
 def published_prices() -> tuple[Price, ...]:

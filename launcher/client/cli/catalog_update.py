@@ -70,6 +70,8 @@ def update(regions: tuple[str, ...], base_url: str | None, file_format: str, out
 def _print_prices(each: PriceUpdate) -> None:
     count, published = len(each.prices.per_hour), each.prices.published
     echo(f"{count} training prices of {each.region}, published {published}: {each.file}")
+    if each.prices.storage is not None:
+        echo(f"and of volumes: ${each.prices.storage:g} per GB and month")
     if each.prices.ambiguous:
         print_message(f"Several prices, so none is taken: {', '.join(each.prices.ambiguous)}")
     if each.lost:

@@ -1,11 +1,12 @@
-"""The cost limit of a job."""
+"""The cost limit of a job: an upper bound by the region's own prices, of instances and volumes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from launcher.client.catalogue.cost import dollars_text
-from launcher.client.catalogue.prices import price_fix
+from launcher.client.catalogue.prices import STORAGE, Price, price_fix, update_fix
 from launcher.client.jobs.durations import readable
 from launcher.errors import Problem, SpecError
 
@@ -16,31 +17,58 @@ if TYPE_CHECKING:
 def enforce_max_cost(plan: CostPlan, max_cost: float, where: str) -> None:
     """Raise SpecError for a job that may cost more than `max_cost` dollars, or an unknown amount.
 
+    The bound has the most expensive types, the volumes of the hosts that have no disks, the time
+    until a stop is enforced, the wait for spot instances and that of a warm pool. A price of
+    another region, or of a year ago, is none.
+
     where: the option or argument that set the limit.
     """
-    most = plan.max_dollars
-    if most is None:
-        raise SpecError([_unknown(plan, max_cost, where)])
+    if problems := list(_unknown(plan, max_cost, where)):
+        raise SpecError(problems)
+    per_hour = _dollars_per_hour(plan)
+    most = per_hour * plan.bounding_seconds / 3600
     if not most <= max_cost:  # also refuses for a NaN limit
-        raise SpecError([_above(plan, most, max_cost, where)])
+        raise SpecError([_above(plan, most, per_hour, max_cost, where)])
 
 
-def _unknown(plan: CostPlan, max_cost: float, where: str) -> Problem:
-    types = ", ".join(plan.most_expensive.unknown_types)
+def _dollars_per_hour(plan: CostPlan) -> float:
+    """Return the USD per hour of all hosts; every price is known."""
+    volumes = plan.volume_gb * (plan.storage.per_hour if plan.storage else 0.0)
+    return (plan.most_expensive.per_hour or 0.0) + volumes
+
+
+def _unknown(plan: CostPlan, max_cost: float, where: str) -> Iterator[Problem]:
+    prices = {
+        each.instance_type: each.price
+        for group in plan.estimate.groups
+        for each in plan.choices(group)
+    }
+    if plan.volume_gb:
+        prices[STORAGE] = plan.storage
+    if bad := [name for name, price in prices.items() if not _is_usable(plan, price)]:
+        region = plan.estimate.region or "the job's region"
+        yield Problem(
+            what=f"today's price of {', '.join(bad)} in {region} is unknown, so "
+            f"{dollars_text(max_cost)} cannot be enforced",
+            where=where,
+            fix=f"{update_fix(plan.estimate.region)}; or {price_fix(bad[0])}; or omit {where}",
+        )
+
+
+def _is_usable(plan: CostPlan, price: Price | None) -> bool:
+    if price is None or price.is_old(plan.estimate.day):
+        return False
+    return price.is_of(plan.estimate.region)
+
+
+def _above(plan: CostPlan, most: float, per_hour: float, max_cost: float, where: str) -> Problem:
+    limit = "max_wait" if (plan.spec.max_wait or 0) > plan.spec.max_run else "max_run"
+    beside = plan.bounding_seconds - (getattr(plan.spec, limit) or 0)
+    seconds = max_cost / per_hour * 3600 - beside if per_hour else 0.0
+    shorter = f"set {limit} to at most {int(seconds)} s, or " if seconds >= 1 else ""
     return Problem(
-        what=f"the price of {types} is unknown, so {dollars_text(max_cost)} cannot be enforced",
-        where=where,
-        fix=f"{price_fix(plan.most_expensive.unknown_types[0])}; or omit {where}",
-    )
-
-
-def _above(plan: CostPlan, most: float, max_cost: float, where: str) -> Problem:
-    per_hour = plan.most_expensive.per_hour or 0.0
-    seconds = max_cost / per_hour * 3600 - (plan.max_seconds - plan.spec.max_run)
-    shorter = f"set max_run to at most {int(seconds)} s, or " if seconds >= 1 else ""
-    return Problem(
-        what=f"the job may cost {dollars_text(most)} in {readable(plan.max_seconds)}, "
-        f"more than {dollars_text(max_cost)}",
+        what=f"the job may cost {dollars_text(most)} in {readable(plan.bounding_seconds)} "
+        f"with its volumes and its stop, more than {dollars_text(max_cost)}",
         where=where,
         fix=f"{shorter}use fewer or smaller instances",
     )

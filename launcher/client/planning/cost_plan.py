@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 
 from launcher.client import catalogue
 from launcher.client.catalogue.cost import CostEstimate, GroupCost, estimate
+from launcher.client.catalogue.prices import Price
 from launcher.client.planning.cost_plan_text import cost_plan_html, cost_plan_text
 from launcher.client.request.builder import JobLocation
 from launcher.client.sessions.aws.clients import configured_endpoint
@@ -15,6 +16,9 @@ from launcher.client.sessions.base import PlatformSession
 from launcher.client.spec import InstanceGroup, JobSpec
 from launcher.client.spec.roles import job_roles
 from launcher.errors import CloudError
+
+#: Between the end of max_run and SIGKILL. Source: API reference, StoppingCondition.
+_STOP_SECONDS = 120
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +28,7 @@ class CostPlan:
     estimate: with the first type of each group; alternatives: the same groups with the types that
     are tried when AWS has no capacity. roles: by group name; None where still undecided.
     placement: None when not known yet. endpoint: the URL that replaces AWS, if any.
+    storage: the price of one GB of a volume per hour, of the job's region; None if unknown.
     """
 
     spec: JobSpec
@@ -32,6 +37,22 @@ class CostPlan:
     roles: dict[str, str | None]
     placement: JobLocation | None
     endpoint: str | None = None
+    storage: Price | None = None
+
+    @property
+    def bounding_seconds(self) -> int:
+        """The seconds that no instance is billed beyond: with the wait for spot, and the stop."""
+        longest = max(self.spec.max_run, self.spec.max_wait or 0)
+        return longest + _STOP_SECONDS + (self.spec.keep_alive_period_in_seconds or 0)
+
+    @property
+    def volume_gb(self) -> int:
+        """The GB of the volumes of all hosts; a host with disks of its own gets none."""
+        return sum(
+            group.count * self.spec.volume_size
+            for group in self.estimate.groups
+            if not all(map(_has_local_storage, self.choices(group)))
+        )
 
     @property
     def max_seconds(self) -> int:
@@ -84,7 +105,13 @@ def plan_job(
         roles={name: roles[name].value if name in roles else None for name, _, _ in first},
         placement=placement,
         endpoint=configured_endpoint() if session.platform.uses_aws else None,
+        storage=prices.storage(region),
     )
+
+
+def _has_local_storage(group: GroupCost) -> bool:
+    known = catalogue.find(group.instance_type)
+    return known is not None and bool(known.has_local_storage)
 
 
 def _choice(group: InstanceGroup, instance_type: str) -> tuple[str, str, int]:
