@@ -101,7 +101,7 @@ def test_every_verb(terminal, disk: Path, trouble, tmp_path: Path, monkeypatch) 
         ["run", job, "--local"],
         ["rerun", name],
         ["endpoint", "--port", "0"],
-        *([["rm", name], ["prune", "--older-than", "0h"]] if words == READ_ONLY else []),
+        *([["rm", name], ["prune", "--older-than", "0h", "--yes"]] if words == READ_ONLY else []),
     ):
         result = terminal(*verb)
         assert result.exit_code == 2, (verb, result.output)

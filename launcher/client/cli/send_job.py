@@ -97,9 +97,11 @@ class JobSender:
 
     def _send(self, draft: JobDraft) -> Job:
         """Create a job and follow it until it ends or the user detaches."""
-        with cancel_on_ctrl_c(draft.name):  # may take long, and Ctrl-C may end it
-            draft.upload(_PackingNotice())
+        may_take_long = self.session.platform.bills or draft.submission.source_bytes > LARGE_SOURCE
+        if may_take_long:
+            with cancel_on_ctrl_c(draft.name):
+                draft.upload(_PackingNotice())
         with defer_ctrl_c() as is_pressed:
-            job = draft.create()
+            job = draft.create() if may_take_long else draft.send()
         self.is_left = follow_unless_left(job, self.is_left or is_pressed(), verbose=self.verbose)
         return job

@@ -48,10 +48,14 @@ class Bundle:
         """The paths of the archive."""
         return tuple(path for path, _ in self.members)
 
+    @property
+    def size(self) -> int:
+        """The bytes of its files."""
+        return sum(file.size for _, file in self.members)
+
     def write(self, archive: Path, progress: PackProgress | None = None) -> None:
         """Write the archive to a file; raise SpecError for a source file that cannot be read."""
-        total = sum(file.size for _, file in self.members)
-        counter = _PackedBytes(total, progress)
+        counter = _PackedBytes(self.size, progress)
         # An empty name and mtime 0 make the gzip header the same everywhere.
         with (
             archive.open("wb") as file,

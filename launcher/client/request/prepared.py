@@ -57,6 +57,11 @@ class Submission:
     warnings: tuple[str, ...]
     doubts: tuple[str, ...] = ()
 
+    @property
+    def source_bytes(self) -> int:
+        """The size of the files that are packed."""
+        return sum(each.size for each in self.objects.values() if isinstance(each, Bundle))
+
     @contextmanager
     def written(self, progress: PackProgress | None = None) -> Iterator[dict[str, bytes | Path]]:
         """Yield the content of each object by URI; archives are files until the block ends."""
