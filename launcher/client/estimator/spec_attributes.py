@@ -19,8 +19,8 @@ from launcher.client.estimator.sdk_v2_types import (
     as_rules,
     as_tags,
 )
-from launcher.client.estimator.unknown_arguments import NOT_TAKEN
 from launcher.client.spec import JobSpec
+from launcher.client.spec.field_hints import NOT_TAKEN
 from launcher.client.spec.sdk_v2_distribution import as_distribution
 from launcher.client.spec.suggestions import did_you_mean
 
