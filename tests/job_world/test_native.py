@@ -6,6 +6,7 @@ import hashlib
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,6 +74,13 @@ def test_who_waits_for_work_is_not_waited_for() -> None:
         assert waiting.is_alive()
 
 
+def test_who_wakes_up_again_and_again_is_waited_for() -> None:
+    """As who waits for Python's lock, which another thread has; it sleeps at most looks."""
+    with thread(_GLOO, lambda _: [time.sleep(0.005) for _ in range(60)]) as working:
+        gloo_threads.wait_for_gloo_threads()
+        assert not working.is_alive()
+
+
 def test_other_threads_are_not_looked_at() -> None:
     with thread("pt_other", compute_on) as working:
         gloo_threads.wait_for_gloo_threads()
@@ -109,6 +117,9 @@ def test_gloo_names_its_threads_so() -> None:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         dist.barrier()
-        assert list(gloo_threads._states(Path("/proc/self/task")))
+        assert list(gloo_threads._activity(Path("/proc/self/task")))
+        begin = time.monotonic()
+        gloo_threads.wait_for_gloo_threads()
+        assert time.monotonic() - begin < gloo_threads._TIMEOUT / 2, "idle threads were waited for"
     finally:
         dist.destroy_process_group()
