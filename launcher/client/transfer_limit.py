@@ -95,16 +95,16 @@ class LimitedSocket:
                 self._plain.sendall(piece)
             self.limit.sent(len(piece))
 
-    def makefile(self, _mode: str = "rb", buffering: int | None = None) -> Any:
+    def makefile(self, _mode: str = "rb", buffering: int | None = None) -> io.IOBase:
         """Return what reads from the socket, as http.client and botocore ask for it."""
         raw = _LimitedReader(self, self._plain.makefile("rb", buffering=0))
         return raw if buffering == 0 else io.BufferedReader(raw)
 
-    def read_into(self, raw: Any, buffer: WriteableBuffer, limit: TransferLimit) -> int:
+    def read_into(self, raw: io.RawIOBase, buffer: WriteableBuffer, limit: TransferLimit) -> int:
         """Read what has come, or wait for it."""
         with limit.waiting() as left:
             self._plain.settimeout(self._patience(left))
-            count = int(raw.readinto(buffer))
+            count = raw.readinto(buffer) or 0
         limit.received(count)
         return count
 
@@ -115,7 +115,7 @@ class LimitedSocket:
 class _LimitedReader(io.RawIOBase):
     """The bytes of one response."""
 
-    def __init__(self, limited: LimitedSocket, raw: Any) -> None:
+    def __init__(self, limited: LimitedSocket, raw: io.RawIOBase) -> None:
         self._socket = limited
         self._raw = raw
         self._limit = limited.limit

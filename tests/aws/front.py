@@ -4,6 +4,7 @@ import http.client
 import json
 import socket
 import struct
+import sys
 import threading
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -76,6 +77,8 @@ class Front:
     closed: threading.Event = field(default_factory=threading.Event)
     #: Changes moto's answers, as (call, answer) -> answer, before any fault does.
     rewrite: object = None
+    #: Returns the fault that the next call of an operation meets, where `meet` has set none.
+    draw: object = None
     #: Operations that moto lacks, answered with nothing, as StopTrainingJob is by AWS.
     lacking: frozenset = frozenset()
 
@@ -85,7 +88,7 @@ class Front:
     def take(self, call):
         with self.lock:
             waiting = self.faults.get(call.operation)
-            call.fault = waiting.popleft() if waiting else None
+            call.fault = waiting.popleft() if waiting else self.draw and self.draw(call.operation)
             self.calls.append(call)
         return call.fault
 
@@ -100,6 +103,16 @@ class Front:
 def altered(answer, fault):
     status, headers, content = answer
     return status, headers, json.dumps({**json.loads(content), **fault.fields}).encode()
+
+
+class FrontServer(ThreadingHTTPServer):
+    """Says nothing of clients that leave before their answer is whole."""
+
+    request_queue_size = 128  # else a client of a busy machine finds no connection
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 def serve(moto_address):
@@ -134,6 +147,8 @@ def serve(moto_address):
                     self.answer(*(altered(answer, fault) if isinstance(fault, Alter) else answer))
 
         def read_call(self):
+            if self.path.startswith("http://"):  # as clients ask a proxy
+                self.path = "/" + self.path.split("/", 3)[3]
             size = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(size)
             return Call(self.operation(body), self.path, dict(self.headers), body)
@@ -191,7 +206,7 @@ def serve(moto_address):
 
     for command in ("GET", "PUT", "POST", "HEAD", "DELETE"):
         setattr(Handler, f"do_{command}", Handler.handle_any)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = FrontServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     Handler.front = Front(f"http://127.0.0.1:{server.server_port}")
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()

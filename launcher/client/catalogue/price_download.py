@@ -76,12 +76,12 @@ class _SecureConnection(_LimitedDownload, http.client.HTTPSConnection):
 
 
 class _PlainHandler(urllib.request.HTTPHandler):
-    def http_open(self, request: urllib.request.Request) -> Any:
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(_PlainConnection, request)
 
 
 class _SecureHandler(urllib.request.HTTPSHandler):
-    def https_open(self, request: urllib.request.Request) -> Any:
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(_SecureConnection, request)
 
 

@@ -61,7 +61,7 @@ def logs(
         with with_resume_hint(name):
             printer: Printer = JsonLinePrinter()
             if output == "text":
-                groups = host_groups(job.description())
+                groups = host_groups(job.description(print_notice if follow else None))
                 printer = LinePrinter(groups, echo, verbose=verbose, with_time=timestamps)
             lines = LineSelection(wanted, printer)
             polls = lines.after_poll

@@ -14,6 +14,7 @@ from launcher.client.cli.session_options import session_option
 from launcher.client.cli.verb_output import with_exit_code
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.metric_records import MetricReader, metric_patterns
+from launcher.client.jobs.retrying_session import with_resume_hint
 from launcher.client.jobs.summary import EXIT_CODES
 from launcher.client.sessions.resolve import session_of
 
@@ -49,15 +50,18 @@ def metrics(
 
 
 def _follow(job: Job, names: tuple[str, ...], output: str) -> int:
-    now = job.description()
-    reader = MetricReader(now, names or None, own=True)
-    defined = list(metric_patterns(now))
     try:
-        with closing(metric_output(output, job.name, defined)) as shown:
-            for line in job.logs(follow=True, notices=print_notice, polls=lambda _: shown.update()):
-                for record in reader.read(line):
-                    shown.show(record)
+        with with_resume_hint(job.name):
+            now = job.description(print_notice)
+            reader = MetricReader(now, names or None, own=True)
+            with closing(metric_output(output, job.name, list(metric_patterns(now)))) as shown:
+                for line in job.logs(
+                    follow=True, notices=print_notice, polls=lambda _: shown.update()
+                ):
+                    for record in reader.read(line):
+                        shown.show(record)
+            status = job.description(print_notice)["TrainingJobStatus"]
     except KeyboardInterrupt:
         print_detached(job.name)
         return 0
-    return EXIT_CODES.get(job.status, 0)
+    return EXIT_CODES.get(status, 0)

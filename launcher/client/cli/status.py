@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli import completion_values
-from launcher.client.cli.follow_output import watch
+from launcher.client.cli.follow_output import print_notice, watch
 from launcher.client.cli.screen import print_record, print_summary
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.verb_output import with_output_option
@@ -28,8 +28,10 @@ def status(name: str, is_watched: bool, verbose: bool, session: str | None, outp
     programs print; Ctrl-C leaves it running.
     """
     job = Job(name, session_of(name, session))
-    if is_watched and job.status not in TERMINAL_STATUSES and not watch(job):
-        return 0
+    if is_watched:
+        now = job.description(print_notice)
+        if now["TrainingJobStatus"] not in TERMINAL_STATUSES and not watch(job):
+            return 0
     summary = job.summary()
     print_summary(summary, output)
     if verbose and output == "text":

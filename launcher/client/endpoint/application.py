@@ -7,7 +7,7 @@ import json
 import sys
 import traceback
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 from moto.core.request import Request
 from werkzeug.wrappers import Response
@@ -111,8 +111,9 @@ class Application:
             return self._s3(request)
         return self._call_moto(request.environ)
 
-    def _call_moto(self, environ: dict[str, Any]) -> Response:
+    def _call_moto(self, environ: dict[str, object]) -> Response:
         """Return moto's answer; raise ApiError for a request that it does not understand."""
+        scope = cast("Scope", environ[SCOPE])
         try:
             response = Response.from_app(self._moto, environ)
         except NotImplementedError as error:  # such as SimulatePrincipalPolicy
@@ -124,10 +125,10 @@ class Application:
             raise
         except Exception as error:
             _log(f"moto: {traceback.format_exc()}")
-            raise _not_understood(environ, f"{type(error).__name__}: {error}") from error
-        if response.status_code >= 400 and not _has_aws_form(response, environ):
+            raise _not_understood(scope.service, f"{type(error).__name__}: {error}") from error
+        if response.status_code >= 400 and not _has_aws_form(response, environ["REQUEST_METHOD"]):
             text = response.get_data(as_text=True) or f"status {response.status_code}"
-            raise _not_understood(environ, text, min(response.status_code, 499))
+            raise _not_understood(scope.service, text, min(response.status_code, 499))
         return _with_visible_controls(response)
 
     def _sagemaker(self, request: Request, operation: str, region: str) -> Response:
@@ -163,16 +164,16 @@ class Application:
         return response
 
 
-def _has_aws_form(response: Response, environ: dict[str, Any]) -> bool:
+def _has_aws_form(response: Response, method: object) -> bool:
     """Return True for an error that a client can read; moto has pages without a word, too."""
     start = response.get_data().lstrip()[:2]
     is_document = start[:1] == b"{" or (start[:1] == b"<" and start not in (b"<!", b"<h"))
-    return response.status_code < 500 and (is_document or environ["REQUEST_METHOD"] == "HEAD")
+    return response.status_code < 500 and (is_document or method == "HEAD")
 
 
-def _not_understood(environ: dict[str, Any], why: str, status: int = 400) -> ApiError:
+def _not_understood(service: str, why: str, status: int = 400) -> ApiError:
     """Return the error for a request of which moto makes nothing."""
-    code = _NOT_UNDERSTOOD.get(environ[SCOPE].service, "ValidationException")
+    code = _NOT_UNDERSTOOD.get(service, "ValidationException")
     text = f"launcher endpoint does not understand this request: {why[:500]}"
     return ApiError(code, text, status)
 

@@ -85,7 +85,7 @@ class BoundedHandler(MotoRequestHandler):  # type: ignore[misc]  # moto's types 
             return False
         return True
 
-    def make_environ(self) -> Any:
+    def make_environ(self) -> dict[str, object]:
         """Return the environment; its body is read as it comes, chunks and all."""
         return {**super().make_environ(), "wsgi.input": self.rfile}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO, cast
 
 from launcher.client.endpoint.api_error import ApiError
 
@@ -16,16 +16,16 @@ _CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,16})(;[^\r\n]*)?\r?\n")
 _LONGEST_LINE = 8192
 
 
-def prepared_body(environ: Mapping[str, Any], service: str) -> dict[str, Any]:
+def prepared_body(environ: Mapping[str, object], service: str) -> dict[str, object]:
     """Return the changes of a WSGI environment for its body; raise ApiError for an invalid one.
 
     Whoever reads a body that came in chunks has its content and its length.
     """
-    if environ.get("HTTP_TRANSFER_ENCODING", "").strip().lower() != "chunked":
+    if str(environ.get("HTTP_TRANSFER_ENCODING", "")).strip().lower() != "chunked":
         if service == "s3" and _length(environ) > _LARGEST:  # others allow much less
             raise _too_large()
         return {}
-    source: IO[bytes] = environ["wsgi.input"]
+    source = cast("IO[bytes]", environ["wsgi.input"])
     body = io.BytesIO()  # moto keeps objects in memory, too
     while size := _chunk_size(source):
         if body.tell() + size > _LARGEST:
@@ -45,7 +45,7 @@ def prepared_body(environ: Mapping[str, Any], service: str) -> dict[str, Any]:
     }
 
 
-def _length(environ: Mapping[str, Any]) -> float:
+def _length(environ: Mapping[str, object]) -> float:
     text = str(environ.get("CONTENT_LENGTH") or "")
     return float(text) if text.isascii() and text.isdecimal() else 0.0
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from launcher.client.jobs.background_log import BackgroundLog
 from launcher.client.jobs.durations import readable
@@ -17,6 +17,8 @@ from launcher.errors import CloudError, LauncherError, StillRunning
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
+
+Event = TypeVar("Event")
 
 #: Seconds without a line or a state change after which a notice reports that the job still runs.
 IDLE_SECONDS = 60.0
@@ -183,7 +185,7 @@ class JobFollower:
             self._notices("the log can be read again")
         self._trouble = trouble
 
-    def _reset_idle_timer(self, events: Any) -> Iterator[Any]:
+    def _reset_idle_timer(self, events: Iterable[Event]) -> Iterator[Event]:
         """Yield the same events, and reset the idle timer for each."""
         for event in events:
             yield event
