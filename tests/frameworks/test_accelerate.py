@@ -14,6 +14,9 @@ import pytest
 
 from launcher.data import DataLoader
 
+#: They read a stream again from its start, to compare.
+pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")
+
 accelerate = pytest.importorskip("accelerate", reason="needs the extra 'frameworks'")
 
 MakeLoader = Callable[..., DataLoader]

@@ -14,6 +14,9 @@ lightning = pytest.importorskip("lightning", reason="needs the extra 'frameworks
 
 #: Lightning's own: it reads torch's old type of trees, and advises on the loop that a test needs.
 pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore:another loader of:UserWarning"
+    ),  # they read a stream again, to compare
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated"),
     pytest.mark.filterwarnings("ignore:You defined a `validation_step` but have no"),
     pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty"),

@@ -11,6 +11,9 @@ import pytest
 
 from launcher.data import DataLoader
 
+#: They read a stream again from its start, to compare.
+pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")
+
 transformers = pytest.importorskip("transformers", reason="needs the extra 'frameworks'")
 pytest.importorskip("accelerate", reason="needs the extra 'frameworks'")
 

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.library("tensorflow"), pytest.mark.long]
+pytestmark = [
+    pytest.mark.library("tensorflow"),
+    pytest.mark.long,
+    pytest.mark.filterwarnings(
+        "ignore:another loader of:UserWarning"
+    ),  # they read a stream again, to compare
+]
 
 SETUP = """
 import sys

@@ -14,7 +14,13 @@ import pytest
 from launcher.data import DataLoader
 from launcher.errors import DataError
 
-pytestmark = [pytest.mark.library("tensorflow"), pytest.mark.long]
+pytestmark = [
+    pytest.mark.library("tensorflow"),
+    pytest.mark.long,
+    pytest.mark.filterwarnings(
+        "ignore:another loader of:UserWarning"
+    ),  # they read a stream again, to compare
+]
 
 
 class Samples:
