@@ -53,10 +53,95 @@ COMPRESSIONS = {
 }
 
 
+class ReplicatedModel(DistributedDataParallel):  # type: ignore[misc] # torch types it as Any
+    """A model whose replicas exchange gradients, and that raises where torch's would not.
+
+    So replicas cannot diverge in silence. options: of DistributedDataParallel.
+    """
+
+    def __init__(self, module: nn.Module, **options: object) -> None:
+        super().__init__(module, **options)
+        self._watch()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: each for name, each in super().__getstate__().items() if name != "_collector"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Note what the replicas exchange gradients of, and watch these gradients."""
+        self._ignored = {
+            id(each)
+            for name, each in self.module.named_parameters()
+            if name in self.parameters_to_ignore
+        }
+        watched = [each for each in _trained(self.module) if id(each) not in self._ignored]
+        self._exchanged = {id(each): each.dtype for each in watched}
+        #: A parameter, and where its gradients are collected, which a conversion makes anew.
+        self._collector = [(each, _collector(each)) for each in watched[:1]]
+        #: The number of forward passes whose gradients are to be exchanged, and the latest of them
+        #: that has given each parameter a gradient.
+        self._passes = 0
+        self._latest: dict[int, int] = {}
+        if dist.get_world_size(self.process_group) > 1:
+            for each in watched:
+                each.register_post_accumulate_grad_hook(self._on_gradient)
+
+    def forward(self, *args: object, **kwargs: object) -> Any:
+        """Call the model. Raises ParallelError for parameters that replicas do not exchange."""
+        if torch.is_grad_enabled() and self.require_backward_grad_sync:
+            self._passes += 1
+            self._check_parameters()
+        return super().forward(*args, **kwargs)
+
+    def _check_parameters(self) -> None:
+        for first, collector in self._collector:
+            if first.requires_grad and _collector(first) is not collector:
+                raise ParallelError(
+                    "the model was converted or moved after replicate() (half, to, ...), and "
+                    "replicas would not exchange its gradients: do it before, or call replicate() "
+                    "again"
+                )
+        for each in _trained(self.module):
+            if self._exchanged.get(id(each)) is not each.dtype and id(each) not in self._ignored:
+                names = {id(value): name for name, value in self.module.named_parameters()}
+                raise ParallelError(
+                    f"{names[id(each)]} was added, unfrozen or converted after replicate(), and "
+                    "replicas would not exchange its gradient: do it before, or call replicate() "
+                    "again"
+                )
+
+    def _on_gradient(self, parameter: torch.Tensor) -> None:
+        """Raise ParallelError for a gradient that comes from no forward pass of this module."""
+        if not self.require_backward_grad_sync or self.static_graph:
+            return
+        if self._latest.get(id(parameter), 0) == self._passes:
+            raise ParallelError(
+                "a backward pass computes gradients that replicas would not exchange: call what "
+                "replicate() has returned, not the model itself, and run one backward pass for "
+                "each call (add up the losses), or earlier ones in accumulating(is_last=False)"
+            )
+        self._latest[id(parameter)] = self._passes
+
+
+def _collector(parameter: torch.Tensor) -> object:
+    """Return the function that collects a parameter's gradients, on which DDP has its hooks."""
+    with torch.enable_grad():
+        return parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+
+
+def _trained(module: nn.Module) -> Iterator[nn.Parameter]:
+    return (each for each in module.parameters() if each.requires_grad)
+
+
 def replicate(
     model: nn.Module, world: ParallelContext, *, compression: str | None = None, **options: object
-) -> DistributedDataParallel:
+) -> ReplicatedModel:
     """Move the model to this rank's device and average its gradients over all replicas.
+
+    Call what is returned, not the model itself.
 
     compression: a key of COMPRESSIONS; None sends gradients as they are.
     options: passed to DistributedDataParallel.
@@ -64,7 +149,7 @@ def replicate(
     Raises ParallelError.
     """
     hook = _compression(compression, dist.get_backend(world.dp_group)) if compression else None
-    replicated = DistributedDataParallel(
+    replicated = ReplicatedModel(
         model.to(world.device),
         device_ids=[world.device] if world.device.type == "cuda" else None,
         process_group=world.dp_group,

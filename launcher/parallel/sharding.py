@@ -6,6 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
@@ -15,6 +16,7 @@ from torch.distributed.tensor import DTensor
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
+from launcher.parallel.elsewhere import replace
 from launcher.parallel.precision import Precision
 from launcher.shared.parallel_dims import parse_choice
 
@@ -42,15 +44,27 @@ def shard(
     mesh, policy = world.shard_mesh or world.mesh["dp"], _policy(precision)
     model.to(world.device)
     units = [*blocks(model), model]
+    before = dict(model.named_parameters())
     with attributes_kept(model):
         for unit in units:
             fully_shard(unit, mesh=mesh, mp_policy=policy)
+    for name, parameter in before.items():
+        replace(
+            parameter,
+            f"{name} was replaced by this rank's share of it in shard(), so it is never trained: "
+            "create optimizers from model.parameters() afterwards",
+        )
     # Otherwise replicas that use different parameters would add up gradients of different ones.
     # Older releases of torch have no such setting: there, all replicas must use the same ones.
     if hasattr(model, "set_reduce_scatter_unused_params"):
         model.set_reduce_scatter_unused_params(True)
+    model.share_memory = _refuse_sharing
     model.parameter_uses = Uses(model, units, world.dp_group)
     return model
+
+
+def _refuse_sharing() -> NoReturn:
+    raise ParallelError("share_memory() of a sharded model crashes torch: leave it out")
 
 
 def check_hooks(model: nn.Module) -> None:
@@ -115,6 +129,12 @@ class Uses:
     def drop_unused_gradients(self, model: nn.Module) -> None:
         """Remove the gradients of parameters that no replica used. All ranks must call it."""
         named = dict(model.named_parameters())
+        for name, parameter in named.items():
+            if parameter.requires_grad and not isinstance(parameter, DTensor):
+                raise ParallelError(
+                    f"{name} was added after shard(), and replicas would not exchange its "
+                    "gradient: add it before"
+                )
         used = torch.tensor([name in self._used for name in named]).int()
         self._used.clear()
         dist.all_reduce(used, group=self._group)
