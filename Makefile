@@ -21,7 +21,7 @@ TARGETS ?= yaml_document wire_frame control_message event_line job_document part
   endpoint_http
 SECONDS ?= 300
 
-.PHONY: help demo test bare test-long test-full lowest frameworks smoke coverage matrix soak fuzz check docs mutants size bench gpu
+.PHONY: help demo test bare test-long test-full lowest frameworks smoke coverage matrix soak fuzz check docs mutants size same bench gpu
 .DEFAULT_GOAL := help
 
 help:
@@ -44,6 +44,8 @@ help:
 	@echo "make docs       build the documentation site into site/; a broken link is an error"
 	@echo "make mutants    the mutation score of rules, order and wire (an hour of one CPU)"
 	@echo "make size       lines, files, functions and names shown to users, by room"
+	@echo "make same OLD=commit  what that commit's tree makes otherwise of the same inputs (nothing: no difference)"
+	@echo "                PARTS=bad,requests,diagnosis: a minute of the five parts; ROWS=regex: these inputs alone"
 	@echo "make bench      run the benchmarks"
 	@echo "make gpu        measure what is claimed on NVIDIA GPUs; PYTHON has torch >= 2.8, nothing is installed"
 	@echo "                ROWS=overhead,copies: these rows alone"
@@ -114,6 +116,9 @@ mutants: $(READY)
 
 size: $(READY)
 	@$(BIN)/python tests/size.py $(if $(JSON),--json) $(if $(LIST),--list)
+
+same: $(READY)
+	@$(BIN)/python tests/same.py $(OLD) $(if $(PARTS),--parts $(PARTS)) $(if $(ROWS),--rows "$(ROWS)")
 
 bench: $(READY)
 	@missed=0; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script || missed=1; done; exit $$missed

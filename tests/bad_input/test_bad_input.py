@@ -55,7 +55,7 @@ class Outcomes(dict[str, Outcome]):
         self._folders = folders
 
     def __missing__(self, name: str) -> Outcome:
-        self[name] = _put(CASES[name], self._folders.mktemp("case"))
+        self[name] = put(CASES[name], self._folders.mktemp("case"))
         return self[name]
 
 
@@ -64,7 +64,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     return Outcomes(tmp_path_factory)
 
 
-def _put(case: Case, root: Path) -> Outcome:
+def put(case: Case, root: Path) -> Outcome:
     with pytest.MonkeyPatch.context() as patch:
         door = Door(root, patch)
         try:

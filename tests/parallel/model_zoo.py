@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from launcher.parallel.cuts import is_in
-
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
@@ -30,6 +28,9 @@ _LISTS = ("layers", "layer", "h", "block", "blocks")
 
 def uncut_blocks(model: nn.Module, boundaries: Sequence[str]) -> list[str]:
     """Return the entries of a model's lists of blocks at and in which no stage can begin."""
+    # Imported here: `make same` reads the zoo in older trees, where it may be elsewhere.
+    from launcher.parallel.cuts import is_in
+
     lists = [
         name
         for name, each in model.named_modules()

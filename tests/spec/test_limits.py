@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from launcher.client.spec import (
+from launcher import (
     CapacityRetry,
     DataParallel,
     DataService,
@@ -16,16 +16,22 @@ from launcher.client.spec import (
     InstanceGroup,
     Jax,
     JobSpec,
+    MetricDefinition,
     ModelParallel,
     Mpi,
     Ready,
     TrainingInput,
 )
-from launcher.client.spec.metric_definition import MetricDefinition
-from launcher.client.spec.rules import examine
 
 ONE_HOST = JobSpec(entry_point="train.py", instance_type="ml.c5.xlarge", instance_count=1)
 S3 = "s3://my-bucket/"
+
+
+def examine(spec: JobSpec) -> Sequence[Any]:
+    # Imported here: `make same` reads the rows below in older trees, where rules may be elsewhere.
+    from launcher.client.spec.rules import examine as examine_rules
+
+    return examine_rules(spec)
 
 
 def findings(spec: JobSpec) -> list[tuple[str, bool]]:
