@@ -5,27 +5,34 @@ tested in a fork of this process, which has imported everything but Launcher, so
 a fraction of a second; nothing on disk is changed. `[tool.mutants]` in pyproject.toml names the
 parts, their modules and tests, and the least score.
 
-    python tests/mutation_score.py [PART...]
+    python tests/mutation_score.py [--sample N] [PART...]
 
-Survivors are printed as differences. Exits with 1 when a part's score is below the least one.
+--sample takes N mutants of each part, the same ones each time. Survivors are printed as
+differences, and mutants whose tests had to be ended are counted: on a machine that is busy they say
+nothing. Exits with 1 when a part's score is below the least one.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import difflib
 import importlib
 import importlib.machinery
 import importlib.util
 import io
+import itertools
 import multiprocessing
 import os
+import random
 import re
 import resource
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -117,15 +124,24 @@ def mutants_of(module: Path, operators: Sequence[str]) -> Iterator[Mutant]:
                 yield Mutant(module=module, operator=name, source=source)
 
 
-def survives(mutant: Mutant | None, tests: Sequence[str], cpu_seconds: int) -> bool:
+class Fate(Enum):
+    """What became of a mutant; one that was ended waited for something that it does not do."""
+
+    KILLED = "killed"
+    ENDED = "ended"
+    SURVIVED = "survived"
+
+
+def fate(mutant: Mutant | None, tests: Sequence[str], cpu_seconds: int) -> Fate:
     """Whether the tests pass with the mutant; without one, whether they pass at all."""
     child = _FORK.Process(target=_test, args=(mutant, tests, cpu_seconds))
     child.start()
     child.join(_LONGEST_WAIT)
-    if child.is_alive():  # it waits for something that a mutant does not do
+    if child.is_alive():
         child.kill()
         child.join()
-    return child.exitcode == 0
+        return Fate.ENDED
+    return Fate.KILLED if child.exitcode else Fate.SURVIVED
 
 
 def _test(mutant: Mutant | None, tests: Sequence[str], cpu_seconds: int) -> None:
@@ -140,31 +156,37 @@ def _test(mutant: Mutant | None, tests: Sequence[str], cpu_seconds: int) -> None
     os._exit(code)
 
 
-def measure(part: Part, operators: Sequence[str], cpu_seconds: int) -> float:
+def measure(part: Part, settings: Mapping[str, Any], sample: int | None) -> float:
     """Print the part's survivors and its score by module; return its score in all."""
-    if not survives(None, part.tests, cpu_seconds):
+    seconds = settings["cpu_seconds"]
+    if fate(None, part.tests, seconds) is not Fate.SURVIVED:
         raise SystemExit(f"{part.name}: the tests fail without any mutant: {part.tests}")
-    killed = total = 0
-    for module in part.modules:
-        mutants = list(mutants_of(module, operators))
-        if not mutants:
-            continue
-        died = 0
-        with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
-            lives = pool.map(lambda each: survives(each, part.tests, cpu_seconds), mutants)
-            for mutant, alive in zip(mutants, lives, strict=True):
-                died += not alive
-                if alive:
-                    print(f"  survived in {module.relative_to(ROOT)}: {mutant.operator}")
+    every = [each for module in part.modules for each in mutants_of(module, settings["operators"])]
+    chosen = every
+    if sample and sample < len(every):
+        numbers = random.Random(part.name).sample(range(len(every)), sample)
+        chosen = [every[number] for number in sorted(numbers)]
+    total: Counter[Fate] = Counter()
+    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
+        for module, mutants in itertools.groupby(chosen, lambda each: each.module):
+            found: Counter[Fate] = Counter()
+            tried = list(mutants)
+            fates = pool.map(lambda each: fate(each, part.tests, seconds), tried)
+            for mutant, its in zip(tried, fates, strict=True):
+                found[its] += 1
+                if its is not Fate.KILLED:
+                    print(f"  {its.value} in {module.relative_to(ROOT)}: {mutant.operator}")
                     print(mutant.difference, flush=True)
-        print(f"{_row(module.relative_to(ROOT), died, len(mutants))}", flush=True)
-        killed, total = killed + died, total + len(mutants)
-    print(_row(f"{part.name}, in all", killed, total), flush=True)
-    return killed / total
+            print(_row(module.relative_to(ROOT), found), flush=True)
+            total += found
+    print(_row(f"{part.name}, of {len(every)}", total), flush=True)
+    return 1 - total[Fate.SURVIVED] / total.total()
 
 
-def _row(name: object, killed: int, total: int) -> str:
-    return f"{name!s:<44} {killed:>4} of {total:>4} killed  {killed / max(total, 1):6.1%}"
+def _row(name: object, found: Counter[Fate]) -> str:
+    count, killed = found.total(), found.total() - found[Fate.SURVIVED]
+    ended = f", {found[Fate.ENDED]} of them ended" if found[Fate.ENDED] else ""
+    return f"{name!s:<56} {killed:>4} of {count:>4} killed  {killed / count:6.1%}{ended}"
 
 
 def parts_of(settings: Mapping[str, Any]) -> list[Part]:
@@ -178,14 +200,19 @@ def parts_of(settings: Mapping[str, Any]) -> list[Part]:
     ]
 
 
-def main(wanted: Sequence[str]) -> int:
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sample", type=int)
+    parser.add_argument("parts", nargs="*")
+    asked = parser.parse_args()
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutants"]
+    known = {part.name: part for part in parts_of(settings)}
+    if unknown := set(asked.parts) - set(known):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     for name in _PRELOADED:
         importlib.import_module(name)
-    known = parts_of(settings)
-    parts = [part for name in wanted for part in known if part.name == name] or known
-    operators, cpu_seconds = settings["operators"], settings["cpu_seconds"]
-    scores = {part.name: measure(part, operators, cpu_seconds) for part in parts}
+    wanted = [known[name] for name in asked.parts or known]
+    scores = {part.name: measure(part, settings, asked.sample) for part in wanted}
     low = [name for name, score in scores.items() if score < settings["least_score"]]
     if low:
         print(f"below {settings['least_score']:.0%}: {', '.join(low)}")
@@ -193,4 +220,4 @@ def main(wanted: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

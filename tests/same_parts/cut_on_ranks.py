@@ -1,7 +1,7 @@
 """Ranks that learn the models of a zoo of tests/parallel: cut_on_ranks.py ZOO OUT.
 
-Each model is trained in as many stages as there are ranks; with two, each of its modules is tried
-as the start of the second. Written to OUT: losses bit by bit, or why a cut is refused.
+Each model is trained in as many stages as there are ranks; with two, each block of an architecture
+is tried as the start of the second. Written to OUT: losses bit by bit, or why a cut is refused.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -42,28 +43,22 @@ def models(zoo: str) -> Iterator[tuple[str, Any, Any, str, Any]]:
     """Each model's name, how it and its arguments are made, a place to cut it, and its loss."""
     module = import_module(zoo)
     for name, each in getattr(module, "ARCHITECTURES", {}).items():
-        drawn = torch.Generator().manual_seed(1)
-        yield (
-            name,
-            each.make,
-            lambda each=each, drawn=drawn: each.arguments(drawn),
-            each.starts[1],
-            None,
-        )
+        arguments = partial(each.arguments, torch.Generator().manual_seed(1))
+        yield name, each.make, arguments, each.starts[1], None
     for name, each in getattr(module, "ZOO", {}).items():
         yield name, each.make, each.arguments, "", each.loss
 
 
-def learned(world: Any, make: Any, arguments: Any, start: str, loss: Any) -> Any:
+def learned(world: Any, make: Any, arguments: Any, given: str, loss: Any) -> Any:
     torch.manual_seed(0)
     model = make().double().train()
     torch.manual_seed(1)
     example = _double(arguments())
     pristine = copy.deepcopy(model)
-    start = start or _middle_block(model)
+    start = given or _middle_block(model)
     rest: dict[str, Any] = {}
-    if world.degrees.pipeline > 1:
-        names = [name for name, _ in model.named_modules() if name]
+    if world.degrees.pipeline > 1 and given:
+        names = [name for name, _ in model.named_modules() if name.count(".") == 1]
         rest["starts"] = {name: _start(world, pristine, name, example) for name in names}
     try:
         pipeline = _cut(world, model, start, example, loss or _any_loss)
