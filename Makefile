@@ -42,7 +42,8 @@ help:
 	@echo "                TARGETS=yaml_document SECONDS=60: this one, for a minute"
 	@echo "make check      formatting, lint, types, import layers"
 	@echo "make docs       build the documentation site into site/; a broken link is an error"
-	@echo "make mutants    the mutation score of rules, order and wire (an hour of one CPU)"
+	@echo "make mutants    the mutation score of ten parts (hours of one CPU)"
+	@echo "                PARTS=\"rules jobs\": these parts; SAMPLE=40: so many mutants of each"
 	@echo "make size       lines, files, functions and names shown to users, by room"
 	@echo "make same OLD=commit  what that commit's tree makes otherwise of the same inputs (nothing: no difference)"
 	@echo "                PARTS=bad,requests,diagnosis: a minute of the five parts; ROWS=regex: these inputs alone"
@@ -112,7 +113,7 @@ docs: $(DOCS)
 	@echo "site/index.html is the first page; $(BIN)/python -m mkdocs serve shows it while you write."
 
 mutants: $(READY)
-	$(BIN)/python tests/mutation_score.py
+	$(BIN)/python tests/mutation_score.py $(PARTS) $(if $(SAMPLE),--sample $(SAMPLE))
 
 size: $(READY)
 	@$(BIN)/python tests/size.py $(if $(JSON),--json) $(if $(LIST),--list)

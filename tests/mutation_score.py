@@ -152,6 +152,8 @@ def _test(mutant: Mutant | None, tests: Sequence[str], cpu_seconds: int) -> None
             sys.meta_path.insert(0, _Importer(mutant))  # type: ignore[arg-type]
         hypothesis.settings.load_profile("mutants")
         options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+        # A warning is an error in pyproject.toml; that of a plugin imported before is no test's.
+        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
         code = pytest.main([*options, f"--rootdir={ROOT}", *(str(ROOT / test) for test in tests)])
     os._exit(code)
 

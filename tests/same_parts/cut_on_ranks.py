@@ -1,6 +1,6 @@
 """Ranks that learn the models of a zoo of tests/parallel: cut_on_ranks.py ZOO OUT.
 
-Each model is trained in as many stages as there are ranks; with two, each block of an architecture
+Each model is trained in as many stages as there are ranks; with two, each module of an architecture
 is tried as the start of the second. Written to OUT: losses bit by bit, or why a cut is refused.
 """
 
@@ -58,7 +58,7 @@ def learned(world: Any, make: Any, arguments: Any, given: str, loss: Any) -> Any
     start = given or _middle_block(model)
     rest: dict[str, Any] = {}
     if world.degrees.pipeline > 1 and given:
-        names = [name for name, _ in model.named_modules() if name.count(".") == 1]
+        names = [name for name, _ in model.named_modules() if name]
         rest["starts"] = {name: _start(world, pristine, name, example) for name in names}
     try:
         pipeline = _cut(world, model, start, example, loss or _any_loss)
@@ -96,7 +96,9 @@ def _step(pipeline: Any, optimizer: Any, arguments: Any) -> str:
     parts = [_double(arguments()) for _ in range(_MICROBATCHES)]
     whole = {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
     optimizer.zero_grad()
-    found = pipeline.step(**whole, target=torch.zeros(_MICROBATCHES)).item()
+    placed = whole.values() if "target" in whole else ()  # a name that the step has, too
+    named = {} if placed else whole
+    found = pipeline.step(*placed, **named, target=torch.zeros(_MICROBATCHES)).item()
     optimizer.step()
     return str(found.hex())
 

@@ -1,0 +1,136 @@
+"""Checkpoint folders of hosts and their store, without a job: what is copied, and when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from waiting import wait_until
+
+from launcher.client.sessions.local.checkpoint_sync import CheckpointSync
+from launcher.client.sessions.local.host_folder import HostFolder
+from launcher.client.sessions.local.object_store import FolderStore
+
+PATH = "/opt/ml/checkpoints"
+
+
+class Hosts:
+    """Two hosts and a store of their own."""
+
+    def __init__(self, root: Path) -> None:
+        self.store = root / "store"
+        self.store.mkdir()
+        self.hosts = [HostFolder(root / "hosts" / name) for name in ("algo-1", "algo-2")]
+        self.first, self.second = (host.ml.root / "checkpoints" for host in self.hosts)
+        self.sync = CheckpointSync(FolderStore(f"file://{self.store}"), PATH, self.hosts)
+        self.sync.restore()
+
+    def stored(self) -> dict[str, str]:
+        """What is in the store: the text of each file, and of each link what it names."""
+        return {
+            str(path.relative_to(self.store)): f"-> {path.readlink()}"
+            if path.is_symlink()
+            else path.read_text()
+            for path in self.store.rglob("*")
+            if path.is_symlink() or path.is_file()
+        }
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Hosts:
+    return Hosts(tmp_path)
+
+
+def test_every_host_begins_with_what_is_stored(tmp_path: Path) -> None:
+    (tmp_path / "store" / "step-1").mkdir(parents=True)
+    (tmp_path / "store" / "step-1" / "weights").write_text("1")
+    (tmp_path / "store" / "latest").symlink_to("step-1")
+    store = FolderStore(f"file://{tmp_path / 'store'}")
+    hosts = [HostFolder(tmp_path / "hosts" / name) for name in ("algo-1", "algo-2")]
+    before = (tmp_path / "store" / "step-1" / "weights").stat().st_ino
+    sync = CheckpointSync(store, PATH, hosts)
+    sync.restore()
+    for host in hosts:
+        folder = host.ml.root / "checkpoints"
+        assert (folder / "step-1" / "weights").read_text() == "1"
+        assert str((folder / "latest").readlink()) == "step-1"
+    with sync:
+        pass
+    after = (tmp_path / "store" / "step-1" / "weights").stat().st_ino
+    assert after == before, "what was restored is not stored again"
+    assert sync.problem is None
+
+
+def test_the_last_files_are_stored_when_the_hosts_have_ended(hosts: Hosts) -> None:
+    with hosts.sync:
+        (hosts.first / "step-1").mkdir()
+        (hosts.first / "step-1" / "a").write_text("of the first")
+        (hosts.second / "b").write_text("of the second")
+    assert hosts.stored() == {"step-1/a": "of the first", "b": "of the second"}
+    assert hosts.sync.problem is None
+    assert hosts.sync.outside == set()
+
+
+def test_files_are_stored_while_the_hosts_run_and_again_when_they_change(hosts: Hosts) -> None:
+    with hosts.sync:
+        (hosts.first / "a").write_text("1")
+        wait_until(lambda: hosts.stored() == {"a": "1"})
+        (hosts.first / "a").write_text("22")
+        wait_until(lambda: hosts.stored() == {"a": "22"})
+        (hosts.first / "a").unlink()
+    assert hosts.stored() == {"a": "22"}, "nothing is deleted in the store"
+
+
+def test_a_link_to_a_checkpoint_stays_a_link_and_follows_the_next_one(hosts: Hosts) -> None:
+    with hosts.sync:
+        (hosts.first / "ckpt-8").mkdir()
+        (hosts.first / "ckpt-8" / "weights").write_text("8")
+        (hosts.first / "latest").symlink_to("ckpt-8")
+    assert hosts.stored() == {"ckpt-8/weights": "8", "latest": "-> ckpt-8"}
+
+
+def test_a_link_is_changed_after_what_it_names(hosts: Hosts) -> None:
+    (hosts.first / "ckpt-8").write_text("8")
+    (hosts.first / "latest").symlink_to("ckpt-8")
+    with hosts.sync:
+        wait_until(lambda: hosts.stored().get("latest") == "-> ckpt-8")
+        (hosts.first / "ckpt-9").write_text("9")
+        (hosts.first / "latest").unlink()
+        (hosts.first / "latest").symlink_to("ckpt-9")
+    assert hosts.stored() == {"ckpt-8": "8", "ckpt-9": "9", "latest": "-> ckpt-9"}
+
+
+def test_a_link_to_elsewhere_in_the_host_is_what_it_shows(hosts: Hosts) -> None:
+    elsewhere = hosts.hosts[0].ml.root / "elsewhere"
+    (elsewhere / "inner").mkdir(parents=True)
+    (elsewhere / "inner" / "weights").write_text("w")
+    (hosts.first / "folder").symlink_to(elsewhere)
+    (hosts.first / "file").symlink_to(elsewhere / "inner" / "weights")
+    with hosts.sync:
+        wait_until(lambda: "folder/inner/weights" in hosts.stored())
+        (elsewhere / "inner" / "weights").rename(elsewhere / "inner" / "renamed")
+        (hosts.first / "file").unlink()
+    assert hosts.stored() == {"folder/inner/renamed": "w", "file": "w"}, "the folder is replaced"
+
+
+def test_a_link_out_of_the_host_is_named_and_not_stored(hosts: Hosts, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of the machine")
+    (hosts.first / "out").symlink_to(tmp_path / "secret")
+    (hosts.first / "nowhere").symlink_to("absent")
+    with hosts.sync:
+        (hosts.first / "a").write_text("1")
+    assert hosts.stored() == {"a": "1"}
+    assert hosts.sync.outside == {"out"}
+
+
+def test_a_file_that_cannot_be_stored_is_the_problem_and_the_others_are_stored(
+    hosts: Hosts,
+) -> None:
+    (hosts.store / "taken").mkdir()
+    (hosts.store / "taken" / "x").write_text("x")
+    with hosts.sync:
+        (hosts.first / "taken").write_text("a file where the store has a folder")
+        (hosts.first / "zebra").write_text("z")
+    assert hosts.stored() == {"taken/x": "x", "zebra": "z"}
+    assert hosts.sync.problem is not None
+    assert str(hosts.store) in hosts.sync.problem
