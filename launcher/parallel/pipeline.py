@@ -380,6 +380,12 @@ class Pipeline:
             )
         raise AttributeError(f"'Pipeline' object has no attribute {name!r}")
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise UnsupportedName(
+            "a Pipeline cannot be copied or pickled, since each rank has only a part of the model: "
+            "save it with Checkpoints"
+        )
+
     def holder(self, stage: int) -> int:
         """Return the rank of a replica that holds a stage."""
         return self._world.degrees.holder(stage)

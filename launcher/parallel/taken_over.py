@@ -219,11 +219,13 @@ def _apply(
 ) -> nn.Module:
     """Accept a conversion (to, half, cuda, ...) that changes nothing; else raise ParallelError."""
     for _, each in (*nn.Module.named_parameters(module), *nn.Module.named_buffers(module)):
-        if not is_elsewhere(each):
-            made = convert(each)
-            if (made.dtype, made.device) != (each.dtype, each.device):
-                name = f"to() {made.dtype} on {made.device}"
-                _refuse(name, f"{_MOVED}: convert the model before the pipeline is created")
+        # On all ranks alike, whichever of them holds the values.
+        given = torch.empty((), dtype=each.dtype) if is_elsewhere(each) else each
+        made = convert(given)
+        is_moved = made.device != given.device and given is each
+        if made.dtype != given.dtype or is_moved:
+            name = f"to() {made.dtype} on {made.device}"
+            _refuse(name, f"{_MOVED}: convert the model before the pipeline is created")
     return module
 
 

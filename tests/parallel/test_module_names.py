@@ -1,4 +1,4 @@
-"""Every public name of torch's Module, on replicas and shards of a model: alike, or refused."""
+"""Every public name of torch's Module, on what Launcher makes of a model: alike, or refused."""
 
 from __future__ import annotations
 
@@ -73,14 +73,28 @@ def alike(name):
 found = {}
 for kind, other in shown.items():
     for name in USES:
-        if name == "compile":
+        if name == "compile" and kind not in ("model", "pipeline"):
             continue  # torch's own, and slow
+        if kind == "pipeline" and name.endswith("parameters"):
+            continue  # they are those of its stages
         found[f"{kind}.{name}"] = alike(name)
         reset()
 note(found)
 parallel.leave()
 """
 _KINDS = {
+    "pipeline": """
+from launcher.parallel.pipeline import Pipeline
+world = parallel.init(pipeline=2, microbatches=2)
+model = made()
+pipe = Pipeline(
+    model, world, starts=["head"], example={"x": batch(0)[:4]}, loss=lambda y, t: y.square().mean()
+)
+shown, REPLICAS, MICROBATCHES = {"model": model, "pipeline": pipe}, 1, 2
+parameters, named = pipe.parameters, pipe.named_parameters
+def step(): pipe.step(batch(0), target=batch(0))
+def reset(): pipe.train()
+""",
     "replicate": """
 from launcher.parallel.gradients import replicate
 world = parallel.init()
