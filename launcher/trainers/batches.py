@@ -35,6 +35,7 @@ class TrainingBatches:
             world_size=world.degrees.data,
             allow_empty=True,  # refused below, where the optimizer step's size is known
         )
+        self.loader.set_epoch(0)  # each training of a process begins there
         #: Optimizer steps per epoch.
         self.steps = len(self.loader) // self._accumulation
         if not self.steps:
