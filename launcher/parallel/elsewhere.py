@@ -143,6 +143,8 @@ def replace(parameter: torch.nn.Parameter, why: str) -> None:
 
 
 def _become(tensor: torch.Tensor, kind: type[_Elsewhere], why: str) -> None:
+    if isinstance(tensor, kind):  # a tied one, by another of its names
+        return
     vars(tensor)["why"] = why
     tensor.__class__ = _class((kind, type(tensor)))
 
