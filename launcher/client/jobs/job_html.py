@@ -41,7 +41,7 @@ def _facts(job: Job, now: TrainingJobDescription) -> Iterator[tuple[str, str]]:
     for group in host_groups(now):
         yield "Group", f"{group.name}: {len(group.hosts)} x {group.instance_type}"
     if failure := failure_of(job.session, now, brief=True):
-        yield "Cause", failure.headline
+        yield "Cause", "\n".join((failure.headline, *failure.lines))
     for name, value in final_metrics(now).items():
         yield "Metric", f"{name} = {value:.6g}"
     if model := model_uri(now):

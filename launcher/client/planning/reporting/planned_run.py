@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from launcher.client import catalogue
+from launcher.client.catalogue.regions import aws_regions
 from launcher.client.planning.candidates import can_train, priced_cluster
 from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
@@ -86,7 +87,8 @@ def plan_of_run(
         return demand
     workload = demand.workload
     train_hosts = sum(group.count for group in evidence.train)
-    found = recommend(workload, regions=(evidence.region,), train_hosts=(train_hosts,))
+    places = {evidence.region} & aws_regions() or {"us-east-1"}  # of a job on this machine
+    found = recommend(workload, regions=tuple(places), train_hosts=(train_hosts,))
     scatter = recommendation_scatter(found)
     if scatter is None:
         return UnplannedRun(why=found.reason)

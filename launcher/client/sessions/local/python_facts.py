@@ -9,6 +9,7 @@ import json
 import os
 import site
 import sys
+import warnings
 from importlib.util import find_spec
 from typing import Any
 
@@ -25,8 +26,15 @@ def python_facts() -> dict[str, Any]:
         "path": sys.path,
         "site_folders": _site_folders(),
         "packages": _installed_names(),
-        "has_pip": find_spec("pip") is not None,
+        "has_pip": _has_pip(),
     }
+
+
+def _has_pip() -> bool:
+    """Return whether pip can be imported; setuptools warns of it where distutils has been."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return find_spec("pip") is not None
 
 
 def _site_folders() -> list[str]:
