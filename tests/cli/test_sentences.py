@@ -54,5 +54,5 @@ def test_an_event_in_words(name, fields, text):
 
 def test_every_warning_is_an_event_that_some_room_emits():
     code = "\n".join(path.read_text() for path in ROOT.rglob("*.py") if "client" not in path.parts)
-    emitted = set(re.findall(r'emit(?:_text)?\(\s*"(\w+)"', code))
+    emitted = set(re.findall(r'(?:emit(?:_text)?|log_event)\(\s*"(\w+)"', code))
     assert set(WARNINGS) <= emitted

@@ -124,7 +124,9 @@ def test_a_response_that_nobody_reads_ends(impatient: BoundedServer) -> None:
     _answer(impatient, 32 << 20)
     with connect(impatient) as connection:
         connection.sendall(HEAD + b"\r\n")
-        (answering,) = wait_until(lambda: set(threading.enumerate()) - before)
+        (answering,) = wait_until(
+            lambda: {each for each in threading.enumerate() if each.is_alive()} - before
+        )
         answering.join(60)
         assert not answering.is_alive()
 

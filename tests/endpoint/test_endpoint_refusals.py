@@ -307,14 +307,14 @@ def test_every_list_is_answered(unchecked: Any) -> None:
         assert [value for value in answer.values() if isinstance(value, list)], name
 
 
-def test_an_error_of_the_endpoint_is_reported_as_aws_does(customer: Customer) -> None:
+def test_a_number_for_the_name_of_a_group_is_refused_as_aws_does(customer: Customer) -> None:
     raw = Config(parameter_validation=False, retries={"max_attempts": 0})
     with pytest.raises(ClientError) as caught:
         customer.endpoint.client("logs", config=raw).get_log_events(logGroupName=5)
     response = caught.value.response
-    assert response["Error"]["Code"] == "InternalFailure"
-    assert response["ResponseMetadata"]["HTTPStatusCode"] == 500
-    assert len(response["ResponseMetadata"]["RequestId"]) == 36
+    assert response["Error"]["Code"] == "ResourceNotFoundException"
+    assert response["ResponseMetadata"]["HTTPStatusCode"] == 400
+    assert response["ResponseMetadata"]["RequestId"]
     assert not customer.sagemaker.list_training_jobs(NameContains="no-job")["TrainingJobSummaries"]
 
 

@@ -530,7 +530,7 @@ MUTANTS = (
     _add("that no variable can hold", "hyperparameters", "a", ["\0"]),
     _add("is not JSON", "hyperparameters", "a", {1, 2}),
     _add("characters as JSON", "hyperparameters", "a", "x" * 2500),
-    _many("100 environment", "environment", 100, ""),
+    _many("101 environment", "environment", 101, ""),
     _add("is set by Launcher itself", "environment", "LAUNCHER_TOKEN", "x"),
     _add("is set by Launcher itself", "environment", "LAUNCHER_PARALLEL", "{}"),
     _add("is set by Launcher itself", "environment", "SM_MODEL_DIR", "/tmp"),

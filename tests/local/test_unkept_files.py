@@ -103,8 +103,8 @@ def test_checkpoints_are_kept(default_bench: Bench) -> None:
 
 def test_files_of_several_hosts(default_bench: Bench) -> None:
     saves = 'save("runs/same", 7)\nif host == "algo-2": save("runs/own", 9)'
-    description = default_bench.run(f"{SAVE}\n{saves}\nsys.exit(3)", hosts=2)
-    assert description["TrainingJobStatus"] == "Failed"
+    description = default_bench.run(f"{SAVE}\n{saves}", hosts=2)
+    assert description["TrainingJobStatus"] == "Completed"
     assert description["LocalLosses"] == [
         NOTHING,
         "new files elsewhere, which are lost on AWS: /opt/ml/code/runs/own (9 bytes) on algo-2, "

@@ -31,7 +31,11 @@ DESCRIBED: dict[str, Any] = {
     },
     "StoppingCondition": {"MaxRuntimeInSeconds": 7200},
 }
-ENDED = DESCRIBED | {"TrainingTimeInSeconds": 3600, "BillableTimeInSeconds": 900}
+ENDED = DESCRIBED | {
+    "TrainingJobStatus": "Completed",
+    "TrainingTimeInSeconds": 3600,
+    "BillableTimeInSeconds": 900,
+}
 
 
 def test_the_bill_is_billable_seconds_times_the_price_of_each_group() -> None:

@@ -14,6 +14,7 @@ from launcher.client.request.huggingface_images import IMAGES, known_huggingface
 from launcher.client.request.images import image_of
 
 REGISTRY = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
+OWN = "111122223333.dkr.ecr.us-east-1.amazonaws.com/mine:1"
 PLACES = {
     "role": "arn:aws:iam::111122223333:role/Training",
     "output_path": "s3://my-bucket/output",
@@ -51,8 +52,8 @@ def test_the_image_has_the_version_of_transformers(script):
 
 
 def test_an_image_that_is_given_is_the_image(script):
-    made = HuggingFace(entry_point=script, image_uri="mine:1", **PLACES)
-    assert made.request()["AlgorithmSpecification"]["TrainingImage"] == "mine:1"
+    made = HuggingFace(entry_point=script, image_uri=OWN, **PLACES)
+    assert made.request()["AlgorithmSpecification"]["TrainingImage"] == OWN
 
 
 @pytest.mark.long
@@ -82,8 +83,8 @@ def test_versions_that_name_no_image_are_refused(versions, what):
 
 
 def test_versions_beside_an_image_are_not_needed(script):
-    made = HuggingFace("py310", script, "4.36", image_uri="mine:1", **PLACES)
-    assert made.request()["AlgorithmSpecification"]["TrainingImage"] == "mine:1"
+    made = HuggingFace("py310", script, "4.36", image_uri=OWN, **PLACES)
+    assert made.request()["AlgorithmSpecification"]["TrainingImage"] == OWN
 
 
 @pytest.mark.parametrize("versions", [("4.36", "2.8"), ("9.1", "2.1"), ("4.36.7", "2.1")])

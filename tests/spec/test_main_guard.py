@@ -76,5 +76,6 @@ def test_other_code_needs_none(tmp_path: Path, use: str) -> None:
 
 
 def test_without_data_hosts_the_script_is_not_imported(tmp_path: Path) -> None:
-    spec = job(tmp_path, SCRIPT + REFUSED["class"], instance_groups=GROUPS[1:])
+    served = DataService(datasets=("pipeline:train_set",))
+    spec = job(tmp_path, SCRIPT + REFUSED["class"], instance_groups=GROUPS[1:], data_service=served)
     assert check(spec, SourceTree(spec)) == ()
