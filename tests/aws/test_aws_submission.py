@@ -97,7 +97,10 @@ def test_an_estimator_without_a_session_asks_aws(front, spec):
 @pytest.mark.long
 def test_the_session_of_the_sagemaker_package_sets_credentials_and_region(front, spec, foreign):
     mine = boto3.Session("AKIAMINE", "made-up", region_name="us-west-2")
-    estimator(spec, sagemaker_session=foreign(mine)).fit(wait=False, job_name="job-1")
+    image = PLACES["image_uri"].replace("eu-west-1", "us-west-2")
+    made = estimator(spec, sagemaker_session=foreign(mine))
+    made.image_uri = image
+    made.fit(wait=False, job_name="job-1")
     for call in front.calls:
         assert "AKIAMINE" in call.headers["Authorization"]
     (created,) = front.of("CreateTrainingJob")

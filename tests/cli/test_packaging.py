@@ -91,6 +91,7 @@ def test_they_hold_the_package_and_nothing_that_was_made_from_it(sdist, wheel):
     assert package | {"launcher/client/request/launch.py"} <= installed
     assert {name.partition("/")[0] for name in installed} == {
         "launcher",
+        "hetero_launcher",
         f"hetero_launcher-{VERSION}.dist-info",
     }
 

@@ -6,6 +6,7 @@ import pytest
 
 from launcher import Estimator, SpecError
 
+IMAGE = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/train:2"
 JOB = """\
 entry_point: train.py
 source_dir: .
@@ -21,6 +22,8 @@ def account(aws, make_role):
     """What there is in the account that a job could make or change."""
     make_role("Training")
     aws("ecr").create_repository(repositoryName="train")
+    manifest = json.dumps({"mediaType": "application/vnd.oci.image.manifest.v1+json"})
+    aws("ecr").put_image(repositoryName="train", imageTag="2", imageManifest=manifest)
 
     def state():
         buckets = [bucket["Name"] for bucket in aws("s3").list_buckets()["Buckets"]]
@@ -38,7 +41,7 @@ def account(aws, make_role):
 def test_what_the_job_leaves_open_is_filled_in_and_nothing_is_made(terminal, account):
     before = account()
     result = terminal(
-        "run", terminal.write(job=JOB), "--dry-run", "--resolve", "--set", "image_uri=image:1"
+        "run", terminal.write(job=JOB), "--dry-run", "--resolve", "--set", f"image_uri={IMAGE}"
     )
     assert result.exit_code == 0, result.stderr
     request = json.loads(result.stdout)
@@ -111,7 +114,7 @@ def test_an_estimator_resolves_too(terminal, account):
     terminal.write()
     before = account()
     estimator = Estimator(
-        image_uri="image:1",
+        image_uri=IMAGE,
         role="Training",
         instance_count=1,
         instance_type="ml.m5.xlarge",

@@ -52,6 +52,7 @@ def test_a_job_that_completes(terminal):
         "logs_refused": None,
         "failure": None,
         "cost": None,
+        "losses": [],
     }
     assert billable >= 1
     with tarfile.open(unquote(urlsplit(model).path)) as archive:

@@ -138,7 +138,7 @@ def test_results_are_downloaded(home: Path, tmp_path: Path) -> None:
         assert json.loads(member.read()) == SEEN
     with tarfile.open(tmp_path / "here" / "output.tar.gz") as archive:
         assert any(Path(name).name == "note.txt" for name in archive.getnames())
-    assert answer("download", "failed-job", tmp_path / "there") == {"files": []}
+    assert answer("download", "failed-job", tmp_path / "there", code=1) == {"files": []}
 
 
 def test_a_handle_on_a_job_reads_it(home: Path) -> None:

@@ -6,6 +6,7 @@ for all, or by those of all ranks when batches come in any order.
 
 import hashlib
 import json
+import logging
 import os
 import socket
 import time
@@ -16,6 +17,7 @@ from noisy_samples import Measurements
 
 from launcher.data import DataLoader
 
+logging.basicConfig(level=logging.INFO, format="%(message)s")  # each epoch's counts
 folder, generation = Path(os.environ["CHAOS_FOLDER"]), os.environ["CHAOS_GENERATION"]
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 job = json.loads(os.environ["CHAOS_TRAINER"])

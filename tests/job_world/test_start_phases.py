@@ -56,7 +56,8 @@ def test_slow_ranks_and_no_shell_script_are_reported(make_hosts: MakeHosts, tmp_
     (slow / "sitecustomize.py").write_text(
         "import os, sys, time\nif 'launcher.runtime.rank' in sys.orig_argv: time.sleep(3)\n"
     )
-    hosts = make_hosts({"train.py": ""}, environment={"PYTHONPATH": str(slow)})
+    lasts = "import time\ntime.sleep(3)\n"  # longer than between two looks at the ranks
+    hosts = make_hosts({"train.py": lasts}, environment={"PYTHONPATH": str(slow)})
     hosts.start()
     assert hosts.wait() == {"algo-1": 0}
     assert phases(hosts) == ["starting its ranks", ""]

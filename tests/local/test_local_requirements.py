@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -342,7 +343,7 @@ def test_an_editable_package_of_the_source_is_found_and_follows_its_content(
         assert lines_of(run(source, word, index))["algo-1"] == [word]
 
 
-SETUP = """\
+SETUP_PY = """\
 from setuptools import setup
 setup(name="mine", version="2.0", package_dir={"": "lib"}, py_modules=["of_mine"],
       install_requires=["small-a"])
@@ -350,14 +351,14 @@ setup(name="mine", version="2.0", package_dir={"": "lib"}, py_modules=["of_mine"
 
 
 @pytest.mark.long
+@pytest.mark.skipif(find_spec("setuptools") is None, reason="setuptools is not installed")
 def test_a_setup_py_is_installed_unless_the_user_asks_for_nothing(
     source: Path, index: Index
 ) -> None:
-    pytest.importorskip("setuptools")
     index.add("small_a")
     (source / "lib").mkdir()
     (source / "lib" / "of_mine.py").write_text("NAME = 'mine'")
-    write(source, setup_py=SETUP, train_py=HAS + "print(has('of_mine'), has('small_a'))\n")
+    write(source, setup_py=SETUP_PY, train_py=HAS + "print(has('of_mine'), has('small_a'))\n")
     assert lines_of(run(source, "installs", index)) == {"algo-1": ["True True"]}
     with pytest.warns(UserWarning, match=r"setup.py .* is not installed, as you asked"):
         job = run(source, "asks", index, install=False)
