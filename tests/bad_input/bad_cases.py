@@ -102,6 +102,7 @@ FILES = {
         "dataset_function_missing": "A dataset's function is in its module",
         "datasets_without_source_dir": "Modules travel only with a source_dir",
         "datasets_without_main_guard": "Data hosts can import the script if it has their datasets",
+        "submodules_of_our_names": "A package launcher of the user's has no submodule of ours",
         "requirements_of_a_group": "The requirements file of a group travels with the job",
         "requirements_without_source_dir": "Without source_dir, no requirements file travels",
         "requirements_and_toolkit": "AWS's toolkit installs one requirements.txt on every host",

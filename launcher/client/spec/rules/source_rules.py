@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Protocol
 from launcher.client.spec.module_names import defined_names
 from launcher.client.spec.suggestions import choice_fix, did_you_mean
 from launcher.errors import FieldPath, Problem
+from launcher.shared import JOB_WORLD
 from launcher.shared.partitions import PartitionFile
+from launcher.shared.users_modules import PACKAGE
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
 
-_ENTRY_POINT, _TASK = ("entry_point",), ("task",)
+_ENTRY_POINT, _TASK, _SOURCE = ("entry_point",), ("task",), ("source_dir",)
 _DATASETS = ("data_service", "datasets")
+#: A file that only this package has: the source is a copy of it.
+_OURS = "shared/users_modules.py"
 _REFERENCE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
 
 
@@ -70,6 +74,8 @@ def find_problems_in(
     for index, reference in enumerate(_references(spec)):
         if not wrong & {(*_DATASETS, index), _DATASETS, ("data_service",), _ENTRY_POINT}:
             yield from _function_problems(spec, files, reference, (*_DATASETS, index))
+    if spec.starts_launcher and not wrong & {_ENTRY_POINT, _SOURCE}:
+        yield from _hidden_module_problems(spec, files)
 
 
 def _remote_source_problems(spec: JobSpec) -> Iterator[Problem]:
@@ -173,11 +179,27 @@ def _fix_of_name(script: str, sent: Iterable[str]) -> str:
     return f'did you mean "{near}"?' if near else "check the name, .gitignore and .launcherignore"
 
 
+def _hidden_module_problems(spec: JobSpec, files: SourceFiles) -> Iterator[Problem]:
+    """Find submodules of the user's own package `launcher` that ours has too, and so hides."""
+    folders = dict.fromkeys((".", "src", str(PurePosixPath(spec.script).parent)))
+    names = [PurePosixPath(part).stem for part in JOB_WORLD if part != "__init__.py"]
+    for folder in (str(PurePosixPath(each, PACKAGE)) for each in folders):
+        for name in names:
+            file = _module_file(f"{folder}/{name}", files)
+            if file is not None and not files.exists(f"{folder}/{_OURS}"):
+                yield Problem(
+                    path=_SOURCE if spec.source_dir else _ENTRY_POINT,
+                    what=f'{file} is hidden on hosts: there, "{PACKAGE}.{name}" is a module of '
+                    "this package",
+                    fix=f"rename the module, or its folder {PACKAGE}/",
+                )
+
+
 def _function_problems(
     spec: JobSpec, files: SourceFiles, reference: str, path: FieldPath
 ) -> Iterator[Problem]:
     module, _, function = reference.partition(":")
-    file = _module_file(module, files)
+    file = _module_file(module.replace(".", "/"), files)
     if file is None:
         fix = f"write {module.replace('.', '/')}.py into source_dir, or correct the module's name"
         if spec.source_dir is None:
@@ -196,8 +218,7 @@ def _function_problems(
         yield Problem(path=path, what=f'"{reference}": {file} defines no "{function}"', fix=fix)
 
 
-def _module_file(module: str, files: SourceFiles) -> str | None:
-    stem = module.replace(".", "/")
+def _module_file(stem: str, files: SourceFiles) -> str | None:
     return next((p for p in (f"{stem}.py", f"{stem}/__init__.py") if files.exists(p)), None)
 
 
