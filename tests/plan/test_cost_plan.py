@@ -219,6 +219,16 @@ def test_an_old_price_bounds_nothing(priced: Path) -> None:
         enforce_max_cost(plan(), 1e9, "--max-cost")
 
 
+@pytest.mark.parametrize("field", ["rules", "profiler_rules"])
+def test_a_rule_on_an_instance_of_its_own_bounds_nothing(priced: Path, field: str) -> None:
+    built_in = {"RuleConfigurationName": "loss", "RuleEvaluatorImage": "image"}
+    enforce_max_cost(plan(**{field: (built_in,)}), 1e9, "--max-cost")
+    own = {**built_in, "RuleConfigurationName": "mine", "InstanceType": "ml.t3.medium"}
+    with pytest.raises(SpecError, match="the rule mine runs on an instance of its own") as caught:
+        enforce_max_cost(plan(**{field: (built_in, own)}), 1e9, "--max-cost")
+    assert caught.value.problems[0].fix == "remove the rule, or omit --max-cost"
+
+
 @pytest.mark.parametrize("ceiling", [0, float("nan")])
 def test_no_money_is_no_job(priced: Path, ceiling: float) -> None:
     with pytest.raises(SpecError, match="fewer or smaller"):

@@ -13,13 +13,17 @@ from launcher.errors import Problem, SpecError
 if TYPE_CHECKING:
     from launcher.client.planning.cost_plan import CostPlan
 
+#: Fields of Debugger's rules that run in a processing job which is billed.
+_BILLED = frozenset({"InstanceType", "VolumeSizeInGB"})
+
 
 def enforce_max_cost(plan: CostPlan, max_cost: float, where: str) -> None:
     """Raise SpecError for a job that may cost more than `max_cost` dollars, or an unknown amount.
 
     The bound has the most expensive types, the volumes of the hosts that have no disks, the time
     until a stop is enforced, the wait for spot instances and that of a warm pool. A price of
-    another region, or of a year ago, is none.
+    another region, or of a year ago, is none; nor have rules of Debugger one that run on instances
+    of the user's choice. AWS's own rules cost nothing.
 
     where: the option or argument that set the limit.
     """
@@ -53,6 +57,14 @@ def _unknown(plan: CostPlan, max_cost: float, where: str) -> Iterator[Problem]:
             where=where,
             fix=f"{update_fix(plan.estimate.region)}; or {price_fix(bad[0])}; or omit {where}",
         )
+    for rule in (*plan.spec.rules, *plan.spec.profiler_rules):
+        if _BILLED & rule.keys():
+            yield Problem(
+                what=f"the rule {rule.get('RuleConfigurationName')} runs on an instance of its own,"
+                f" beside the job, so {dollars_text(max_cost)} cannot be enforced",
+                where=where,
+                fix=f"remove the rule, or omit {where}",
+            )
 
 
 def _is_usable(plan: CostPlan, price: Price | None) -> bool:
