@@ -25,33 +25,47 @@ _BELOW = frozenset(
     {
         (".config", "gcloud"),
         (".config", "gh"),
+        (".config", "hub"),
+        (".config", "op"),
         (".config", "rclone"),
+        (".duckdb", "stored_secrets"),
+        (".fly", "config.yml"),
+        (".m2", "settings.xml"),
+        (".mc", "config.json"),
+        (".ngc", "config"),
+        (".snowflake", "connections.toml"),
+        ("huggingface", "stored_tokens"),
         ("huggingface", "token"),
-        (".streamlit", "secrets.toml"),
     }
 )
 _FILES = re.compile(
-    r"""\.env | \.env\.(?!(.+\.)?(example|sample|template|dist)$).+ | \.envrc
-      | [._]netrc | \.git-credentials | \.pypirc | \.pgpass | \.my\.cnf
-      | \.boto | \.s3cfg | \.dockercfg | \.vault-token | \.htpasswd | \.databrickscfg
-      | id_(rsa|dsa|ecdsa|ed25519)(_sk)? | kaggle\.json | (.+\.)?kubeconfig
-      | application_default_credentials\.json | .+\.tfstate(\..+)?
-      | .+\.(ppk|p12|pfx|jks|keystore|kdbx)""",
+    r"""(?!(.*[._-])?(example|sample|template|dist|baseline)(\.(csv|env|ini|json|toml|ya?ml))?$)
+      ( .*\.env | \.env\..+ | .+\.tfvars(\.json)?
+      | \.?(credentials|secrets?)(\.(csv|db|ini|json|tfrc\.json|toml|xml|ya?ml))? )
+      | \.envrc | [._]netrc | \.git-credentials | \.pypirc | \.pgpass | \.my(login)?\.cnf
+      | \.boto | \.s3cfg | \.dockercfg | \.vault-token | \.vault_pass(word)?(\..+)? | \.htpasswd
+      | \.databrickscfg | \.terraformrc | \.comet\.config | \.modal\.toml | \.renviron | hf_token
+      | \.(bash|mysql|psql|python|sh|zsh)_history | history\.sqlite | token\.pickle | rootkey\.csv
+      | id_(rsa|dsa|ecdsa|ed25519)(_sk)? | kaggle\.json | (.+[._-])?kubeconfig([._-].+)?
+      | \.?rclone\.conf | application_default_credentials\.json | .+\.tfstate(\..+)?
+      | .+\.(ppk|p12|pfx|jks|keystore|kdb|kdbx)""",
     re.VERBOSE | re.IGNORECASE,
 )
 #: What may hold a key; a certificate without one is public. "": a name without an ending.
-_MAY_HOLD_KEY = frozenset({".pem", ".key", ".json", ".crt", ".cer", ".p8", ".asc", ""})
-_KEY = re.compile(rb"BEGIN [A-Z0-9 ]*PRIVATE KEY")
+_MAY_HOLD_KEY = frozenset({".pem", ".key", ".json", ".crt", ".cer", ".p8", ".asc", ".ovpn"})
+_MAY_BE_SHORT_KEY = frozenset({"", ".txt"})
+_KEY = re.compile(rb"BEGIN [A-Z0-9 ]*PRIVATE KEY|AGE-SECRET-KEY-1")
 _JSON_KEY = re.compile(
     rb"""BEGIN\ [A-Z0-9 ]*PRIVATE\ KEY
       | "type"\s*:\s*"(service_account|authorized_user)"
-      | "(private_key|client_?secret|(aws_?)?secret_?access_?key)"\s*:\s*"[^"]""",
+      | "(private_key|client_?secret|(aws_?)?secret_?access_?key|refresh_?token)"\s*:\s*"[^"]
+      | "(auths|http-basic)"\s*:\s*\{\s*"|AccountKey=""",
     re.VERBOSE | re.IGNORECASE,
 )
 #: Configuration of package managers, which may have a token or an address with a password.
 _MAY_HOLD_TOKEN = frozenset({".npmrc", ".yarnrc.yml", "pip.conf", "pip.ini", ".condarc"})
 _TOKEN = re.compile(rb"_auth|_password|npmAuthToken|://[^/\s:@]+:[^/\s@]+@")
-#: Bytes that are searched, and of a file without an ending that is; a key has a few thousand.
+#: Bytes that are searched, and of a bare file that is; a key has a few thousand.
 _SEARCHED, _LARGEST_BARE = 1 << 20, 1 << 16
 
 
@@ -67,7 +81,8 @@ def _holds_secret(path: Path, name: str) -> bool:
     suffix = Path(name).suffix
     if name in _MAY_HOLD_TOKEN:
         return _finds(_TOKEN, path)
-    if suffix in _MAY_HOLD_KEY and (suffix or path.stat().st_size <= _LARGEST_BARE):
+    is_short = suffix in _MAY_BE_SHORT_KEY and path.stat().st_size <= _LARGEST_BARE
+    if suffix in _MAY_HOLD_KEY or is_short:
         return _finds(_JSON_KEY if suffix == ".json" else _KEY, path)
     return False
 
