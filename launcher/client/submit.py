@@ -8,7 +8,7 @@ job = draft.send()
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,7 +17,7 @@ from launcher.client.doctor.host_needs import unmet_needs
 from launcher.client.doctor.requirement_checks import missing_requirements
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.trackers.tracker_factories import check_trackers, load_trackers
-from launcher.client.request.bundle import PackProgress
+from launcher.client.request.bundle import LARGE_SOURCE
 from launcher.client.request.prepared import Submission
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.content_hash import content_hash
@@ -29,6 +29,8 @@ from launcher.client.sessions.source_commit import commit_of_source
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, JobNotFound, Problem, SpecError
 from launcher.shared import BUNDLE_FILE
+
+Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +77,11 @@ class JobDraft(PlacedJob):
         """The reasons to ask the user before the source is sent; none if it stays here."""
         return () if self.session.platform.reads_files else self.submission.doubts
 
-    def upload(self, progress: PackProgress | None = None) -> None:
+    def upload(self, notify: Notify | None = None) -> None:
         """Store what the request refers to; afterwards any client may send it. See `upload`."""
         load_trackers(self.spec)
         with self.naming_fields():
-            upload(self.submission, self.session, progress)
+            upload(self.submission, self.session, notify)
 
     def create(self) -> Job:
         """Create the job, whose objects are stored, and record how it was made. See `create`."""
@@ -95,9 +97,9 @@ class JobDraft(PlacedJob):
         write_record(self.session, self.name, record)
         return Job(self.name, self.session, tracking=self.spec.tracking, created=created)
 
-    def send(self) -> Job:
+    def send(self, notify: Notify | None = None) -> Job:
         """Upload, then create. See `send`."""
-        self.upload()
+        self.upload(notify)
         return self.create()
 
 
@@ -160,23 +162,37 @@ def _fate(error: CloudError) -> str:
     return "may be that job's now" if error.code == "ResourceInUse" else "left behind"
 
 
-def upload(
-    submission: Submission, session: PlatformSession, progress: PackProgress | None = None
-) -> None:
+def upload(submission: Submission, session: PlatformSession, notify: Notify | None = None) -> None:
     """Store what the request refers to, so that sending the request is enough to create the job.
 
     Objects in the output's bucket are encrypted with the output's key. The bundle is often
     identical to the previous job's, and is then not uploaded again. Raises as `send` does.
+
+    notify: called with what there is to say about a large source, which takes its time.
     """
     _refuse_used(submission.request["TrainingJobName"], session)
     session.check_training_job(submission.request, submission.objects.keys())
     output = submission.request["OutputDataConfig"]
-    with submission.written(progress) as contents:
+    with submission.written(_tenths("packing the source", notify)) as contents:
         for uri, content in contents.items():
             shared = _shared_uri(uri, content) if uri.endswith(f"/{BUNDLE_FILE}") else None
             own_bucket = bucket_and_key(uri)[0] == bucket_and_key(output["S3OutputPath"])[0]
             kms_key = output.get("KmsKeyId") if own_bucket else None
-            session.upload(content, uri, shared=shared, kms_key=kms_key)
+            progress = _tenths("storing the source", notify)
+            session.upload(content, uri, shared=shared, kms_key=kms_key, progress=progress)
+
+
+def _tenths(what: str, notify: Notify | None) -> Callable[[int, int | None], None] | None:
+    """Return what counts the bytes of one step, and says of a large one how far it is."""
+    reported = -1
+
+    def count(done: int, total: int | None) -> None:
+        nonlocal reported
+        if notify and total and total > LARGE_SOURCE and done * 10 // total > reported:
+            reported = done * 10 // total
+            notify(f"{what}: {done >> 20:,} of {total >> 20:,} MiB")
+
+    return count if notify else None
 
 
 def _shared_uri(uri: str, content: bytes | Path) -> str:

@@ -111,6 +111,15 @@ def test_a_damaged_download_is_tried_again(session, bucket, front, tmp_path, mon
     assert f"object: s3://{BUCKET}/key" in str(caught.value)
 
 
+def test_the_bytes_of_a_large_object_are_counted_while_it_is_stored(session, bucket):
+    size, counted = 20 << 20, []
+    session.upload(bytes(size), f"s3://{BUCKET}/large", progress=lambda *each: counted.append(each))
+    assert len(content(bucket, "large")) == size
+    assert counted[-1] == (size, size)
+    assert len(counted) > 2
+    assert counted == sorted(counted)
+
+
 def upload(session, data, job):
     session.upload(data, f"s3://{BUCKET}/{job}/bundle", shared=SHARED)
 

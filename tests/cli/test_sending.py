@@ -295,9 +295,8 @@ def test_on_a_terminal_the_user_is_asked_about_it(terminal, aws, job, monkeypatc
     assert names(aws) == (["digits-1"] if answer == "y" else [])
 
 
-def test_from_python_it_needs_an_argument(aws, job, terminal, monkeypatch):
-    monkeypatch.setenv("HOME", str(terminal.folder))
-    estimator = PyTorch(
+def in_python(terminal):
+    return PyTorch(
         "train.py",
         source_dir=str(terminal.folder),
         instance_type="ml.g5.xlarge",
@@ -306,6 +305,11 @@ def test_from_python_it_needs_an_argument(aws, job, terminal, monkeypatch):
         role="arn:aws:iam::111122223333:role/Training",
         output_path="s3://my-bucket/output",
     )
+
+
+def test_from_python_it_needs_an_argument(aws, job, terminal, monkeypatch):
+    monkeypatch.setenv("HOME", str(terminal.folder))
+    estimator = in_python(terminal)
     with pytest.raises(SpecError, match=r"is a home folder") as caught:
         estimator.fit(wait=False)
     assert "any_source=True" in str(caught.value)
@@ -321,3 +325,15 @@ def test_packing_a_large_source_is_shown(terminal):
     assert result.exit_code == 0, result.stderr
     assert result.stderr.index("the source folder has 60.0 MiB") < result.stderr.index("packing")
     assert re.search(r"packing the source: (6\d) of \1 MiB", result.stderr)
+
+
+@pytest.mark.long  # it packs 60 MB that cannot be packed
+def test_in_python_what_is_packed_and_stored_is_shown(aws, job, terminal, capsys):
+    (terminal.folder / "big").write_bytes(os.urandom(60 << 20))
+    with pytest.warns(UserWarning, match="the source folder has 60.0 MiB"):
+        in_python(terminal).fit(wait=False)
+    lines = capsys.readouterr().out.splitlines()
+    for step in ("packing", "storing"):
+        shown = [line for line in lines if line.startswith(f"({step} the source: ")]
+        assert re.fullmatch(rf"\({step} the source: (6\d) of \1 MiB\)", shown[-1])
+        assert len(shown) > 5

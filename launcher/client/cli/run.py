@@ -18,7 +18,7 @@ from launcher.client.cli.local_options import LocalChoices, local_run_options
 from launcher.client.cli.script_job import DescribedJob, described_job_options
 from launcher.client.cli.send_job import JobSender
 from launcher.client.cli.session_options import session_of_run_option
-from launcher.client.cli.verb_output import with_output_option
+from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.doctor.checkup import check_aws
 from launcher.client.request.prepared import redacted
 from launcher.client.sessions.job_location import new_job_name
@@ -71,7 +71,7 @@ def run(
         draft = launch.draft(spec, name)
         if dry_run.upload:
             confirm_source(draft, yes=yes)
-            draft.upload()
+            draft.upload(print_message)
         if dry_run.is_wanted:
             print_json(draft.request if dry_run.upload else redacted(draft.request))
             return 0 if is_fine else SpecError.exit_code

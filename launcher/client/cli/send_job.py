@@ -25,21 +25,6 @@ from launcher.client.spec import JobSpec
 from launcher.client.submit import JobDraft, JobOrigin, draft_job
 
 
-class _PackingNotice:
-    """Prints how much of a large source is packed, at each tenth."""
-
-    def __init__(self) -> None:
-        self._tenths = -1
-
-    def __call__(self, packed: int, total: int) -> None:
-        tenths = packed * 10 // total
-        if total > LARGE_SOURCE and tenths > self._tenths:
-            self._tenths = tenths
-            print_message(f"packing the source: {packed >> 20:,} of {total >> 20:,} MiB")
-            if packed == total:
-                print_message("storing the archive ...")
-
-
 def _origin_of_command() -> JobOrigin:
     return JobOrigin(command_line=command_line())
 
@@ -100,7 +85,7 @@ class JobSender:
         may_take_long = self.session.platform.bills or draft.submission.source_bytes > LARGE_SOURCE
         if may_take_long:
             with cancel_on_ctrl_c(draft.name):
-                draft.upload(_PackingNotice())
+                draft.upload(print_message)
         with defer_ctrl_c() as is_pressed:
             job = draft.create() if may_take_long else draft.send()
         self.is_left = follow_unless_left(job, self.is_left or is_pressed(), verbose=self.verbose)

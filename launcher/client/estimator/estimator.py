@@ -87,7 +87,7 @@ class Estimator(LatestJob, JobArguments):
             draft = _drafted(tried, session, its_name, max_cost, stacklevel=stacklevel)
             if draft.doubts and not any_source:
                 raise SpecError([source_problem(draft.doubts, "fit(any_source=True) sends it")])
-            job = draft.send()
+            job = draft.send(print_notice)
             self._remember(job)
             if wait:
                 follow_and_print(job, logs=shown)

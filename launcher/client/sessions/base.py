@@ -169,6 +169,7 @@ class PlatformSession(Protocol):
         *,
         shared: str | None = None,
         kms_key: str | None = None,
+        progress: Progress | None = None,
     ) -> None:
         """Store one object at a URI of this platform's scheme (s3:// or file://).
 
@@ -176,6 +177,7 @@ class PlatformSession(Protocol):
         shared: a URI for the same content, shared by all jobs. A platform with slow uploads copies
             from there, or keeps the object there for the next job.
         kms_key: the AWS KMS key that encrypts the object; default: the bucket's own.
+        progress: called with the bytes stored so far, where that takes its time.
         """
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:

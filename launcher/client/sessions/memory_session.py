@@ -182,8 +182,9 @@ class MemorySession:
         *,
         shared: str | None = None,
         kms_key: str | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        """Keep one object; `shared` and `kms_key` have no effect."""
+        """Keep one object; the other arguments have no effect."""
         if not uri.startswith(f"{self.platform.uri_scheme}://"):
             raise PlatformError(f"{uri!r} is not a {self.platform.uri_scheme}:// URI")
         self.objects[uri] = content if isinstance(content, bytes) else content.read_bytes()

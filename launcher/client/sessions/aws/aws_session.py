@@ -198,13 +198,14 @@ class AwsSession:
         *,
         shared: str | None = None,
         kms_key: str | None = None,
+        progress: Progress | None = None,
     ) -> None:
         """Store one object in S3; with `shared`, copy it from there inside S3 if possible."""
         self._ensure_bucket_of(uri)
         if shared is None:
-            s3_storage.upload(self._clients, content, uri, kms_key)
+            s3_storage.upload(self._clients, content, uri, kms_key, progress)
         else:
-            self._bundle_cache.store(content, uri, shared, kms_key)
+            self._bundle_cache.store(content, uri, shared, kms_key, progress)
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
         """Copy one object from S3 into a file."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from launcher.client.sessions.aws import s3_storage
 from launcher.client.sessions.aws.clients import Clients
+from launcher.client.sessions.base import Progress
 
 
 class BundleCache:
@@ -17,21 +18,35 @@ class BundleCache:
         self._known: set[str] = set()
         self._first = threading.Lock()
 
-    def store(self, content: bytes | Path, uri: str, shared: str, kms_key: str | None) -> None:
+    def store(
+        self,
+        content: bytes | Path,
+        uri: str,
+        shared: str,
+        kms_key: str | None,
+        progress: Progress | None,
+    ) -> None:
         """Store content at `uri`; `shared` is the URI of the cached copy.
 
         When many jobs are sent at once, the first uploads the content while the others wait.
         """
         with self._first:
             if shared not in self._known:
-                self._store(content, uri, shared, kms_key)
+                self._store(content, uri, shared, kms_key, progress)
                 self._known.add(shared)
                 return
-        self._store(content, uri, shared, kms_key)
+        self._store(content, uri, shared, kms_key, progress)
 
-    def _store(self, content: bytes | Path, uri: str, shared: str, kms_key: str | None) -> None:
+    def _store(
+        self,
+        content: bytes | Path,
+        uri: str,
+        shared: str,
+        kms_key: str | None,
+        progress: Progress | None,
+    ) -> None:
         # The checksum is S3's own, of the copy: an object that was tampered with is not used.
         if s3_storage.copy(self._clients, shared, uri, kms_key) != s3_storage.sha256_of(content):
-            s3_storage.upload(self._clients, content, uri, kms_key)
+            s3_storage.upload(self._clients, content, uri, kms_key, progress)
             # If S3 refuses the next line, the next job uploads its bundle again.
             s3_storage.copy(self._clients, uri, shared, kms_key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import math
 import re
 import threading
 import uuid
@@ -27,7 +28,13 @@ _LARGEST_PART = 8 << 20
 _MD5 = re.compile("[0-9a-f]{32}")
 
 
-def upload(clients: Clients, content: bytes | Path, uri: str, kms_key: str | None = None) -> None:
+def upload(
+    clients: Clients,
+    content: bytes | Path,
+    uri: str,
+    kms_key: str | None = None,
+    progress: Progress | None = None,
+) -> None:
     """Store one object, and compare what S3 says of it; a large one is uploaded in parts."""
     bucket, key = bucket_and_key(uri)
     size = len(content) if isinstance(content, bytes) else content.stat().st_size
@@ -40,8 +47,9 @@ def upload(clients: Clients, content: bytes | Path, uri: str, kms_key: str | Non
                 answer = s3.put_object(Bucket=bucket, Key=key, Body=body, **options)
                 is_stored = is_tag_of(body, answer)
             else:
+                counted = {"Callback": _progress_callback(progress, size)}
                 with _opened(content) as file:
-                    s3.upload_fileobj(file, bucket, key, ExtraArgs=encryption(kms_key))
+                    s3.upload_fileobj(file, bucket, key, ExtraArgs=encryption(kms_key), **counted)
                 is_stored = size == s3.head_object(Bucket=bucket, Key=key)["ContentLength"]
         if not is_stored:
             raise foreign_response("PutObject", "has stored other bytes than were sent")
@@ -105,7 +113,7 @@ def download(clients: Clients, uri: str, path: Path, progress: Progress | None) 
     def call() -> int:
         with clients.client("s3") as s3:
             size = int(s3.head_object(Bucket=bucket, Key=key)["ContentLength"])
-            counter = _progress_callback(progress, size)
+            counter = _progress_callback(progress, size, most=size)
             s3.download_file(bucket, key, str(partial), Callback=counter)
         if partial.stat().st_size != size:
             raise foreign_response("GetObject", f"is not the object of {size} bytes")
@@ -134,10 +142,12 @@ def encryption(kms_key: str | None) -> Mapping[str, Any]:
     return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
 
 
-def _progress_callback(progress: Progress | None, size: int) -> Callable[[int], None]:
+def _progress_callback(
+    progress: Progress | None, size: int, most: float = math.inf
+) -> Callable[[int], None]:
     """Return a callback for boto, which reports each piece from several threads.
 
-    It raises Unreachable for more bytes than the object has.
+    It raises Unreachable for more than `most` bytes.
     """
     lock, copied = threading.Lock(), 0
 
@@ -145,7 +155,7 @@ def _progress_callback(progress: Progress | None, size: int) -> Callable[[int], 
         nonlocal copied
         with lock:
             copied += piece
-            if copied > size:
+            if copied > most:
                 raise foreign_response("GetObject", f"is not the object of {size} bytes")
             if progress:
                 progress(copied, size)

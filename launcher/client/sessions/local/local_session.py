@@ -285,8 +285,9 @@ class LocalSession:
         *,
         shared: str | None = None,
         kms_key: str | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        """Store one object at a file:// URI; `kms_key` has no effect.
+        """Store one object at a file:// URI; `kms_key` and `progress` have no effect.
 
         shared: its last part names the content; jobs with the same content share one file.
         """

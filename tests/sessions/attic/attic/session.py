@@ -117,6 +117,7 @@ class AtticSession:
         *,
         shared: str | None = None,
         kms_key: str | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self._shelf[uri] = content if isinstance(content, bytes) else content.read_bytes()
 
