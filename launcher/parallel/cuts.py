@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from torch import fx
 from launcher.errors import ParallelError
 from launcher.parallel.graph import Trace
 from launcher.parallel.tracing.recorded_operations import Constant, Rebuild, Same, leaf
+from launcher.shared.suggestions import did_you_mean
 
 #: The name of a module, and the number of its call.
 Call = tuple[str, int]
@@ -198,8 +198,8 @@ def _check_pins(trace: Trace, pins: Pins) -> None:
     called = _called(trace.graph)
     for name, stage in pins.stages.items():
         if not any(is_in(each, name) for each in called):
-            near = difflib.get_close_matches(name, called, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it calls {', '.join(called)}"
+            near = did_you_mean(name, called)
+            hint = f"did you mean {near!r}?" if near else f"it calls {', '.join(called)}"
             hint += _why_whole(trace, name)
             raise ParallelError(f"{name!r} is pinned, but the model calls no such module: {hint}")
         if type(stage) is not int or stage < 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 
@@ -13,6 +12,7 @@ from torch.utils._pytree import tree_map_only
 from launcher.errors import ParallelError
 from launcher.parallel.graph import order_arguments, trace
 from launcher.shared.partitions.partition_file import Fingerprint
+from launcher.shared.suggestions import did_you_mean
 
 
 def compute(model: nn.Module, arguments: Mapping[str, object]) -> Fingerprint:
@@ -66,8 +66,8 @@ def _differences(found: Fingerprint, of_file: Fingerprint) -> Iterator[str]:
 
 
 def _near(name: str, names: Mapping[str, str]) -> str:
-    near = difflib.get_close_matches(name, names, 1)
-    return f", but {near[0]}" if near else ""
+    near = did_you_mean(name, names)
+    return f", but {near}" if near else ""
 
 
 def _describe(value: object) -> str:

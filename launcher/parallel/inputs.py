@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
 import torch
@@ -12,6 +11,7 @@ from torch.utils._pytree import tree_map_only
 from launcher.errors import ParallelError
 from launcher.parallel.graph import order_arguments
 from launcher.parallel.tracing.recorded_operations import flatten
+from launcher.shared.suggestions import did_you_mean
 
 
 class Inputs:
@@ -37,8 +37,8 @@ class Inputs:
         given = dict(zip(self.names, arguments, strict=False))
         for name in named:
             if name not in self._example:
-                near = difflib.get_close_matches(name, self.names, 1)
-                hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.names)}"
+                near = did_you_mean(name, self.names)
+                hint = f"did you mean {near!r}?" if near else f"it has {', '.join(self.names)}"
                 raise ParallelError(f"the pipeline's example has no argument {name!r}: {hint}")
             if name in given:
                 raise ParallelError(f"{name} was given twice: by position and by name")

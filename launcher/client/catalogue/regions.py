@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable
 
 from launcher.errors import Problem, SpecError
+from launcher.shared.suggestions import did_you_mean
 
 
 def check_regions(given: Iterable[str], where: str) -> None:
@@ -17,10 +18,11 @@ def check_regions(given: Iterable[str], where: str) -> None:
         Problem(
             what=f'"{region}" is not a region of AWS',
             where=where,
-            fix=_fix(region),
+            fix=f"did you mean {near}?" if near else "write one such as us-east-1",
         )
         for region in given
         if region not in aws_regions()
+        for near in (did_you_mean(region.lower(), sorted(aws_regions())),)
     ]
     if problems:
         raise SpecError(problems)
@@ -33,11 +35,3 @@ def aws_regions() -> frozenset[str]:
 
     partitions = create_loader().load_data("partitions")["partitions"]
     return frozenset(name for each in partitions for name in each["regions"])
-
-
-def _fix(region: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(region.lower(), aws_regions(), n=2)
-    words = " or ".join(sorted(near))
-    return f"did you mean {words}?" if near else "write one such as us-east-1"

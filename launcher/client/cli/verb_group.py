@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import os
 import sys
@@ -35,8 +34,10 @@ class Verbs(click.Group):
 
         keep_command_line(ctx, args)
         if name not in VERBS and not name.startswith("-") and not ctx.resilient_parsing:
-            near = difflib.get_close_matches(name, VERBS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            from launcher.shared.suggestions import did_you_mean
+
+            near = did_you_mean(name, VERBS)
+            hint = f" Did you mean {near!r}?" if near else ""
             ctx.fail(f"No such command {name!r}.{hint}")
         return super().resolve_command(ctx, args)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.given_session import aws_session, is_local_mode, own_session
 from launcher.client.sessions.resolve import session_of
-from launcher.client.spec.suggestions import shown
 from launcher.errors import Problem, SpecError
+from launcher.shared.suggestions import shown
 
 
 def find_job(named: object, given: object) -> Job:

@@ -20,9 +20,8 @@ from launcher.client.estimator.sdk_v2_types import (
     as_tags,
 )
 from launcher.client.spec import JobSpec
-from launcher.client.spec.field_hints import NOT_TAKEN
+from launcher.client.spec.field_hints import NOT_TAKEN, hint_for_name
 from launcher.client.spec.sdk_v2_distribution import as_distribution
-from launcher.client.spec.suggestions import did_you_mean
 
 #: The values that SDK v2 takes in another form than a JobSpec.
 CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
@@ -84,15 +83,13 @@ class SpecAttributes:
         if name in _METHODS:
             given = getattr(JobSpec(), name) if value is None else value
             self.spec = self.spec.replace(**{name: as_own_mapping(given)})
-        elif name in _KEPT or name.startswith("_") or hasattr(type(self), name):
-            super().__setattr__(name, value)
-        elif name in NOT_TAKEN or type(self).__module__.startswith(__package__):
-            fix = NOT_TAKEN.get(name) or did_you_mean(name, dir(self))
-            hint = f": {fix}" if name in NOT_TAKEN else f"; did you mean {fix!r}?" if fix else ""
-            kind = type(self).__name__
-            raise AttributeError(f"no job of {kind} reads the attribute {name!r}{hint}")
-        else:
-            super().__setattr__(name, value)
+            return
+        is_read = name in _KEPT or name.startswith("_") or hasattr(type(self), name)
+        is_ours = name in NOT_TAKEN or type(self).__module__.startswith(__package__)
+        if is_ours and not is_read:
+            what = f"no job of {type(self).__name__} reads the attribute {name!r}"
+            raise AttributeError(what + hint_for_name(name, dir(self)))
+        super().__setattr__(name, value)
 
     entry_point = SpecAttribute()
     task = SpecAttribute()

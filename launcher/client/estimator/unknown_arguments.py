@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar, cast
 
 from launcher.client.estimator.job_keywords import full_signature
-from launcher.client.spec.field_hints import NOT_TAKEN
-from launcher.client.spec.suggestions import did_you_mean
+from launcher.client.spec.field_hints import NOT_TAKEN, hint_for_name
 from launcher.errors import Problem, SpecError
 
 Constructor = TypeVar("Constructor", bound=Callable[..., None])
@@ -39,9 +38,8 @@ def refusing_unknown(keywords: type[Mapping[str, object]]) -> Callable[[Construc
 def _refuse(others: Mapping[str, object], known: Iterable[str]) -> None:
     unknown = [name for name in others if name not in NOT_TAKEN]
     if unknown:
-        near = did_you_mean(unknown[0], known)
-        hint = f"; did you mean {near!r}?" if near else ""
-        raise TypeError(f"{unknown[0]!r} is not an argument of an Estimator{hint}")
+        what = f"{unknown[0]!r} is not an argument of an Estimator"
+        raise TypeError(what + hint_for_name(unknown[0], known))
     given = [name for name, value in others.items() if value]
     if given:
         raise SpecError(

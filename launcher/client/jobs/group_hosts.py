@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from launcher.errors import Problem, SpecError
 from launcher.shared import HOMOGENEOUS_GROUP, JobDocument, Role
+from launcher.shared.suggestions import choice_fix
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import (
@@ -102,9 +103,6 @@ def training_hosts(
 
 def _unknown(kind: str, given: str | None, known: Mapping[str, object]) -> Iterator[Problem]:
     if given is not None and given not in known:
-        # Imported here: the spec is slow to import, and shell completion must not wait.
-        from launcher.client.spec.suggestions import choice_fix
-
         yield Problem(
             what=f"the job has no {kind} {given!r}; it has {', '.join(known)}",
             where=f"--{kind}",

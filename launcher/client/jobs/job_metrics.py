@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.metric_records import MetricRecord, metric_patterns, records_from_any
 from launcher.errors import LauncherError, Problem, SpecError
+from launcher.shared.suggestions import choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
@@ -195,8 +196,6 @@ def _host_order(host: str | None) -> tuple[int, str]:
 
 
 def _unknown(name: str, known: Sequence[str]) -> Problem:
-    from launcher.client.spec.suggestions import choice_fix  # the spec is slow to import
-
     has = f"it has {', '.join(known)}" if known else "it has no values yet"
     return Problem(
         what=f"the job has no metric {name!r}; {has}",

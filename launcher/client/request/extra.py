@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.client.spec import JobSpec
-from launcher.client.spec.suggestions import shown
 from launcher.errors import FieldPath, Problem, SpecError, dotted
+from launcher.shared.suggestions import shown
 
 #: Lists that nothing can be appended to.
 _WHOLE = (

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from launcher.client.home import home_folder
-from launcher.client.spec.suggestions import choice_fix, shown
 from launcher.errors import Problem, SpecError
+from launcher.shared.suggestions import choice_fix, shown
 
 USER_VARIABLE = "SAGEMAKER_USER_CONFIG_OVERRIDE"
 ADMIN_VARIABLE = "SAGEMAKER_ADMIN_CONFIG_OVERRIDE"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from launcher.client.spec.suggestions import shown
 from launcher.client.time_notation import seconds_of
+from launcher.shared.suggestions import did_you_mean, shown
 
 #: Arguments of SDK v2 that Launcher does not accept, with the alternatives.
 NOT_TAKEN = {
@@ -38,6 +38,14 @@ _OTHER_WORDS = {
 }
 #: Groups to write out in a suggestion.
 _MOST_NAMED = 5
+
+
+def hint_for_name(name: str, known: Iterable[str]) -> str:
+    """Return what follows the refusal of an argument or attribute; "" if nothing is known."""
+    if name in NOT_TAKEN:
+        return f": {NOT_TAKEN[name]}"
+    near = did_you_mean(name, known)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def meant_field(word: str) -> str | None:

@@ -14,8 +14,8 @@ from launcher.client.spec.distributions.registry import (
     distributions,
 )
 from launcher.client.spec.spec_names import names
-from launcher.client.spec.suggestions import choice_fix, did_you_mean
 from launcher.errors import Problem, SpecError
+from launcher.shared.suggestions import choice_fix, did_you_mean
 
 
 def kind_of(written: object) -> type[Distribution]:

@@ -5,7 +5,6 @@ An exception of user code may have a text of any length, or raise when it is ask
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import sys
@@ -19,6 +18,7 @@ from launcher.data.order import seeding
 from launcher.data.order.entropy_stream import EntropyStream
 from launcher.data.order.single_thread import OneThread
 from launcher.errors import DataError
+from launcher.shared.suggestions import did_you_mean
 
 #: Characters kept of one exception or traceback: its beginning and its end.
 _BEGINNING, _END = 24_000, 8_000
@@ -75,8 +75,8 @@ def _fix(module: str, function: str, error: BaseException) -> str:
     home = sys.modules.get(module)
     if home is None or not isinstance(error, AttributeError) or hasattr(home, function):
         return ""
-    near = difflib.get_close_matches(function, vars(home), n=1)
-    return f'; did you mean "{module}:{near[0]}"?' if near else f"; define it in {module}"
+    near = did_you_mean(function, vars(home))
+    return f'; did you mean "{module}:{near}"?' if near else f"; define it in {module}"
 
 
 def _attribute(home: object, name: str) -> object:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.errors import ParallelError
 from launcher.shared import OBJECTIVES, PLACEMENTS, PRECISIONS, SCHEDULES, ParallelPart
+from launcher.shared.suggestions import did_you_mean
 
 #: Names of smp's `parameters`, with the fields of ParallelPart.
 _FIELD_NAMES = {
@@ -109,8 +109,8 @@ def configure(
 def _unknown(given: Mapping[str, object], known: set[str]) -> Iterator[str]:
     for name in given:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            fix = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(sorted(known))}"
+            near = did_you_mean(name, known)
+            fix = f"did you mean {near!r}?" if near else f"use one of {', '.join(sorted(known))}"
             yield f"there is no {name!r}: {fix}"
 
 

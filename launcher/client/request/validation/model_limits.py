@@ -16,8 +16,8 @@ from launcher.client.request.validation.violations import (
     constraint_message,
     shown,
 )
-from launcher.client.spec.suggestions import choice_fix, did_you_mean
 from launcher.errors import FieldPath, dotted
+from launcher.shared.suggestions import choice_fix, did_you_mean
 
 if TYPE_CHECKING:
     from botocore.model import Shape

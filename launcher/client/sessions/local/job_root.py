@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shutil
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from launcher.client.home import HOME_VARIABLE
 from launcher.client.sessions.local.file_access import translate_write_errors
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.errors import JobNotFound, PlatformError
+from launcher.shared.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.job_description import StoredDescription
@@ -74,8 +74,8 @@ class JobRoot:
     def find(self, name: str) -> JobFolder:
         """Return the folder of a job; raise JobNotFound when no job has that name."""
         if not self._exists(name):
-            near = difflib.get_close_matches(name, self._names(), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "`launcher list` lists all jobs"
+            near = did_you_mean(name, self._names())
+            hint = f"did you mean {near!r}?" if near else "`launcher list` lists all jobs"
             raise JobNotFound(f"there is no local job {name!r} below {self._jobs}: {hint}")
         return JobFolder(self._jobs / name)
 

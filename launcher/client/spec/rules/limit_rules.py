@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from launcher.client.spec.field_checks import range_problems
 from launcher.client.spec.roles import job_roles
 from launcher.client.spec.rules.channel_rules import INPUT_MODES, uri_problems
-from launcher.client.spec.suggestions import choice_fix
 from launcher.errors import FieldPath, Problem
 from launcher.shared import (
     PARALLEL_VARIABLE,
@@ -25,6 +24,7 @@ from launcher.shared import (
     is_set_by_jobs,
 )
 from launcher.shared.secret_sources import SECRET_PREFIX
+from launcher.shared.suggestions import choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
 from launcher.client.spec.module_names import defined_names
-from launcher.client.spec.suggestions import choice_fix, did_you_mean
 from launcher.errors import FieldPath, Problem
 from launcher.shared import JOB_WORLD
 from launcher.shared.partitions import PartitionFile
+from launcher.shared.suggestions import choice_fix, did_you_mean
 from launcher.shared.users_modules import PACKAGE
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.spec.suggestions import choice_fix
 from launcher.client.spec.tracking import Tracking
 from launcher.errors import Problem
+from launcher.shared.suggestions import choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from launcher.client.request.validation.violations import Violation, constraint_message
-from launcher.client.spec.suggestions import choice_fix
 from launcher.errors import FieldPath
+from launcher.shared.suggestions import choice_fix
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import ChannelFields, TrainingJobRequest
