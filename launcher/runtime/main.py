@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.host_usage import report_usage
 from launcher.runtime.job_host import FAILURE_GRACE, HostFailed, JobEnded, JobHost, StopRequested
+from launcher.runtime.lost_files import report_lost_files
 from launcher.runtime.outcome_decider import SETTLE, JobOutcome
 from launcher.runtime.package_versions import report_versions
 from launcher.runtime.requirements_install import install_requirements
@@ -87,7 +89,9 @@ def _run_role(host: JobHost, run_role: Callable[[JobHost], None]) -> int:
     try:
         install_requirements(host)
         report_versions(host)
+        began = time.time()
         run_role(host)
+        report_lost_files(environment, began)
     except HostFailed as error:
         return _exit_after_failure(host, error)
     except JobEnded as ended:

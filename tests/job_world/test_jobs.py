@@ -585,6 +585,33 @@ def test_sigterm_reaches_the_script_which_may_read_on_and_save(
     assert hosts.processes() == []
 
 
+# Files ------------------------------------------------------------------------------------------
+
+SAVES = """
+import os
+from pathlib import Path
+Path("model.pt").write_bytes(b"x" * 1500)
+Path("logs").mkdir()
+Path("logs/a").write_text("a")
+for folder in ("metrics", "data", "intermediate"):
+    Path(os.environ["SM_OUTPUT_DIR"], folder).mkdir(exist_ok=True)
+    Path(os.environ["SM_OUTPUT_DIR"], folder, "kept").write_text("kept")
+"""
+
+
+@pytest.mark.parametrize("with_model", [False, True])
+def test_files_that_are_lost_with_the_host_are_named(
+    make_hosts: MakeHosts, with_model: bool
+) -> None:
+    model = 'Path(os.environ["SM_MODEL_DIR"], "m").write_text("m")' if with_model else ""
+    hosts = make_hosts({"train.py": SAVES + model, "data.csv": "1"})
+    assert run(hosts) == {"algo-1": 0}, hosts.output()
+    code = hosts["algo-1"].paths.code
+    lost = f"{code}/model.pt (1.5 kB), {code}/logs/a (1 bytes)"
+    found = [event["files"] for event in hosts["algo-1"].events("files_lost")]
+    assert found == ([] if with_model else [lost])
+
+
 # The user's own names ------------------------------------------------------------------------
 
 

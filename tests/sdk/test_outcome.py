@@ -125,6 +125,12 @@ def test_in_process_loading_has_a_wait_and_no_data_hosts():
     }
 
 
+def test_files_that_were_lost_with_a_host_are_losses() -> None:
+    lost = format_event("files_lost", files="/opt/ml/code/model.pt (1.5 kB)")
+    (loss,) = summarise(description(LocalLosses=[]), DOCUMENT, [lost])["losses"]
+    assert loss.endswith("New files elsewhere, which are lost: /opt/ml/code/model.pt (1.5 kB)")
+
+
 def test_skipped_samples_and_possible_mistakes_are_reported():
     skips = format_event("data_epoch", rank=0, steps=2, wait_seconds=0, total_seconds=1, skipped=3)
     apart = format_event("ranks_begin_apart", stream="train", why="rank 1 begins elsewhere")

@@ -19,6 +19,8 @@ WARNINGS = {
     "dispatcher_not_reconnected": "the data service cannot be reached again: {why}",
     "distribution_in_every_group": "{why}: {fix}",
     "failure_not_written": "the cause of the failure could not be written: {why}",
+    "files_lost": "no model was kept: write to SM_MODEL_DIR what is to stay. New files elsewhere, "
+    "which are lost: {files}",
     "host_unreachable": "{member} cannot be reached: {why}",
     "host_silent": "{member} has sent nothing for {seconds} s; it may be frozen",
     "iterator_not_closed": "the iterator of {dataset} cannot be closed: {why}",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from launcher.client.jobs.event_sentences import WARNINGS
 from launcher.client.jobs.final_metrics import final_metrics
 from launcher.client.jobs.group_hosts import HostGroup, host_groups
 from launcher.errors import JobFailed, JobStopped
@@ -28,12 +29,13 @@ def summarise(
     """Return the outcome as plain values.
 
     exit_code: None while the job runs. interruptions: how often its spot instances were taken back.
-    losses: sentences about files that were not kept, known of jobs on this machine.
+    losses: sentences about files that were not kept.
     billable_seconds: summed over the group's hosts, None until known. data: None when no rank
     reported a data epoch; its metrics and bottleneck verdict are those of the job's end, or else
     the latest.
     """
     status = description["TrainingJobStatus"]
+    measure = _DataMeasure.of(lines)
     return {
         "name": description["TrainingJobName"],
         "status": status,
@@ -44,13 +46,11 @@ def summarise(
             for each in description.get("SecondaryStatusTransitions", ())
         ),
         "exit_code": EXIT_CODES.get(status),
-        "losses": list(description.get("LocalLosses", ())),
+        "losses": [*description.get("LocalLosses", ()), *measure.losses],
         "model_artifacts": model_uri(description),
         "groups": [_group(group, description, document) for group in host_groups(description)],
         "metrics": final_metrics(description),
-        "data": _DataMeasure.of(lines).summary(
-            data_groups(document), completed=status == "Completed"
-        ),
+        "data": measure.summary(data_groups(document), completed=status == "Completed"),
     }
 
 
@@ -85,7 +85,7 @@ class _DataMeasure:
     """Batches prepared per host and received per rank, and how long the ranks waited.
 
     skipped: how many times a sample raised and was left out. warnings: possible mistakes, as
-    sentences.
+    sentences. losses: of files.
     """
 
     prepared: Counter[str] = field(default_factory=Counter)
@@ -95,6 +95,7 @@ class _DataMeasure:
     total_seconds: float = 0.0
     skipped: int = 0
     warnings: list[str] = field(default_factory=list)
+    losses: list[str] = field(default_factory=list)
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
     verdict: dict[str, Any] | None = None
 
@@ -126,6 +127,8 @@ class _DataMeasure:
             self.skipped += skipped
         elif name == "ranks_begin_apart":
             self.warnings.append(f"{fields['stream']}: {fields['why']}")
+        elif name == "files_lost":
+            self.losses.append(WARNINGS[name].format_map(fields))
         elif name == "data_metrics":
             self.metrics.setdefault(str(fields["of"]), {}).update(**fields["figures"])
         elif name == "data_verdict":

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,18 +15,14 @@ from launcher.client.sessions.local.host_folder import (
     checkpoint_config,
 )
 from launcher.client.sessions.local.job_hosts import LocalHost
-from launcher.shared import DEFAULT_ML_ROOT, MlPaths
+from launcher.shared import DEFAULT_ML_ROOT
+from launcher.shared.new_files import kept_elsewhere, listed, new_files, size_text
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest
 
-#: Files to name, commands to print, and files of a folder to look at.
-_NAMED, _COMMANDS, _LOOKED_AT = 5, 4, 100_000
-#: Folders and files that Python, its tools and libraries make, and can make again.
-_CACHES = re.compile(r"\.|__pycache__$|.+\.egg-info$|tmp[a-z0-9_]{8}$|(torch\w*|pymp)[-_]|hs?perf")
-_SEEN = MlPaths(DEFAULT_ML_ROOT)
-_OWN = (_SEEN.input, _SEEN.library, _SEEN.failure, _SEEN.output_intermediate)
-_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes"))
+#: Commands to print.
+_COMMANDS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +44,7 @@ class _UnkeptFile:
         return self.root / self.path.relative_to(self.root).parts[0] if is_ml else self.root
 
     def __str__(self) -> str:
-        unit, name = next(each for each in _UNITS if self.size >= each[0] or each[0] == 1)
-        return f"{self.path} ({self.size / unit:.3g} {name})"
+        return f"{self.path} ({size_text(self.size)})"
 
 
 def unkept_notes(
@@ -67,15 +60,14 @@ def unkept_notes(
     nothing to say.
     """
     config = checkpoint_config(request)
-    checkpoints = [Path(config["LocalPath"])] if config else []
-    kept = [_SEEN.model, _SEEN.output_data, *checkpoints]
+    checkpoints = Path(config["LocalPath"]).relative_to(DEFAULT_ML_ROOT) if config else None
     files = [
-        file for host, tree in trees.items() for file in _unkept_files(host, tree, kept, since)
+        file
+        for host, tree in trees.items()
+        for file in _unkept_files(host, tree, checkpoints and tree.ml.root / checkpoints, since)
     ]
-    has_checkpoints = any(
-        any(_files(tree.ml.root / path.relative_to(DEFAULT_ML_ROOT), path, set()))
-        for tree in trees.values()
-        for path in checkpoints
+    has_checkpoints = checkpoints is not None and any(
+        any(new_files(tree.ml.root / checkpoints)) for tree in trees.values()
     )
     what = "no model" if has_output or has_checkpoints else "nothing"
     job = request["TrainingJobName"]
@@ -86,10 +78,9 @@ def unkept_notes(
     for file in files:
         hosts.setdefault(str(file), []).append(file.host.name)
     named = [f"{file}{_on(each, len(trees))}" for file, each in hosts.items()]
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return [
         f"{what} was kept: write to SM_MODEL_DIR what is to stay",
-        f"new files elsewhere, which are lost on AWS: {', '.join(named[:_NAMED])}{more}",
+        f"new files elsewhere, which are lost on AWS: {listed(named)}",
         *_ways_to_save(job, files, has_one_host=len(trees) == 1),
     ]
 
@@ -114,23 +105,10 @@ def _ways_to_save(job: str, files: Sequence[_UnkeptFile], *, has_one_host: bool)
 
 
 def _unkept_files(
-    host: LocalHost, tree: HostFolder, kept: Sequence[Path], since: float
+    host: LocalHost, tree: HostFolder, checkpoints: Path | None, since: float
 ) -> Iterator[_UnkeptFile]:
+    kept = kept_elsewhere(tree.ml, checkpoints)
     for root, here in tree.roots.items():
-        for path in islice(_files(here, root, {*kept, *_OWN}), _LOOKED_AT):
-            status = path.lstat()
-            if stat.S_ISREG(status.st_mode) and status.st_size and status.st_mtime >= since:
-                seen = root / path.relative_to(here)
-                yield _UnkeptFile(host=host, root=root, path=seen, size=status.st_size)
-
-
-def _files(here: Path, root: Path, left_out: set[Path]) -> Iterator[Path]:
-    """Yield the files below a folder that a host sees as `root`, without caches."""
-    for parent, folders, names in os.walk(here):
-        seen = root / Path(parent).relative_to(here)
-        folders[:] = [
-            name for name in folders if not _CACHES.match(name) and seen / name not in left_out
-        ]
-        for name in names:
-            if not _CACHES.match(name) and seen / name not in left_out:
-                yield Path(parent, name)
+        for path, size in new_files(here, kept, since):
+            seen = root / path.relative_to(here)
+            yield _UnkeptFile(host=host, root=root, path=seen, size=size)
