@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,29 @@ def test_tasks_draw_the_same_in_every_process(kind: str) -> None:
     if kind != "nothing":
         drawn = [part for batch in first for sample in batch[0] for part in sample]
         assert len(set(drawn)) == len(drawn)
+
+
+@pytest.mark.parametrize("kind", ["Thread", "ThreadPool"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_other_threads_draw_in_any_order_is_found(
+    kind: str, workers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Threaded(Pooled):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            if kind == "ThreadPool":
+                with ThreadPool(3) as pool:
+                    return {"parts": np.array(pool.map(self.part, range(6)))}
+            parts = np.zeros(6)
+            each = [lambda n=n: parts.__setitem__(n, self.part(n)) for n in range(6)]
+            threads = [threading.Thread(target=work) for work in each]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            return {"parts": parts}
+
+    list(DataLoader(Threaded("random"), 2, workers=workers, name=f"{kind} {workers}"))
+    assert "is not reproducible: the batch of samples " in caplog.text
 
 
 def test_tasks_that_draw_nothing_run_side_by_side() -> None:

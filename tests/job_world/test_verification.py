@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,23 @@ def test_by_default_the_first_batches_of_the_first_epoch_are_prepared_twice() ->
 def test_a_share_is_a_number_from_0_to_1(share: object) -> None:
     with pytest.raises(DataError, match=f"verify is {share!r}; it must be "):
         DataLoader(Counting(), verify=share)  # type: ignore[arg-type]
+
+
+def of_rows() -> Iterator[int]:
+    yield from range(8)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options"),
+    [(Counting(), {"seeding": "worker"}), (of_rows, {})],
+    ids=["seeded by worker", "iterable"],
+)
+def test_a_share_of_what_cannot_be_compared_is_refused(
+    dataset: object, options: dict[str, Any]
+) -> None:
+    with pytest.raises(DataError, match=r"^verify=1\.0: .*: leave it out"):
+        list(DataLoader(dataset, 4, verify=1.0, on_nondeterminism="error", **options))
+    assert list(DataLoader(dataset, 4, verify=0, name="not compared", **options))
 
 
 @pytest.mark.parametrize("share", [0.001, 0.02, 0.5])
@@ -278,6 +295,47 @@ def test_an_epoch_does_not_end_before_it_is_compared(
     hosts.start()
     assert hosts.wait()["algo-3"] != 0, hosts.output()
     assert f"the batch of samples {at} was prepared twice" in (hosts["algo-3"].failure or "")
+
+
+#: As a generator in C that nobody seeds: it begins alike in each process.
+ALIKE = """
+import collections
+import numpy as np
+
+drawn = collections.Counter()
+
+class Alike:
+    def __init__(self, name):
+        self.name = name
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        drawn[self.name] += 1
+        return index, np.array([drawn[self.name]])
+
+def train_set(name):
+    return Alike(name)
+"""
+EACH = """
+from launcher.data import DataLoader
+for size in (1, 4):
+    for number in range(4):
+        name = f"{number} in batches of {size}"
+        for _ in DataLoader("pipeline:train_set", size, dataset_args={"name": name}, epochs=1):
+            pass
+"""
+
+
+def test_generators_that_begin_alike_in_each_worker_are_found_of_every_dataset(
+    make_hosts: Callable[..., Hosts],
+) -> None:
+    hosts = make_hosts({"pipeline.py": ALIKE, "train.py": EACH}, data=2, train=1)
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    events = [each for name in hosts.hosts for each in hosts[name].events("dataset_differs")]
+    expected = {f"{number} in batches of {size}" for size in (1, 4) for number in range(4)}
+    assert {str(each["dataset"]).split("'")[1] for each in events} == expected
+    assert all("seed drawn from `random`" in str(each["why"]) for each in events)
 
 
 def test_an_epoch_that_repeats_itself_is_compared_as_a_whole(

@@ -186,6 +186,11 @@ def _inapplicable(spec: StreamSpec) -> Iterator[str]:
             f"seeding='worker': {spec.dataset} is iterable, and random numbers are seeded once for "
             "each of its shards: leave it out"
         )
+    if spec.verify:
+        yield (
+            f"verify={spec.verify}: {spec.dataset} is iterable, so it is compared whenever one of "
+            "its shards is read again, and `launcher check --data` reads it twice: leave it out"
+        )
     if spec.on_error == "skip":
         yield (
             f"on_error='skip': {spec.dataset} is iterable, and an iterator that has raised cannot "

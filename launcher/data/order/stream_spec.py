@@ -165,6 +165,11 @@ def _contradictions(spec: StreamSpec) -> Iterator[str]:
             "sampler excludes shuffle: let the sampler shuffle, which is given the epoch and seed, "
             "and leave shuffle out"
         )
+    if spec.verify and spec.seeding == "worker":
+        yield (
+            f"verify={spec.verify}: with seeding='worker' a batch that is prepared again draws "
+            "other random numbers, so none is compared: leave it out"
+        )
     if spec.batch_size is None:
         if spec.drop_last:
             yield "batch_size=None excludes drop_last: samples one by one have no incomplete batch"

@@ -73,6 +73,7 @@ class DataWorker:
         self._shard_readers = ShardReaders()
         self._seeded: set[str] = set()
         self._verifier = LocalVerifier()
+        self._prepared: set[str] = set()  # datasets of which this process has prepared a batch
         self._runs: dict[str, tuple[BatchPlan | ShardReaderPlan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
         # One batch waits while one is sent, so a worker holds at most three batches. The bounded
@@ -152,6 +153,7 @@ class DataWorker:
             prepare = self._batch_function(run, plan, step)
             self._counters.begin()
             tree, arrays = prepare()
+            self._prepared.add(plan.spec.dataset)
             if _is_compared_here(plan, step):
                 self._verifier.check(plan, step, (tree, arrays), prepare)
             else:
@@ -189,13 +191,20 @@ class DataWorker:
         return lambda: structure.disassemble(samples.load_batch(dataset, plan, step))
 
     def _verify(self, run: str, step: int) -> None:
-        """Prepare a batch as another worker has, and report what it holds."""
+        """Prepare a batch as another worker has, and report what it holds.
+
+        Generators in C begin alike in each process, so it is not the first one of its dataset here.
+        """
         plan, _ = self._runs.get(run, (None, None))
         if not isinstance(plan, BatchPlan) or self._leaving:
             return
         try:
             self._served.check(plan.spec)
-            tree, arrays = self._batch_function(run, plan, step)()
+            prepare = self._batch_function(run, plan, step)
+            if plan.spec.dataset not in self._prepared:
+                self._prepared.add(plan.spec.dataset)
+                prepare()
+            tree, arrays = prepare()
         except DataError as error:
             self._report(run, step, error)
             return
