@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -19,7 +20,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks import (
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.nn.utils import clip_grad, clip_grads_with_norm_, get_total_norm
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
@@ -250,3 +251,33 @@ def clip(
         norm = square.sqrt()
     clip_grads_with_norm_([each for each in own if each.grad is not None], max_norm, norm)
     return norm
+
+
+class _Divided(Protocol):
+    """The pipelines that have only a part of a model's parameters on this rank."""
+
+    def parameters(self) -> list[nn.Parameter]: ...
+
+
+#: For torch's function, which gets gradients alone: those that there are, of several stages.
+_DIVIDED: weakref.WeakSet[_Divided] = weakref.WeakSet()
+_total_norm = clip_grad._get_total_norm
+
+
+def refuse_partial_norms(pipeline: _Divided) -> None:
+    """Let torch's clip_grad_norm_ raise ParallelError for the gradients of a pipeline's stages.
+
+    It would clip by the norm of this rank's stages, whichever way a loop has got the parameters.
+    """
+    _DIVIDED.add(pipeline)
+    clip_grad._get_total_norm = _total_norm_of_whole
+
+
+def _total_norm_of_whole(gradients: Sequence[torch.Tensor], *args: Any, **kwargs: Any) -> Any:
+    given = {id(each) for each in gradients}
+    if any(id(each.grad) in given for pipeline in _DIVIDED for each in pipeline.parameters()):
+        raise ParallelError(
+            "clip_grad_norm_ would clip the gradients of a pipeline by the norm of this rank's "
+            "stages alone: use pipeline.clip(max_norm), or clip_grad_norm_(max_norm) of smp's model"
+        )
+    return _total_norm(gradients, *args, **kwargs)

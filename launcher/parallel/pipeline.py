@@ -20,7 +20,8 @@ from torch.amp import GradScaler
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.cuts import Pins
-from launcher.parallel.gradients import average, clip
+from launcher.parallel.gradient_hooks import added, called_once
+from launcher.parallel.gradients import average, clip, refuse_partial_norms
 from launcher.parallel.graph import turn_caches_off
 from launcher.parallel.inputs import Inputs
 from launcher.parallel.merge_stages import assign_unused, merge_stages
@@ -38,6 +39,7 @@ from launcher.parallel.stage_shards import StageShards
 from launcher.parallel.stages import Stage, cut
 from launcher.parallel.taken_over import TakenOver, send_others_elsewhere
 from launcher.parallel.ties import Ties, tied_names
+from launcher.parallel.tracing.python_state import Unfollowed
 from launcher.parallel.tracing.recorded_operations import flatten
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss, graphs, trained_by
 from launcher.shared import Schedule
@@ -50,7 +52,7 @@ class UnsupportedName(ParallelError, AttributeError):
     """An unsupported name: hasattr() returns False, and other access explains the alternative."""
 
 
-class Pipeline:
+class Pipeline(Unfollowed):
     """A model whose stages are on the ranks of a replica; each rank holds only its own stages.
 
     model: the model, on the CPU and equal on all ranks. The pipeline takes it over and empties the
@@ -119,6 +121,9 @@ class Pipeline:
         #: Batches so far. They seed the random numbers of modules, so a checkpoint saves them.
         self.steps = 0
         self._sums = _Sums()
+        #: Parameters with their gradients of earlier optimizer steps, which are kept as they are.
+        self._earlier: list[tuple[nn.Parameter, torch.Tensor]] = []
+        self._is_exchanged = False
         parts = degrees.microbatches * degrees.accumulation
         self._loss = MeanLoss(loss, parts) if valid is None else WeightedLoss(loss, valid)
         tensors = self._inputs.tensors(self._inputs.named((), example))
@@ -131,6 +136,8 @@ class Pipeline:
             is_divided=degrees.pipeline > 1 or world.shard_mesh is not None,
         )
         self._recorded = RecordedState(model, self._taken_over.around)
+        if degrees.pipeline > 1:
+            refuse_partial_norms(self)
         if self._world.rank == 0:
             warn_about_small_batches(model, next((len(x) for x in tensors if x.ndim), 0))
 
@@ -286,11 +293,44 @@ class Pipeline:
         """
         check_scaler(scaler, self._world)
         given = self._split(arguments, named)
-        self._run(self._current.schedule.step, given, target, scaler)
+        self._set_aside_exchanged()
+        with called_once(self.named_parameters(), self._unsuited_for_hooks):
+            self._run(self._current.schedule.step, given, target, scaler)
         self.steps += 1
         if is_last:
             self._exchange_gradients()
+            self._add_earlier()
+        self._is_exchanged = is_last
         return self._broadcast_loss()
+
+    def _set_aside_exchanged(self) -> None:
+        """Set aside gradients that were exchanged and not cleared, if this would count them twice.
+
+        Sums over tied copies and quotients by valid labels are those of one optimizer step.
+        """
+        if not self._is_exchanged:
+            return
+        is_weighted = isinstance(self._loss, WeightedLoss)
+        for each in self.parameters() if is_weighted else self._ties.parameters:
+            if each.grad is not None:
+                self._earlier.append((each, each.grad))
+                each.grad = None
+
+    def _add_earlier(self) -> None:
+        with torch.no_grad():
+            for each, earlier in self._earlier:
+                each.grad = added(earlier, each.grad)
+        self._earlier.clear()
+
+    def _unsuited_for_hooks(self, parameter: nn.Parameter) -> str:
+        """Return why a gradient is not that of the batch after the backward passes, or ""."""
+        if self._shards is not None:
+            return "is a share of it, since the stage is sharded"
+        if any(parameter is each for each in self._ties.parameters):
+            return "other stages have a part of, since it is tied"
+        if isinstance(self._loss, WeightedLoss):
+            return "is divided by the number of valid labels later"
+        return ""
 
     def _exchange_gradients(self) -> None:
         """Add the gradients of tied parameters, and average all over the replicas."""

@@ -35,6 +35,11 @@ class Ties:
                 if world.pp_rank != holders[0]:
                     self._later.add(id(parameter))
 
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """This rank's parameters that other ranks of the replica have as well."""
+        return [each for each, _ in self._groups]
+
     def counted(self, parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
         """Return the parameters without copies on an earlier rank of the replica."""
         return [each for each in parameters if id(each) not in self._later]

@@ -144,6 +144,16 @@ class Scaled(nn.Module):
         return self.b(self.part(y)) * self.logit_scale.exp()
 
 
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 1)
+        self.b.weight = self.a.weight
+
+    def forward(self, x: Any) -> Any:
+        return self.head(torch.tanh(self.b(torch.tanh(self.a(x)))))
+
+
 class Norm(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -168,12 +178,15 @@ def learn(
     before: Callable[[Any], Any] | None = None,
     during: Callable[[Any, Any, int], Any] | None = None,
     after: Callable[[Any, Any, int], Any] | None = None,
+    valid: Callable[[Any], int] | None = None,
+    passes: int = 1,
     **options: Any,
 ) -> float:
     """Train with a habit and return how far off the pipeline is.
 
     before: makes the optimizer before the model is taken over. during, after: called with model,
-    optimizer and step before and after the gradients are computed.
+    optimizer and step before and after the gradients are computed. passes: batches whose gradients
+    are added up by hand before the optimizer steps.
     """
     global ALPHA
     ALPHA = 1.0
@@ -186,23 +199,27 @@ def learn(
     optimizers = [before(each) for each in models] if before else []
     losses = [loss(each) for each in models]
     name = "input" if isinstance(model, nn.Sequential) else "x"
-    pipe = Pipeline(model, world, starts=[start], example={name: X[0, 0]}, loss=losses[1])
+    pipe = Pipeline(
+        model, world, starts=[start], example={name: X[0, 0]}, loss=losses[1], valid=valid
+    )
+    model.__dict__["pipeline"] = pipe
     optimizers = optimizers or [torch.optim.SGD(each.parameters(), 0.1) for each in (alone, pipe)]
     worst = 0.0
     for step in range(STEPS):
         for each, optimizer in zip(models, optimizers, strict=True):
             if during:
                 during(each, optimizer, step)
-        want = sum(losses[0](alone(X[step, k]), ONES) / 2 for k in range(2))
-        want.backward()
-        got = pipe.step(X[step].flatten(0, 1), target=torch.cat([ONES, ONES]), **options)
+        for _ in range(passes):
+            want = sum(losses[0](alone(X[step, k]), ONES) / 2 for k in range(2))
+            want.backward()
+            got = pipe.step(X[step].flatten(0, 1), target=torch.cat([ONES, ONES]), **options)
         for each, optimizer in zip(models, optimizers, strict=True):
             if after:
                 after(each, optimizer, step)
             optimizer.step()
             each.zero_grad()
         worst = max(worst, abs(want.item() - got.item()) - 1e-6)  # it is sent as float32
-    theirs = dict(alone.named_parameters())
+    theirs = dict(alone.named_parameters(remove_duplicate=False))
     apart = ((each - theirs[name]).abs().max().item() for name, each in pipe.named_parameters())
     return max(worst, *apart)
 
@@ -322,6 +339,42 @@ def clip_collected(model: Any) -> Any:
     return sgd(model)
 
 
+def clip_filtered(model: Any, optimizer: Any, step: int) -> None:
+    every = (each for group in optimizer.param_groups for each in group["params"])
+    nn.utils.clip_grad_norm_([each for each in every if each.requires_grad], 0.05)
+
+
+def clip_stages(model: Any, optimizer: Any, step: int) -> None:
+    own = vars(model).get("pipeline", model)
+    nn.utils.clip_grad_norm_(getattr(own, "module", own).parameters(), 0.05)
+
+
+def clamped(gradient: Any) -> Any:
+    return gradient.clamp(-0.001, 0.001)
+
+
+def hook_gradients(model: Any) -> Any:
+    for each in model.parameters():
+        each.register_hook(clamped)
+    return sgd(model)
+
+
+def hook_gradients_late(model: Any, optimizer: Any, step: int) -> None:
+    for each in optimizer.param_groups[0]["params"] if step == 1 else ():
+        each.register_hook(clamped)
+
+
+def step_in_backward(model: Any) -> Any:
+    def train(parameter: Any) -> None:
+        parameter.data.sub_(0.1 * parameter.grad)
+        parameter.grad = None
+
+    optimizer = sgd(model)
+    for each in model.parameters():
+        each.register_post_accumulate_grad_hook(train)
+    return optimizer
+
+
 def clip_list(model: Any, optimizer: Any, step: int) -> None:
     nn.utils.clip_grad_norm_(model.parts.parameters(), 0.05)
 
@@ -363,6 +416,10 @@ EXACT: dict[str, dict[str, Any]] = {
     "a part's state": {"make": sequential, "during": load_part},
     "a teacher in the loss": {"make": sequential, "loss": distil},
     "a penalty of the head": {"make": sequential, "loss": penalty_of_the_head},
+    "adding up by hand, tied": {"make": Tied, "start": "b", "passes": 2},
+    "adding up by hand, valid labels": {"make": sequential, "valid": len, "passes": 2},
+    "hooks of gradients": {"make": sequential, "before": hook_gradients},
+    "hooks of gradients, later": {"make": sequential, "passes": 2, "during": hook_gradients_late},
 }
 #: Habits that all ranks refuse, each with the words.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -417,6 +474,22 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         },
         "is on another rank, in stage ",
     ),
+    "clipping what the optimizer has": (
+        {"make": sequential, "after": clip_filtered},
+        "clip_grad_norm_ would clip the gradients of a pipeline by the norm of this rank's stages",
+    ),
+    "clipping the stages": (
+        {"make": sequential, "after": clip_stages},
+        "clip_grad_norm_ would clip the gradients of a pipeline by the norm of this rank's stages",
+    ),
+    "hooks of gradients that are divided later": (
+        {"make": sequential, "before": hook_gradients, "valid": len},
+        "has a hook for its gradient, which is divided by the number of valid labels later",
+    ),
+    "an optimizer in the backward pass": (
+        {"make": sequential, "before": step_in_backward},
+        "has a hook for its gradient, which would be called for each microbatch",
+    ),
     "clipping a list": (
         {"make": Norm, "start": "parts.2", "after": clip_list},
         "ModuleList.parameters was called",
@@ -449,6 +522,10 @@ ENDING: dict[str, tuple[dict[str, Any], str]] = {
     "a penalty of one": (
         {"make": sequential, "loss": penalty_of_one},
         "0.linear.weight of Sequential is on another rank, in stage 0",
+    ),
+    "hooks of gradients that are tied": (
+        {"make": Tied, "start": "b", "before": hook_gradients},
+        "a.weight has a hook for its gradient, which other stages have a part of, since it is tied",
     ),
     "a frozen weight that is borrowed": (
         {"make": lambda: lends(looks)},
