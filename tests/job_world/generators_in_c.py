@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import sqlite3
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+#: A test forgets the modules that it imports, and some of these can be loaded only once.
+library = functools.cache(importlib.import_module)
+
 
 def of_cv2() -> Any:
-    import cv2
-
-    return cv2.randu(np.zeros(3, np.float32), 0, 1)
+    return library("cv2").randu(np.zeros(3, np.float32), 0, 1)
 
 
 @functools.cache
 def _tokenizer() -> Any:
-    from tokenizers import Tokenizer, models
-
     merges = [("abcdefgh"[:end], "abcdefgh"[end]) for end in range(1, 8)]
     words = [*"abcdefgh", *(first + second for first, second in merges)]
     vocabulary = {word: number for number, word in enumerate(words)}
-    return Tokenizer(models.BPE(vocab=vocabulary, merges=merges, dropout=0.5))
+    model = library("tokenizers.models").BPE(vocab=vocabulary, merges=merges, dropout=0.5)
+    return library("tokenizers").Tokenizer(model)
 
 
 def of_tokenizers() -> Any:
@@ -32,9 +33,7 @@ def of_tokenizers() -> Any:
 
 @functools.cache
 def _compiled() -> Callable[[], Any]:
-    import numba
-
-    draw: Callable[[], Any] = numba.njit(lambda: np.random.random(3))
+    draw: Callable[[], Any] = library("numba").njit(lambda: np.random.random(3))
     return draw
 
 
@@ -43,21 +42,15 @@ def of_numba() -> Any:
 
 
 def of_pillow() -> Any:
-    from PIL import Image
-
-    return np.array(Image.effect_noise((4, 4), 30.0))
+    return np.array(library("PIL.Image").effect_noise((4, 4), 30.0))
 
 
 def of_polars() -> Any:
-    import polars
-
-    return polars.Series(range(1000)).sample(5).to_numpy().copy()
+    return library("polars").Series(range(1000)).sample(5).to_numpy().copy()
 
 
 def of_duckdb() -> Any:
-    import duckdb
-
-    return np.array(duckdb.sql("select random()").fetchall())
+    return np.array(library("duckdb").sql("select random()").fetchall())
 
 
 def of_sqlite() -> Any:

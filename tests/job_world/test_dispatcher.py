@@ -297,6 +297,46 @@ def test_a_batch_that_a_worker_does_not_bring_is_named_once(
     assert overdue["batch"] == "samples 1 of pipeline:train_set"
 
 
+def prepared_first(step: int, run: str = "r") -> m.Prepared:
+    return m.Prepared(run=run, step=step, again=False, structure="", arrays=[], rows=[])
+
+
+def test_a_silent_worker_compares_nothing(meeting: Meeting) -> None:
+    _, here = at_work(meeting)
+    others = [meeting.worker(f"data/{number}") for number in (1, 2)]
+    for each in others:
+        each.wait_for(m.Alive)
+    here.say(prepared_first(0))
+    wait_until(lambda: any(each.all(m.Verify) for each in others), 20.0, "Verify")
+    (living,) = [each for each in others if not each.all(m.Verify)]
+
+    def is_asked() -> bool:
+        living.say(m.Heartbeat(seconds=0.1, done={}))
+        return bool(living.all(m.Verify))
+
+    wait_until(is_asked, 20.0, "Verify of the other worker")
+
+
+def test_an_epoch_that_is_only_read_ahead_is_not_reported_as_compared(
+    meeting: Meeting, capfd: pytest.CaptureFixture[str]
+) -> None:
+    there, here = meeting.receiver(), meeting.worker()
+    spec = StreamSpec(name="train", dataset="pipeline:train_set", verify=1.0)
+    for epoch in (0, 1):
+        plan = m.encode_plan(BatchPlan(spec=spec, length=2, epoch=epoch))
+        there.say(m.OpenRun(run=f"{epoch}", rank=0, plan=plan, after="0" if epoch else None))
+    here.wait_for(m.Lease)
+    for run in ("0", "1"):
+        there.say(arrived(0, run=run))
+    there.say(taken(0, run="0"))
+    for run in ("0", "1"):
+        there.say(m.CloseRun(run=run))
+    there.say(m.Goodbye())
+    there.wait_for(m.Close)
+    (event,) = events(capfd, "batches_compared")
+    assert (event["epoch"], event["compared"], event["of"]) == (0, 0, 1)
+
+
 def test_garbage_ends_its_connection_and_nothing_else(meeting: Meeting) -> None:
     there, here = meeting.receiver(), meeting.worker()
     for words in (b"{}\n", b"garbage\n", b'{"type": "Lease"}\n', b'["type"]\n'):

@@ -461,3 +461,23 @@ list(DataLoader("pipeline:train_set", batch_size=4, {argument}="pipeline:functio
     hosts.start()
     assert hosts.wait()["algo-2"] == 1, hosts.output()
     assert all(word in (hosts["algo-2"].failure or "") for word in words), hosts.output()
+
+
+def test_a_data_host_logs_where_a_length_raises(make_hosts: MakeHosts) -> None:
+    pipeline = """
+class Lengthless:
+    def __len__(self):
+        return self.rows  # nobody has set it
+    def __getitem__(self, index):
+        return index
+
+def train_set():
+    return Lengthless()
+"""
+    script = "from launcher.data import DataLoader\nlen(DataLoader('pipeline:train_set'))\n"
+    hosts = make_hosts({"pipeline.py": pipeline, "train.py": script}, data=1)
+    hosts.start()
+    assert hosts.wait()["algo-2"] != 0
+    (event,) = hosts["algo-1"].events("dataset_failed")
+    assert "pipeline:train_set: its length is not known: AttributeError" in str(event["cause"])
+    assert "return self.rows  # nobody has set it" in hosts["algo-1"].output

@@ -314,8 +314,7 @@ class Coordinator:
 
     def _ask_for_second(self) -> None:
         """Ask workers to prepare again what waits for that."""
-        workers = [name for name, peer in self._workers.items() if not peer.leaving]
-        for (run, step), name in self._verifier.to_ask(workers):
+        for (run, step), name in self._verifier.to_ask(self._scheduler.living):
             worker = self._workers[name]
             worker.send(*self._definition(run, worker), m.Verify(run=run, step=step))
 

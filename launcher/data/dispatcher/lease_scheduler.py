@@ -178,6 +178,11 @@ class LeaseScheduler:
         """The time of the latest sign of life of each worker."""
         return [worker.last_seen for worker in self._pool]
 
+    @property
+    def living(self) -> list[str]:
+        """The workers that give signs of life and do not leave."""
+        return [each.name for each in self._pool if not (each.silent or each.leaving)]
+
     def pause(self, receiver: str) -> None:
         """Lease nothing for a receiver until `resume`."""
         self._assigner.pause(receiver)
@@ -242,6 +247,10 @@ class LeaseScheduler:
         if run is not None and run.keeps_last:
             run.keeps_last = False
             self._assigner.want(run)
+
+    def has_consumed(self, name: str) -> bool:
+        """Return whether the rank has consumed a batch of an epoch read."""
+        return name in self._runs and self._runs[name].consumed > 0
 
     def close_run(self, name: str) -> None:
         """Close an epoch read and release its leases."""

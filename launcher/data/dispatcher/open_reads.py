@@ -124,8 +124,8 @@ class OpenReads:
         """Close a read, and notify the workers that know it."""
         self._consistency.close(run)
         self._held_back.end(run)
-        self._scheduler.close_run(run)
         self._close_comparisons(run)
+        self._scheduler.close_run(run)
         self._plans.pop(run, None)
         self._receiver_names.pop(run, None)
         for worker in self._workers.values():
@@ -134,7 +134,7 @@ class OpenReads:
                 worker.send(m.CloseRun(run=run))
 
     def _close_comparisons(self, run: str) -> None:
-        counts = self._verifier.counts(run)
+        counts = self._verifier.counts(run) if self._scheduler.has_consumed(run) else None
         if counts is not None and (plan := self.plan(run)).spec.verify is not None:
             emit(
                 "batches_compared",

@@ -132,13 +132,18 @@ class DataWorker:
             described = samples.describe(self._datasets[reference])
             answer = m.Length(dataset=reference, **vars(described))
         except DataError as error:
-            answer = m.Length(dataset=reference, length=-1, error=str(error))
+            answer = self._failed_description(reference, str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's __len__
             text = (
                 f"{reference}: its length is not known: {error_repr(error)}\n{latest_traceback()}"
             )
-            answer = m.Length(dataset=reference, length=-1, error=text)
+            answer = self._failed_description(reference, text)
         self._control.send(answer)
+
+    def _failed_description(self, reference: str, error: str) -> m.Length:
+        message, _, trace = error.partition("\n")
+        emit_text("dataset_failed", trace, worker=self.name, cause=message)  # for this host's log
+        return m.Length(dataset=reference, length=-1, error=error)
 
     def _prepare(self, run: str, step: int) -> None:
         definition = self._runs.get(run)
