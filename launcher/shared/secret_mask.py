@@ -9,6 +9,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from urllib.parse import quote, quote_plus
 
 from launcher.shared.secret_sources import SHORTEST_SECRET, secret_sources
@@ -21,8 +22,8 @@ _SHORTEST_IN_BASE64 = 8
 class SecretMask:
     """Replaces the values of secrets by "***".
 
-    A value is also found as JSON, a URL or base64 has it; one of several lines, such as a key, line
-    by line.
+    A value is also found as JSON, HTML, a URL or base64 has it; one of several lines, such as a
+    key, line by line.
     """
 
     def __init__(self, values: Iterable[str]) -> None:
@@ -110,15 +111,15 @@ def own_mask() -> SecretMask:
 def _forms(value: str) -> Iterator[str]:
     for each in (value, *value.splitlines()):
         text = each.strip()
-        forms = {text, *_in_urls(text)}
+        content = text.encode(errors="surrogateescape")
+        forms = {text, escape(text), repr(content)[2:-1], *_in_urls(content)}
         for shown in (json.dumps(text), json.dumps(text, ensure_ascii=False), repr(text)):
             forms.add(shown[1:-1])
         yield from (form for form in forms if len(form) >= SHORTEST_SECRET)
     yield from _in_base64(value.strip())
 
 
-def _in_urls(text: str) -> Iterator[str]:
-    content = text.encode(errors="surrogateescape")
+def _in_urls(content: bytes) -> Iterator[str]:
     yield from (quote(content, safe=""), quote(content), quote_plus(content))
 
 

@@ -300,6 +300,8 @@ def test_a_host_whose_secret_cannot_be_read_fails_with_the_reason(
             "?a=***&b=***&c=***",
             id="url",
         ),
+        pytest.param("a<é>\\x", repr("a<é>\\x".encode()), "b'***'", id="repr of bytes"),
+        pytest.param('a"<b>&c', "<p>a&quot;&lt;b&gt;&amp;c</p>", "<p>***</p>", id="HTML"),
         pytest.param("abc", "abc", "abc", id="too short"),
         pytest.param("", "text", "text", id="empty"),
     ],

@@ -117,10 +117,13 @@ def test_a_link_out_of_the_host_is_named_and_not_stored(hosts: Hosts, tmp_path: 
     (tmp_path / "secret").write_text("of the machine")
     (hosts.first / "out").symlink_to(tmp_path / "secret")
     (hosts.first / "nowhere").symlink_to("absent")
+    (hosts.first / "around").symlink_to("..")
+    (hosts.first / "itself").symlink_to(".")
+    (hosts.first / "circle").symlink_to("circle")
     with hosts.sync:
         (hosts.first / "a").write_text("1")
-    assert hosts.stored() == {"a": "1"}
-    assert hosts.sync.outside == {"out"}
+    assert hosts.stored() == {"a": "1", "itself": "-> ."}
+    assert hosts.sync.outside == {"out", "around"}
 
 
 def test_a_file_that_cannot_be_stored_is_the_problem_and_the_others_are_stored(

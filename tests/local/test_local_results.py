@@ -91,6 +91,7 @@ data.mkdir()
 (model / "best.pt").symlink_to(ml / "checkpoints" / "best.pt")
 (model / "gone").symlink_to(ml / "no-such-file")
 (model / "etc").symlink_to("/etc")
+(model / "around").symlink_to(ml)
 data.parent.joinpath("last").symlink_to(data.name)
 """
 
@@ -120,6 +121,7 @@ def test_links_in_results(bench: Bench) -> None:
     assert {each for each in description["LocalNotes"] if "lacks" in each} == {
         "the model lacks etc: on algo-1 it is a link out of /opt/ml",
         "the model lacks folder/far: on algo-1 it is a link out of /opt/ml",
+        "the model lacks around: on algo-1 it is a link to a folder around it",
         "the model lacks gone: on algo-1 it is a dangling link",
         "the output lacks ckpt/far: on algo-1 it is a link out of /opt/ml",
     }

@@ -207,7 +207,8 @@ def test_links_out_of_a_host_are_not_followed_into_checkpoints(bench: Bench, out
     assert description["TrainingJobStatus"] == "Completed"
     assert [path.name for path in stored.iterdir()] == ["own"]
     assert any(
-        note == "1 checkpoints are not stored, since they are links out of /opt/ml: far"
+        note == "1 checkpoints are not stored, since they are links out of /opt/ml, "
+        "or to a folder around theirs: far"
         for note in description["LocalNotes"]
     )
 

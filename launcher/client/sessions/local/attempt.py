@@ -215,8 +215,8 @@ class Attempt:
 def _outside_note(names: Collection[str]) -> str:
     first = ", ".join(sorted(names)[:3])
     return (
-        f"{len(names)} checkpoints are not stored, since they are links out of {DEFAULT_ML_ROOT}: "
-        f"{first}"
+        f"{len(names)} checkpoints are not stored, since they are links out of {DEFAULT_ML_ROOT}, "
+        f"or to a folder around theirs: {first}"
     )
 
 

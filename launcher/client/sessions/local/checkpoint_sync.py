@@ -37,7 +37,7 @@ class CheckpointSync:
     """Restores the hosts' checkpoint folders, and copies what they write there while a block runs.
 
     problem: why the last round of copies failed; None when it did not.
-    outside: the names of links that lead out of their host; they are not copied.
+    outside: the names of links out of their host or to a folder around their own; not copied.
     """
 
     def __init__(self, store: ObjectStore, path_in_host: str, trees: Iterable[HostFolder]) -> None:
@@ -144,7 +144,7 @@ class CheckpointSync:
 
     def _copy_link(self, link: Path, folder: Path, is_final: bool) -> None:
         found = read_link(link, folder, self._trees[folder])
-        if found.end is LinkEnd.OUTSIDE:
+        if found.end in (LinkEnd.OUTSIDE, LinkEnd.AROUND):
             self.outside.add(link.relative_to(folder).as_posix())
         elif found.end is LinkEnd.KEPT and found.text is not None:
             self._keep_link(link, found.target, found.text, folder, is_final)

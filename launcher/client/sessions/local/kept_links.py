@@ -2,7 +2,7 @@
 
 A link that names something in its folder is kept as a link, so that `latest -> step-8` goes on
 working. One that names something elsewhere in the host is kept as what it shows. Links out of the
-host are never followed.
+host are never followed, nor are those to a folder around the kept one.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
 
 from launcher.client.sessions.local.host_folder import HostFolder
+from launcher.shared import DEFAULT_ML_ROOT
 
 
 class LinkEnd(enum.Enum):
-    """The place that a link names."""
+    """The place that a link names; of one that is not kept, what it is."""
 
-    KEPT = "in the kept folder"
-    IN_HOST = "elsewhere in the host"
-    OUTSIDE = "out of the host"
-    NOTHING = "nothing"
+    KEPT = "a link in the kept folder"
+    IN_HOST = "a link to elsewhere in the host"
+    OUTSIDE = f"a link out of {DEFAULT_ML_ROOT}"
+    AROUND = "a link to a folder around it"
+    NOTHING = "a dangling link"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,8 @@ def read_link(link: Path, folder: Path, tree: HostFolder) -> KeptLink:
     is_inside = stays_below(PurePosixPath(link.relative_to(folder)), own_text)
     if not target.exists():
         return KeptLink(end=LinkEnd.NOTHING, text=own_text if is_inside else None)
+    if target != root and root.is_relative_to(target):
+        return KeptLink(end=LinkEnd.AROUND)
     if not target.is_relative_to(root):
         return KeptLink(end=LinkEnd.IN_HOST, target=target)
     parent = root / link.relative_to(folder).parent

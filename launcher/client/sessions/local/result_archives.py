@@ -193,12 +193,10 @@ def _entries(
             yield name, _KeptEntry(host=host, path=path)
             continue
         found = read_link(path, folder.path, folder.tree)
-        if found.end is LinkEnd.OUTSIDE:
-            yield name, f"a link out of {DEFAULT_ML_ROOT}"
-        elif found.text is not None and with_links:
+        if found.text is not None and with_links:
             yield name, _KeptEntry(host=host, path=path, link=found.text)
-        elif found.end is LinkEnd.NOTHING:
-            yield name, "a dangling link"
+        elif found.end not in (LinkEnd.KEPT, LinkEnd.IN_HOST):
+            yield name, found.end.value
         else:
             yield from _shown(name, host, found.target, folder.tree)
 
@@ -209,7 +207,7 @@ def _shown(
     """Yield the file that a link shows, or the folder with its files."""
     yield name, _KeptEntry(host=host, path=target)
     for inside, file in shown_files(target, tree) if target.is_dir() else ():
-        entry = _KeptEntry(host=host, path=file) if file else f"a link out of {DEFAULT_ML_ROOT}"
+        entry = _KeptEntry(host=host, path=file) if file else LinkEnd.OUTSIDE.value
         yield f"{name}/{inside}", entry
 
 
