@@ -251,13 +251,14 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         self._follow_objects()
         if (epoch := self._followed_epoch.newly_set()) is not None:
             self.set_epoch(epoch)
-        if self._followed_generator.begin_epoch(self._order_generator):
-            self._next, self._latest = ResumePoint(epoch=0), None
+        if (epoch := self._followed_generator.epoch_set(self._order_generator)) is not None:
+            self._next, self._latest = ResumePoint(epoch=epoch), None
         if self._sampler.drawn is not None:
             self._sampler.drawn.redraw()
         if self._latest is None or self._latest.has_begun:  # else its epoch has not been read
             self._start = self._next
         plan = self._plan(self._start)
+        self._followed_generator.begin(self._order_generator, plan.epoch)
         self._latest = EpochRecorder(plan, self._counters)
         self._warn_of_first_epochs(plan)
         self._begin(plan)

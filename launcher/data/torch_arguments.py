@@ -5,6 +5,7 @@ None of them changes a batch, except the seed of a generator.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import sys
 from collections.abc import Iterator
@@ -68,20 +69,35 @@ class FollowedGenerator:
 
     def __init__(self, generator: Any) -> None:
         self._read = generator  # in the latest epoch, or when the loader was made
+        self._begun: dict[bytes, int] = {}  # epochs by the states that they began with
 
-    def begin_epoch(self, generator: Any) -> bool:
-        """Return whether the generator was replaced or seeded since the epoch before."""
-        is_new = generator is not None and (
-            generator is not self._read or _is_just_seeded(generator)
-        )
+    def epoch_set(self, generator: Any) -> int | None:
+        """Return the epoch that the script has set with the generator since the epoch before.
+
+        It is the first one for a generator that was replaced or seeded, and for one whose earlier
+        state was set again the epoch that began with it.
+        """
+        if generator is None:
+            return None
+        if generator is not self._read or _is_just_seeded(generator):
+            return 0
+        return self._begun.get(_digest(generator))
+
+    def begin(self, generator: Any, epoch: int) -> None:
+        """Record that an epoch begins."""
+        if generator is not None:
+            self._begun[_digest(generator)] = epoch
         self.skip(generator)
-        return is_new
 
     def skip(self, generator: Any) -> None:
         """Ignore what was seeded before, as something else has set the epoch since."""
         self._read = generator
         if generator is not None:
             sys.modules["torch"].empty((), device=generator.device).uniform_(generator=generator)
+
+
+def _digest(generator: Any) -> bytes:
+    return hashlib.sha256(generator.get_state().numpy()).digest()
 
 
 def _is_just_seeded(generator: Any) -> bool:

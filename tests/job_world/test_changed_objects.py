@@ -231,6 +231,19 @@ def test_a_generator_that_is_seeded_anew_is_followed(kind: str) -> None:
     assert orders[1][0] == orders[1][1] != orders[2][0]
 
 
+def test_a_generator_whose_state_is_set_again_repeats_the_epoch_that_began_with_it() -> None:
+    generator = torch.Generator().manual_seed(1)
+    loader = DataLoader(Numbers(), batch_size=8, shuffle=True, generator=generator)
+    states, orders = [], []
+    for _ in range(3):
+        states.append(generator.get_state())
+        orders.append([batch.tolist() for batch in loader])
+    for epoch in (1, 0, 2):
+        generator.set_state(states[epoch])
+        assert [batch.tolist() for batch in loader] == orders[epoch]
+    assert [batch.tolist() for batch in loader] not in orders
+
+
 def test_each_epoch_of_a_generator_that_is_seeded_before_it_is_the_same() -> None:
     generator = torch.Generator()
     loader = DataLoader(Numbers(), batch_size=8, shuffle=True, generator=generator)
