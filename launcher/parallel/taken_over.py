@@ -45,22 +45,24 @@ _DIVIDED = {
     ),
     "forward": f"{_OWN}: call pipeline.step() or pipeline.evaluate()",
 }
+#: Methods for hooks of the whole model.
+HOOKS = dict.fromkeys(
+    (
+        "register_forward_hook",
+        "register_forward_pre_hook",
+        "register_full_backward_hook",
+        "register_full_backward_pre_hook",
+        "register_backward_hook",
+        "register_state_dict_post_hook",
+        "register_state_dict_pre_hook",
+        "register_load_state_dict_pre_hook",
+        "register_load_state_dict_post_hook",
+    ),
+    _HOOK,
+)
 #: What only the code or the parts of the whole model would see.
 _CUT = {
-    **dict.fromkeys(
-        (
-            "register_forward_hook",
-            "register_forward_pre_hook",
-            "register_full_backward_hook",
-            "register_full_backward_pre_hook",
-            "register_backward_hook",
-            "register_state_dict_post_hook",
-            "register_state_dict_pre_hook",
-            "register_load_state_dict_pre_hook",
-            "register_load_state_dict_post_hook",
-        ),
-        _HOOK,
-    ),
+    **HOOKS,
     **dict.fromkeys(
         ("register_buffer", "register_parameter", "register_module", "add_module", "set_submodule"),
         _PART,
@@ -90,7 +92,7 @@ class TakenOver:
         self.around = around(model, stages)
         divided = {model, *_divided(self.around, stages, pipeline)} if is_divided else set()
         self._instead = {
-            module: _refusals(module, _CUT | (_DIVIDED if module in divided else {}))
+            module: refusals(module, _CUT | (_DIVIDED if module in divided else {}))
             | {"_apply": Instead(_apply, module)}
             for module in self.around
         }
@@ -129,7 +131,8 @@ class TakenOver:
             vars(module).update(methods)
 
 
-def _refusals(module: nn.Module, refused: Mapping[str, str]) -> dict[str, Callable[..., NoReturn]]:
+def refusals(module: nn.Module, refused: Mapping[str, str]) -> dict[str, Callable[..., NoReturn]]:
+    """Return what raises in place of a module's methods. refused: their names, each with why."""
     return {
         name: Instead(_refuse, f"{type(module).__name__}.{name}", why)
         for name, why in refused.items()

@@ -77,6 +77,8 @@ for kind, other in shown.items():
             continue  # torch's own, and slow
         if kind == "pipeline" and name.endswith("parameters"):
             continue  # they are those of its stages
+        if kind == "smp" and name in ("train", "eval"):
+            continue  # a step in eval mode has no gradients
         found[f"{kind}.{name}"] = alike(name)
         reset()
 note(found)
@@ -94,6 +96,21 @@ shown, REPLICAS, MICROBATCHES = {"model": model, "pipeline": pipe}, 1, 2
 parameters, named = pipe.parameters, pipe.named_parameters
 def step(): pipe.step(batch(0), target=batch(0))
 def reset(): pipe.train()
+""",
+    "smp": """
+import launcher.parallel.smp as smp
+smp.init(partitions=2, starts=["head"], microbatches=2)
+model = smp.DistributedModel(made())
+@smp.step
+def train(x): model.backward(model(x).square().mean())
+shown, REPLICAS, MICROBATCHES = {"smp": model}, 1, 2
+parameters, named = model.local_parameters, model.local_named_parameters
+def step(): train(batch(0))
+def reset():
+    model.train()
+    model.load_state_dict(made().state_dict())
+step()  # it partitions the model
+reset()
 """,
     "replicate": """
 from launcher.parallel.gradients import replicate

@@ -650,3 +650,42 @@ def test_ranks_that_end_together_do_not_wait(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _ENDING.replace("STAYS", "False"), ranks=2, patience=180)
     _ends_well(outcome, 2)
     assert all(seconds < 5 for seconds in outcome.notes.values())
+
+
+_OTHER_ARGUMENTS = """
+smp.init(microbatches=MANY, partitions=2, starts=["2"])
+def made():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Tanh(), torch.nn.Linear(6, 1))
+alone, model = made(), smp.DistributedModel(made())
+
+@smp.step
+def train(x, scale):
+    loss = (model(x) * scale).square().mean()
+    model.backward(loss)
+    return loss
+
+off = []
+for x, scale in GIVEN:
+    apart = CHANGED * (len(off) if IS_LATER else 1)
+    found = train(x, scale + apart * smp.pp_rank())
+    wanted = (alone(x) * scale).square().mean()
+    off.append(abs(found.reduce_mean().item() - wanted.item()))
+note(off)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "is_later"),
+    [
+        pytest.param("(torch.ones(4, 6), torch.ones(4, 1))", True, id="later"),
+        pytest.param("(torch.ones(4, 6), 2.0)", False, id="number"),
+        pytest.param("(torch.ones(4, 6), torch.ones(4, 50000))", False, id="large"),
+    ],
+)
+def test_arguments_that_ranks_do_not_share_are_those_of_the_first(
+    tmp_path: Path, given: str, is_later: bool
+) -> None:
+    script = f"{_PREAMBLE}GIVEN, CHANGED, IS_LATER = [{given}] * 3, 1.0, {is_later}\n"
+    for off in _ends_well(run(tmp_path, script + _OTHER_ARGUMENTS, ranks=2), 2):
+        assert max(off) < 1e-6

@@ -24,6 +24,7 @@ from launcher.parallel.smp.rank_agreement import check_agreement
 from launcher.parallel.smp.smp_session import session
 from launcher.parallel.smp.states import PARTIAL, merged
 from launcher.parallel.smp.step_arguments import ArgumentSource
+from launcher.parallel.taken_over import HOOKS, refusals
 from launcher.parallel.ties import tied_names
 
 #: Ignored: these control smp's search for a partition and DDP's buckets, and do not affect results.
@@ -85,6 +86,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
                 "this script has a smp.DistributedModel already: a script can have only one"
             )
         session().models.append(self)
+        self.__dict__.update(refusals(self, HOOKS))  # torch does not call it: stages and steps do
         self.module = module
         self._passes_per_step = backward_passes_per_step
         self.averages = average_grads_across_microbatches
