@@ -188,10 +188,15 @@ def _same(sample: object) -> object:
 
 
 class _StandIn(ABC):
-    """Stands for a part of a loader that is elsewhere, so that its attributes cannot be set."""
+    """Stands for a part of a loader that is elsewhere, so that its attributes cannot be set.
+
+    Without a `__dict__`, they cannot be set past `__setattr__` either.
+    """
+
+    __slots__: tuple[str, ...] = ("__weakref__",)
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not name.startswith("_"):
+        if name not in self.__slots__:
             raise DataError(self._refusal(name, value))
         super().__setattr__(name, value)
 
@@ -201,6 +206,8 @@ class _StandIn(ABC):
 
 class ServedDataset(_StandIn):
     """The length of a loader's dataset; its samples are read through the loader alone."""
+
+    __slots__ = ("_length", "_name")
 
     def __init__(self, name: str, length: Callable[[], int]) -> None:
         self._name = name
@@ -238,6 +245,8 @@ class ServedDataset(_StandIn):
 class EpochSampler(_StandIn):
     """A loader's order of samples, of which frameworks set the epoch."""
 
+    __slots__ = ("_dataset", "_follow_epoch")
+
     def __init__(self, dataset: ServedDataset, follow_epoch: Callable[[int], None]) -> None:
         self._dataset = dataset
         self._follow_epoch = follow_epoch
@@ -266,6 +275,8 @@ class EpochSampler(_StandIn):
 
 class StepSampler(_StandIn):
     """The steps of a loader, which are counted but not given as indices."""
+
+    __slots__ = ("_length", "_sampler", "_spec")
 
     def __init__(self, sampler: Any, spec: StreamSpec, length: Callable[[], int]) -> None:
         self._sampler, self._spec, self._length = sampler, spec, length

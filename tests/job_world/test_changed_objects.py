@@ -114,8 +114,13 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataLoader:
 
 @pytest.mark.parametrize("place", ["dataset", "sampler", "batch_sampler"])
 def test_attributes_are_not_set_on_what_is_elsewhere(served: DataLoader, place: str) -> None:
-    with pytest.raises(DataError, match=rf"loader\.{place}\.level = 7 would change nothing"):
-        getattr(served, place).level = 7
+    for name in ("level", "_level"):
+        with pytest.raises(DataError, match=rf"loader\.{place}\.{name} = 7 would change nothing"):
+            setattr(getattr(served, place), name, 7)
+    with pytest.raises(AttributeError, match="level"):
+        object.__setattr__(getattr(served, place), "level", 7)
+    with pytest.raises((AttributeError, TypeError), match="__dict__"):
+        vars(getattr(served, place))["level"] = 7
     assert not hasattr(getattr(served, place), "level")
     with pytest.raises(AttributeError, match=r"loader\.dataset has no dataset"):
         served.dataset.dataset.level = 7
