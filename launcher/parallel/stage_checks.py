@@ -14,7 +14,7 @@ from launcher.errors import ParallelError
 from launcher.parallel.graph import bind, caches_off, in_mode, preserved_random_state
 from launcher.parallel.shared_state import Readers, SharedState
 from launcher.parallel.tracing.preservation import preserved_state, random_state
-from launcher.parallel.tracing.writes import Observation
+from launcher.parallel.tracing.writes import Observation, place
 from launcher.parallel.weights import trained_by
 
 if TYPE_CHECKING:
@@ -144,8 +144,10 @@ def _check_registered(
 ) -> None:
     """Raise ParallelError for a parameter that a stage trains and does not hold."""
     held = {id(each) for each in (*given, *stages[number].module.parameters())}
+    places = {place(each) for each in given if isinstance(each, torch.Tensor)}
     for each in trained_by(output):
-        if id(each) not in held:
+        # Some code marks a view of its input (wav2vec2, for recomputation): that is no parameter.
+        if id(each) not in held and place(each) not in places:
             names = {id(value): name for name, value in model.named_parameters()}
             what = names.get(id(each), f"a parameter of shape {list(each.shape)}")
             raise ParallelError(

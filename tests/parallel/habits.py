@@ -154,6 +154,16 @@ class Tied(nn.Module):
         return self.head(torch.tanh(self.b(torch.tanh(self.a(x)))))
 
 
+class Marking(nn.Linear):
+    """It marks a view of its input, as wav2vec2 does for recomputation."""
+
+    def forward(self, x: Any) -> Any:
+        x = x[:, None]
+        if self.training and not x.requires_grad:
+            x.requires_grad = True
+        return super().forward(x)[:, 0]
+
+
 class Norm(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -391,6 +401,9 @@ def more_dropout(model: Any, optimizer: Any, step: int) -> None:
 #: Habits that train what one process does.
 EXACT: dict[str, dict[str, Any]] = {
     "none": {"make": sequential},
+    "a marked input": {
+        "make": lambda: nn.Sequential(Marking(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.Linear(8, 1))
+    },
     "a settled cache": {"make": lambda: two(caches, caches, {})},
     "eval and train": {"make": Norm, "start": "parts.2", "during": eval_odd},
     "freezing": {"make": sequential, "during": freeze_odd},
