@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -25,17 +26,25 @@ def new_files(
 
     left_out: files and folders. Empty files are not yielded.
     """
-    for path in islice(_files(folder, left_out), _LOOKED_AT):
-        status = path.lstat()
+    for path, status in islice(_files(folder, left_out), _LOOKED_AT):
         if stat.S_ISREG(status.st_mode) and status.st_size and status.st_mtime >= since:
             yield path, status.st_size
 
 
-def _files(folder: Path, left_out: Collection[Path]) -> Iterator[Path]:
-    for parent, folders, names in os.walk(folder):
-        place = Path(parent)
-        folders[:] = [each for each in folders if _is_shown(place / each, left_out)]
-        yield from (place / each for each in names if _is_shown(place / each, left_out))
+def _files(folder: Path, left_out: Collection[Path]) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield what is no folder; folders may be nested deeper than Python may call itself."""
+    folders = [folder]
+    while folders:
+        # The path may be too long, and programs remove what they have made.
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                path = Path(entry.path)
+                if not _is_shown(path, left_out):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(path)
+                else:
+                    yield path, entry.stat(follow_symlinks=False)
 
 
 def _is_shown(path: Path, left_out: Collection[Path]) -> bool:

@@ -133,8 +133,9 @@ def test_update_needs_no_credentials(launcher, offline, price_server, tmp_path):
 
 @pytest.mark.long
 def test_update_asks_ec2_where_there_are_credentials(launcher, aws, price_server, monkeypatch):
-    # moto lists its 800 types in 10 to 30 s.
+    # moto lists its 800 types in 10 to 30 s, and longer where much runs beside it.
     monkeypatch.setattr("launcher.client.sessions.aws.clients._READ_SECONDS", 300)
+    monkeypatch.setattr("launcher.client.sessions.aws.call_limits.CALL_SECONDS", 300)
     offer = Offer("USE1-Train:ml.m5zn.large", "0.2")  # not in Launcher's table
     price_server.put(csv_file([*TRAINING, offer]), "csv")
     result = launcher("update", "--price-list", price_server.address, "-o", "json")

@@ -105,7 +105,7 @@ def reports(session: LocalSession, tmp_path: Path) -> Mapping[str, dict[str, Any
         sagemaker_session=session,
     )
     uri = f"file://{tmp_path}/data"
-    with pytest.warns(UserWarning, match="no distribution|only its share of the channel"):
+    with pytest.warns(UserWarning, match="no distribution|only its share of the channel|is null"):
         job = estimator.fit(
             {
                 "images-raw": TrainingInput(
