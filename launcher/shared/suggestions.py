@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word most similar to `word`, or None."""
+    """Return the known word most similar to `word`, first of all with the same letters; or None."""
     import difflib  # which few messages need
 
-    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return matches[0] if matches else None
+    matches = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
+    return max(matches, key=lambda each: sorted(each) == sorted(word), default=None)
 
 
 def choice_fix(word: object, known: Iterable[str]) -> str:
