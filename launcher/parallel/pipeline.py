@@ -544,7 +544,7 @@ def _cut(
             "the model has parameters without storage: give the pipeline weights=, the folder that "
             "they are read from"
         )
-    return cut_by_shape(model, starts, example)
+    return cut_by_shape(model, starts, example, loss)
 
 
 def _as_weights(weights: PretrainedWeights | Path | str) -> PretrainedWeights:

@@ -18,7 +18,8 @@ from torch.utils._pytree import tree_map_only
 from launcher.errors import ParallelError
 from launcher.parallel.cuts import Pins
 from launcher.parallel.graph import on_meta
-from launcher.parallel.stage_checks import check_state
+from launcher.parallel.shared_state import Readers
+from launcher.parallel.stage_checks import check_output, check_state
 from launcher.parallel.stages import Stage, plan
 
 Shapes = tuple[tuple[torch.Size, torch.dtype], ...]
@@ -74,7 +75,9 @@ class Reshaping:
         return found.build(self._model)
 
     @contextmanager
-    def _without_storage(self, mode: FakeTensorMode, device: torch.device) -> Iterator[None]:
+    def _without_storage(
+        self, mode: FakeTensorMode, device: torch.device, stages: Sequence[Stage] = ()
+    ) -> Iterator[None]:
         """Replace parameters and buffers by fake ones of their shapes within the context."""
         known: dict[int, torch.Tensor] = {}
 
@@ -87,9 +90,10 @@ class Reshaping:
                 known[id(tensor)] = made
             return known[id(tensor)]
 
+        modes = [stage.in_mode(training).module for stage in stages for training in (True, False)]
         held = [
             each
-            for module in self._model.modules()
+            for module in {part for whole in (self._model, *modes) for part in whole.modules()}
             for each in (module._parameters, module._buffers)
         ]
         before = [dict(each) for each in held]
@@ -108,11 +112,14 @@ def has_weights(model: nn.Module) -> bool:
 
 
 def cut_by_shape(
-    model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, object]
+    model: nn.Module,
+    cuts: Sequence[str] | Pins,
+    arguments: Mapping[str, object],
+    loss: object = None,
 ) -> list[Stage]:
     """Cut a model without weights, as `stages.cut` does with weights. No operation is computed.
 
-    So the outputs of stages and model are not compared. Raises ParallelError.
+    So the outputs of stages and model are compared by their shapes. Raises ParallelError.
     """
     found = Reshaping(model, cuts).stages(
         arguments,
@@ -121,17 +128,21 @@ def cut_by_shape(
         mend="create it with weights, outside without_weights()",
     )
     check_state(model, found, found[0].changing)
+    with shapes_only(model, arguments, found) as given:
+        in_order = not isinstance(cuts, Pins)
+        check_output(model, found, given, Readers(model, loss), in_order=in_order)
     return found
 
 
 @contextmanager
 def shapes_only(
-    model: nn.Module, arguments: Mapping[str, object]
+    model: nn.Module, arguments: Mapping[str, object], stages: Sequence[Stage] = ()
 ) -> Iterator[Mapping[str, object]]:
-    """Let a model compute shapes only within the context; yields its arguments for that."""
+    """Let a model and its stages compute shapes only; yields the model's arguments for that."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     given = tree_map_only(torch.Tensor, mode.from_tensor, dict(arguments))
-    with mode, Reshaping(model, ())._without_storage(mode, torch.device("cpu")):
+    whole = Reshaping(model, ())
+    with mode, whole._without_storage(mode, torch.device("cpu"), stages):
         yield given
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,10 +17,12 @@ pytest.importorskip("torch")
 import torch
 from llama_shaped import INDEX, LlamaShaped, Sizes, write_checkpoint
 from ranks import run
+from torch import nn
 
 from launcher.errors import ParallelError
 from launcher.parallel.pretrained import PretrainedWeights, without_weights, write_pretrained
 from launcher.parallel.pretrained.tensor_file import stored_tensors, write_tensors
+from launcher.parallel.shapes import cut_by_shape
 
 SIZES = Sizes()
 HERE = Path(__file__).parent
@@ -305,3 +309,54 @@ def test_no_stage_needs_more_memory_than_its_own_weights(tmp_path, sizes) -> Non
         assert found["peak"] - before <= 1.1 * (found["own"] + found["largest"])
         read += found["read"]
     assert read == total
+
+
+class _Counting(nn.Module):
+    """A layer that counts calls in an object it shares with others."""
+
+    def __init__(self, shared: SimpleNamespace) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.shared = shared
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.shared.calls += 1
+        return self.linear(x) * self.shared.calls
+
+
+class _Cached(_Counting):
+    """A layer that makes what it shares with others in the first call of all."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.shared.calls:
+            self.shared.calls = 2
+        return self.linear(x) * self.shared.calls
+
+
+class _Borrowing(_Counting):
+    """A layer that uses the first one's weight by a reference that torch does not know."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.shared.first = getattr(self.shared, "first", self.linear)
+        return self.linear(x) @ self.shared.first.weight
+
+
+@pytest.mark.parametrize(
+    ("layer", "said"),
+    [
+        (_Counting, "stage 0 changes 'calls', which stage 1 reads"),
+        (_Borrowing, "stage 1 trains 0.linear.weight by a reference that torch does not know"),
+        (_Cached, None),
+    ],
+)
+def test_what_stages_share_is_found_without_weights(
+    layer: type[_Counting], said: str | None
+) -> None:
+    shared = SimpleNamespace(calls=0)
+    with without_weights():
+        model = nn.Sequential(*(layer(shared) for _ in range(4)))
+    refused = pytest.raises(ParallelError, match=said) if said else contextlib.nullcontext()
+    with refused:
+        stages = cut_by_shape(model, ["2"], {"input": torch.ones(2, 8)})
+        assert len(stages) == 2
+    assert shared.calls == 0
