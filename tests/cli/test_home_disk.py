@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from small_disk import small_disk
 from waiting import wait_until
 
 from launcher.client.sessions.local.process_tree import processes_of_host
@@ -23,15 +24,8 @@ FULL, READ_ONLY = "No space left on device", "Read-only file system"
 @pytest.fixture
 def disk(terminal) -> Iterator[Path]:
     """A small file system as LAUNCHER_HOME."""
-    home = terminal.home
-    home.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "launcher-home", str(home)]
-    result = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        pytest.skip(f"no small file system can be mounted: {result.stderr.strip()}")
-    yield home
-    # Lazily, so that a test which fails leaves no mount.
-    subprocess.run(["umount", "-l", str(home)], check=True)
+    with small_disk(terminal.home, "12m") as home:
+        yield home
 
 
 def fill(disk: Path) -> None:

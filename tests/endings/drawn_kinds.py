@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 from endings_remains import processes_of, variables
-from endings_stage import Stage, small_disk
+from endings_stage import Stage
 from needs import skip_without_isolation
+from small_disk import small_disk
 from waiting import wait_until
 
 from launcher import DataService, Estimator, InstanceGroup

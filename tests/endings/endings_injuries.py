@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from endings_remains import processes_of
-from endings_stage import Stage, memory_limit, small_disk
+from endings_stage import Stage, memory_limit
+from small_disk import small_disk
 from waiting import wait_until
 
 MEMORY_LIMIT = 128 << 20

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -194,18 +192,3 @@ def memory_limit(pid: int, size: int) -> Iterator[None]:
     finally:
         wait_until(lambda: not (group / "cgroup.procs").read_text(), what="the group to be empty")
         group.rmdir()
-
-
-@contextlib.contextmanager
-def small_disk(place: Path, size: str) -> Iterator[Path]:
-    """A file system of its own that is soon full; skips where none can be mounted."""
-    place.mkdir(parents=True, exist_ok=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "launcher-endings", str(place)]
-    result = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        pytest.skip(f"no small file system can be mounted: {result.stderr.strip()}")
-    try:
-        yield place
-    finally:
-        unmount = partial(subprocess.run, ["umount", str(place)], check=False)
-        wait_until(lambda: unmount().returncode == 0, what=f"{place} to be unmounted")

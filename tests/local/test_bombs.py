@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from bench import Bench, channel
 from cloud import Cloud
+from small_disk import small_disk
 from test_local_script_mode import asked, end_of
 
 from launcher.client.sessions.local.source_archive import SourceArchive
@@ -50,14 +51,8 @@ def of_zeros(megabytes: int, name: str = "zeros") -> bytes:
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A folder on a disk of 16 MB."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "launcher-bombs", str(place)]
-    result = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        pytest.skip(f"no small file system can be mounted: {result.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    with small_disk(tmp_path / "small", "16m") as place:
+        yield place
 
 
 def free(folder: Path) -> int:

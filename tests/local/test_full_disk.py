@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from small_disk import small_disk
 
 from launcher.client.sessions.local.isolation.isolation_choice import Isolation
 from launcher.client.sessions.local.job_description import JobState, new_description
@@ -21,18 +21,14 @@ from launcher.client.sessions.local.status_writer import StatusWriter
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[JobFolder]:
     """The folder of a job on a small file system."""
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "launcher-job", str(tmp_path)]
-    result = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        pytest.skip(f"no small file system can be mounted: {result.stderr.strip()}")
     request: Any = {"TrainingJobName": "job-1", "ResourceConfig": {}}
     record = new_description(request, arn="arn", isolation="process", now=1.0)
     settings = Settings(isolation=Isolation.PROCESS, boot="boot", stop_grace_seconds=120)
     made = JobFolder(tmp_path / "job-1")
-    made.path.mkdir()
-    made.write(request, settings, record)
-    yield made
-    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+    with small_disk(tmp_path, "1m"):
+        made.path.mkdir()
+        made.write(request, settings, record)
+        yield made
 
 
 def fill(folder: JobFolder) -> None:
