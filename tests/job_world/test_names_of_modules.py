@@ -227,6 +227,4 @@ def test_a_users_package_launcher_has_its_submodules(make_hosts: MakeHosts) -> N
 
 def test_a_sitecustomize_of_others_runs_too(make_hosts: MakeHosts) -> None:
     files = {"sitecustomize.py": "print('mine')", "train.py": "print('script')"}
-    lines = ran(make_hosts(files))
-    assert lines[-1] == "script"
-    assert "mine" in lines
+    assert {"mine", "script"} <= set(ran(make_hosts(files)))  # in several processes
