@@ -188,6 +188,25 @@ def test_a_pause_of_the_machine_drops_no_metric():
         assert process.stdout.read() == "{(7.0,)}\n"
 
 
+ENDS = """
+import re, time
+from launcher.client.sessions.metric_match import metric_values
+
+class Slow:  # to be ended, when Python handles no signals any more
+    def __del__(self, clock=time.process_time):
+        until = clock() + 0.5
+        while clock() < until:
+            pass
+
+slow = Slow()
+assert metric_values(re.compile("a=(.)"), "a=1") == [1.0]
+"""
+
+
+def test_a_program_may_end_right_after_a_match():
+    assert subprocess.run([sys.executable, "-c", ENDS], check=False).returncode == 0
+
+
 def test_a_match_costs_little_more_than_that_of_its_pattern():
     lines = ["step 12 loss=0.125"] * 20_000
 

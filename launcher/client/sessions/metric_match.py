@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import signal
@@ -45,8 +46,8 @@ class _MatchLimit:
     handles signals: another thread has no limit, and stops all others, as `re` holds the GIL.
 
     A timer for each line would take longer than most matches. So one that ticks serves them all,
-    and ends at the first tick outside of a match. Then the program's own handler and timer of
-    SIGVTALRM, which hardly any has, are there again.
+    and ends at the first tick outside of a match, or with the program. Then the program's own
+    handler and timer of SIGVTALRM, which hardly any has, are there again.
     """
 
     def __init__(self) -> None:
@@ -74,6 +75,11 @@ class _MatchLimit:
         finally:
             self._is_matching = False
 
+    def end(self) -> None:
+        """End the timer while Python still handles signals: later, a tick would kill the program."""
+        if self._thread:
+            self._stop()
+
     def forget(self) -> None:
         """Start again in a forked child, which has no timer."""
         self._thread = 0
@@ -99,7 +105,8 @@ class _MatchLimit:
     def _stop(self) -> None:
         self._thread = 0
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, self._handler or signal.SIG_DFL)
+        if self._handler not in (None, signal.SIG_DFL):  # by which a late tick kills the program
+            signal.signal(signal.SIGVTALRM, self._handler)
         seconds, interval = self._timer
         if seconds:
             left = seconds - (time.process_time() - self._began)
@@ -108,6 +115,7 @@ class _MatchLimit:
 
 #: Of the process, as its timer is.
 _LIMIT = _MatchLimit()
+atexit.register(_LIMIT.end)
 os.register_at_fork(after_in_child=_LIMIT.forget)
 
 
