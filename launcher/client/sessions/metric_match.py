@@ -76,7 +76,7 @@ class _MatchLimit:
             self._is_matching = False
 
     def end(self) -> None:
-        """End the timer while Python still handles signals: later, a tick would kill the program."""
+        """End the timer while Python handles signals: later, a tick would kill the program."""
         if self._thread:
             self._stop()
 
