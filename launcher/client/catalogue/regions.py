@@ -22,7 +22,7 @@ def check_regions(given: Iterable[str], where: str) -> None:
         )
         for region in given
         if region not in aws_regions()
-        for near in (did_you_mean(region.lower(), sorted(aws_regions())),)
+        for near in (did_you_mean(region.lower(), aws_regions()),)
     ]
     if problems:
         raise SpecError(problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -30,23 +31,14 @@ class BundleCache:
 
         When many jobs are sent at once, the first uploads the content while the others wait.
         """
-        with self._first:
-            if shared not in self._known:
-                self._store(content, uri, shared, kms_key, progress)
-                self._known.add(shared)
-                return
-        self._store(content, uri, shared, kms_key, progress)
-
-    def _store(
-        self,
-        content: bytes | Path,
-        uri: str,
-        shared: str,
-        kms_key: str | None,
-        progress: Progress | None,
-    ) -> None:
-        # The checksum is S3's own, of the copy: an object that was tampered with is not used.
-        if s3_storage.copy(self._clients, shared, uri, kms_key) != s3_storage.sha256_of(content):
-            s3_storage.upload(self._clients, content, uri, kms_key, progress)
-            # If S3 refuses the next line, the next job uploads its bundle again.
-            s3_storage.copy(self._clients, uri, shared, kms_key)
+        with contextlib.ExitStack() as waiting:
+            waiting.enter_context(self._first)
+            if shared in self._known:
+                waiting.close()  # a copy is quick: they need not wait for each other
+            # The checksum is S3's own, of the copy: an object that was tampered with is not used.
+            checksum = s3_storage.copy(self._clients, shared, uri, kms_key)
+            if checksum != s3_storage.sha256_of(content):
+                s3_storage.upload(self._clients, content, uri, kms_key, progress)
+                # If S3 refuses the next line, the next job uploads its bundle again.
+                s3_storage.copy(self._clients, uri, shared, kms_key)
+            self._known.add(shared)
