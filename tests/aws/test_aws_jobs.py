@@ -53,6 +53,21 @@ def test_a_job_is_created_exactly_once(session, front, request_, faults):
     assert session.describe_training_job(TrainingJobName="job-1")["TrainingJobName"] == "job-1"
 
 
+def test_a_proxy_that_closes_a_connection_is_asked_again(
+    session, front, request_, moto_address, monkeypatch
+):
+    session.create_training_job(**request_)
+    with monkeypatch.context() as proxy:
+        proxy.setenv("AWS_ENDPOINT_URL", moto_address)
+        for name, value in (("HTTP_PROXY", front.address), ("NO_PROXY", "")):
+            proxy.setenv(name, value)
+            proxy.setenv(name.lower(), value)
+        front.meet("DescribeTrainingJob", Cut(after=False), Cut(after=True))
+        described = AwsSession().describe_training_job(TrainingJobName="job-1")
+    assert described["TrainingJobName"] == "job-1"
+    assert front.count("DescribeTrainingJob") == 3
+
+
 @pytest.mark.parametrize(
     "body", ["<html>Sign in to the hotel</html>", "", '{"TrainingJobN', "null"]
 )

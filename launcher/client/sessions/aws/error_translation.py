@@ -55,7 +55,8 @@ def translate_errors() -> Iterator[None]:
     except PaginationError as error:
         raise foreign_response("a list", "repeats a token") from error
     except (BotoCoreError, ValueError) as error:  # ValueError: an invalid address
-        raise _from_boto(error) from error
+        found = _closed_by_proxy(error) or error
+        raise _from_boto(found) from found
 
 
 def from_response(response: Mapping[str, Any]) -> CloudError:
@@ -74,6 +75,20 @@ def from_response(response: Mapping[str, Any]) -> CloudError:
         f" (request id {request_id})" if request_id else ""
     )
     return kind(_with_fix(text, fix), code=code, request_id=request_id)
+
+
+def _closed_by_proxy(error: Exception) -> Exception | None:
+    """Return the error of a connection that a proxy closed before an answer; None for others.
+
+    urllib3 2.8 says of one over plain HTTP that the proxy could not be reached, which it was.
+    """
+    from botocore.exceptions import ConnectionClosedError, ProxyConnectionError
+
+    if not isinstance(error, ProxyConnectionError):
+        return None
+    cause = getattr(error.kwargs.get("error"), "original_error", None)
+    is_closed = isinstance(cause, ConnectionError)  # a refusal is an error of urllib3's own
+    return ConnectionClosedError(endpoint_url=error.kwargs["proxy_url"]) if is_closed else None
 
 
 def _from_boto(error: Exception) -> CloudError:
