@@ -9,7 +9,7 @@ from printed import Printed
 from test_following_watch import Stage
 
 from launcher import Job
-from launcher.client.jobs import background_log, job_follower, retrying_session
+from launcher.client.jobs import background_log, job, job_follower, retrying_session
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
 from launcher.client.sessions.retry import RetryPolicy
 from launcher.errors import CloudError, JobNotFound, LogNotFound, Refused, Unreachable
@@ -92,6 +92,36 @@ def test_logs_that_never_answer_delay_no_end():
     finally:
         answer.set()
     assert "the logs were not read to their end" in told[-1]
+
+
+def test_a_summary_of_an_ended_job_waits_for_no_log_that_never_answers(monkeypatch):
+    monkeypatch.setattr(job, "_OUTCOME_SECONDS", 0.2)
+    answer = threading.Event()
+    asked = []
+
+    def logs():
+        asked.append(1)
+        answer.wait(60)
+
+    try:
+        summary = Job(NAME, Cloud(ENDS, logs=logs)).summary()
+    finally:
+        answer.set()
+    assert "no answer" in summary["logs_refused"]
+    assert summary["failure"]["cause"] == "the disk is full"
+    assert len(asked) == 1, "the cause asks no log again that has just not answered"
+
+
+def test_a_summary_reads_a_slow_log_to_its_end(monkeypatch):
+    monkeypatch.setattr(job, "_OUTCOME_SECONDS", 0.5)
+    lines = [Printed(stream=f"algo-{at}-1", at=at, seen=0, text="line") for at in range(1, 9)]
+
+    class Slow(Cloud):
+        def read_log(self, job_name, stream, position=None, limit=10_000):
+            time.sleep(0.1)
+            return super().read_log(job_name, stream, position, limit)
+
+    assert Job(NAME, Slow(ENDS, lines=lines)).summary()["logs_refused"] is None
 
 
 @pytest.mark.usefixtures("hurried")

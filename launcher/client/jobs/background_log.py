@@ -138,8 +138,13 @@ class BackgroundLog:
                 is_taken = True
 
 
-def within(seconds: float, call: Callable[[], Result]) -> Result:
-    """Return the result of a call; raise Unreachable if it takes longer, and let it go on."""
+def within(
+    seconds: float, call: Callable[[], Result], progress: Callable[[], int] = lambda: 0
+) -> Result:
+    """Return the result of a call; raise Unreachable if it takes longer, and let it go on.
+
+    progress: how far the call has come; one that comes further in time goes on.
+    """
     outcomes: SimpleQueue[tuple[Result | None, BaseException | None]] = SimpleQueue()
 
     def run() -> None:
@@ -149,10 +154,14 @@ def within(seconds: float, call: Callable[[], Result]) -> Result:
             outcomes.put((None, error))
 
     threading.Thread(target=run, daemon=True).start()
-    try:
-        result, error = outcomes.get(timeout=seconds)
-    except Empty:
-        raise Unreachable(f"no answer in {seconds:.0f} s") from None
+    while True:
+        before = progress()
+        try:
+            result, error = outcomes.get(timeout=seconds)
+            break
+        except Empty:
+            if progress() == before:
+                raise Unreachable(f"no answer in {seconds:.0f} s") from None
     if error is not None:
         raise error
     return result  # type: ignore[return-value]  # that of the call, which has not raised

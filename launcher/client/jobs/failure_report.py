@@ -147,12 +147,15 @@ def failure_of(
     now: TrainingJobDescription,
     *,
     brief: bool = False,
-    read: Callable[[Callable[[], FailureReport]], FailureReport] = lambda report: report(),
+    read: Callable[[Callable[[], FailureReport], MergedLog], FailureReport] = (
+        lambda report, _log: report()
+    ),
 ) -> FailureReport | None:
     """Return the one cause of a described job that has failed; None for any other.
 
     Whoever shows a cause asks this function. brief: its headline alone is needed, so logs are read
-    only where the headline depends on them. read: makes the call that reads them.
+    only where the headline depends on them. read: makes the call that reads
+    them from a log.
     """
     if now["TrainingJobStatus"] != "Failed":
         return None
@@ -166,7 +169,7 @@ def failure_of(
     hosts = named if named and NEEDS_ALL_HOSTS not in reason else None
     try:
         log = MergedLog(session, now["TrainingJobName"], groups, hosts=hosts)
-        return read(lambda: report_failure(reason, log.remaining(), groups, given))
+        return read(lambda: report_failure(reason, log.remaining(), groups, given), log)
     except LauncherError:  # without access to the logs, the failure reason still stands
         return report_failure(reason, (), groups, given)
 

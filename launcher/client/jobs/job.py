@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-#: Seconds after the end of a followed job's log in which more is asked about its outcome.
+#: Seconds in which more is asked about an outcome: after the end of a followed job's log in all,
+#: else without progress.
 _OUTCOME_SECONDS = 15.0
 #: Seconds without a response from the platform until waiting for a job fails.
 GIVE_UP_SECONDS = 30 * 60.0
@@ -251,7 +252,8 @@ class Job:
             groups = group_of_hosts(self.description(notices if follow else None))
             hosts = select_hosts(groups, group=group, host=host)
         if not follow:
-            yield from self._lines(self.description(), hosts)
+            now = self.description()
+            yield from _lines_of(self._log(now, hosts), now)
             return
         source = self._patient(notices)
         follower = self._follower(source, time.sleep, read_logs=True, hosts=hosts, notices=notices)
@@ -272,17 +274,17 @@ class Job:
         document, cost, record = self._document(now), self.cost(now), self.record()
         # only training hosts report how the data arrived
         hosts = training_hosts(group_of_hosts(now), document)
-        logs_refused = None
+        refused: LauncherError | None = None
+        log = self._log(now, hosts)
         try:
-            outcome = self._from_logs(
-                lambda: summarise(now, document, (line.text for line in self._lines(now, hosts)))
-            )
+            texts = (line.text for line in _lines_of(log, now))
+            outcome = self._from_logs(lambda: summarise(now, document, texts), log)
         except LauncherError as error:
-            outcome, logs_refused = summarise(now, document, ()), str(error)
+            outcome, refused = summarise(now, document, ()), error
         return {
             **outcome,
-            **_plain_failure(self._failure(now)),
-            "logs_refused": logs_refused,
+            **_plain_failure(self._failure(now, refused)),
+            "logs_refused": str(refused) if refused else None,
             "cost": cost and cost.summary(),
             "record": record and record.to_plain(),
         }
@@ -363,17 +365,18 @@ class Job:
         if now["TrainingJobStatus"] == "Stopped":
             raise JobStopped(self.name, now["SecondaryStatus"])
 
-    def _lines(
-        self,
-        now: TrainingJobDescription,
-        hosts: frozenset[str] | None = None,
-    ) -> Iterator[LogLine]:
-        """Return the lines that the hosts of a described job have printed so far."""
-        log = MergedLog(self.session, self.name, group_of_hosts(now), hosts=hosts)
-        return log.remaining() if now["TrainingJobStatus"] in TERMINAL_STATUSES else log.snapshot()
+    def _log(self, now: TrainingJobDescription, hosts: frozenset[str] | None = None) -> MergedLog:
+        return MergedLog(self.session, self.name, group_of_hosts(now), hosts=hosts)
 
-    def _failure(self, now: TrainingJobDescription) -> FailureReport | None:
-        return failure_of(self.session, now, read=self._from_logs)
+    def _failure(
+        self, now: TrainingJobDescription, refused: LauncherError | None = None
+    ) -> FailureReport | None:
+        def read(report: Callable[[], FailureReport], log: MergedLog) -> FailureReport:
+            if refused:  # which it would be again, after as long
+                raise refused
+            return self._from_logs(report, log)
+
+        return failure_of(self.session, now, read=read)
 
     def _document(self, now: TrainingJobDescription) -> JobDocument | None:
         code = [
@@ -397,21 +400,28 @@ class Job:
         self._missing = follower.missing
         self._settled_by = time.monotonic() + _OUTCOME_SECONDS
 
-    def _from_logs(self, read: Callable[[], Result]) -> Result:
+    def _from_logs(self, read: Callable[[], Result], log: MergedLog) -> Result:
         """Return what is read from the logs; raise what a follower has just found wrong there."""
         if self._missing and self._seconds_left() is not None:
             raise self._missing
-        return self._in_time(read)
+        return self._in_time(read, lambda: log.answers)
 
-    def _in_time(self, call: Callable[[], Result]) -> Result:
-        """Return the result of a call, which is not waited for long just after a job's end."""
+    def _in_time(
+        self, call: Callable[[], Result], progress: Callable[[], int] = lambda: 0
+    ) -> Result:
+        """Return the result of a call, which is not waited for long, least after a job's end."""
         left = self._seconds_left()
-        return call() if left is None else within(left, call)
+        return within(_OUTCOME_SECONDS, call, progress) if left is None else within(left, call)
 
     def _seconds_left(self) -> float | None:
         """Return the time for a part of the outcome; None if the job has not just been followed."""
         left = self._settled_by - time.monotonic()
         return max(left, 1.0) if left > -_OUTCOME_SECONDS else None
+
+
+def _lines_of(log: MergedLog, now: TrainingJobDescription) -> Iterator[LogLine]:
+    """Return the lines that the hosts of a described job have printed so far."""
+    return log.remaining() if now["TrainingJobStatus"] in TERMINAL_STATUSES else log.snapshot()
 
 
 def _plain_failure(failure: FailureReport | None) -> dict[str, Any]:

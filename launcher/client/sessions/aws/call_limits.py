@@ -13,9 +13,9 @@ from typing import Any
 from launcher.client.sessions.aws.response_check import check_responses
 from launcher.client.transfer_limit import SLOWEST, LimitedConnection, TransferLimit
 
-#: Seconds of waiting for the server in one call; transfers of objects may take longer, as long as
-#: they are not slower than SLOWEST.
-CALL_SECONDS = 60.0
+#: Seconds of waiting for the server in one call, and bytes that buy one second more. Transfers of
+#: objects may take longer, as long as they are not slower than SLOWEST.
+CALL_SECONDS, _CALL_SPEED = 25.0, 32 << 10
 #: Larger than any answer of AWS but an object: pages of logs have 1 MiB.
 LARGEST_ANSWER = 32 << 20
 #: The limit of the request that this thread sends next.
@@ -33,11 +33,11 @@ def guard_calls(client: Any) -> None:
 def _set_limit(request: Any, **_more: Any) -> None:
     """Handle botocore's before-send event, which comes in the thread that sends."""
     is_object = bool(request.stream_output)
-    _NEXT.set(
-        TransferLimit(CALL_SECONDS, slowest=SLOWEST)
-        if is_object
-        else TransferLimit(CALL_SECONDS, largest=LARGEST_ANSWER)
-    )
+    _NEXT.set(TransferLimit(CALL_SECONDS, slowest=SLOWEST) if is_object else _call_limit())
+
+
+def _call_limit() -> TransferLimit:
+    return TransferLimit(CALL_SECONDS, largest=LARGEST_ANSWER, slowest=_CALL_SPEED)
 
 
 class _LimitedBoto(LimitedConnection):
@@ -45,7 +45,7 @@ class _LimitedBoto(LimitedConnection):
 
     def next_limit(self) -> TransferLimit:
         """Return the limit of the request that this thread sends."""
-        return _NEXT.get() or TransferLimit(CALL_SECONDS, largest=LARGEST_ANSWER)
+        return _NEXT.get() or _call_limit()
 
     def request(self, *arguments: Any, **options: Any) -> Any:
         """Send a request, with a limit of its own."""
