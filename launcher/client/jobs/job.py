@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 #: Seconds in which more is asked about an outcome: after the end of a followed job's log in all,
 #: else without progress.
-_OUTCOME_SECONDS = 15.0
+_OUTCOME_SECONDS = 10.0
 #: Seconds without a response from the platform until waiting for a job fails.
 GIVE_UP_SECONDS = 30 * 60.0
 

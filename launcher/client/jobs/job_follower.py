@@ -24,7 +24,7 @@ Event = TypeVar("Event")
 IDLE_SECONDS = 60.0
 #: Longest wait for logs after the job's end. Late lines have so long to appear; the wait for them
 #: stops once none has arrived for the delay, and then what is left is read.
-_LAST_SECONDS, _LATE_SECONDS = 35.0, 25.0
+_LAST_SECONDS, _LATE_SECONDS = 30.0, 25.0
 
 
 @dataclass(frozen=True, kw_only=True)
