@@ -38,7 +38,7 @@ SECONDS = {
     job_follower: ("_LAST_SECONDS", "_LATE_SECONDS", "IDLE_SECONDS"),
     retrying_session: ("_FIRST_PAUSE_SECONDS", "_LONGEST_PAUSE_SECONDS", "DENIAL_POLICY"),
     call_limits: ("CALL_SECONDS",),
-    clients: ("_CONNECT_SECONDS", "_READ_SECONDS"),
+    clients: ("_CONNECT_SECONDS", "_READ_SECONDS", "_S3_READ_SECONDS"),
     cloudwatch_logs: ("_THROTTLED_POLICY",),
     caller_identity: ("_RETRY_POLICY",),
     transient_errors: ("READ_POLICY",),

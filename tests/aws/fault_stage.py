@@ -141,6 +141,7 @@ class Stage:
 def share_clients(patch: Any, session: Any) -> None:
     """Let all sessions use the same clients, which give up soon; one is slower than a verb."""
     patch.setattr(clients, "_READ_SECONDS", 8)
+    patch.setattr(clients, "_S3_READ_SECONDS", 8)
     patch.setattr(clients, "_ATTEMPTS", {"s3": 2})
     patch.setattr(boto3, "Session", lambda **_options: session)
     create, made = clients.Clients._create, {}

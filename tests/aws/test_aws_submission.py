@@ -116,7 +116,8 @@ def test_the_session_of_the_sagemaker_package_sets_credentials_and_region(front,
 @pytest.mark.parametrize("count", [25, pytest.param(200, marks=pytest.mark.slow)])
 def test_each_of_many_jobs_sent_at_once_is_created_once(session, front, spec, count, monkeypatch):
     # One moto for so many calls may take longer for one than AWS does.
-    monkeypatch.setattr("launcher.client.sessions.aws.clients._READ_SECONDS", 300)
+    for name in ("_READ_SECONDS", "_S3_READ_SECONDS"):
+        monkeypatch.setattr(f"launcher.client.sessions.aws.clients.{name}", 300)
     together = threading.Barrier(count, timeout=540)
 
     def submit(_):

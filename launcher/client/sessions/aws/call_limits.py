@@ -15,7 +15,7 @@ from launcher.client.transfer_limit import SLOWEST, LimitedConnection, TransferL
 
 #: Seconds of waiting for the server in one call, and bytes that buy one second more. Transfers of
 #: objects may take longer, as long as they are not slower than SLOWEST.
-CALL_SECONDS, _CALL_SPEED = 25.0, 32 << 10
+CALL_SECONDS, _CALL_SPEED = 15.0, 32 << 10
 #: Larger than any answer of AWS but an object: pages of logs have 1 MiB.
 LARGEST_ANSWER = 32 << 20
 #: The limit of the request that this thread sends next.

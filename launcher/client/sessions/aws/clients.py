@@ -16,7 +16,8 @@ from launcher.errors import CredentialsExpired
 if TYPE_CHECKING:
     import boto3
 
-_CONNECT_SECONDS, _READ_SECONDS = 5, 20
+#: Of each silence; S3's, which copies objects meanwhile, may be longer.
+_CONNECT_SECONDS, _READ_SECONDS, _S3_READ_SECONDS = 5, 10, 20
 #: Connections that a client keeps open; additional threads open more.
 _CONNECTIONS = 50
 _THIS_MACHINE = ("127.0.0.1", "localhost")
@@ -88,7 +89,7 @@ class Clients:
 
         config = Config(
             connect_timeout=_CONNECT_SECONDS,
-            read_timeout=_READ_SECONDS,
+            read_timeout=_S3_READ_SECONDS if service == "s3" else _READ_SECONDS,
             max_pool_connections=_CONNECTIONS,
             retries={"mode": "standard", "total_max_attempts": _ATTEMPTS.get(service, 1)},
         )
