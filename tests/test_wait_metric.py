@@ -8,7 +8,7 @@ import pytest
 
 from launcher import Estimator, JobSpec, MemorySession, MetricDefinition
 from launcher.client.estimator.from_description import constructor_arguments
-from launcher.client.jobs.final_metrics import final_metrics
+from launcher.client.jobs.last_metrics import final_metrics
 from launcher.client.jobs.metric_records import metric_patterns
 from launcher.data.metrics.counters import StreamCounters
 from launcher.shared import format_event

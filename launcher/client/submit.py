@@ -20,9 +20,9 @@ from launcher.client.jobs.trackers.tracker_factories import check_trackers, load
 from launcher.client.request.bundle import LARGE_SOURCE
 from launcher.client.request.prepared import Submission
 from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.content_hash import content_hash
+from launcher.client.sessions.content_hashes import content_hash
 from launcher.client.sessions.job_record import SourceCommit, write_record
-from launcher.client.sessions.new_record import new_record
+from launcher.client.sessions.record_of_submission import new_record
 from launcher.client.sessions.placed_job import PlacedJob, place_job
 from launcher.client.sessions.s3_uris import bucket_and_key
 from launcher.client.sessions.source_commit import commit_of_source

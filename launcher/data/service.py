@@ -31,7 +31,7 @@ from launcher.data.receiver.local_peers import MAX_COALESCED
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime.event_log import emit
 from launcher.runtime.wait_marks import wait_for_data, wait_for_first_contact
-from launcher.shared.backoff import backoff
+from launcher.shared.pauses import backoff
 from launcher.shared.system_entropy import token_hex
 
 #: Seconds for this host's receiver to open its socket; it starts at the same time as the ranks.

@@ -29,7 +29,7 @@ from launcher.parallel.norms import warn_about_small_batches
 from launcher.parallel.precision import Precision, autocasting, check_scaler
 from launcher.parallel.pretrained.pretrained_weights import PretrainedWeights
 from launcher.parallel.randomness import Randomness
-from launcher.parallel.resolve_starts import resolve_starts
+from launcher.parallel.start_orders import resolve_starts
 from launcher.parallel.schedules import PipelineSchedule, make_schedule
 from launcher.parallel.sections import Section
 from launcher.parallel.shapes import Reshaping, Shapes, cut_by_shape, has_weights, shapes

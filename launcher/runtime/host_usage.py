@@ -12,7 +12,7 @@ from launcher.runtime.event_log import emit
 from launcher.runtime.nvml import GpuUsage, open_nvml
 from launcher.shared import ADDRESSES_VARIABLE, CPUS_VARIABLE, EVENTS_VARIABLE
 from launcher.shared.process_table import descendants, read_process_file
-from launcher.shared.visible_gpus import VISIBLE_GPUS_VARIABLE, visible_gpus
+from launcher.shared.gpus import VISIBLE_GPUS_VARIABLE, visible_gpus
 
 #: Seconds between two events: for a platform that reads them from a file, and for a log.
 _PERIOD_SECONDS, _LOG_PERIOD_SECONDS = 5.0, 60.0

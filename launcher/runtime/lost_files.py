@@ -7,7 +7,7 @@ import os
 from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.shared import EVENTS_VARIABLE
-from launcher.shared.new_files import kept_elsewhere, listed, new_files, size_text
+from launcher.shared.unkept_files import kept_elsewhere, listed, new_files, size_text
 
 #: Folders beside output/data: of Debugger, its profiler, TensorBoard and SageMaker's own metrics.
 _STORED_BY_SAGEMAKER = ("metrics", "profiler", "tensorboard", "tensors")

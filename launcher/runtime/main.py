@@ -32,7 +32,7 @@ from launcher.runtime.requirements_install import install_requirements
 from launcher.runtime.secret_reading import read_secrets
 from launcher.runtime.starters.registry import starter_for
 from launcher.runtime.tensorflow import server_role
-from launcher.runtime.toolkit_variables import child_environment
+from launcher.runtime.sm_variables import child_environment
 from launcher.shared import HostFailure, MlPaths, Role
 from launcher.shared.secret_mask import own_mask
 

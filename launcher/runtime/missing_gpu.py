@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from launcher.shared.visible_gpus import visible_gpus
+from launcher.shared.gpus import visible_gpus
 
 #: What torch, Lightning, Accelerate, JAX and TensorFlow raise there.
 _NEEDS_GPU = re.compile(

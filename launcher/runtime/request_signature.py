@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from launcher.runtime.container_credentials import AwsCredentials
+from launcher.runtime.role_credentials import AwsCredentials
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 

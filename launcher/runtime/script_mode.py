@@ -34,7 +34,7 @@ from launcher.runtime.mpi.daemons import Daemons
 from launcher.runtime.output import Output, drain_all
 from launcher.runtime.requirements_install import report_provided
 from launcher.runtime.taken_port import TakenPortNotice, hint_of_taken_port
-from launcher.runtime.toolkit_variables import (
+from launcher.runtime.sm_variables import (
     child_environment,
     count_gpus,
     count_neurons,

@@ -14,14 +14,14 @@ from datetime import datetime, timezone
 from http.client import HTTPException
 
 from launcher.errors import LauncherError
-from launcher.runtime.container_credentials import (
+from launcher.runtime.role_credentials import (
     CONTAINER_ORIGIN,
     AwsCredentials,
     container_credentials,
 )
 from launcher.runtime.request_signature import signed_headers
-from launcher.shared.backoff import backoff
-from launcher.shared.secret_sources import SECRET_ARN, SHORTEST_SECRET, secret_sources
+from launcher.shared.pauses import backoff
+from launcher.shared.secret_origins import SECRET_ARN, SHORTEST_SECRET, secret_sources
 
 _SERVICE = "secretsmanager"
 _ENDPOINTS = ("AWS_ENDPOINT_URL_SECRETS_MANAGER", "AWS_ENDPOINT_URL")

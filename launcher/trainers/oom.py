@@ -10,7 +10,7 @@ import torch
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
-from launcher.shared.memory_advice import memory_advice
+from launcher.shared.out_of_memory import memory_advice
 from launcher.shared.rank_memory import Footprint, MemorySavings, Need, need
 
 

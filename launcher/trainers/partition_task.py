@@ -18,8 +18,8 @@ from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
 from launcher.parallel.profiling import link_speed
-from launcher.parallel.profiling.profile import ProfileKind, Sample, profile
-from launcher.parallel.profiling.unmaterialised import unmaterialised
+from launcher.parallel.profiling.module_costs import ProfileKind, Sample, profile
+from launcher.parallel.profiling.meta_parameters import unmaterialised
 from launcher.parallel.recomputation import recompute
 from launcher.shared import Objective, Schedule
 from launcher.shared.parallel_dims import ParallelDims

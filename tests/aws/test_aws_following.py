@@ -13,7 +13,7 @@ from launcher import CredentialsExpired, Job
 from launcher.client.cli import main
 from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c
 from launcher.client.sessions.aws import transient_errors
-from launcher.client.sessions.retry import RetryPolicy
+from launcher.client.sessions.retry_policy import RetryPolicy
 from launcher.client.submit import send
 from launcher.errors import Unreachable
 

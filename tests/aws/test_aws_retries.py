@@ -9,7 +9,7 @@ from launcher.client.sessions.aws.transient_errors import (
     is_transient,
     retry,
 )
-from launcher.client.sessions.retry import RetryPolicy
+from launcher.client.sessions.retry_policy import RetryPolicy
 
 BUSY = Refused("ThrottlingException: slower", code="ThrottlingException")
 

@@ -10,7 +10,7 @@ from launcher.client.cli import main
 from launcher.client.doctor.check_result import Level
 from launcher.client.doctor.dataset_checks import check
 from launcher.client.doctor.dataset_process import ReadLimits, dataset_copy
-from launcher.client.doctor.named_datasets import named_datasets, unnamed_datasets
+from launcher.client.doctor.dataset_names import named_datasets, unnamed_datasets
 from launcher.client.sessions.local import LocalSession
 from launcher.client.spec import JobSpec
 

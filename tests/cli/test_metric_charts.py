@@ -2,8 +2,8 @@
 
 import pytest
 
-from launcher.client.cli.line_chart import line_chart
-from launcher.client.cli.metric_charts import metric_charts, metric_table
+from launcher.client.cli.line_charts import line_chart
+from launcher.client.cli.charts_of_metrics import metric_charts, metric_table
 from launcher.client.jobs.job_metrics import JobMetrics
 from launcher.client.jobs.metric_records import MetricRecord
 from launcher.client.jobs.short_numbers import short_number

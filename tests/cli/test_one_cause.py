@@ -9,7 +9,7 @@ import pytest
 
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.local import LocalSession
-from launcher.shared.visible_gpus import visible_gpus
+from launcher.shared.gpus import visible_gpus
 
 OWN_FILE = """\
 import os, sys

@@ -8,7 +8,7 @@ import pytest
 
 from launcher import JobSpec, MemorySession, Tracking
 from launcher.client.cli.send_job import JobSender
-from launcher.client.sessions.new_record import new_record
+from launcher.client.sessions.record_of_submission import new_record
 from launcher.errors import NotSent
 
 TRAIN = """\

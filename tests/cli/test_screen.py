@@ -4,7 +4,7 @@ import click
 import pytest
 
 from launcher.client.cli.screen import wrapped
-from launcher.client.jobs.summary_text import summary_text
+from launcher.client.jobs.summary_layout import summary_text
 
 RUNNING = {
     "name": "rings-1",

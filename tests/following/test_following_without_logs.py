@@ -11,7 +11,7 @@ from test_following_watch import Stage
 from launcher import Job
 from launcher.client.jobs import background_log, job, job_follower, retrying_session
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
-from launcher.client.sessions.retry import RetryPolicy
+from launcher.client.sessions.retry_policy import RetryPolicy
 from launcher.errors import CloudError, JobNotFound, LogNotFound, Refused, Unreachable
 from launcher.shared.training_job_types import TrainingJobDescription
 

@@ -82,7 +82,7 @@ def event_line(data: bytes) -> None:
     from launcher.client.jobs.log_line import LogLine
     from launcher.client.jobs.metric_records import MetricReader
     from launcher.client.jobs.summary import summarise
-    from launcher.shared.printable import printable
+    from launcher.shared.terminal_text import printable
 
     group = HostGroup(name="train", instance_type="ml.m5.large", hosts=("algo-1",))
     progress = JobProgress([group])

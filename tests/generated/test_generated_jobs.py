@@ -26,7 +26,7 @@ from launcher.client.sessions.job_location import place
 from launcher.client.sessions.local.checks import check_request
 from launcher.client.spec import JobSpec, check
 from launcher.client.spec.document_builder import read_value
-from launcher.client.spec.job_schema import job_schema
+from launcher.client.spec.json_schema import job_schema
 from launcher.client.submit import send
 
 REPORT = """\

@@ -9,7 +9,7 @@ import pytest
 from hosts import Hosts
 
 from launcher.runtime.cuda_compatibility import compatibility_variables
-from launcher.runtime.network_variables import EFA_TYPES, RDMA_TYPES, network_variables
+from launcher.runtime.network_interfaces import EFA_TYPES, RDMA_TYPES, network_variables
 
 EFA = {"FI_PROVIDER": "efa"}
 RDMA = {**EFA, "FI_EFA_USE_DEVICE_RDMA": "1", "RDMAV_FORK_SAFE": "1"}

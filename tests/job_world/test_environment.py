@@ -12,7 +12,7 @@ from launcher.errors import ContractError
 from launcher.runtime import hyperparameters
 from launcher.runtime.cluster import Cluster, in_numeric_order
 from launcher.runtime.environment import Environment
-from launcher.runtime.toolkit_variables import address_variables, toolkit_variables
+from launcher.runtime.sm_variables import address_variables, toolkit_variables
 from launcher.shared import (
     DataPart,
     JobDocument,

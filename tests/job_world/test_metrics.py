@@ -21,7 +21,7 @@ from waiting import wait_until
 
 from launcher.data.control import messages as m
 from launcher.data.metrics.counters import LatencyHistogram, StreamCounters, stream_totals
-from launcher.data.metrics.cpu_seconds import cpu_seconds
+from launcher.data.metrics.cpu_time import cpu_seconds
 from launcher.data.metrics.metrics_file import Metrics, Snapshot
 from launcher.data.metrics.prometheus import render
 from launcher.data.metrics.publishing import MetricsServer

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.errors import LauncherError
-from launcher.runtime.container_credentials import (
+from launcher.runtime.role_credentials import (
     RELATIVE_URI,
     AwsCredentials,
     container_credentials,

@@ -11,7 +11,7 @@ from test_local_hosts import seen
 
 from launcher.client.sessions.local.host_gpus import divide_gpus
 from launcher.client.sessions.local.job_hosts import LocalHost
-from launcher.shared.visible_gpus import gpu_models, visible_gpus
+from launcher.shared.gpus import gpu_models, visible_gpus
 
 SCRIPT = """
 print(json.dumps(os.environ.get("CUDA_VISIBLE_DEVICES")))

@@ -13,7 +13,7 @@ _SCRIPT = f"""
 sys.path.append({str(Path(__file__).parent)!r})
 import copy
 from architectures import ARCHITECTURES
-from launcher.parallel.boundaries import boundaries
+from launcher.parallel.stage_boundaries import boundaries
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.randomness import Randomness
 from launcher.parallel.stages import cut

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
-from launcher.parallel.profiling.profile import Profile, ProfileKind
+from launcher.parallel.profiling.module_costs import Profile, ProfileKind
 from launcher.shared import Objective, Schedule
 from launcher.shared.partitions import PartitionFile
 from launcher.shared.partitions.partition_file import Fingerprint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.shared.memory_advice import memory_advice
+from launcher.shared.out_of_memory import memory_advice
 from launcher.shared.parallel_dims import ParallelDims
 from launcher.shared.rank_memory import Activations, Footprint, MemorySavings, need
 

@@ -18,10 +18,10 @@ from model_zoo import ZOO, uncut_blocks
 from zoo_learning import check, learn
 
 from launcher.parallel import fingerprint
-from launcher.parallel.boundaries import boundaries
+from launcher.parallel.stage_boundaries import boundaries
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
-from launcher.parallel.profiling.profile import ProfileKind, Sample, profile
-from launcher.parallel.profiling.unmaterialised import unmaterialised
+from launcher.parallel.profiling.module_costs import ProfileKind, Sample, profile
+from launcher.parallel.profiling.meta_parameters import unmaterialised
 from launcher.shared.partitions.stage_costs import Link
 
 pytestmark = [

@@ -20,7 +20,7 @@ from zoo_learning import learn  # noqa: E402
 
 from launcher import parallel  # noqa: E402
 from launcher.errors import ParallelError  # noqa: E402
-from launcher.parallel.boundaries import boundaries  # noqa: E402
+from launcher.parallel.stage_boundaries import boundaries  # noqa: E402
 from launcher.parallel.cuts import Pins  # noqa: E402
 from launcher.parallel.pipeline import Pipeline  # noqa: E402
 from launcher.parallel.randomness import Randomness  # noqa: E402

@@ -15,8 +15,8 @@ from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
 from launcher.parallel.partitioning.optimum import CutProblem, best
-from launcher.parallel.partitioning.search import fastest
-from launcher.parallel.profiling.profile import Profile, ProfileKind
+from launcher.parallel.partitioning.simulated_search import fastest
+from launcher.parallel.profiling.module_costs import Profile, ProfileKind
 from launcher.shared import Objective, Schedule
 from launcher.shared.partitions.partition_file import Fingerprint, PartitionFile
 from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost, Tie

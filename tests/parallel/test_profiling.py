@@ -18,13 +18,13 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_leaves
 
 from launcher.errors import ParallelError
-from launcher.parallel.boundaries import boundaries
+from launcher.parallel.stage_boundaries import boundaries
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.optimum import CutProblem, best
 from launcher.parallel.profiling.bytes import place
 from launcher.parallel.profiling.passes import sum_outputs
-from launcher.parallel.profiling.profile import Profile, ProfileKind, Sample, profile
-from launcher.parallel.profiling.unmaterialised import unmaterialised
+from launcher.parallel.profiling.module_costs import Profile, ProfileKind, Sample, profile
+from launcher.parallel.profiling.meta_parameters import unmaterialised
 from launcher.parallel.recomputation import recompute
 from launcher.parallel.stages import cut
 from launcher.shared import Objective

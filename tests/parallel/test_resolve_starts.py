@@ -21,7 +21,7 @@ from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
 from launcher.parallel.pretrained.tensor_file import write_tensors
-from launcher.parallel.profiling.profile import Sample, profile
+from launcher.parallel.profiling.module_costs import Sample, profile
 from launcher.shared import ParallelPart
 from launcher.shared.partitions import PartitionFile
 from launcher.shared.partitions.stage_costs import Link
@@ -211,7 +211,7 @@ def states():
         raise Planted("in the", "optimizer")
     return 2
 
-from launcher.parallel.resolve_starts import resolve_starts
+from launcher.parallel.start_orders import resolve_starts
 
 world = parallel.init(global_batch=16)
 model = torch.nn.Sequential(*(Failing(16, 16) for _ in range(4)))

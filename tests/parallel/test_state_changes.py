@@ -16,8 +16,8 @@ from torch import nn  # noqa: E402
 
 from launcher.errors import ParallelError  # noqa: E402
 from launcher.parallel import fingerprint  # noqa: E402
-from launcher.parallel.boundaries import boundaries  # noqa: E402
-from launcher.parallel.profiling.profile import Sample, profile  # noqa: E402
+from launcher.parallel.stage_boundaries import boundaries  # noqa: E402
+from launcher.parallel.profiling.module_costs import Sample, profile  # noqa: E402
 from launcher.parallel.stages import cut  # noqa: E402
 
 CALLS: list[int] = []

@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.optimum import Cuts
-from launcher.parallel.partitioning.search import search
+from launcher.parallel.partitioning.simulated_search import search
 from launcher.shared import Objective, Schedule
 from launcher.shared.partitions.schedule_orders import ActionKind, Orders
 from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launcher import Job
-from launcher.client.jobs.bill import bill
+from launcher.client.jobs.billing import bill
 from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
 
 DESCRIBED: dict[str, Any] = {

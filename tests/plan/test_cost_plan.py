@@ -8,7 +8,7 @@ import pytest
 
 from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan, plan_job
-from launcher.client.planning.cost_plan_text import cost_plan_text
+from launcher.client.planning.cost_plan_layout import cost_plan_text
 from launcher.client.request.builder import JobLocation
 from launcher.client.sessions.aws.aws_session import AwsSession
 from launcher.client.sessions.local import LocalSession

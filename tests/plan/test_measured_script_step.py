@@ -15,7 +15,7 @@ import pytest
 from launcher.client.planning.machine_cpu import MachineCpu
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.measured_step_time import MeasuredStepTime
-from launcher.client.planning.profile_text import profile_text
+from launcher.client.planning.profile_layout import profile_text
 from launcher.client.planning.workload import Workload
 from launcher.client.planning.workload_profile import WorkloadProfile
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from launcher.client.planning.model_fields import model_fields
+from launcher.client.planning.model_reader import model_fields
 from launcher.client.planning.parallel_strategy import ModelFigures
 from launcher.client.planning.workload import Workload
 from launcher.errors import SpecError

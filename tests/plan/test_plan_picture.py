@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_recommendation import WORKLOAD, chosen, made_up, priced
 
-from launcher.client.cli.plan_chart import plan_chart
-from launcher.client.planning.candidates import candidates
+from launcher.client.cli.charts_of_plans import plan_chart
+from launcher.client.planning.cluster_candidates import candidates
 from launcher.client.planning.recommendation import PlanLimits, Recommendation
 from launcher.client.planning.recommendation_html import recommendation_page
-from launcher.client.planning.recommendation_scatter import (
+from launcher.client.planning.scatter import (
     ClusterScatter,
     position,
     recommendation_scatter,

@@ -19,7 +19,7 @@ from launcher.client import catalogue
 from launcher.client.catalogue import InstanceType, Price
 from launcher.client.planning.candidate_explanation import explanation
 from launcher.client.planning.candidate_reasons import why_not
-from launcher.client.planning.candidates import (
+from launcher.client.planning.cluster_candidates import (
     MOST_DATA_HOSTS,
     Candidate,
     PricedType,

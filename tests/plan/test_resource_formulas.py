@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from test_recommendation import made_up
 
-from launcher.client.planning.candidates import candidates
+from launcher.client.planning.cluster_candidates import candidates
 from launcher.client.planning.resource_formulas import formulas
 from launcher.client.planning.step_model import Bottleneck
 

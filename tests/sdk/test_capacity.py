@@ -11,7 +11,7 @@ from launcher.client.planning.capacity_retry_policy import (
     next_attempt,
     type_combinations,
 )
-from launcher.client.planning.retry_capacity import attempt_names, retry_capacity
+from launcher.client.planning.capacity_retries import attempt_names, retry_capacity
 from launcher.client.spec import CapacityRetry, JobSpec
 
 REASON = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.shared.printable import printable
+from launcher.shared.terminal_text import printable
 
 
 @pytest.mark.parametrize(

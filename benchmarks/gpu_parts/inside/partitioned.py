@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
-from launcher.parallel.profiling.profile import Profile, Sample, profile
+from launcher.parallel.profiling.module_costs import Profile, Sample, profile
 from launcher.shared.partitions.partition_file import Fingerprint, PartitionFile
 from launcher.shared.partitions.stage_costs import Link
 from partition_parts.inside.models import gpt

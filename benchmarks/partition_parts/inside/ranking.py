@@ -9,7 +9,7 @@ import torch
 from launcher import parallel
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.optimum import CutProblem, best
-from launcher.parallel.partitioning.search import fastest, search
+from launcher.parallel.partitioning.simulated_search import fastest, search
 from launcher.shared import Objective, Schedule
 from launcher.shared.partitions.schedule_orders import Orders
 from launcher.shared.partitions.timeline import StageSeconds, simulate

@@ -14,7 +14,7 @@ from launcher import parallel
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.profiling import link_speed
-from launcher.parallel.profiling.profile import Sample, profile
+from launcher.parallel.profiling.module_costs import Sample, profile
 from trainers_parts.inside.clock import seconds
 
 Batch = tuple[torch.Tensor, torch.Tensor]

@@ -10,7 +10,7 @@ from typing import Any
 
 from launcher.client import catalogue
 from launcher.client.catalogue import Price
-from launcher.client.planning.candidates import PricedType, candidates
+from launcher.client.planning.cluster_candidates import PricedType, candidates
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.recommendation import PlanLimits, PlanOrder, choose
 from launcher.client.planning.workload import Workload

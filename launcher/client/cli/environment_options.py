@@ -11,7 +11,7 @@ import click
 from launcher.client.cli.shared_options import Verb
 from launcher.client.spec import JobSpec
 from launcher.client.spec.bounded_yaml import LimitExceeded, read_bounded
-from launcher.shared.secret_sources import FROM_ENVIRONMENT
+from launcher.shared.secret_origins import FROM_ENVIRONMENT
 
 
 def environment_options(verb: Verb) -> Verb:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.failure_report import failure_of
-from launcher.client.jobs.final_metrics import final_metrics
+from launcher.client.jobs.last_metrics import final_metrics
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.sessions.base import KeepsJobFiles, PlatformSession
 from launcher.errors import JobNotFound, LauncherError
-from launcher.shared.printable import printable
+from launcher.shared.terminal_text import printable
 
 if TYPE_CHECKING:
-    from launcher.client.jobs.bill import Bill
+    from launcher.client.jobs.billing import Bill
     from launcher.shared.training_job_types import TrainingJobDescription, TrainingJobSummary
 
 _HEADER = ("NAME", "STATUS", "CREATED", "DURATION")
@@ -108,7 +108,7 @@ def _read(name: str, session: PlatformSession) -> tuple[TrainingJobDescription |
         now = session.describe_training_job(TrainingJobName=name)
         if not session.platform.bills:
             return now, None
-        from launcher.client.jobs.bill import bill  # free jobs need not wait for it
+        from launcher.client.jobs.billing import bill  # free jobs need not wait for it
 
         return now, bill(now)
     except LauncherError:  # one job must not hide the others

@@ -11,7 +11,7 @@ from launcher.client.cli.json_output import print_json_line
 from launcher.client.jobs.event_sentences import sentence
 from launcher.client.jobs.group_hosts import HostGroup
 from launcher.client.jobs.log_line import LogLine
-from launcher.shared.printable import printable
+from launcher.shared.terminal_text import printable
 
 #: One colour per group, in group order.
 _GROUP_COLOURS = ("cyan", "magenta", "yellow", "green", "blue")

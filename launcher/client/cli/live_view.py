@@ -22,7 +22,7 @@ from launcher.client.jobs.job import Job
 from launcher.client.jobs.job_follower import StateChange
 from launcher.client.jobs.job_progress import JobProgress
 from launcher.client.jobs.log_line import LogLine
-from launcher.shared.printable import printable
+from launcher.shared.terminal_text import printable
 
 if TYPE_CHECKING:
     from rich.live import Live

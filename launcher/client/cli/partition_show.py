@@ -14,7 +14,7 @@ from launcher.client.cli.verb_output import print_message, with_json_flag
 from launcher.client.home import writing
 from launcher.client.planning.partition_table import title
 from launcher.client.planning.partition_view import Partition
-from launcher.client.planning.timeline_svg import timeline_svg
+from launcher.client.planning.timeline_picture import timeline_svg
 
 
 @click.command()

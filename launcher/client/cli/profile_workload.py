@@ -18,7 +18,7 @@ from launcher.client.planning.cpu_speed_calibration import CpuSpeedCalibration
 from launcher.client.planning.dataset_profile import ProfileRequest, profile_datasets
 from launcher.client.planning.job_profile import profile_of_job
 from launcher.client.planning.new_file import check_new, write_new
-from launcher.client.planning.profile_text import profile_text
+from launcher.client.planning.profile_layout import profile_text
 from launcher.client.planning.workload_profile import WorkloadProfile
 from launcher.client.sessions.resolve import session_of
 

@@ -14,7 +14,7 @@ from launcher.client.cli.verb_output import print_message, print_warnings
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.retrying_session import with_resume_hint
 from launcher.client.planning.cost_plan import plan_job
-from launcher.client.planning.retry_capacity import (
+from launcher.client.planning.capacity_retries import (
     attempt_names,
     detached_warnings,
     retry_capacity,

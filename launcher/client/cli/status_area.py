@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from launcher.client.jobs.state_text import StateText
-from launcher.shared.printable import printable
+from launcher.shared.terminal_text import printable
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from launcher.shared.printable import printable
+from launcher.shared.terminal_text import printable
 
 
 def echo(text: object, *, err: bool = False, nl: bool = True) -> None:

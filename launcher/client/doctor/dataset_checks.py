@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.doctor.dataset_process import ReadLimits, at_home, dataset_copy
-from launcher.client.doctor.named_datasets import (
+from launcher.client.doctor.dataset_names import (
     NamedDataset,
     named_datasets,
     unnamed_datasets,

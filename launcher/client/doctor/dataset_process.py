@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from launcher.client.doctor.named_datasets import NamedDataset
+from launcher.client.doctor.dataset_names import NamedDataset
 from launcher.client.request.source_tree import SourceFile
 from launcher.client.sessions.local.module_command import module_command, module_environment
 from launcher.client.spec import JobSpec

@@ -36,7 +36,7 @@ class Estimator(LatestJob, JobArguments):
 
     def _repr_html_(self) -> str:
         from launcher.client.spec.html_tables import html_pairs
-        from launcher.client.spec.spec_html import spec_html
+        from launcher.client.spec.spec_page import spec_html
 
         latest = self.latest_training_job
         below = html_pairs([("Latest job", latest.name)]) if latest else ""
@@ -66,7 +66,7 @@ class Estimator(LatestJob, JobArguments):
         """
         from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
         from launcher.client.jobs.retrying_session import with_resume_hint
-        from launcher.client.planning.retry_capacity import (
+        from launcher.client.planning.capacity_retries import (
             attempt_names,
             detached_warnings,
             retry_capacity,

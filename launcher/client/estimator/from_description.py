@@ -23,7 +23,7 @@ from launcher.shared import (
     Role,
     TrainerPart,
 )
-from launcher.shared.secret_sources import SECRET_PREFIX, secret_sources
+from launcher.shared.secret_origins import SECRET_PREFIX, secret_sources
 from launcher.shared.wait_metric import is_wait_metric
 
 _EMPTY = JobSpec()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from launcher.client.jobs.artifacts import FileProgress, download_artifacts
 from launcher.client.jobs.background_log import BackgroundLog, within
-from launcher.client.jobs.bill import Bill, bill
+from launcher.client.jobs.billing import Bill, bill
 from launcher.client.jobs.failure_report import FailureReport, failure_of
-from launcher.client.jobs.final_metrics import final_metrics
+from launcher.client.jobs.last_metrics import final_metrics
 from launcher.client.jobs.group_hosts import group_of_hosts, select_hosts, training_hosts
 from launcher.client.jobs.job_follower import Deadline, JobFollower, Poll, StateChange
 from launcher.client.jobs.job_metrics import JobMetrics, read_metrics_of
@@ -34,7 +34,7 @@ from launcher.client.sessions.base import TERMINAL_STATUSES, PlatformSession
 from launcher.client.sessions.job_record import JobRecord, read_record
 from launcher.errors import JobFailed, JobStopped, LauncherError
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
-from launcher.shared.printable import printable
+from launcher.shared.terminal_text import printable
 
 if TYPE_CHECKING:
     from launcher.client.spec import Tracking

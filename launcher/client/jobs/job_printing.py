@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.event_sentences import sentence
 from launcher.errors import LauncherError
-from launcher.shared.printable import printable
+from launcher.shared.terminal_text import printable
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job

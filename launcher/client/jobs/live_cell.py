@@ -13,9 +13,9 @@ from launcher.client.jobs.job_metrics import JobMetrics
 from launcher.client.jobs.job_progress import JobProgress
 from launcher.client.jobs.metric_records import MetricRecord, metric_patterns
 from launcher.client.jobs.short_numbers import short_number
-from launcher.client.jobs.sparkline import sparkline
+from launcher.client.jobs.sparklines import sparkline
 from launcher.client.jobs.state_text import StateText
-from launcher.client.jobs.summary_text import summary_text
+from launcher.client.jobs.summary_layout import summary_text
 from launcher.client.spec.html_tables import escaped, html_pairs
 from launcher.errors import LauncherError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from launcher.client.jobs.durations import readable
 from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.client.sessions.retry import RetryPolicy, retry_call
+from launcher.client.sessions.retry_policy import RetryPolicy, retry_call
 from launcher.errors import CapacityError, CloudError, JobNotFound
 
 if TYPE_CHECKING:

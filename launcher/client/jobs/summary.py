@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.event_sentences import WARNINGS
-from launcher.client.jobs.final_metrics import final_metrics
+from launcher.client.jobs.last_metrics import final_metrics
 from launcher.client.jobs.group_hosts import HostGroup, host_groups
 from launcher.errors import JobFailed, JobStopped
 from launcher.shared import JobDocument, Role, parse_event

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from launcher.client.catalogue.cost import dollars_text
-from launcher.client.planning.candidates import Candidate
+from launcher.client.planning.cluster_candidates import Candidate
 from launcher.client.planning.resource_formulas import formulas
 from launcher.client.planning.step_model import (
     SECONDS_PER_GB,

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from launcher.client import catalogue
 from launcher.client.catalogue.cost import CostEstimate, GroupCost, estimate
 from launcher.client.catalogue.prices import Price
-from launcher.client.planning.cost_plan_text import cost_plan_html, cost_plan_text
+from launcher.client.planning.cost_plan_layout import cost_plan_html, cost_plan_text
 from launcher.client.request.builder import JobLocation
 from launcher.client.sessions.aws.clients import configured_endpoint
 from launcher.client.sessions.base import PlatformSession

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from launcher.client.doctor.dataset_process import DatasetCopy, ReadLimits, at_home, dataset_copy
-from launcher.client.doctor.named_datasets import NamedDataset, named_datasets
+from launcher.client.doctor.dataset_names import NamedDataset, named_datasets
 from launcher.client.planning.machine_cpu import MachineCpu, this_cpu
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.measured_model_memory import measure_model_memory
@@ -25,7 +25,7 @@ from launcher.client.planning.workload_profile import WorkloadProfile, rounded
 from launcher.client.request.source_tree import SourceTree
 from launcher.client.spec import JobSpec
 from launcher.errors import PlatformError
-from launcher.shared.visible_gpus import visible_gpus
+from launcher.shared.gpus import visible_gpus
 
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(\(.*\))?")
 _BATCH_SIZES = ("batch_size", "batch-size")

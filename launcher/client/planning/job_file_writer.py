@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.catalogue import InstanceType
 from launcher.client.home import writing
-from launcher.client.planning.candidates import Candidate
+from launcher.client.planning.cluster_candidates import Candidate
 from launcher.client.planning.new_file import check_new
 from launcher.client.planning.step_model import data_workers, local_workers
 from launcher.client.planning.workload import Workload

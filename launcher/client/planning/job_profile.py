@@ -23,7 +23,7 @@ from launcher.errors import PlatformError
 from launcher.shared import parse_event
 from launcher.shared.event_lines import FIELD_ERRORS
 from launcher.shared.observed_rates import FEWEST_STEPS
-from launcher.shared.visible_gpus import gpu_models
+from launcher.shared.gpus import gpu_models
 
 #: A job's mean may be off by this share: its CPU seconds include receiving and sending, and the
 #: kernel counts them in ticks. A host that differs more widens the range further.

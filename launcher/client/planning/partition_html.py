@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.planning import partition_table
 from launcher.client.planning.partition_table import Table
-from launcher.client.planning.timeline_svg import timeline_svg
+from launcher.client.planning.timeline_picture import timeline_svg
 from launcher.client.spec.html_tables import escaped, html_table
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from launcher.client import catalogue
 from launcher.client.catalogue.catalogue_entry import CatalogueEntry, entries
 from launcher.client.catalogue.regions import check_regions
 from launcher.client.planning import candidate_reasons
-from launcher.client.planning.candidates import (
+from launcher.client.planning.cluster_candidates import (
     Candidate,
     PricedType,
     can_prepare,
@@ -137,7 +137,7 @@ class Recommendation:
                 yield each
 
     def __repr__(self) -> str:
-        from launcher.client.planning.recommendation_text import recommendation_text
+        from launcher.client.planning.recommendation_layout import recommendation_text
 
         return recommendation_text(self)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from launcher.client.planning.candidates import Candidate
+from launcher.client.planning.cluster_candidates import Candidate
 from launcher.client.planning.step_model import (
     SECONDS_PER_GB,
     Bottleneck,

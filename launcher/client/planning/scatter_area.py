@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from launcher.client.jobs.short_numbers import short_number
-from launcher.client.planning.recommendation_scatter import (
+from launcher.client.planning.scatter import (
     ClusterPoint,
     ClusterScatter,
     position,

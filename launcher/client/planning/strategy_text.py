@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.client.planning.candidates import Candidate
+from launcher.client.planning.cluster_candidates import Candidate
 from launcher.client.planning.parallel_strategy import (
     FEW_SAMPLES,
     RESERVED,

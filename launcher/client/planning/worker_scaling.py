@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from launcher.client.doctor.dataset_process import DatasetCopy, ReadLimits
-from launcher.client.doctor.named_datasets import NamedDataset
+from launcher.client.doctor.dataset_names import NamedDataset
 
 #: Part of the limits' seconds that each number of processes is measured for.
 _SHARE = 0.1

@@ -10,7 +10,7 @@ from typing import Any
 from launcher.client.catalogue.accelerators import accelerator_kinds
 from launcher.client.catalogue.instances import instance_types
 from launcher.client.planning.measure import Measure
-from launcher.client.planning.model_fields import read_model
+from launcher.client.planning.model_reader import read_model
 from launcher.client.planning.step_model import family
 from launcher.client.spec.document_builder import read_plain
 from launcher.errors import FieldPath, Problem, SpecError

@@ -38,7 +38,7 @@ from launcher.shared import (
     TrainerPart,
 )
 from launcher.shared.partitions import PartitionFile
-from launcher.shared.secret_sources import secret_variables_of
+from launcher.shared.secret_origins import secret_variables_of
 from launcher.shared.wait_metric import WAIT_METRIC, WAIT_PATTERN
 
 

@@ -23,7 +23,7 @@ from launcher.client.sessions.base import (
     Platform,
     Progress,
 )
-from launcher.client.sessions.newest_jobs import newest_jobs, summarize_job
+from launcher.client.sessions.job_list import newest_jobs, summarize_job
 from launcher.client.sessions.request_limits import violations_without_aws
 from launcher.errors import JobNotFound, PlatformError, Problem, RequestRefused
 

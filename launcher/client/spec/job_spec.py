@@ -146,7 +146,7 @@ class JobSpec:
             object.__setattr__(self, field_name, value)
 
     def _repr_html_(self) -> str:
-        from launcher.client.spec.spec_html import spec_html  # only notebooks need it
+        from launcher.client.spec.spec_page import spec_html  # only notebooks need it
 
         return spec_html(self)
 

@@ -13,7 +13,7 @@ from launcher.errors import LauncherError, WireError
 from launcher.runtime import jsonl_socket
 from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
-from launcher.shared.backoff import backoff
+from launcher.shared.pauses import backoff
 
 #: Seconds without a message after which the connection is given up, because it may be half open.
 #: The dispatcher sends a heartbeat every second.

@@ -13,7 +13,7 @@ from launcher.data.batches.structure import Array
 from launcher.data.dataset_check.check_request import SampleCosts
 from launcher.data.dataset_check.checked_dataset import DatasetCheck
 from launcher.data.dataset_check.checked_stream import CheckedStream
-from launcher.data.metrics.cpu_seconds import cpu_seconds, starved_seconds
+from launcher.data.metrics.cpu_time import cpu_seconds, starved_seconds
 from launcher.data.order.shard_interleaving import Parts
 from launcher.errors import DataError
 

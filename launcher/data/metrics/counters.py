@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from launcher.data.metrics.cpu_seconds import cpu_seconds, starved_seconds
+from launcher.data.metrics.cpu_time import cpu_seconds, starved_seconds
 from launcher.shared.wait_metric import wait_share
 
 #: Seconds between two reports of a process.

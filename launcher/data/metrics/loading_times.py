@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from launcher.data.metrics.cpu_seconds import starved_seconds
+from launcher.data.metrics.cpu_time import starved_seconds
 
 #: Seconds between two measured batches: a measurement takes 20 us, which small batches do not.
 _EVERY = 0.1

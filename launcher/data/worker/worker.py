@@ -41,7 +41,7 @@ from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_h
 from launcher.runtime.event_log import emit, emit_text
 from launcher.runtime.output import print_whole_lines
 from launcher.runtime.processes import handle_signals_here
-from launcher.shared.backoff import backoff
+from launcher.shared.pauses import backoff
 from launcher.shared.users_modules import enter
 
 _HEARTBEAT_SECONDS = 1.0

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.optimum import CutProblem, best
-from launcher.parallel.partitioning.search import ALL, Bounded, fastest, search
-from launcher.parallel.profiling.profile import Profile
+from launcher.parallel.partitioning.simulated_search import ALL, Bounded, fastest, search
+from launcher.parallel.profiling.module_costs import Profile
 from launcher.shared import Objective, Schedule
 from launcher.shared.partitions.partition_file import (
     Fingerprint,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from launcher.runtime import processes
 from launcher.runtime.mpi.daemons import Daemons
-from launcher.runtime.mpi.group_command import agent_variables, group_command
+from launcher.runtime.mpi.mpirun_of_group import agent_variables, group_command
 from launcher.runtime.mpi.mpi_rank import OUTPUT
 from launcher.runtime.output import NamedOutput, Output
 from launcher.runtime.report_files import REPORTS_VARIABLE

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from launcher.client import catalogue
 from launcher.client.catalogue import InstanceType, Price
 from launcher.client.planning.candidate_reasons import group_text
-from launcher.client.planning.candidates import (
+from launcher.client.planning.cluster_candidates import (
     MOST_DATA_HOSTS,
     Candidate,
     can_prepare,

@@ -7,7 +7,7 @@ from datetime import date
 
 from launcher.client import catalogue
 from launcher.client.catalogue import Price
-from launcher.client.planning.candidates import Candidate, can_train, priced_cluster
+from launcher.client.planning.cluster_candidates import Candidate, can_train, priced_cluster
 from launcher.client.planning.diagnosis.findings import has_use, known_wait
 from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
 from launcher.client.planning.measure import Measure

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from launcher.client.catalogue.cost import dollars_text
 from launcher.client.jobs.short_numbers import short_number
-from launcher.client.planning.recommendation_scatter import ClusterPoint, ClusterScatter
+from launcher.client.planning.scatter import ClusterPoint, ClusterScatter
 from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun
 from launcher.client.planning.scatter_area import ScatterArea
 from launcher.client.spec.html_tables import escaped, html_cells, html_table

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.short_numbers import short_number
-from launcher.client.jobs.sparkline import thinned
+from launcher.client.jobs.sparklines import thinned
 from launcher.client.spec.html_tables import escaped
 
 _WIDTH, _HEIGHT = 400, 150

@@ -28,7 +28,7 @@ from launcher.client.sessions.default_values import DefaultValue, read_defaults
 from launcher.client.sessions.job_record import records_folder
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.errors import LogNotFound, Problem, SpecError
-from launcher.shared.printable import printable
+from launcher.shared.terminal_text import printable
 
 if TYPE_CHECKING:
     import boto3

@@ -10,7 +10,7 @@ from pathlib import Path
 from launcher.client.sessions.aws.clients import Clients
 from launcher.client.sessions.aws.foreign_response import foreign_response
 from launcher.client.sessions.aws.transient_errors import is_transient, retry
-from launcher.client.sessions.retry import RetryPolicy
+from launcher.client.sessions.retry_policy import RetryPolicy
 from launcher.errors import CloudError, Problem, Refused, SpecError
 
 #: Written by SageMaker in Studio and notebook instances; SDK v2 reads the same file.

@@ -10,7 +10,7 @@ from launcher.client.sessions.aws.clients import Clients
 from launcher.client.sessions.aws.foreign_response import foreign_response
 from launcher.client.sessions.aws.transient_errors import retry_read
 from launcher.client.sessions.base import LogEvent, LogStream
-from launcher.client.sessions.retry import RetryPolicy
+from launcher.client.sessions.retry_policy import RetryPolicy
 from launcher.errors import Refused
 
 GROUP = "/aws/sagemaker/TrainingJobs"

@@ -15,7 +15,7 @@ from launcher.client.sessions.aws.clients import Clients
 from launcher.client.sessions.aws.foreign_response import foreign_response
 from launcher.client.sessions.aws.transient_errors import is_transient, retry
 from launcher.client.sessions.base import MetricPoint
-from launcher.client.sessions.retry import RetryPolicy
+from launcher.client.sessions.retry_policy import RetryPolicy
 
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
 #: What one GetMetricStatistics may return at most.

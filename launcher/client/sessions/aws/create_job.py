@@ -19,7 +19,7 @@ from launcher.client.sessions.aws.transient_errors import (
     is_transient,
     retry,
 )
-from launcher.client.sessions.retry import RetryPolicy
+from launcher.client.sessions.retry_policy import RetryPolicy
 from launcher.errors import CloudError, JobNotFound, Refused, Unreachable
 
 if TYPE_CHECKING:

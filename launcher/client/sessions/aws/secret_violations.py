@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from launcher.client.request.validation.violations import Violation
-from launcher.shared.secret_sources import SECRET_ARN, SECRET_PREFIX, secret_sources
+from launcher.shared.secret_origins import SECRET_ARN, SECRET_PREFIX, secret_sources
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest

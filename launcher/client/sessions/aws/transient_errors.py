@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from launcher.client.sessions.aws.error_hints import THROTTLED
-from launcher.client.sessions.retry import RetryPolicy, retry_call
+from launcher.client.sessions.retry_policy import RetryPolicy, retry_call
 from launcher.errors import CloudError, Refused, Unreachable
 
 Result = TypeVar("Result")

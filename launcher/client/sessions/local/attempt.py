@@ -44,7 +44,7 @@ from launcher.client.sessions.local.toolkit_mode import (
 )
 from launcher.shared import DEFAULT_ML_ROOT
 from launcher.shared.process_table import descendants
-from launcher.shared.visible_gpus import visible_gpus
+from launcher.shared.gpus import visible_gpus
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from launcher.client import catalogue
 from launcher.client.sessions.local.job_hosts import LocalHost
-from launcher.shared.visible_gpus import VISIBLE_GPUS_VARIABLE
+from launcher.shared.gpus import VISIBLE_GPUS_VARIABLE
 
 _LOCAL_GPU = "local_gpu"
 

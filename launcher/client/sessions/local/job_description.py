@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from typing import TypedDict, cast
 
 from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.client.sessions.newest_jobs import summarize_job
+from launcher.client.sessions.job_list import summarize_job
 from launcher.shared import FAILURE_REASON_LIMIT, REDACTED, TOKEN_VARIABLE
 from launcher.shared.training_job_types import (
     ModelFields,

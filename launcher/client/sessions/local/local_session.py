@@ -25,7 +25,7 @@ from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.job_root import JobRoot
 from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
 from launcher.client.sessions.local.orphan_cleanup import current_boot, reconciled_status
-from launcher.client.sessions.newest_jobs import newest_jobs
+from launcher.client.sessions.job_list import newest_jobs
 from launcher.errors import PlatformError
 from launcher.shared import HostFailure
 

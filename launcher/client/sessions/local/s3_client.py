@@ -30,7 +30,7 @@ from s3transfer.subscribers import BaseSubscriber
 from launcher.client.sessions.aws.call_limits import guard_calls
 from launcher.client.sessions.aws.object_list import listed_objects
 from launcher.client.sessions.local.object_store import S3Failed
-from launcher.client.sessions.retry import RetryPolicy, retry_call
+from launcher.client.sessions.retry_policy import RetryPolicy, retry_call
 from launcher.client.sessions.s3_uris import bucket_and_key
 from launcher.errors import Unreachable
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from launcher.shared.secret_mask import SecretMask
-from launcher.shared.secret_sources import secret_sources
+from launcher.shared.secret_origins import secret_sources
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest

@@ -16,7 +16,7 @@ from launcher.client.sessions.local.host_folder import (
 )
 from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.shared import DEFAULT_ML_ROOT
-from launcher.shared.new_files import kept_elsewhere, listed, new_files, size_text
+from launcher.shared.unkept_files import kept_elsewhere, listed, new_files, size_text
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest

@@ -23,7 +23,7 @@ from launcher.shared import (
     is_of_toolkit,
     is_set_by_jobs,
 )
-from launcher.shared.secret_sources import SECRET_PREFIX
+from launcher.shared.secret_origins import SECRET_PREFIX
 from launcher.shared.suggestions import choice_fix
 
 if TYPE_CHECKING:

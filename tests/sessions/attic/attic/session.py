@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.client.sessions.base import TERMINAL_STATUSES, LogEvent, LogStream, Platform, Progress
-from launcher.client.sessions.newest_jobs import newest_jobs
+from launcher.client.sessions.job_list import newest_jobs
 from launcher.client.sessions.request_limits import violations_without_aws
 from launcher.client.spec import JobSpec
 from launcher.errors import JobNotFound, PlatformError

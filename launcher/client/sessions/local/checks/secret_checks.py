@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.secret_values import secret_values
 from launcher.errors import Problem
-from launcher.shared.secret_sources import SHORTEST_SECRET, secret_sources
+from launcher.shared.secret_origins import SHORTEST_SECRET, secret_sources
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest

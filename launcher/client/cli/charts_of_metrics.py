@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 
-from launcher.client.cli.line_chart import line_chart
+from launcher.client.cli.line_charts import line_chart
 from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.job_metrics import JobMetrics, MetricSeries, group_series
 from launcher.client.jobs.short_numbers import short_number
-from launcher.shared.printable import printable
+from launcher.shared.terminal_text import printable
 
 #: The narrowest chart; a terminal of 80 columns shows two side by side.
 _LEAST_WIDTH = 38

@@ -50,7 +50,7 @@ def resolve_starts(
                 "auto_partition measures the model, which has no weights yet: give the job a file "
                 "of `launcher partition`, or starts"
             )
-        from launcher.parallel.partitioning.auto_partition import auto_partition
+        from launcher.parallel.partitioning.automatic import auto_partition
 
         found = auto_partition(model, world, example, loss=loss, target=target, states=states)
         return found.starts

@@ -20,7 +20,7 @@ from typing import Any
 from launcher.runtime import hyperparameters
 from launcher.runtime.cuda_compatibility import compatibility_variables
 from launcher.runtime.environment import Environment
-from launcher.runtime.network_variables import network_variables
+from launcher.runtime.network_interfaces import network_variables
 from launcher.shared import (
     CHECKPOINT_VARIABLE,
     CODE_CHANNEL,
@@ -28,7 +28,7 @@ from launcher.shared import (
     HOSTS_VARIABLE,
     Role,
 )
-from launcher.shared.visible_gpus import visible_gpus
+from launcher.shared.gpus import visible_gpus
 
 
 def toolkit_variables(environment: Environment) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import Any
 from launcher.client import catalogue
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.registry import distributions
-from launcher.client.spec.field_notes import field_notes
+from launcher.client.spec.docstring_notes import field_notes
 from launcher.client.spec.groups import LOCAL_TYPES
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.metric_definition import MetricDefinition

@@ -9,7 +9,7 @@ from launcher.client.catalogue.cost import dollars_text
 from launcher.client.jobs.aligned_columns import aligned
 from launcher.client.planning.candidate_explanation import explanation, unmeasured_families
 from launcher.client.planning.candidate_reasons import break_even, why_not
-from launcher.client.planning.candidates import Candidate
+from launcher.client.planning.cluster_candidates import Candidate
 from launcher.client.planning.step_model import (
     MOST_WORKERS_PER_VCPU,
     Interval,

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
-from launcher.parallel.boundaries import boundaries
+from launcher.parallel.stage_boundaries import boundaries
 from launcher.parallel.graph import bind, caches_off, in_mode, preserved_random_state
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.profiling.bytes import AllocationTracker

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.client.jobs.summary_text import summary_row
+from launcher.client.jobs.summary_layout import summary_row
 
 
 def job_record_text(record: Mapping[str, Any] | None) -> str:

@@ -17,7 +17,7 @@ from launcher.parallel import fingerprint
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
 from launcher.parallel.profiling import link_speed
-from launcher.parallel.profiling.profile import Sample, profile
+from launcher.parallel.profiling.module_costs import Sample, profile
 from launcher.shared import Objective, Schedule
 from launcher.shared.partitions.partition_file import Fingerprint, PartitionFile
 from launcher.shared.partitions.stage_costs import Link

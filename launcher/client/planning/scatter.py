@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from launcher.client.planning.candidates import Candidate
+from launcher.client.planning.cluster_candidates import Candidate
 
 if TYPE_CHECKING:
     from launcher.client.planning.recommendation import Recommendation

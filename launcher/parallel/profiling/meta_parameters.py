@@ -9,7 +9,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from launcher.errors import ParallelError
-from launcher.parallel.profiling.profile import Sample
+from launcher.parallel.profiling.module_costs import Sample
 
 
 def unmaterialised(make: Callable[[], nn.Module], sample: Sample) -> tuple[nn.Module, Sample]:
