@@ -28,8 +28,7 @@ from unittest.mock import patch
 import boto3
 
 from launcher import Job
-from launcher.client.sessions.aws.aws_session import AwsSession
-from launcher.client.sessions.aws.cloudwatch_logs import GROUP
+from launcher.client.sessions import GROUP, AwsSession
 
 JOB = "many-hosts"
 HOSTS = 300

@@ -27,12 +27,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from planner_parts.predicted_workloads import (
-    WORKLOADS,
-    PredictedWorkload,
-    median_parts,
-    predict,
-)
+from planner_parts.predicted_workloads import WORKLOADS, PredictedWorkload, median_parts, predict
 from planner_parts.timed_jobs import measure_parts, run_job
 from table.turns import in_turns
 

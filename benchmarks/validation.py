@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "request"))
 
 from request_mutants import ELEVEN
 
-from launcher.client.request.validation import find_violations
+from launcher.client.request import find_violations
 
 TARGET_MS = 10.0
 

@@ -46,7 +46,7 @@ def main() -> int:
     """Run this host and return its exit code."""
     unpack(ROOT / "input" / "data" / "code" / "bundle.tar.gz")
     sys.path.insert(0, str(ROOT / "lib"))
-    from launcher.runtime.main import run  # it exists only after unpacking
+    from launcher.runtime import run  # it exists only after unpacking
 
     return run(ROOT)
 

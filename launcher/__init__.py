@@ -6,8 +6,9 @@ works inside a job, where only the errors and the job's own packages exist.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
     from launcher.client.estimator import (
@@ -15,29 +16,33 @@ if TYPE_CHECKING:
         HuggingFace,
         PyTorch,
         TensorFlow,
+        TrainingJobAnalytics,
     )
-    from launcher.client.estimator.training_job_analytics import TrainingJobAnalytics
-    from launcher.client.jobs.job import Job
-    from launcher.client.jobs.job_metrics import JobMetrics, MetricSeries
-    from launcher.client.jobs.log_line import LogLine
-    from launcher.client.jobs.metric_records import MetricRecord
-    from launcher.client.planning.comparison.comparison import Comparison, compare
-    from launcher.client.planning.diagnosis.diagnosis import Diagnosis, diagnose
-    from launcher.client.planning.measure import Measure
-    from launcher.client.planning.partition_view import Partition
-    from launcher.client.planning.partitioner import partition
-    from launcher.client.planning.recommendation import (
+    from launcher.client.jobs import Job, JobMetrics, LogLine, MetricRecord, MetricSeries
+    from launcher.client.planning import (
+        Comparison,
+        Diagnosis,
+        JobReport,
+        Measure,
+        Partition,
         PlanLimits,
         PlanOrder,
         Recommendation,
+        Workload,
+        compare,
+        diagnose,
+        partition,
         recommend,
+        report,
     )
-    from launcher.client.planning.reporting.job_report import JobReport, report
-    from launcher.client.planning.workload import Workload
-    from launcher.client.sessions.aws.aws_session import AwsSession
-    from launcher.client.sessions.aws.sdk_v2_session import Session, get_execution_role
-    from launcher.client.sessions.local import LocalSession
-    from launcher.client.sessions.memory_session import MemoryRun, MemorySession
+    from launcher.client.sessions import (
+        AwsSession,
+        LocalSession,
+        MemoryRun,
+        MemorySession,
+        Session,
+        get_execution_role,
+    )
     from launcher.client.spec import (
         CapacityRetry,
         DataParallel,
@@ -85,80 +90,6 @@ if TYPE_CHECKING:
     )
 
 __version__ = "0.1.0"
-
-_HOMES = {
-    "Estimator": "client.estimator",
-    "PyTorch": "client.estimator",
-    "TensorFlow": "client.estimator",
-    "HuggingFace": "client.estimator",
-    "TrainingJobAnalytics": "client.estimator.training_job_analytics",
-    "InstanceGroup": "client.spec",
-    "CapacityRetry": "client.spec",
-    "Ready": "client.spec",
-    "TrainingInput": "client.spec",
-    "ShuffleConfig": "client.spec",
-    "FileSystemInput": "client.spec",
-    "DataParallel": "client.spec",
-    "ModelParallel": "client.spec",
-    "Mpi": "client.spec",
-    "MultiWorkerMirrored": "client.spec",
-    "ParameterServer": "client.spec",
-    "Jax": "client.spec",
-    "Toolkit": "client.spec",
-    "DataService": "client.spec",
-    "MetricDefinition": "client.spec",
-    "Tracking": "client.spec",
-    "JobSpec": "client.spec",
-    "Job": "client.jobs.job",
-    "LogLine": "client.jobs.log_line",
-    "JobMetrics": "client.jobs.job_metrics",
-    "MetricSeries": "client.jobs.job_metrics",
-    "MetricRecord": "client.jobs.metric_records",
-    "partition": "client.planning.partitioner",
-    "Partition": "client.planning.partition_view",
-    "recommend": "client.planning.recommendation",
-    "Workload": "client.planning.workload",
-    "Measure": "client.planning.measure",
-    "PlanLimits": "client.planning.recommendation",
-    "PlanOrder": "client.planning.recommendation",
-    "Recommendation": "client.planning.recommendation",
-    "diagnose": "client.planning.diagnosis.diagnosis",
-    "Diagnosis": "client.planning.diagnosis.diagnosis",
-    "compare": "client.planning.comparison.comparison",
-    "Comparison": "client.planning.comparison.comparison",
-    "report": "client.planning.reporting.job_report",
-    "JobReport": "client.planning.reporting.job_report",
-    "LocalSession": "client.sessions.local",
-    "AwsSession": "client.sessions.aws.aws_session",
-    "MemorySession": "client.sessions.memory_session",
-    "MemoryRun": "client.sessions.memory_session",
-    "Session": "client.sessions.aws.sdk_v2_session",
-    "get_execution_role": "client.sessions.aws.sdk_v2_session",
-    "LauncherError": "errors",
-    "Problem": "errors",
-    "SpecError": "errors",
-    "PlatformError": "errors",
-    "RequestRefused": "errors",
-    "JobNotFound": "errors",
-    "JobFailed": "errors",
-    "JobStopped": "errors",
-    "StillRunning": "errors",
-    "NotSent": "errors",
-    "CloudError": "errors",
-    "Refused": "errors",
-    "LogNotFound": "errors",
-    "Unreachable": "errors",
-    "CredentialsExpired": "errors",
-    "CapacityError": "errors",
-    "RuntimeFault": "errors",
-    "ContractError": "errors",
-    "ParallelError": "errors",
-    "DataError": "errors",
-    "DataServiceUnavailable": "errors",
-    "AuthenticationError": "errors",
-    "WireError": "errors",
-    "SampleError": "errors",
-}
 
 __all__ = [
     "Estimator",
@@ -235,25 +166,27 @@ __all__ = [
 ]
 
 
+_find = open_door(__name__)
+
+
 def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        home = f"launcher.{_HOMES[name]}"
+    is_ours = name in __all__
+    if is_ours:
         try:
-            return getattr(import_module(home), name)
+            return _find(name)
         except ModuleNotFoundError as error:
-            if not home.startswith(str(error.name)):
+            if error.name != f"{__name__}.client":
                 raise
-            missing = error.name
     from launcher.shared.users_modules import users_attribute
 
     try:
         return users_attribute(name)
     except AttributeError:
-        if name not in _HOMES:
+        if not is_ours:
             raise
     raise ImportError(
         f"launcher.{name} is not available inside a training job: only the job's own side of "
-        f"Launcher travels with the code (there is no {missing} here)"
+        f"Launcher travels with the code (there is no {__name__}.client here)"
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from waiting import wait_until
 
 from launcher.client.endpoint import ServedEndpoint, serve
-from launcher.client.sessions.local.isolation import choose_isolation
+from launcher.client.sessions import choose_isolation
 from launcher.errors import PlatformError
 
 GROUP = "/aws/sagemaker/TrainingJobs"

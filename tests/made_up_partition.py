@@ -7,8 +7,7 @@ from typing import Any
 from cut_model import consistent
 
 from launcher import Partition
-from launcher.shared.partitions.partition_file import Fingerprint, PartitionChoice
-from launcher.shared.partitions.stage_costs import Link, ModuleCost
+from launcher.shared import Fingerprint, Link, ModuleCost, PartitionChoice
 
 MIB = 2**20
 

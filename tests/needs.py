@@ -29,7 +29,7 @@ needs_mpirun = needs_program("mpirun", "openmpi-bin")
 
 def skip_without_isolation(isolation: str) -> None:
     """Skip a test where an isolation does not work, with the obstacle as its reason."""
-    from launcher.client.sessions.local.isolation import choose_isolation  # slow, for few tests
+    from launcher.client.sessions import choose_isolation  # slow, for few tests
     from launcher.errors import PlatformError
 
     try:

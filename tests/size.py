@@ -76,8 +76,23 @@ class Source:
     def import_lines(self) -> int:
         return sum(_length(node) for node in self.nodes if isinstance(node, _IMPORT))
 
-    def imported(self) -> Iterator[str]:
-        """Each module that it may import: `from a import b` is of a, and of a.b if there is one."""
+    @cached_property
+    def door(self) -> dict[str, str]:
+        """The modules of the names that it lists for other rooms (launcher/shared/doors.py)."""
+        blocks = [node for node in ast.parse(self.text).body if isinstance(node, ast.If)]
+        lines = [line for block in blocks for line in block.body]
+        return {
+            each.name: str(line.module)
+            for line in lines
+            if "open_door(" in self.text and isinstance(line, ast.ImportFrom)
+            for each in line.names
+        }
+
+    def imported(self, doors: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+        """Each module that it may import: `from a import b` is of a, and of a.b if there is one.
+
+        Where a is a door, it is of the module behind it; what a door lists it does not import.
+        """
         package = list(self.path.parts[:-1])
         for node in self.nodes:
             if isinstance(node, ast.Import):
@@ -85,7 +100,10 @@ class Source:
             elif isinstance(node, ast.ImportFrom):
                 above = package[: len(package) - node.level + 1] if node.level else []
                 base = ".".join([*above, *filter(None, [node.module])])
-                yield from (base, *(f"{base}.{each.name}" for each in node.names))
+                for each in node.names:
+                    if self.door.get(each.name) != base:
+                        home = _behind(doors, base, each.name)
+                        yield from (base, home, f"{home}.{each.name}")
 
 
 _IMPORT = (ast.Import, ast.ImportFrom)
@@ -99,6 +117,13 @@ def _docstring(node: ast.AST) -> range:
         first = node.body[0]
         return range(first.lineno, (first.end_lineno or first.lineno) + 1)
     return range(0)
+
+
+def _behind(doors: Mapping[str, Mapping[str, str]], module: str, name: str) -> str:
+    """The module that a name comes from which is imported from another."""
+    while (home := doors.get(module, {}).get(name, module)) != module:
+        module = home
+    return module
 
 
 def _length(node: ast.stmt) -> int:
@@ -156,8 +181,9 @@ def sources(root: Path, folders: Iterable[str]) -> list[Source]:
 def with_one_importer(files: Sequence[Source]) -> dict[Source, str]:
     """The files that exactly one other imports, and that one."""
     importers: dict[str, set[str]] = {each.module: set() for each in files}
+    doors = {each.module: each.door for each in files}
     for each in files:
-        for name in each.imported():
+        for name in each.imported(doors):
             if name in importers and name != each.module:
                 importers[name].add(each.module)
     alone = {each: importers[each.module] for each in files if len(importers[each.module]) == 1}

@@ -1,7 +1,6 @@
 """The bytes that a submission stores, by URI."""
 
-from launcher.client.request.bundle import Bundle
-from launcher.client.request.prepared import Submission
+from launcher.client.request import Bundle, Submission
 
 
 def stored_bytes(submission: Submission) -> dict[str, bytes]:

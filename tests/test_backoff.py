@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.shared.pauses import backoff
+from launcher.shared import backoff
 
 
 class Clock:

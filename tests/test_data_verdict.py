@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.shared.data_verdict import Bound, Verdict, explain, judge, judge_in_process
-from launcher.shared.observed_rates import ObservedRates, observe
+from launcher.shared import Bound, ObservedRates, Verdict, explain, judge, judge_in_process, observe
 
 #: Ten workers, always at work; the rank waits 37 of 100 seconds.
 BOUND = ObservedRates(

@@ -14,7 +14,7 @@ from cut_model import PARTITION, partition
 from waiting import wait_until
 
 from launcher.errors import ParallelError
-from launcher.shared.partitions import PartitionFile
+from launcher.shared import PartitionFile
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:

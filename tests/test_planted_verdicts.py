@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from launcher.shared.data_verdict import Bound, Verdict, judge
-from launcher.shared.observed_rates import observe
+from launcher.shared import Bound, Verdict, judge, observe
 
 SIZE = 1e6
 

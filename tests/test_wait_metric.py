@@ -7,13 +7,10 @@ import re
 import pytest
 
 from launcher import Estimator, JobSpec, MemorySession, MetricDefinition
-from launcher.client.estimator.from_description import constructor_arguments
-from launcher.client.jobs.last_metrics import final_metrics
-from launcher.client.jobs.metric_records import metric_patterns
-from launcher.data.metrics.counters import StreamCounters
-from launcher.shared import format_event
-from launcher.shared.data_verdict import judge_in_process
-from launcher.shared.wait_metric import WAIT_METRIC, WAIT_PATTERN, wait_share
+from launcher.client.estimator import constructor_arguments
+from launcher.client.jobs import final_metrics, metric_patterns
+from launcher.data.metrics import StreamCounters
+from launcher.shared import WAIT_METRIC, WAIT_PATTERN, format_event, judge_in_process, wait_share
 
 OWN = {"Name": WAIT_METRIC, "Regex": WAIT_PATTERN}
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.data.control import messages as m
-from launcher.data.order.batch_plan import BatchPlan, StreamSpec
+from launcher.data.order import BatchPlan, StreamSpec
 from launcher.runtime import jsonl_socket
 
 #: A worker says that a batch takes it so long: it is leased blocks of 8 and more.

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from launcher.runtime.output import Output, drain_all
+from launcher.runtime import Output, drain_all
 
 _RANK = "output_relay_parts.rank"
 

@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from launcher.runtime.output import print_whole_lines
+from launcher.runtime import print_whole_lines
 from output_relay_parts.work import LINES, Measured, compute
 
 _WARM_UP_STEPS = 20

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from launcher.client.planning.step_model import SECONDS_PER_GB
+from launcher.client.planning import SECONDS_PER_GB
 
 
 @dataclass(frozen=True, kw_only=True)

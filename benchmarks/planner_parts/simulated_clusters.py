@@ -9,9 +9,14 @@ from dataclasses import dataclass, replace
 
 from launcher.client import catalogue
 from launcher.client.catalogue import InstanceType
-from launcher.client.planning.measure import Measure
-from launcher.client.planning.step_model import ClusterShape, GroupShape, family, spare_vcpus
-from launcher.client.planning.workload import Workload
+from launcher.client.planning import (
+    ClusterShape,
+    GroupShape,
+    Measure,
+    Workload,
+    family,
+    spare_vcpus,
+)
 from planner_parts.simulated_service import SimulatedDataHost, SimulatedJob, SimulatedTrainHost
 
 _GIGABIT = 1e9 / 8

@@ -14,15 +14,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from launcher.client.planning.step_model import SECONDS_PER_GB
+from launcher.client.planning import SECONDS_PER_GB
+from launcher.data.dispatcher import LeaseScheduler, ReadSpec
 from launcher.data.dispatcher.dispatcher import _TICK
-from launcher.data.dispatcher.epoch_reads import ReadSpec
-from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.receiver.progress_reporter import _FREED_SHARE, _REPORT_AT, _REPORT_INTERVAL
-from launcher.data.worker.lease_state import LeaseState
-from launcher.data.worker.striped_sender import _SHARE, FLOWS_PER_HOST, MAX_FLOWS
+from launcher.data.worker import FLOWS_PER_HOST, MAX_FLOWS, LeaseState
+from launcher.data.worker.striped_sender import _SHARE
 from launcher.data.worker.worker import _EARLY_HEARTBEAT_SECONDS, _HEARTBEAT_SECONDS
-from launcher.shared.prefetch_limits import slab_bytes
+from launcher.shared import slab_bytes
 from planner_parts.simulated_links import FLOW_RATE, Clock, Links
 
 #: Seconds of a message of the dispatcher, with its handling on both sides.

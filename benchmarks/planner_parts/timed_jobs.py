@@ -13,8 +13,7 @@ from pathlib import Path
 import yaml
 
 from data_service_parts.job import Hosts  # which knows where it lives
-from launcher.shared import DataPart, JobDocument, Role, TrainerPart
-from launcher.shared.prefetch_limits import slab_bytes
+from launcher.shared import DataPart, JobDocument, Role, TrainerPart, slab_bytes
 from planner_parts.predicted_workloads import BATCHES_AHEAD, MeasuredParts, PredictedWorkload
 from table.rows import Invalid
 

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from launcher.client.sessions.local.isolation import Isolation
-from launcher.client.sessions.local.job_description import job_arn
-from launcher.client.sessions.local.job_folder import JobFolder, Settings
+from launcher.client.sessions import Isolation, JobFolder, Settings, job_arn
 
 if TYPE_CHECKING:
-    from launcher.client.sessions.local.job_description import StoredDescription
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.client.sessions import StoredDescription
+    from launcher.shared import TrainingJobRequest
 
 #: As `line_times.py` writes them: seconds since the epoch, and the size of the file.
 _TIME = struct.Struct("<dQ")

@@ -13,19 +13,20 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from launcher.client.doctor.host_needs import unmet_needs
-from launcher.client.doctor.requirement_checks import missing_requirements
-from launcher.client.jobs.job import Job
-from launcher.client.jobs.trackers.tracker_factories import check_trackers, load_trackers
-from launcher.client.request.bundle import LARGE_SOURCE
-from launcher.client.request.prepared import Submission
-from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.content_hashes import content_hash
-from launcher.client.sessions.job_record import SourceCommit, write_record
-from launcher.client.sessions.record_of_submission import new_record
-from launcher.client.sessions.placed_job import PlacedJob, place_job
-from launcher.client.sessions.s3_uris import bucket_and_key
-from launcher.client.sessions.source_commit import commit_of_source
+from launcher.client.doctor import missing_requirements, unmet_needs
+from launcher.client.jobs import Job, check_trackers, load_trackers
+from launcher.client.request import LARGE_SOURCE, Submission
+from launcher.client.sessions import (
+    PlacedJob,
+    PlatformSession,
+    SourceCommit,
+    bucket_and_key,
+    commit_of_source,
+    content_hash,
+    new_record,
+    place_job,
+    write_record,
+)
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, JobNotFound, Problem, SpecError
 from launcher.shared import BUNDLE_FILE

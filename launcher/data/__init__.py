@@ -26,27 +26,19 @@ batches             batches and their bytes
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from launcher.data.batches.codecs.codec_registry import register_codec
-    from launcher.data.loader import DataLoader
-    from launcher.data.order.current_shard import shard
-    from launcher.data.order.dataset_arguments import EPOCH, channel
+from launcher.shared.doors import open_door
 
-_HOMES = {
-    "EPOCH": "order.dataset_arguments",
-    "DataLoader": "loader",
-    "channel": "order.dataset_arguments",
-    "register_codec": "batches.codecs.codec_registry",
-    "shard": "order.current_shard",
-}
+if TYPE_CHECKING:
+    from launcher.data.batches import register_codec
+    from launcher.data.instance_code import describe_instance
+    from launcher.data.loader import DataLoader
+    from launcher.data.loader_state import LoaderProgress, read_state, write_state
+    from launcher.data.order import EPOCH, channel, shard
+    from launcher.data.service import ServiceSource
+    from launcher.data.sources import LocalSource
 
 __all__ = ["EPOCH", "DataLoader", "channel", "register_codec", "shard"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = open_door(__name__)

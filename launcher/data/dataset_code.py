@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import FunctionType
 
-from launcher.data.batches.class_names import reference_to, script_module
+from launcher.data.batches import reference_to, script_module
 from launcher.data.instance_code import VALUE_LIMIT, channel_path, shown_arguments
-from launcher.data.order.dataset_arguments import ChannelPath, wrong_values
-from launcher.shared.main_guard import has_main_guard
+from launcher.data.order import ChannelPath, wrong_values
+from launcher.shared import has_main_guard
 
 
 class Hidden(Exception):

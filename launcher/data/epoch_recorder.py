@@ -13,14 +13,11 @@ from typing import Any
 from weakref import WeakSet
 
 from launcher.data.loader_state import LoaderProgress
-from launcher.data.metrics.counters import StreamCounters
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.samples import Skipped
-from launcher.data.order.shard_interleaving import ShardBatch, ShardProgress
-from launcher.data.order.shards import ShardPlan
+from launcher.data.metrics import StreamCounters
+from launcher.data.order import BatchPlan, ShardBatch, ShardPlan, ShardProgress, Skipped
 from launcher.errors import SampleError
-from launcher.runtime.event_log import log_event
-from launcher.shared.wait_metric import wait_share
+from launcher.runtime import log_event
+from launcher.shared import wait_share
 
 #: Seconds between updates of the counters from the batches returned. Measured: updating after each
 #: batch takes several times as long, because a training step evicts everything from the caches.

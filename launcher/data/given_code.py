@@ -11,11 +11,9 @@ from pathlib import Path
 from types import FunctionType, GeneratorType
 from typing import Any, TypeGuard
 
-from launcher.data.batches.assembly import Assembly
-from launcher.data.batches.class_names import reference_to
+from launcher.data.batches import Assembly, reference_to
 from launcher.data.instance_code import describe_instance
-from launcher.data.order.dataset_arguments import UNKNOWN, with_arguments
-from launcher.data.order.samples import check_dataset, is_iterable
+from launcher.data.order import UNKNOWN, check_dataset, is_iterable, with_arguments
 from launcher.data.torch_samplers import TorchSampler, read_sampler
 from launcher.errors import DataError
 

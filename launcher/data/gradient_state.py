@@ -13,8 +13,7 @@ import warnings
 from collections.abc import Iterator
 from types import ModuleType
 
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.shards import ShardPlan
+from launcher.data.order import BatchPlan, ShardPlan
 
 
 class EpochEnd:

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 from pathlib import PurePath
 
-from launcher.data.order.dataset_arguments import ChannelPath, channel_of, wrong_values
+from launcher.data.order import ChannelPath, channel_of, wrong_values
 
 #: Characters of one argument; longer ones are data rather than settings.
 VALUE_LIMIT = 100

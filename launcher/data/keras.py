@@ -23,8 +23,7 @@ import keras
 import numpy as np
 from keras.src.trainers.data_adapters.data_adapter import DataAdapter  # fit takes its subclasses
 
-from launcher.data.batches import tensors
-from launcher.data.batches.array_trees import as_arrays
+from launcher.data.batches import as_arrays, tensors
 from launcher.data.loader import DataLoader
 from launcher.data.loader_state import State
 from launcher.errors import DataError
@@ -115,7 +114,7 @@ class LoaderDataset(DataAdapter):  # type: ignore[misc] # Keras has no types
 
     def get_tf_dataset(self) -> object:
         """Return the batches of an epoch as a dataset; each iteration begins where training is."""
-        from launcher.data.tf.loader_dataset import PREFETCH, common_spec, without_auto_shard
+        from launcher.data.tf import PREFETCH, common_spec, without_auto_shard
 
         tf = keras.src.utils.module_utils.tensorflow
         peeked = self._read(as_arrays)

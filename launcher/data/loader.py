@@ -12,23 +12,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from weakref import WeakMethod, finalize
 
-from launcher.data.engines.base import BatchSource
+from launcher.data.engines import BatchSource
 from launcher.data.epoch_recorder import EpochRecorder, first_epochs
 from launcher.data.given_code import GivenOptions, read_dataset, read_functions, whole
 from launcher.data.gradient_state import EpochEnd, entered
 from launcher.data.loader_attributes import LoaderAttributes
 from launcher.data.loader_state import State, read_state, write_state
-from launcher.data.memory.pinning import open_pinning
-from launcher.data.metrics.counters import StreamCounters, stream_totals
-from launcher.data.order.batch_plan import (
+from launcher.data.memory import open_pinning
+from launcher.data.metrics import StreamCounters, stream_totals
+from launcher.data.order import (
     BatchPlan,
+    Description,
+    GivenObjects,
+    OnError,
+    OnNondeterminism,
     ResumePoint,
+    Seeding,
+    ShardPlan,
+    StreamSpec,
+    Uneven,
     check_not_empty,
     make_plan,
+    plan_shards,
 )
-from launcher.data.order.samples import Description, GivenObjects
-from launcher.data.order.shards import ShardPlan, plan_shards
-from launcher.data.order.stream_spec import OnError, OnNondeterminism, Seeding, StreamSpec, Uneven
 from launcher.data.sendable_objects import check_sendable
 from launcher.data.sources import LocalSource, open_source
 from launcher.data.torch_arguments import FollowedGenerator, TorchArguments

@@ -9,9 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from launcher.data.batches.collation import collate
-from launcher.data.order.samples import GivenObjects
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.batches import collate
+from launcher.data.order import GivenObjects, StreamSpec
 from launcher.data.torch_arguments import TorchArguments
 from launcher.data.torch_samplers import TorchSampler
 from launcher.errors import DataError

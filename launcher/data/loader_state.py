@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from launcher.data.order.batch_plan import BatchPlan, ResumePoint
-from launcher.data.order.step_set import Range, StepSet
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.order import BatchPlan, Range, ResumePoint, StepSet, StreamSpec
 from launcher.errors import DataError
 
 VERSION = 2

@@ -17,12 +17,11 @@ from textwrap import indent
 from launcher.data.dataset_code import DatasetCode, Hidden, file_of, is_importable
 from launcher.data.given_code import GivenDataset
 from launcher.data.instance_code import VALUE_LIMIT, channel_path, shown_arguments
-from launcher.data.order.dataset_arguments import UNKNOWN, ChannelPath, wrong_values
-from launcher.data.order.stream_spec import FUNCTIONS, StreamSpec
+from launcher.data.order import FUNCTIONS, UNKNOWN, ChannelPath, StreamSpec, wrong_values
 from launcher.data.sources import declared_engine
 from launcher.data.torch_samplers import DrawnOrders, TorchSampler
 from launcher.errors import DataError
-from launcher.runtime.environment import paths_here
+from launcher.runtime import paths_here
 
 _NOT_SHOWN = inspect.Parameter.empty
 

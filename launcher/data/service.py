@@ -11,28 +11,24 @@ from dataclasses import dataclass, field
 
 from launcher.data.batches import wire
 from launcher.data.control import messages as m
-from launcher.data.memory.held_batches import HeldBatches, aligned_copy
-from launcher.data.memory.pinning import Pinning
-from launcher.data.memory.receiver_client import ReceiverClient
-from launcher.data.memory.slabs import SlabViews
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.original_error_types import with_original_type
-from launcher.data.order.samples import Description
-from launcher.data.order.shard_interleaving import (
+from launcher.data.memory import HeldBatches, Pinning, ReceiverClient, SlabViews, aligned_copy
+from launcher.data.order import (
+    BatchPlan,
+    Description,
     Parts,
     ShardBatch,
     ShardEnd,
+    ShardPlan,
+    ShardReaderPlan,
     Step,
     read_parts,
     unpack,
+    with_original_type,
 )
-from launcher.data.order.shards import ShardPlan, ShardReaderPlan
-from launcher.data.receiver.local_peers import MAX_COALESCED
+from launcher.data.receiver import MAX_COALESCED
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
-from launcher.runtime.event_log import emit
-from launcher.runtime.wait_marks import wait_for_data, wait_for_first_contact
-from launcher.shared.pauses import backoff
-from launcher.shared.system_entropy import token_hex
+from launcher.runtime import emit, wait_for_data, wait_for_first_contact
+from launcher.shared import backoff, token_hex
 
 #: Seconds for this host's receiver to open its socket; it starts at the same time as the ranks.
 _RECEIVER_START_TIMEOUT = 60.0

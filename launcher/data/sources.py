@@ -7,30 +7,29 @@ import functools
 import os
 from collections.abc import Generator, Mapping
 
-from launcher.data.batches import structure
-from launcher.data.batches.plain_batch import copy_plain
-from launcher.data.batches.structure import Array
-from launcher.data.engines import forked_workers
-from launcher.data.engines.base import BatchSource
-from launcher.data.engines.registry import find_engine
-from launcher.data.memory.pinning import Pinning
-from launcher.data.metrics import in_process
-from launcher.data.metrics.loading_times import LoadingTimes
-from launcher.data.order import samples, seeding, shard_interleaving
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.samples import Description, GivenObjects
-from launcher.data.order.shard_interleaving import Parts, Step
-from launcher.data.order.shard_reader import LocalShardReader
-from launcher.data.order.shards import ShardPlan
-from launcher.data.order.single_thread import OneThread
-from launcher.data.order.stream_spec import StreamSpec
-from launcher.data.order.verification import (
+from launcher.data.batches import Array, copy_plain, structure
+from launcher.data.engines import BatchSource, find_engine, forked_workers
+from launcher.data.memory import Pinning
+from launcher.data.metrics import LoadingTimes, in_process
+from launcher.data.order import (
+    BatchPlan,
+    Description,
+    GivenObjects,
     LaterPreparation,
+    LocalShardReader,
     LocalVerifier,
+    OneThread,
+    Parts,
     SecondPreparations,
+    ShardPlan,
+    Step,
+    StreamSpec,
+    samples,
+    seeding,
+    shard_interleaving,
 )
 from launcher.data.torch_arguments import TorchArguments
-from launcher.runtime.environment import ENGINE_VARIABLE, paths_here
+from launcher.runtime import ENGINE_VARIABLE, paths_here
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
 
 _NO_ARGUMENTS = TorchArguments()

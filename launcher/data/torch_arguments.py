@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.errors import DataError
-from launcher.runtime.event_log import log_event
+from launcher.runtime import log_event
 
 
 @dataclass(frozen=True, kw_only=True)

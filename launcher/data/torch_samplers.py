@@ -13,11 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.data.order import seeding
-from launcher.data.order.generator_search import is_generator
-from launcher.data.order.kept_generators import seeded_meanwhile
-from launcher.data.order.sample_order import SampleOrder, SamplerCall
-from launcher.data.order.single_thread import OneThread
+from launcher.data.order import (
+    OneThread,
+    SampleOrder,
+    SamplerCall,
+    is_generator,
+    seeded_meanwhile,
+    seeding,
+)
 from launcher.errors import DataError
 
 

@@ -11,13 +11,34 @@ process once it has called `init`. Their names are those of SageMaker's model-pa
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext, join
-from launcher.shared.parallel_dims import ParallelDims, RankPlacement
+from launcher.shared import ParallelDims, RankPlacement
+from launcher.shared.doors import open_door
+
+if TYPE_CHECKING:
+    from launcher.parallel import fingerprint, sharding
+    from launcher.parallel.context import ParallelContext, shard_mesh
+    from launcher.parallel.cuts import Pins, is_in
+    from launcher.parallel.gradients import COMPRESSIONS, accumulating, clip, replicate
+    from launcher.parallel.graph import trace
+    from launcher.parallel.pipeline import Pipeline
+    from launcher.parallel.precision import Precision, autocasting, scaler
+    from launcher.parallel.randomness import Randomness, seed_from
+    from launcher.parallel.recomputation import recompute
+    from launcher.parallel.schedules import make_schedule
+    from launcher.parallel.sections import Section
+    from launcher.parallel.shapes import Reshaping, cut_by_shape
+    from launcher.parallel.sharding import shard
+    from launcher.parallel.stage_boundaries import boundaries
+    from launcher.parallel.stages import Stage, cut
+    from launcher.parallel.start_orders import resolve_starts
+    from launcher.parallel.ties import Ties, tied_names
+    from launcher.parallel.weights import WeightedLoss, zero_loss
 
 __all__ = [
     "ParallelDims",
@@ -36,6 +57,8 @@ __all__ = [
     "size",
     "world",
 ]
+
+__getattr__ = open_door(__name__)
 
 #: The context of this process, which can join once.
 _joined: list[ParallelContext] = []

@@ -15,8 +15,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from launcher.errors import ParallelError
 from launcher.runtime import gloo_threads
-from launcher.shared import ParallelPart
-from launcher.shared.parallel_dims import ParallelDims, RankPlacement, parse_choice
+from launcher.shared import ParallelDims, ParallelPart, RankPlacement, parse_choice
 
 #: The variable in which torchrun gives its ranks the restart count (torch.distributed.elastic).
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"

@@ -9,8 +9,8 @@ from torch import fx
 
 from launcher.errors import ParallelError
 from launcher.parallel.graph import Trace
-from launcher.parallel.tracing.recorded_operations import Constant, Rebuild, Same, leaf
-from launcher.shared.suggestions import did_you_mean
+from launcher.parallel.tracing import Constant, Rebuild, Same, leaf
+from launcher.shared import did_you_mean
 
 #: The name of a module, and the number of its call.
 Call = tuple[str, int]

@@ -11,8 +11,7 @@ from torch.utils._pytree import tree_map_only
 
 from launcher.errors import ParallelError
 from launcher.parallel.graph import order_arguments, trace
-from launcher.shared.partitions.partition_file import Fingerprint
-from launcher.shared.suggestions import did_you_mean
+from launcher.shared import Fingerprint, did_you_mean
 
 
 def compute(model: nn.Module, arguments: Mapping[str, object]) -> Fingerprint:

@@ -26,13 +26,19 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_map_only
 
 from launcher.errors import ParallelError
-from launcher.parallel.tracing.draws import code_of
-from launcher.parallel.tracing.eval_mode import eval_differences
-from launcher.parallel.tracing.preservation import preserved_tensors, random_state
-from launcher.parallel.tracing.python_state import PythonState, hooks
-from launcher.parallel.tracing.recorded_operations import Same, flatten
-from launcher.parallel.tracing.recorder import Recorder, Recording
-from launcher.parallel.tracing.writes import Observation
+from launcher.parallel.tracing import (
+    Observation,
+    PythonState,
+    Recorder,
+    Recording,
+    Same,
+    code_of,
+    eval_differences,
+    flatten,
+    hooks,
+    preserved_tensors,
+    random_state,
+)
 
 _MEND = "move that code into a module of its own, which then stays whole"
 

@@ -10,8 +10,8 @@ from torch.utils._pytree import tree_map_only
 
 from launcher.errors import ParallelError
 from launcher.parallel.graph import order_arguments
-from launcher.parallel.tracing.recorded_operations import flatten
-from launcher.shared.suggestions import did_you_mean
+from launcher.parallel.tracing import flatten
+from launcher.shared import did_you_mean
 
 
 class Inputs:

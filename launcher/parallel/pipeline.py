@@ -27,9 +27,8 @@ from launcher.parallel.inputs import Inputs
 from launcher.parallel.merge_stages import assign_unused, merge_stages
 from launcher.parallel.norms import warn_about_small_batches
 from launcher.parallel.precision import Precision, autocasting, check_scaler
-from launcher.parallel.pretrained.pretrained_weights import PretrainedWeights
+from launcher.parallel.pretrained import PretrainedWeights
 from launcher.parallel.randomness import Randomness
-from launcher.parallel.start_orders import resolve_starts
 from launcher.parallel.schedules import PipelineSchedule, make_schedule
 from launcher.parallel.sections import Section
 from launcher.parallel.shapes import Reshaping, Shapes, cut_by_shape, has_weights, shapes
@@ -37,13 +36,12 @@ from launcher.parallel.sharding import blocks
 from launcher.parallel.shared_state import RecordedState
 from launcher.parallel.stage_shards import StageShards
 from launcher.parallel.stages import Stage, cut
+from launcher.parallel.start_orders import resolve_starts
 from launcher.parallel.taken_over import TakenOver, send_others_elsewhere
 from launcher.parallel.ties import Ties, tied_names
-from launcher.parallel.tracing.python_state import Unfollowed
-from launcher.parallel.tracing.recorded_operations import flatten
+from launcher.parallel.tracing import Unfollowed, flatten
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss, graphs, trained_by
-from launcher.shared import Schedule
-from launcher.shared.parallel_dims import ParallelDims, parse_choice
+from launcher.shared import ParallelDims, Schedule, parse_choice
 
 __all__ = ["Pipeline"]
 

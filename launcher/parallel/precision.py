@@ -13,7 +13,7 @@ from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
-from launcher.shared.parallel_dims import parse_choice
+from launcher.shared import parse_choice
 
 
 class Precision(str, enum.Enum):

@@ -22,7 +22,7 @@ import torch
 from torch import fx, nn
 from torch.overrides import TorchFunctionMode
 
-from launcher.parallel.tracing.draws import Draw, DrawPlace, is_code, may_draw
+from launcher.parallel.tracing import Draw, DrawPlace, is_code, may_draw
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 

@@ -13,9 +13,7 @@ from torch.distributed.pipelining import (
     ScheduleInterleavedZeroBubble,
 )
 
-from launcher.shared import Schedule
-from launcher.shared.parallel_dims import ParallelDims
-from launcher.shared.partitions.schedule_orders import Orders
+from launcher.shared import Orders, ParallelDims, Schedule
 
 PipelineSchedule: TypeAlias = (
     ScheduleGPipe | Schedule1F1B | ScheduleInterleaved1F1B | ScheduleInterleavedZeroBubble

@@ -18,7 +18,7 @@ from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.elsewhere import replace
 from launcher.parallel.precision import Precision
-from launcher.shared.parallel_dims import parse_choice
+from launcher.shared import parse_choice
 
 
 def shard(

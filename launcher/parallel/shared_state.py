@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from launcher.errors import ParallelError
-from launcher.parallel.tracing.python_state import PythonState
-from launcher.parallel.tracing.writes import Observation, place
+from launcher.parallel.tracing import Observation, PythonState, place
 
 if TYPE_CHECKING:
     from launcher.parallel.stages import Stage

@@ -30,7 +30,7 @@ from launcher.parallel.cuts import (
 from launcher.parallel.graph import Trace, trace, trace_opened
 from launcher.parallel.shared_state import Readers
 from launcher.parallel.stage_checks import check_output, check_state
-from launcher.parallel.tracing.draws import code_of
+from launcher.parallel.tracing import code_of
 
 #: Names of attributes of a stage, which is a GraphModule, that modules do not have.
 _TAKEN = {*dir(fx.GraphModule), "meta", "shape_env"}.difference(dir(nn.Module))

@@ -16,7 +16,7 @@ from launcher.parallel import fingerprint
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.cuts import Pins
 from launcher.parallel.shapes import has_weights, shapes_only
-from launcher.shared.partitions.partition_file import PartitionFile
+from launcher.shared import PartitionFile
 
 
 def resolve_starts(
@@ -50,7 +50,7 @@ def resolve_starts(
                 "auto_partition measures the model, which has no weights yet: give the job a file "
                 "of `launcher partition`, or starts"
             )
-        from launcher.parallel.partitioning.automatic import auto_partition
+        from launcher.parallel.partitioning import auto_partition
 
         found = auto_partition(model, world, example, loss=loss, target=target, states=states)
         return found.starts

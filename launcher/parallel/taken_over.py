@@ -15,7 +15,7 @@ from launcher.errors import ParallelError
 from launcher.parallel.elsewhere import is_elsewhere, send_elsewhere
 from launcher.parallel.shared_state import around
 from launcher.parallel.stages import Stage
-from launcher.parallel.tracing.python_state import Unfollowed
+from launcher.parallel.tracing import Unfollowed
 
 if TYPE_CHECKING:
     from launcher.parallel.pipeline import Pipeline

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 
 from launcher.parallel.context import ParallelContext
-from launcher.parallel.tracing.recorded_operations import flatten
+from launcher.parallel.tracing import flatten
 
 __all__ = ["Loss", "Valid", "zero_loss", "trained_by", "graphs", "MeanLoss", "WeightedLoss"]
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.errors import AuthenticationError, WireError
 from launcher.runtime import handshake, jsonl_socket
-from launcher.runtime.cluster import in_numeric_order
+from launcher.runtime.cluster import Group, in_numeric_order
 from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import RankActivity
 from launcher.runtime.host_silence import HEARTBEAT_INTERVAL, HostSilence
 from launcher.runtime.outcome_decider import OutcomeDecider
-from launcher.runtime.version_skew import VersionSkew
-from launcher.runtime.wait_notice import WaitNotice
-from launcher.shared import HostFailure
+from launcher.shared import HostFailure, Launch, Role
 
 #: Seconds between two polls of the outcome, which also changes with time. A report triggers a poll
 #: at once.
@@ -214,3 +213,95 @@ class _Server:
             member.send(message)
         except OSError:
             return  # that host has exited and needs no message
+
+
+@dataclass
+class VersionSkew:
+    """The leader's comparison: each difference between preparing and training hosts, once.
+
+    groups: the group of each host. roles: the role of each group.
+    """
+
+    groups: Mapping[str, str]
+    roles: Mapping[str, Role]
+    _reports: dict[str, dict[str, str]] = field(default_factory=dict)
+    _reported: set[tuple[str, str]] = field(default_factory=set)
+
+    def record(self, host: str, versions: Mapping[str, str]) -> None:
+        """Record a host's versions; emit an event for each package that newly differs."""
+        self._reports[host] = dict(versions)
+        for package, by_group in self._differences(host):
+            emit(
+                "versions_differ",
+                package=package,
+                by_group=by_group,
+                why="batches may differ from those that the training hosts would prepare",
+            )
+
+    def _differences(self, host: str) -> Iterator[tuple[str, dict[str, str]]]:
+        group = self.groups[host]
+        for other, versions in self._reports.items():
+            peer = self.groups[other]
+            if self.roles[peer] is self.roles[group]:
+                continue
+            for package in self._reports[host].keys() & versions.keys():
+                pair = {group: self._reports[host][package], peer: versions[package]}
+                key = (package, "/".join(sorted(pair)))
+                if len(set(pair.values())) > 1 and key not in self._reported:
+                    self._reported.add(key)
+                    yield package, pair
+
+
+#: Seconds between two notices.
+_NOTICE_INTERVAL = 600.0
+#: Seconds until the first one: hosts that end together never do so at the same moment.
+_FIRST_NOTICE_AFTER = 2.0
+
+
+class WaitNotice:
+    """Decides when waiting hosts are named. Pure: time is passed in.
+
+    Hosts wait for others once the leading group has ended well; where no distribution is limited
+    to a group, once any script group has.
+    """
+
+    def __init__(self, environment: Environment, interval: float | None = None) -> None:
+        cluster, document = environment.cluster, environment.document
+        self._interval = _NOTICE_INTERVAL if interval is None else interval
+        self._awaited = environment.awaited_hosts
+        scripts = [group for group in cluster.groups if group.role is Role.SCRIPT]
+        leads = cluster.train_group.role is Role.TRAIN or document.trainer.launch != Launch.PYTHON
+        ends = [cluster.train_group] if leads else scripts
+        self._ends = [(group.name, self._ending(group)) for group in ends if scripts]
+        self._groups = cluster.groups
+        self._prices = {name: part.dollars_per_hour for name, part in document.scripts.items()}
+        self._since: float | None = None
+        self._next = 0.0
+
+    def _ending(self, group: Group) -> frozenset[str]:
+        """Return the hosts whose end is their group's: of parameter servers, the chief alone."""
+        hosts = frozenset(group.hosts)
+        return hosts & self._awaited or hosts
+
+    def due(self, done: Collection[str], now: float) -> Iterator[dict[str, object]]:
+        """Yield the fields of an event for each group with hosts that are waited for now."""
+        ended = next((name for name, hosts in self._ends if hosts <= set(done)), None)
+        if ended is None or self._awaited <= set(done):
+            return
+        if self._since is None:
+            self._since, self._next = now, now + min(_FIRST_NOTICE_AFTER, self._interval)
+        if now < self._next:
+            return
+        self._next = now + self._interval
+        for group in self._groups:
+            hosts = in_numeric_order(set(group.hosts) & self._awaited - set(done))
+            if hosts:
+                price = self._prices.get(group.name)
+                yield {
+                    "waits_for": ",".join(hosts),
+                    "in_group": group.name,
+                    "instance_type": group.instance_type,
+                    "ended_group": ended,
+                    "minutes": round((now - self._since) / 60),
+                    **({} if price is None else {"dollars_per_hour": round(price * len(hosts), 2)}),
+                }

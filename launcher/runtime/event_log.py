@@ -8,8 +8,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from launcher.shared import EVENTS_VARIABLE, format_event, format_text
-from launcher.shared.secret_mask import own_mask
+from launcher.shared import EVENTS_VARIABLE, format_event, format_text, own_mask
 
 _LOG = logging.getLogger("launcher")
 

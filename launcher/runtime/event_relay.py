@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from launcher.runtime.output import write_log
-from launcher.shared import EVENTS_VARIABLE, MlPaths
-from launcher.shared.secret_mask import own_mask
+from launcher.shared import EVENTS_VARIABLE, MlPaths, own_mask
 
 _PERIOD_SECONDS = 0.1
 

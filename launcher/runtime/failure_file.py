@@ -10,10 +10,15 @@ from typing import Any
 
 from launcher.runtime.event_log import emit
 from launcher.runtime.peer_loss import reads_like_peer_loss
-from launcher.shared import FAILURE_REASON_LIMIT, MlPaths
-from launcher.shared.complete_files import replacing
-from launcher.shared.secret_mask import own_mask
-from launcher.shared.traceback_frames import FRAME, is_marks, is_users
+from launcher.shared import (
+    FAILURE_REASON_LIMIT,
+    FRAME,
+    MlPaths,
+    is_marks,
+    is_users,
+    own_mask,
+    replacing,
+)
 
 #: Enough for a reason of 1,024 characters of 4 bytes, rounded up to file system blocks.
 _RESERVED_BYTES = 8192

@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING
 
 from launcher.errors import AuthenticationError
-from launcher.shared.system_entropy import token_hex
+from launcher.shared import token_hex
 
 if TYPE_CHECKING:
     import asyncio

@@ -25,8 +25,7 @@ from launcher.runtime.output import Output, drain_all
 from launcher.runtime.services import Service, ServiceFailed
 from launcher.runtime.stopped_processes import StoppedProcesses
 from launcher.runtime.taken_port import hint_of_taken_port
-from launcher.shared.process_table import descendants
-from launcher.shared.secret_mask import own_mask
+from launcher.shared import descendants, own_mask
 
 #: SageMaker kills 120 s after SIGTERM; the remaining seconds are for our own shutdown.
 STOP_GRACE = 110.0

@@ -14,7 +14,7 @@ from typing import Any
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
 from launcher.runtime import handshake
 from launcher.runtime.event_log import emit
-from launcher.shared.pauses import backoff
+from launcher.shared import backoff
 
 #: A longer message is an attack or a bug.
 MESSAGE_LIMIT = 64 * 1024 * 1024

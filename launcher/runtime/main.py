@@ -25,16 +25,24 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.host_usage import report_usage
 from launcher.runtime.job_host import FAILURE_GRACE, HostFailed, JobEnded, JobHost, StopRequested
-from launcher.runtime.lost_files import report_lost_files
 from launcher.runtime.outcome_decider import SETTLE, JobOutcome
 from launcher.runtime.package_versions import report_versions
 from launcher.runtime.requirements_install import install_requirements
 from launcher.runtime.secret_reading import read_secrets
+from launcher.runtime.sm_variables import child_environment
 from launcher.runtime.starters.registry import starter_for
 from launcher.runtime.tensorflow import server_role
-from launcher.runtime.sm_variables import child_environment
-from launcher.shared import HostFailure, MlPaths, Role
-from launcher.shared.secret_mask import own_mask
+from launcher.shared import (
+    EVENTS_VARIABLE,
+    HostFailure,
+    MlPaths,
+    Role,
+    kept_elsewhere,
+    listed,
+    new_files,
+    own_mask,
+    size_text,
+)
 
 ROLES: dict[Role, Callable[[JobHost], None]] = {
     Role.TRAIN: train_role.run_role,
@@ -161,3 +169,23 @@ def _exit_before_joining(paths: MlPaths, error: LauncherError) -> int:
         sys.stderr.write(own_mask().text(f"{error}\n"))
     failure_file.write_reason(paths, str(error))
     return 1
+
+
+#: Folders beside output/data: of Debugger, its profiler, TensorBoard and SageMaker's own metrics.
+_STORED_BY_SAGEMAKER = ("metrics", "profiler", "tensorboard", "tensors")
+
+
+def report_lost_files(environment: Environment, since: float) -> None:
+    """Report the new files below /opt/ml if the host that leads the training has left no model.
+
+    since: when its programs began. A platform that reads events itself names those of all hosts.
+    """
+    paths = environment.paths
+    has_model = paths.model.is_dir() and any(paths.model.iterdir())
+    if has_model or EVENTS_VARIABLE in os.environ or not environment.cluster.is_leader:
+        return
+    kept = kept_elsewhere(paths, environment.checkpoint_folder)
+    kept |= {paths.output_data.with_name(each) for each in _STORED_BY_SAGEMAKER}
+    found = sorted(new_files(paths.root, kept, since), key=lambda file: (-file[1], file[0]))
+    if found:
+        emit("files_lost", files=listed([f"{path} ({size_text(size)})" for path, size in found]))

@@ -20,8 +20,7 @@ from pathlib import Path
 from launcher.runtime import processes
 from launcher.runtime.event_log import emit
 from launcher.runtime.log_lines import LogLines
-from launcher.shared import EVENTS_VARIABLE
-from launcher.shared.secret_mask import MaskedStream, own_mask
+from launcher.shared import EVENTS_VARIABLE, MaskedStream, own_mask
 
 #: Bytes to remember; a FailureReason has 1,024 characters.
 _REMEMBERED = 4096

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 
 from launcher.runtime.memory_evidence import sigkill_words
-from launcher.shared.process_table import signal_all, zombies_of
+from launcher.shared import signal_all, zombies_of
 
 #: Sent by a host to its services to end them.
 CLOSE_SIGNAL = signal.SIGUSR1

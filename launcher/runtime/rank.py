@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import os
 import pkgutil  # noqa: F401 - runpy imports it later, when `types` may mean a file of the user's
+import re
 import runpy
 import sys
 import time
@@ -23,14 +24,12 @@ from typing import NoReturn
 from launcher.errors import LauncherError
 from launcher.runtime import gloo_threads, hang_watchdog, stacks
 from launcher.runtime.event_log import emit_text
-from launcher.runtime.missing_gpu import gpu_words
 from launcher.runtime.no_terminal import hint_of_terminal
 from launcher.runtime.output import print_to, print_whole_lines, rank_pipe
 from launcher.runtime.peer_loss import is_peer_loss
 from launcher.runtime.report_files import REPORTS_VARIABLE, write_report
 from launcher.runtime.start_phase import report_phases
-from launcher.shared.secret_mask import own_mask
-from launcher.shared.users_modules import enter
+from launcher.shared import enter, own_mask, visible_gpus
 
 #: Seconds that this rank may wait in one place for others; 0 disables hang detection.
 HANG_VARIABLE = "LAUNCHER_HANG_TIMEOUT"
@@ -228,6 +227,24 @@ def report_cause(cause: str, detail: str = "", *, is_peer_loss: bool | None = No
     }
     with contextlib.suppress(OSError):  # a full disk; the host sees the exit code anyway
         write_report(Path(folder), f"rank-{_rank()}", report)
+
+
+#: What torch, Lightning, Accelerate, JAX and TensorFlow raise there.
+_NEEDS_GPU = re.compile(
+    r"not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver|"
+    r"n't have NCCL built in|NCCL is only supported with GPUs|No supported gpu backend|"
+    r"CUDA driver version is insufficient|Unable to initialize backend .(?:cuda|gpu)|"
+    r"no CUDA-capable device|CUDA is not available|[Nn]o GPUs? (?:was|were) found"
+)
+
+
+def gpu_words(cause: str) -> str:
+    """Return what to add to a cause that a missing GPU explains; empty for any other."""
+    if not _NEEDS_GPU.search(cause):
+        return ""
+    if visible_gpus(os.environ):
+        return " (this machine has a GPU that this environment cannot use)"
+    return " (this machine has no GPU)"
 
 
 if __name__ == "__main__":

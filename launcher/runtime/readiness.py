@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.shared import Ready
-from launcher.shared.process_table import descendants
+from launcher.shared import Ready, descendants
 
 #: The state LISTEN in /proc/net/tcp (include/net/tcp_states.h).
 _LISTEN = "0A"

@@ -22,15 +22,13 @@ from launcher.runtime.event_log import emit
 from launcher.runtime.job_host import FAILURE_GRACE, JobHost
 from launcher.runtime.output import Output
 from launcher.shared import (
+    BUILD_FILE,
     INSTALL_TIMEOUT_VARIABLE,
     REQUIREMENTS_FILE,
     REQUIREMENTS_VARIABLE,
-    install_timeout,
-)
-from launcher.shared.python_project import (
-    BUILD_FILE,
     SETUP_FILE,
     describes_package,
+    install_timeout,
     project_arguments,
 )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 
 from launcher.errors import LauncherError
-from launcher.shared.pauses import backoff
+from launcher.shared import backoff
 
 RELATIVE_URI = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"
 _FULL_URI = "AWS_CONTAINER_CREDENTIALS_FULL_URI"

@@ -33,13 +33,8 @@ from launcher.runtime.event_relay import events_of_children
 from launcher.runtime.mpi.daemons import Daemons
 from launcher.runtime.output import Output, drain_all
 from launcher.runtime.requirements_install import report_provided
+from launcher.runtime.sm_variables import child_environment, count_gpus, count_neurons, stand_ins
 from launcher.runtime.taken_port import TakenPortNotice, hint_of_taken_port
-from launcher.runtime.sm_variables import (
-    child_environment,
-    count_gpus,
-    count_neurons,
-    stand_ins,
-)
 from launcher.shared import (
     DEFAULT_ML_ROOT,
     FAILURE_REASON_LIMIT,
@@ -48,9 +43,12 @@ from launcher.shared import (
     MlPaths,
     Role,
     TrainerPart,
+    descendants,
+    extract_all,
+    open_archive,
+    signal_all,
+    space_problem,
 )
-from launcher.shared.bounded_archives import extract_all, open_archive, space_problem
-from launcher.shared.process_table import descendants, signal_all
 
 #: Characters left for the script's own message, of the 1,024 of a reason.
 _MESSAGE_LIMIT = FAILURE_REASON_LIMIT - 300

@@ -20,7 +20,7 @@ from launcher.runtime.mpi.daemons import Daemons
 from launcher.runtime.mpi.mpirun_of_group import agent_variables, group_command
 from launcher.runtime.mpi.script_mode_rank import PROGRAM_VARIABLE
 from launcher.runtime.output import Output
-from launcher.shared.mpi_options import split_mpi_options
+from launcher.shared import split_mpi_options
 
 _RANK = "launcher.runtime.mpi.script_mode_rank"
 

@@ -5,6 +5,8 @@ Source: https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSe
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import re
 import urllib.error
@@ -12,6 +14,7 @@ import urllib.request
 from collections.abc import Mapping, MutableMapping
 from datetime import datetime, timezone
 from http.client import HTTPException
+from urllib.parse import urlsplit
 
 from launcher.errors import LauncherError
 from launcher.runtime.role_credentials import (
@@ -19,9 +22,7 @@ from launcher.runtime.role_credentials import (
     AwsCredentials,
     container_credentials,
 )
-from launcher.runtime.request_signature import signed_headers
-from launcher.shared.pauses import backoff
-from launcher.shared.secret_origins import SECRET_ARN, SHORTEST_SECRET, secret_sources
+from launcher.shared import SECRET_ARN, SHORTEST_SECRET, backoff, secret_sources
 
 _SERVICE = "secretsmanager"
 _ENDPOINTS = ("AWS_ENDPOINT_URL_SECRETS_MANAGER", "AWS_ENDPOINT_URL")
@@ -129,3 +130,58 @@ def _refusal(error: urllib.error.HTTPError) -> str:
         return f"{kind}: {answer.get('message') or answer.get('Message') or error.reason}"
     except (OSError, ValueError, KeyError, TypeError, AttributeError, HTTPException):
         return f"HTTP {error.code} {error.reason}"
+
+
+_ALGORITHM = "AWS4-HMAC-SHA256"
+
+
+def signed_headers(
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    credentials: AwsCredentials,
+    *,
+    region: str,
+    service: str,
+    now: datetime,
+) -> dict[str, str]:
+    """Return the headers of a POST request without a query, with its signature.
+
+    now: in UTC.
+    """
+    parts = urlsplit(url)
+    stamp = f"{now:%Y%m%dT%H%M%SZ}"
+    sent = {**headers, "Host": parts.netloc, "X-Amz-Date": stamp}
+    if credentials.token is not None:
+        sent["X-Amz-Security-Token"] = credentials.token
+    lines = sorted((name.lower(), " ".join(value.split())) for name, value in sent.items())
+    names = ";".join(name for name, _ in lines)
+    canonical = "\n".join(
+        [
+            "POST",
+            parts.path or "/",
+            "",
+            *(f"{name}:{value}" for name, value in lines),
+            "",
+            names,
+            hashlib.sha256(body).hexdigest(),
+        ]
+    )
+    scope = f"{now:%Y%m%d}/{region}/{service}/aws4_request"
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    signature = _hmac(_key(credentials, scope), f"{_ALGORITHM}\n{stamp}\n{scope}\n{digest}").hex()
+    who = f"Credential={credentials.key_id}/{scope}"
+    sent["Authorization"] = f"{_ALGORITHM} {who}, SignedHeaders={names}, Signature={signature}"
+    return sent
+
+
+def _key(credentials: AwsCredentials, scope: str) -> bytes:
+    """Return the key of one day, region and service."""
+    key = f"AWS4{credentials.secret_key}".encode()
+    for part in scope.split("/"):
+        key = _hmac(key, part)
+    return key
+
+
+def _hmac(key: bytes, text: str) -> bytes:
+    return hmac.new(key, text.encode(), hashlib.sha256).digest()

@@ -13,22 +13,21 @@ import shutil
 import socket
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from launcher.runtime import hyperparameters
 from launcher.runtime.cuda_compatibility import compatibility_variables
 from launcher.runtime.environment import Environment
-from launcher.runtime.network_interfaces import network_variables
 from launcher.shared import (
     CHECKPOINT_VARIABLE,
     CODE_CHANNEL,
     HOST_ADDRESS_VARIABLE,
     HOSTS_VARIABLE,
     Role,
+    visible_gpus,
 )
-from launcher.shared.gpus import visible_gpus
 
 
 def toolkit_variables(environment: Environment) -> dict[str, str]:
@@ -237,3 +236,48 @@ def _thread_variables(environment: Environment) -> dict[str, str]:
     processes = 1 if is_plain else environment.document.trainer.processes_per_host
     shared = processes > 1 or environment.shares_machine
     return {"OMP_NUM_THREADS": "1"} if shared else {}
+
+
+#: Types for which AWS's toolkit enables the Elastic Fabric Adapter.
+EFA_TYPES = frozenset(
+    {
+        "ml.g4dn.8xlarge",
+        "ml.g4dn.12xlarge",
+        "ml.g5.48xlarge",
+        "ml.p3dn.24xlarge",
+        "ml.p4d.24xlarge",
+        "ml.p4de.24xlarge",
+        "ml.p5.48xlarge",
+        "ml.p6e-gb200.36xlarge",
+        "ml.trn1.32xlarge",
+    }
+)
+#: Of these, the types whose devices support RDMA; elsewhere requesting it aborts. On newer types
+#: libfabric detects it.
+RDMA_TYPES = frozenset({"ml.p4d.24xlarge", "ml.p4de.24xlarge", "ml.trn1.32xlarge"})
+
+_SOCKET_LIBRARIES = ("GLOO", "NCCL", "TP")
+
+
+def network_variables(
+    interface: str, instance_type: str, present: Collection[str]
+) -> dict[str, str]:
+    """Return defaults for a host's processes; the user's environment overrides them.
+
+    interface: `network_interface_name` of resourceconfig.json.
+    present: the interfaces that exist. A library that is given a missing one fails; without a
+        setting it finds one itself.
+    """
+    names = {f"{library}_SOCKET_IFNAME": interface for library in _SOCKET_LIBRARIES}
+    return {
+        **(names if interface in present else {}),
+        **_fabric_variables(instance_type),
+        "NCCL_DEBUG": "WARN",
+    }
+
+
+def _fabric_variables(instance_type: str) -> dict[str, str]:
+    if instance_type not in EFA_TYPES:
+        return {"NCCL_IB_DISABLE": "1"}  # else NCCL looks for InfiniBand, which EC2 lacks
+    remote = {"FI_EFA_USE_DEVICE_RDMA": "1", "RDMAV_FORK_SAFE": "1"}
+    return {"FI_PROVIDER": "efa", **(remote if instance_type in RDMA_TYPES else {})}

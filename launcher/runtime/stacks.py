@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.runtime.wait_marks import wait_for_first_contact
-from launcher.shared.traceback_frames import DUMPED_FRAME
+from launcher.shared import DUMPED_FRAME
 
 #: A signal without another use: scripts often use SIGUSR1 and SIGUSR2, and the C library takes the
 #: first real-time signals.

@@ -15,7 +15,7 @@ import signal
 import time
 
 from launcher.runtime.event_log import emit
-from launcher.shared.process_table import descendants, read_process_file
+from launcher.shared import descendants, read_process_file
 
 #: Seconds between two looks; for which a process is stopped before it is named; and killed.
 _INTERVAL = 2.0

@@ -1,4 +1,4 @@
-"""Doors of rooms: the `__init__` of a package lists what others may use, each imported on first use.
+"""Doors of rooms: a package lists in its `__init__` what others may use, imported on first use.
 
     if TYPE_CHECKING:
         from launcher.client.request.builder import build_request
@@ -14,6 +14,7 @@ import _ast  # `ast` takes longer to import than all of a door
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from typing import Any
 
 
 def open_door(room: str) -> Callable[[str], object]:
@@ -29,9 +30,10 @@ def open_door(room: str) -> Callable[[str], object]:
         if name not in homes:
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
         home = homes[name]
-        is_module = home == room
-        value = import_module(f"{home}.{name}" if is_module else home)
-        found = value if is_module else getattr(value, name)
+        if home == room or not hasattr(import_module(home), name):  # a module
+            found: object = import_module(f"{home}.{name}")
+        else:
+            found = getattr(sys.modules[home], name)
         setattr(sys.modules[room], name, found)
         return found
 
@@ -42,7 +44,7 @@ def _listed(room: str) -> Iterator[tuple[str, str]]:
     """Yield each name of a door, and the module that it is imported from."""
     spec = sys.modules[room].__spec__
     source = spec.loader.get_source(room)  # type: ignore[union-attr]  # of a file, or of a zip
-    tree = compile(source, room, "exec", _ast.PyCF_ONLY_AST)
+    tree: Any = compile(source, room, "exec", _ast.PyCF_ONLY_AST)
     for block in tree.body:
         if isinstance(block, _ast.If):
             for line in block.body:

@@ -13,16 +13,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from launcher.shared.doors import open_door
+
 if TYPE_CHECKING:
-    from launcher.trainers.task import Task
+    from launcher.trainers import loop
+    from launcher.trainers.data_parallel_trainer import DataParallelTrainer
+    from launcher.trainers.evaluation import EarlyStopping, MetricAccumulator
+    from launcher.trainers.footprint import measure
+    from launcher.trainers.loop import train
+    from launcher.trainers.reference import make_task
+    from launcher.trainers.stopwatch import Stopwatch
+    from launcher.trainers.task import Task, last_is_target
 
 __all__ = ["Task"]
 
-
-def __getattr__(name: str) -> object:
-    """Import Task on first use: torch takes seconds, and a rank reports it if the import fails."""
-    if name != "Task":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from launcher.trainers.task import Task
-
-    return Task
+__getattr__ = open_door(__name__)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from launcher.errors import ContractError
 from launcher.runtime import rank
-from launcher.shared import TASK_VARIABLE
-from launcher.shared.users_modules import enter
+from launcher.shared import TASK_VARIABLE, enter
 
 
 def main() -> int:

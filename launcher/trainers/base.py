@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.amp import GradScaler
 
-from launcher.parallel.pipeline import Pipeline
+from launcher.parallel import Pipeline
 from launcher.trainers.task import Batch
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.data import DataLoader
 from launcher.errors import ParallelError
-from launcher.parallel.context import ParallelContext
-from launcher.parallel.tracing.recorded_operations import flatten
+from launcher.parallel import ParallelContext
+from launcher.parallel.tracing import flatten
 from launcher.trainers.task import Arguments, Batch, Task
 
 

@@ -10,14 +10,18 @@ import torch.distributed as dist
 from torch import nn
 from torch.amp import GradScaler
 
-from launcher.parallel.checkpoints.parameter_names import own_name
-from launcher.parallel.context import ParallelContext
-from launcher.parallel.gradients import accumulating, clip, replicate
-from launcher.parallel.precision import autocasting
-from launcher.parallel.randomness import seed_from
-from launcher.parallel.recomputation import recompute
-from launcher.parallel.sharding import shard
-from launcher.parallel.weights import zero_loss
+from launcher.parallel import (
+    ParallelContext,
+    accumulating,
+    autocasting,
+    clip,
+    recompute,
+    replicate,
+    seed_from,
+    shard,
+    zero_loss,
+)
+from launcher.parallel.checkpoints import own_name
 from launcher.trainers.batches import call, move_to_device, size_of
 from launcher.trainers.evaluation import MetricAccumulator
 from launcher.trainers.stopwatch import Stopwatch

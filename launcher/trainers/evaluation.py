@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from launcher.parallel.context import ParallelContext
+from launcher.parallel import ParallelContext
 from launcher.trainers.base import Trainer
 from launcher.trainers.batches import ValidationBatches, take_first
 from launcher.trainers.task import Task

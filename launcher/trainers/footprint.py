@@ -14,7 +14,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.parallel import sharding
-from launcher.shared.rank_memory import Activations, Footprint
+from launcher.shared import Activations, Footprint
 from launcher.trainers.batches import call, pad, size_of, take_first
 from launcher.trainers.task import Batch, Task
 

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from launcher import parallel
-from launcher.shared.rank_memory import Footprint
+from launcher.shared import Footprint
 from launcher.trainers.batches import TrainingBatches
 from launcher.trainers.footprint import block_list, measure
 from launcher.trainers.reference import make_task

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 import torch
 
 from launcher.errors import ParallelError
-from launcher.parallel.context import ParallelContext
-from launcher.shared.out_of_memory import memory_advice
-from launcher.shared.rank_memory import Footprint, MemorySavings, Need, need
+from launcher.parallel import ParallelContext
+from launcher.shared import Footprint, MemorySavings, Need, memory_advice, need
 
 
 @contextmanager

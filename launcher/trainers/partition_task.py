@@ -15,16 +15,10 @@ from torch import nn
 
 from launcher.data import DataLoader
 from launcher.errors import ParallelError
-from launcher.parallel import fingerprint
-from launcher.parallel.partitioning.decision import PartitionQuestion, decide
-from launcher.parallel.profiling import link_speed
-from launcher.parallel.profiling.module_costs import ProfileKind, Sample, profile
-from launcher.parallel.profiling.meta_parameters import unmaterialised
-from launcher.parallel.recomputation import recompute
-from launcher.shared import Objective, Schedule
-from launcher.shared.parallel_dims import ParallelDims
-from launcher.shared.partitions.partition_file import PartitionFile
-from launcher.shared.partitions.stage_costs import Link
+from launcher.parallel import fingerprint, recompute
+from launcher.parallel.partitioning import PartitionQuestion, decide
+from launcher.parallel.profiling import ProfileKind, Sample, link_speed, profile, unmaterialised
+from launcher.shared import Link, Objective, ParallelDims, PartitionFile, Schedule
 from launcher.trainers.batches import by_name
 from launcher.trainers.footprint import states_per_parameter
 from launcher.trainers.reference import make_task

@@ -11,10 +11,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.amp import GradScaler
 
-from launcher.parallel.context import ParallelContext
-from launcher.parallel.pipeline import Pipeline
-from launcher.parallel.recomputation import recompute
-from launcher.parallel.start_orders import resolve_starts
+from launcher.parallel import ParallelContext, Pipeline, recompute, resolve_starts
 from launcher.trainers.batches import by_name, call, move_to_device, pad, size_of, take_first
 from launcher.trainers.evaluation import MetricAccumulator
 from launcher.trainers.footprint import states_per_parameter

@@ -26,8 +26,8 @@ from torch.utils.data import DataLoader as TorchLoader
 
 from launcher.data import DataLoader
 from launcher.errors import ParallelError
-from launcher.runtime.hyperparameters import as_arguments
-from launcher.shared.users_modules import enter
+from launcher.runtime import as_arguments
+from launcher.shared import enter
 from launcher.trainers.step_profile import StepProfile
 from launcher.trainers.task_process import print_progress, serve
 

@@ -17,8 +17,8 @@ import torch
 
 from launcher import parallel
 from launcher.errors import ParallelError
-from launcher.parallel.precision import scaler as make_scaler
-from launcher.parallel.randomness import seed_from
+from launcher.parallel import scaler as make_scaler
+from launcher.parallel import seed_from
 from launcher.trainers.batches import TrainingBatches
 from launcher.trainers.data_parallel_trainer import DataParallelTrainer
 from launcher.trainers.reference import make_task

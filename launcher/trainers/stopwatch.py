@@ -11,7 +11,7 @@ from torch import nn
 from torch.autograd import Variable
 from torch.utils._pytree import tree_leaves
 
-from launcher.parallel.context import ParallelContext
+from launcher.parallel import ParallelContext
 
 
 class Stopwatch:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from launcher.errors import LauncherError
-from launcher.shared.users_modules import enter
+from launcher.shared import enter
 
 
 def serve(answer: Callable[[Mapping[str, Any]], str]) -> int:

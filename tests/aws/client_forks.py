@@ -17,6 +17,7 @@ import boto3
 
 from launcher.client.cli import main
 from launcher.client.jobs import background_log, job, job_follower, retrying_session
+from launcher.client.sessions import RetryPolicy
 from launcher.client.sessions import record_of_submission as new_record
 from launcher.client.sessions.aws import (
     aws_session,
@@ -29,7 +30,6 @@ from launcher.client.sessions.aws import (
     sagemaker_jobs,
     transient_errors,
 )
-from launcher.client.sessions.retry_policy import RetryPolicy
 
 #: The seconds of each module, by name.
 SECONDS = {

@@ -8,8 +8,8 @@ import pytest
 from front import serve
 
 from launcher import AwsSession, JobSpec
-from launcher.client.request.prepared import prepare
-from launcher.client.sessions.job_location import new_job_name, place
+from launcher.client.request import prepare
+from launcher.client.sessions import new_job_name, place
 
 ACCOUNT = "123456789012"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/Training"

@@ -15,9 +15,9 @@ import botocore.endpoint
 from click.testing import CliRunner, Result
 
 from launcher.client.cli import main
-from launcher.client.jobs import background_log, job_follower, retrying_session
-from launcher.client.jobs.job import Job
+from launcher.client.jobs import Job, background_log, job_follower, retrying_session
 from launcher.client.request import bundle
+from launcher.client.sessions import RetryPolicy
 from launcher.client.sessions import record_of_submission as new_record
 from launcher.client.sessions.aws import (
     aws_session,
@@ -28,7 +28,6 @@ from launcher.client.sessions.aws import (
     sagemaker_jobs,
     transient_errors,
 )
-from launcher.client.sessions.retry_policy import RetryPolicy
 
 BUCKET = "of-the-team"
 GROUP = "/aws/sagemaker/TrainingJobs"

@@ -11,9 +11,9 @@ from front import Alter, Refuse
 
 from launcher import Job, diagnose, report
 from launcher.client.cli import main
-from launcher.client.planning.diagnosis.findings import StepLimit, Sureness
-from launcher.client.sessions.aws.cloudwatch_metrics import NAMESPACE
-from launcher.shared.wait_metric import WAIT_METRIC
+from launcher.client.planning import StepLimit, Sureness
+from launcher.client.sessions import NAMESPACE
+from launcher.shared import WAIT_METRIC
 
 #: An hour some days ago: CloudWatch takes no values older than two weeks.
 START = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0) - timedelta(days=5)

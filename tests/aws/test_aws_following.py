@@ -10,10 +10,9 @@ from click.testing import CliRunner
 from front import Alter, Cut, Hold, Refuse
 
 from launcher import CredentialsExpired, Job
-from launcher.client.cli import main
-from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c
+from launcher.client.cli import Detached, detach_on_ctrl_c, main
+from launcher.client.sessions import RetryPolicy
 from launcher.client.sessions.aws import transient_errors
-from launcher.client.sessions.retry_policy import RetryPolicy
 from launcher.client.submit import send
 from launcher.errors import Unreachable
 

@@ -7,8 +7,8 @@ import pytest
 from front import Page, Refuse
 
 from launcher import AwsSession, CloudError, Refused, SpecError, get_execution_role
+from launcher.client.sessions import Clients
 from launcher.client.sessions.aws import caller_identity
-from launcher.client.sessions.aws.clients import Clients
 
 ACCOUNT = "123456789012"
 BUCKET = f"sagemaker-eu-west-1-{ACCOUNT}"

@@ -4,9 +4,8 @@ import pytest
 from front import Alter, Cut, Hold, Page, Refuse
 
 from launcher import AwsSession, CloudError, CredentialsExpired, JobNotFound, Refused, Unreachable
+from launcher.client.sessions import Creation, RetryPolicy, matches_request
 from launcher.client.sessions.aws import caller_identity, clients, transient_errors
-from launcher.client.sessions.aws.create_job import Creation, matches_request
-from launcher.client.sessions.retry_policy import RetryPolicy
 
 THROTTLED = Refuse("ThrottlingException", "Rate exceeded")
 SHORT = RetryPolicy(seconds=0.2, first=0.01, longest=0.05)

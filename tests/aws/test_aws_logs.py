@@ -6,8 +6,8 @@ import pytest
 from front import Alter, Answer, Cut, Refuse
 
 from launcher import JobNotFound, Unreachable
+from launcher.client.sessions import RetryPolicy
 from launcher.client.sessions.aws import transient_errors
-from launcher.client.sessions.retry_policy import RetryPolicy
 from launcher.errors import LogNotFound
 
 GROUP = "/aws/sagemaker/TrainingJobs"

@@ -15,14 +15,14 @@ import pytest
 from front import Refuse
 
 from launcher import Refused, TrainingJobAnalytics
-from launcher.client.jobs.log_line import LogLine
-from launcher.client.jobs.metric_records import MetricReader
-from launcher.client.sessions.aws.cloudwatch_metrics import (
+from launcher.client.jobs import LogLine, MetricReader
+from launcher.client.sessions import (
+    MATCH_SECONDS,
     NAMESPACE,
     averages,
     host_averages,
+    metric_values,
 )
-from launcher.client.sessions.metric_match import MATCH_SECONDS, metric_values
 
 #: An hour some days ago: CloudWatch takes no values older than two weeks.
 START = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0) - timedelta(days=5)

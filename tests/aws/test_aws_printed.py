@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from launcher.client.cli import main
-from launcher.client.request.prepared import redacted
+from launcher.client.request import redacted
 
 GOLDEN = Path(__file__).parents[1] / "request" / "golden"
 SOURCES = {

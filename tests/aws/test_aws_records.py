@@ -7,8 +7,8 @@ import pytest
 from cut_model import PARTITION
 from stored_bytes import stored_bytes
 
-from launcher.client.jobs.job import Job
-from launcher.client.sessions.recorded_job import restore_job
+from launcher.client.jobs import Job
+from launcher.client.sessions import restore_job
 from launcher.client.spec import JobSpec, ModelParallel, Toolkit
 from launcher.client.submit import JobOrigin, draft_job
 from launcher.errors import PlatformError

@@ -3,13 +3,7 @@
 import pytest
 
 from launcher import CloudError, Refused, Unreachable
-from launcher.client.sessions.aws.transient_errors import (
-    is_propagating,
-    is_throttled,
-    is_transient,
-    retry,
-)
-from launcher.client.sessions.retry_policy import RetryPolicy
+from launcher.client.sessions import RetryPolicy, is_propagating, is_throttled, is_transient, retry
 
 BUSY = Refused("ThrottlingException: slower", code="ThrottlingException")
 

@@ -12,10 +12,9 @@ from front import Cut, Refuse
 from stored_bytes import stored_bytes
 
 from launcher import JobSpec, Refused, Session, SpecError, Unreachable
-from launcher.client.request.source_tree import SourceTree
+from launcher.client.request import SourceTree
+from launcher.client.sessions import RetryPolicy, with_fetched_source
 from launcher.client.sessions.aws import transient_errors
-from launcher.client.sessions.remote_source import with_fetched_source
-from launcher.client.sessions.retry_policy import RetryPolicy
 from launcher.client.submit import send
 
 BUCKET = "of-the-team"

@@ -9,8 +9,8 @@ import pytest
 from front import Refuse
 
 from launcher import AwsSession, PyTorch, Refused, SpecError
-from launcher.client.request.prepared import prepare
-from launcher.client.sessions.job_location import new_job_name, place
+from launcher.client.request import prepare
+from launcher.client.sessions import new_job_name, place
 from launcher.client.submit import send
 
 PLACES = {

@@ -12,11 +12,10 @@ import boto3
 import pytest
 
 from launcher import AwsSession
-from launcher.client.catalogue import price_download
-from launcher.client.catalogue.price_download import open_price_file
-from launcher.client.doctor.aws_connection import Connection
+from launcher.client.catalogue import open_price_file, price_download
+from launcher.client.doctor import Connection
+from launcher.client.sessions import RetryPolicy
 from launcher.client.sessions.aws import call_limits, caller_identity, clients, transient_errors
-from launcher.client.sessions.retry_policy import RetryPolicy
 from launcher.errors import CloudError, Unreachable
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\n"

@@ -5,8 +5,7 @@ import json
 import pytest
 from front import Page
 
-from launcher.client.doctor import cloud_checks
-from launcher.client.doctor.check_result import Level
+from launcher.client.doctor import Level, cloud_checks
 from launcher.client.spec import JobSpec
 
 IMAGE = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/train:1"

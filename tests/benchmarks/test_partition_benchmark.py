@@ -15,14 +15,9 @@ pytest.importorskip("torch")
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "partition.py"
 sys.path.append(str(BENCHMARK.parent))
 
-from launcher.parallel.partitioning.chain import Chain  # noqa: E402
-from launcher.shared.partitions.stage_costs import ModuleCost  # noqa: E402
-from partition_parts.inside.rules import (  # noqa: E402 - they are no package
-    by_count,
-    by_layers,
-    by_parameters,
-    layers,
-)
+from launcher.parallel.partitioning import Chain  # noqa: E402
+from launcher.shared import ModuleCost  # noqa: E402
+from partition_parts.inside.rules import by_count, by_layers, by_parameters, layers  # noqa: E402 - they are no package
 from partition_parts.rows.ranking import kendall  # noqa: E402
 
 

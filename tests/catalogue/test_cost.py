@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.catalogue import Price, PriceList
-from launcher.client.catalogue.cost import dollars_text, estimate, spot_saving
+from launcher.client.catalogue import Price, PriceList, dollars_text, estimate, spot_saving
 
 DAY = date(2026, 11, 26)
 GROUPS = [("data", "ml.c5.9xlarge", 2), ("train", "ml.g5.12xlarge", 1)]

@@ -7,10 +7,14 @@ from datetime import date
 import pytest
 
 from launcher.client import catalogue
-from launcher.client.catalogue import PriceList
-from launcher.client.catalogue.accelerators import accelerator_kinds
-from launcher.client.catalogue.catalogue_entry import count_figures, entries, entry
-from launcher.client.catalogue.figure_sources import figure_source
+from launcher.client.catalogue import (
+    PriceList,
+    accelerator_kinds,
+    count_figures,
+    entries,
+    entry,
+    figure_source,
+)
 
 TODAY = date(2026, 11, 26)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.client.catalogue.json_stream import JsonStream, JsonStreamError
+from launcher.client.catalogue import JsonStream, JsonStreamError
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

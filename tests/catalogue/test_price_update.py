@@ -11,7 +11,7 @@ import pytest
 from price_lists import COLUMNS, FILES, OTHERS, TRAINING, Offer, PriceServer, csv_file, serving
 
 from launcher.client import catalogue
-from launcher.client.catalogue.price_update import PriceUpdate, update_prices
+from launcher.client.catalogue import PriceUpdate, update_prices
 from launcher.errors import CloudError, PlatformError, Refused, SpecError, Unreachable
 
 PRICES = {"ml.c5.xlarge": 0.204, "ml.p4d.24xlarge": 25.251948, "ml.p6-b200.48xlarge": 131.9}

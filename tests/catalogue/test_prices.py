@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from launcher.client import catalogue
-from launcher.client.catalogue import Price
-from launcher.client.catalogue.prices import published_prices
+from launcher.client.catalogue import Price, published_prices
 from launcher.errors import SpecError
 
 ROOT = Path(__file__).parents[2]

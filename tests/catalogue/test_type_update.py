@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from launcher.client import catalogue
-from launcher.client.planning.catalogue_type_update import update_catalogue_types
+from launcher.client.planning import update_catalogue_types
 from launcher.errors import CloudError
 
 TODAY = date(2026, 11, 28)

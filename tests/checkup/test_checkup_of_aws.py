@@ -9,8 +9,7 @@ import time
 import pytest
 from trust import TRUST
 
-from launcher.client.doctor import cloud_checks
-from launcher.client.doctor.check_result import Level
+from launcher.client.doctor import Level, cloud_checks
 from launcher.client.spec import InstanceGroup, JobSpec
 
 ACCOUNT = "123456789012"

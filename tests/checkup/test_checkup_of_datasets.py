@@ -7,11 +7,15 @@ from click.testing import CliRunner
 from small_task import write_task
 
 from launcher.client.cli import main
-from launcher.client.doctor.check_result import Level
-from launcher.client.doctor.dataset_checks import check
-from launcher.client.doctor.dataset_process import ReadLimits, dataset_copy
-from launcher.client.doctor.dataset_names import named_datasets, unnamed_datasets
-from launcher.client.sessions.local import LocalSession
+from launcher.client.doctor import (
+    Level,
+    ReadLimits,
+    check,
+    dataset_copy,
+    named_datasets,
+    unnamed_datasets,
+)
+from launcher.client.sessions import LocalSession
 from launcher.client.spec import JobSpec
 
 JOB = """\

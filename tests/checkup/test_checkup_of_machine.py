@@ -10,15 +10,8 @@ from click.testing import CliRunner
 
 import launcher
 from launcher.client.cli import main
-from launcher.client.doctor import (
-    job_file_checks,
-    machine_checks,
-    package_checks,
-)
-from launcher.client.doctor.check_result import Level
-from launcher.client.sessions.aws.aws_session import AwsSession
-from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.isolation import Isolation, obstacles
+from launcher.client.doctor import Level, job_file_checks, machine_checks, package_checks
+from launcher.client.sessions import AwsSession, Isolation, LocalSession, obstacles
 from launcher.client.spec import DataParallel, DataService, JobSpec, Mpi
 
 ONE_HOST = "entry_point: train.py\nsource_dir: .\ninstance_type: local\ninstance_count: 1\n"

@@ -2,9 +2,7 @@
 
 import pytest
 
-from launcher.client.doctor import bucket_checks, network_checks
-from launcher.client.doctor.aws_connection import Connection
-from launcher.client.doctor.check_result import Level
+from launcher.client.doctor import Connection, Level, bucket_checks, network_checks
 from launcher.client.spec import JobSpec
 
 

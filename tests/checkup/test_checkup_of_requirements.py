@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher.client.doctor import requirement_checks
-from launcher.client.spec import InstanceGroup, JobSpec
-from launcher.client.spec.requirements_file import read_requirements
+from launcher.client.spec import InstanceGroup, JobSpec, read_requirements
 
 
 @pytest.fixture

@@ -12,10 +12,9 @@ import time
 import pytest
 from click.testing import CliRunner
 
-from launcher.client.cli import main
-from launcher.client.cli.verbs import VERBS
-from launcher.client.jobs.job import Job
-from launcher.client.sessions.local import LocalSession
+from launcher.client.cli import VERBS, main
+from launcher.client.jobs import Job
+from launcher.client.sessions import LocalSession
 
 SECONDS = 60
 
@@ -187,7 +186,7 @@ def test_where_there_is_no_job_file_the_shell_completes_paths(terminal):
 #: Asks as a user whom modes stop, in the folder and with the jobs of another one.
 AS_ANOTHER_USER = """\
 import os
-from launcher.client.cli import completion_values, job_file_search
+from launcher.client.cli import completion_values
 from launcher.client.sessions.local import job_root
 if os.geteuid() == 0:
     os.setuid(65534)

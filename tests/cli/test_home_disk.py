@@ -14,7 +14,7 @@ import pytest
 from small_disk import small_disk
 from waiting import wait_until
 
-from launcher.client.sessions.local.process_tree import processes_of_host
+from launcher.client.sessions import processes_of_host
 
 pytestmark = pytest.mark.long
 

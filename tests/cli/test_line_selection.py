@@ -6,10 +6,8 @@ import re
 import click
 import pytest
 
-from launcher.client.cli.line_printer import JsonLinePrinter, LinePrinter
-from launcher.client.cli.line_selection import LineSelection, WantedLines
-from launcher.client.jobs.group_hosts import select_hosts
-from launcher.client.jobs.log_line import LogLine
+from launcher.client.cli import JsonLinePrinter, LinePrinter, LineSelection, WantedLines
+from launcher.client.jobs import LogLine, select_hosts
 from launcher.errors import SpecError
 
 LINES = ("one", "two", "three")

@@ -4,8 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from launcher.client.cli import main
-from launcher.client.cli.local_options import LocalChoices
+from launcher.client.cli import LocalChoices, main
 
 DEFAULTS = {"isolation": None, "host_failure": "fail", "is_installing": True, "python": None}
 

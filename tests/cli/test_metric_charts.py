@@ -2,11 +2,8 @@
 
 import pytest
 
-from launcher.client.cli.line_charts import line_chart
-from launcher.client.cli.charts_of_metrics import metric_charts, metric_table
-from launcher.client.jobs.job_metrics import JobMetrics
-from launcher.client.jobs.metric_records import MetricRecord
-from launcher.client.jobs.short_numbers import short_number
+from launcher.client.cli import line_chart, metric_charts, metric_table
+from launcher.client.jobs import JobMetrics, MetricRecord, short_number
 
 NAN = float("nan")
 

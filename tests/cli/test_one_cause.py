@@ -7,9 +7,9 @@ from html import unescape
 
 import pytest
 
-from launcher.client.jobs.job import Job
-from launcher.client.sessions.local import LocalSession
-from launcher.shared.gpus import visible_gpus
+from launcher.client.jobs import Job
+from launcher.client.sessions import LocalSession
+from launcher.shared import visible_gpus
 
 OWN_FILE = """\
 import os, sys

@@ -16,7 +16,7 @@ from small_task import TASK, write_task
 from waiting import wait_until
 
 from launcher import Partition
-from launcher.shared.partitions.stage_costs import Tie
+from launcher.shared import Tie
 
 ASKED = ("--partitions", 2, "--microbatches", 4, "--profile", "estimated", "--bandwidth", "1GiB/s")
 #: Starts a program that goes on, says who both are, and waits.

@@ -19,9 +19,8 @@ import pytest
 from botocore.stub import Stubber
 
 from launcher.client import catalogue
-from launcher.client.probe.inside.redaction import redacted
-from launcher.client.probe.probe_job import probe_spec, program
-from launcher.client.sessions.local.isolation import obstacles
+from launcher.client.probe import probe_spec, program, redacted
+from launcher.client.sessions import obstacles
 
 PINNED = Path(__file__).parent / "probe" / "local.json"
 PLACES = (

@@ -12,9 +12,8 @@ from click.testing import CliRunner
 
 from launcher import Workload
 from launcher.client.cli import main
-from launcher.client.doctor.dataset_process import ReadLimits
-from launcher.client.planning.dataset_profile import ProfileRequest, profile_datasets
-from launcher.client.planning.worker_scaling import worker_counts
+from launcher.client.doctor import ReadLimits
+from launcher.client.planning import ProfileRequest, profile_datasets, worker_counts
 from launcher.errors import PlatformError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits"

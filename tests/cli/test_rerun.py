@@ -7,8 +7,8 @@ from importlib import import_module
 import pytest
 
 from launcher import JobSpec, MemorySession, Tracking
-from launcher.client.cli.send_job import JobSender
-from launcher.client.sessions.record_of_submission import new_record
+from launcher.client.cli import JobSender
+from launcher.client.sessions import new_record
 from launcher.errors import NotSent
 
 TRAIN = """\

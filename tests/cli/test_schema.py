@@ -5,7 +5,7 @@ import re
 
 import jsonschema
 
-from launcher.client.spec.document_builder import read_value
+from launcher.client.spec import read_value
 
 
 def test_schema_prints_a_json_schema(terminal):

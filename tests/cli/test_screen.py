@@ -3,8 +3,8 @@
 import click
 import pytest
 
-from launcher.client.cli.screen import wrapped
-from launcher.client.jobs.summary_layout import summary_text
+from launcher.client.cli import wrapped
+from launcher.client.jobs import summary_text
 
 RUNNING = {
     "name": "rings-1",

@@ -168,7 +168,7 @@ def test_nothing_is_created_for_a_secret_that_aws_cannot_have(source, aws, make_
 
 
 def test_an_estimator_of_a_described_job_has_its_secrets(source):
-    from launcher.client.estimator.from_description import constructor_arguments
+    from launcher.client.estimator import constructor_arguments
 
     request = estimator(source, secrets={"TOKEN": ARN}).request("job-1")
     arguments = constructor_arguments(request, None)

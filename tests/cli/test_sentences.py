@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.jobs.event_sentences import WARNINGS, sentence
+from launcher.client.jobs import WARNINGS, sentence
 
 ROOT = Path(__file__).parents[2] / "launcher"
 

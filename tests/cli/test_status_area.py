@@ -4,10 +4,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from launcher.client.cli.status_area import StatusArea
-from launcher.client.jobs.group_hosts import HostGroup
-from launcher.client.jobs.job_progress import JobProgress
-from launcher.client.jobs.log_line import LogLine
+from launcher.client.cli import StatusArea
+from launcher.client.jobs import HostGroup, JobProgress, LogLine
 
 GROUPS = [
     HostGroup(name="data", instance_type="ml.c5.xlarge", hosts=("algo-1", "algo-2")),

@@ -12,11 +12,7 @@ import pytest
 from captured_screen import EmulatedScreen, capture
 from click.testing import CliRunner
 
-from launcher.client.cli import main
-from launcher.client.cli.ctrl_c import detach_on_ctrl_c
-from launcher.client.cli.live_view import JobView
-from launcher.client.cli.terminal_output import echo
-from launcher.client.cli.verb_output import with_exit_code
+from launcher.client.cli import JobView, detach_on_ctrl_c, echo, main, with_exit_code
 
 LAUNCHER = [sys.executable, "-m", "launcher"]
 #: A bar that stays open while lines are printed, and text that would control the terminal.

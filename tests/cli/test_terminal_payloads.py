@@ -12,7 +12,7 @@ import pytest
 from captured_screen import Capture, capture
 
 from launcher import Job, LocalSession
-from launcher.client.cli.terminal_output import echo
+from launcher.client.cli import echo
 
 #: What each payload does on a terminal that obeys it.
 PAYLOADS = {

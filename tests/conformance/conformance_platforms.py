@@ -13,9 +13,8 @@ import pytest
 
 from launcher import AwsSession, Job, JobSpec, LocalSession
 from launcher.client.endpoint import serve
-from launcher.client.request.prepared import prepare
-from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.job_location import new_job_name, place
+from launcher.client.request import prepare
+from launcher.client.sessions import PlatformSession, new_job_name, place
 from launcher.client.submit import send
 
 BUCKET = "conformance-data"

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from launcher.client.sessions import Namespace
 from launcher.client.sessions.local.isolation import namespaces, network_isolation
-from launcher.client.sessions.local.isolation.namespaces import Namespace
 
 #: What tbf may send at once, and how long anything may wait in it before it is lost.
 _BUFFER = ("burst", "32kbit", "latency", "200ms")

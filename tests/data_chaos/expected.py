@@ -13,9 +13,7 @@ import noisy_samples
 from portions import left_over, noise_of, portions_of
 from schedule import Reading, Schedule
 
-from launcher.data.order import seeding
-from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.order import BatchPlan, ResumePoint, StreamSpec, make_plan, seeding
 
 
 @dataclass(frozen=True, kw_only=True)

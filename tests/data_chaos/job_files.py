@@ -11,7 +11,7 @@ from pathlib import Path
 
 from schedule import Schedule
 
-from launcher.runtime.environment import RECEIVER_VARIABLE
+from launcher.runtime import RECEIVER_VARIABLE
 from launcher.shared import (
     ADDRESSES_VARIABLE,
     DOCUMENT_FILE,

@@ -8,7 +8,7 @@ from expected import Epoch, epochs_of
 from received import Received
 from schedule import Reading, Schedule, draw, reading_of
 
-from launcher.data.order.batch_plan import ResumePoint
+from launcher.data.order import ResumePoint
 
 START = ResumePoint(epoch=0)
 Life = list[list[Received]]

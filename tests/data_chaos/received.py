@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.data.order.batch_plan import ResumePoint
+from launcher.data.order import ResumePoint
 from launcher.shared import parse_event
 
 #: Of the loader's line at the end of an epoch.

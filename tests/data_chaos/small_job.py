@@ -17,7 +17,7 @@ from players import Player
 from received import Received
 from schedule import Schedule
 
-from launcher.runtime.processes import CLOSE_SIGNAL
+from launcher.runtime import CLOSE_SIGNAL
 from launcher.shared import parse_event
 
 DATA_HOSTS = ("algo-1", "algo-2", "algo-3")

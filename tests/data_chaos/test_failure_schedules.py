@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from schedule import HARDER, Kind, Reading
 
-from launcher.client.sessions.local.isolation import Isolation, obstacles
+from launcher.client.sessions import Isolation, obstacles
 
 SEEDS = (*range(1000, 1200), *range(HARDER, HARDER + 100))
 #: Of each kind of fault, over all schedules.

@@ -12,7 +12,7 @@ from received import Received
 from schedule import Reading
 from verdict import objections
 
-from launcher.data.order.batch_plan import ResumePoint
+from launcher.data.order import ResumePoint
 
 PLAIN = small(Reading.PLAIN)
 

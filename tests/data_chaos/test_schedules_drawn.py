@@ -9,7 +9,7 @@ from dataclasses import replace
 from schedule import HARDER, Reading, Samples, Schedule, draw
 from test_failure_schedules import SEEDS
 
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.order import StreamSpec
 
 DRAWN = [draw(seed) for seed in SEEDS if seed < HARDER]
 HARDER_ONES = [draw(seed) for seed in SEEDS if seed >= HARDER]

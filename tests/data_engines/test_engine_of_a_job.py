@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from launcher import Job, JobSpec, LocalSession, SpecError
-from launcher.client.estimator.from_description import constructor_arguments
-from launcher.client.request import build_document
-from launcher.client.request.prepared import prepare
-from launcher.client.request.source_tree import SourceTree
-from launcher.client.sessions.job_location import place
+from launcher.client.estimator import constructor_arguments
+from launcher.client.request import SourceTree, build_document, prepare
+from launcher.client.sessions import place
 from launcher.client.spec import check
 from launcher.client.submit import send
 from launcher.shared import JobDocument

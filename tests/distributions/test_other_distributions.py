@@ -10,15 +10,13 @@ import pytest
 import launcher.client
 from launcher import Job, JobSpec, LocalSession, PlatformError, SpecError
 from launcher.client.doctor import package_checks
-from launcher.client.estimator.from_description import constructor_arguments
-from launcher.client.request import build_document
-from launcher.client.request.prepared import prepare
-from launcher.client.sessions.job_location import place
-from launcher.client.spec.rules import examine
-from launcher.client.spec.sdk_v2_distribution import as_distribution
+from launcher.client.estimator import constructor_arguments
+from launcher.client.request import build_document, prepare
+from launcher.client.sessions import place
+from launcher.client.spec import as_distribution, examine
 from launcher.client.submit import send
 from launcher.errors import ContractError
-from launcher.runtime.starters.registry import starter_for
+from launcher.runtime import starter_for
 from launcher.shared import JobDocument
 
 PACKAGE = Path(__file__).parent / "ring_package"

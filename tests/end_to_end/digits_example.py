@@ -13,9 +13,8 @@ from typing import Any
 
 from waiting import PATIENCE
 
-from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.process_tree import processes_of_host
-from launcher.shared.process_table import read_process_file
+from launcher.client.sessions import JobFolder, processes_of_host
+from launcher.shared import read_process_file
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 #: Two ranks on one host, which is a process with torch less than on two.

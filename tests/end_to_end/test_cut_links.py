@@ -11,7 +11,7 @@ from digits_example import Example, Run, finish
 from needs import skip_without_isolation
 from waiting import wait_until
 
-from launcher.client.sessions.local.isolation import network_faults
+from launcher.client.sessions import network_faults
 from launcher.errors import PlatformError
 
 JOB = """

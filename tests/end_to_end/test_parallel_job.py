@@ -12,7 +12,7 @@ import pytest
 from cut_model import PARTITION
 from digits_example import Example
 
-from launcher.shared.partitions import PartitionFile
+from launcher.shared import PartitionFile
 
 JOB = """\
 entry_point: train.py

@@ -24,10 +24,14 @@ from small_disk import small_disk
 from waiting import wait_until
 
 from launcher import DataService, Estimator, InstanceGroup
-from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.isolation import Isolation, choose_isolation, network_faults
-from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.process_tree import HOST_VARIABLE
+from launcher.client.sessions import (
+    HOST_VARIABLE,
+    Isolation,
+    JobFolder,
+    LocalSession,
+    choose_isolation,
+    network_faults,
+)
 
 #: Each rank prints that it is up, waits for the word, and one of them does what KIND names.
 SCRIPT = """

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.client.sessions.local.process_tree import HOST_VARIABLE
+from launcher.client.sessions import HOST_VARIABLE
 from launcher.shared import ADDRESSES_VARIABLE, PORT_BASE_VARIABLE
 
 _SHM = Path("/dev/shm")

@@ -11,22 +11,12 @@ from pathlib import Path
 
 import pytest
 from endings_programs import FAULTS, PIPELINE, TRAIN
-from endings_remains import (
-    Traces,
-    command,
-    parent,
-    pids,
-    processes_of,
-    segments,
-    variables,
-)
+from endings_remains import Traces, command, parent, pids, processes_of, segments, variables
 from waiting import wait_until
 
 from launcher import DataParallel, DataService, Estimator, InstanceGroup
-from launcher.client.jobs.job import Job
-from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.process_tree import HOST_VARIABLE
+from launcher.client.jobs import Job
+from launcher.client.sessions import HOST_VARIABLE, TERMINAL_STATUSES, LocalSession
 from launcher.errors import JobNotFound
 
 #: The isolation in which the matrix runs; by default the session's own choice.

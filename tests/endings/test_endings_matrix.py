@@ -32,7 +32,7 @@ from endings_stage import HANG_TIMEOUT, Stage
 from endings_table import Row
 from waiting import wait_until
 
-from launcher.client.jobs.summary import EXIT_CODES
+from launcher.client.jobs import EXIT_CODES
 
 #: A job in which someone was hurt is over after so many seconds; hosts have 20 to end at SIGTERM.
 SECONDS = 60.0

@@ -14,7 +14,7 @@ from customer import Customer
 from test_endpoint_life import OBEDIENT
 
 from launcher.client.endpoint import ServedEndpoint, serve
-from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions import LocalSession
 
 LAUNCHER = [sys.executable, "-m", "launcher"]
 

@@ -21,9 +21,13 @@ from customer import Customer
 from test_endpoint_gate import BODY, signed
 from waiting import wait_until
 
-from launcher.client.endpoint import bounded_server
-from launcher.client.endpoint.authenticator import Authenticator, Secret
-from launcher.client.endpoint.bounded_server import BoundedHandler, BoundedServer
+from launcher.client.endpoint import (
+    Authenticator,
+    BoundedHandler,
+    BoundedServer,
+    Secret,
+    bounded_server,
+)
 
 HEAD = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
@@ -253,8 +257,7 @@ def test_a_lent_key_ends(customer: Customer) -> None:
     from test_endpoint_gate import signed as sign
     from werkzeug.test import EnvironBuilder
 
-    from launcher.client.endpoint.api_error import ApiError
-    from launcher.client.endpoint.credential import credential_of
+    from launcher.client.endpoint import ApiError, credential_of
 
     headers = sign(customer)
     builder = EnvironBuilder("/", customer.endpoint.url, method="POST", data=BODY, headers=headers)

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher.client.endpoint.api_error import ApiError
-from launcher.client.endpoint.api_model import parse_input, to_output
-from launcher.client.endpoint.job_search import search_jobs
-from launcher.client.endpoint.listing import list_jobs_page
+from launcher.client.endpoint import ApiError, list_jobs_page, parse_input, search_jobs, to_output
 
 START = datetime(2026, 11, 22, tzinfo=timezone.utc)
 

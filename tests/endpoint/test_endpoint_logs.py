@@ -13,7 +13,7 @@ from customer import GROUP, Customer, isolated_customer
 from waiting import wait_until
 
 from launcher.client.endpoint import serve
-from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions import LocalSession
 
 LINES = 10_000
 CHATTER = f"""

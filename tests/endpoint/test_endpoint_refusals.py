@@ -14,8 +14,8 @@ from customer import BUCKET, GROUP, ROLE, Customer, channel, request
 from request_mutants import ELEVEN, MUTANTS
 from test_endpoint_gate import answer, signed
 
-from launcher.client.endpoint.next_token import encode_token
-from launcher.client.request.validation import aws_answer, find_violations
+from launcher.client.endpoint import encode_token
+from launcher.client.request import aws_answer, find_violations
 
 GROUPS = {
     "VolumeSizeInGB": 10,

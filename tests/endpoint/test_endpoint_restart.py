@@ -19,7 +19,7 @@ from test_endpoint_life import OBEDIENT
 from waiting import wait_until
 
 from launcher.client.endpoint import ServedEndpoint, serve
-from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions import LocalSession
 
 KEY_NAMES = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
 COUNTING = """

@@ -13,11 +13,11 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from customer import Customer
 
-from launcher.client.endpoint.signature import Scope
-from launcher.client.endpoint.signed_chunks import (
+from launcher.client.endpoint import (
     SIGNED_CHUNKS,
     SIGNED_TRAILER,
     ChunkSigner,
+    Scope,
     signed_length,
 )
 

@@ -21,7 +21,7 @@ from kill_table import KillFigures, note
 from promise_page import row_of
 from waiting import wait_until
 
-from launcher.shared.process_table import descendants
+from launcher.shared import descendants
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ray_digits"
 pytestmark = [pytest.mark.library("ray"), pytest.mark.slow]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from launcher.client.sessions.base import LogEvent, LogStream
+from launcher.client.sessions import LogEvent, LogStream
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,13 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from launcher.client.jobs.failure_advice import advice
-from launcher.client.jobs.failure_report import (
-    NEEDS_ALL_HOSTS,
-    host_of_reason,
-    report_failure,
-)
-from launcher.client.jobs.log_line import LogLine
+from launcher.client.jobs import NEEDS_ALL_HOSTS, LogLine, advice, host_of_reason, report_failure
 from launcher.shared import format_event, format_text
 
 GROUPS = {"algo-1": "data_group", "algo-2": "train_group", "algo-3": "train_group"}

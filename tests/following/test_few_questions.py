@@ -4,7 +4,7 @@ import pytest
 from test_following_watch import Stage
 
 from launcher import Job
-from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
+from launcher.client.sessions import LOCAL_PLATFORM
 from launcher.errors import JobStopped
 
 

@@ -8,11 +8,15 @@ import pytest
 from printed import Printed, PrintedLog
 
 from launcher import Estimator, Job, LocalSession
-from launcher.client.jobs.background_log import BackgroundLog
-from launcher.client.jobs.job_follower import JobFollower, StateChange
-from launcher.client.jobs.merged_log import MergedLog
-from launcher.client.jobs.retrying_session import KnownJob, RetryingSession
-from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
+from launcher.client.jobs import (
+    BackgroundLog,
+    JobFollower,
+    KnownJob,
+    MergedLog,
+    RetryingSession,
+    StateChange,
+)
+from launcher.client.sessions import SAGEMAKER
 from launcher.errors import CredentialsExpired, JobNotFound, Refused, StillRunning, Unreachable
 
 

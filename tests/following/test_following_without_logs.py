@@ -10,10 +10,9 @@ from test_following_watch import Stage
 
 from launcher import Job
 from launcher.client.jobs import background_log, job, job_follower, retrying_session
-from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
-from launcher.client.sessions.retry_policy import RetryPolicy
+from launcher.client.sessions import SAGEMAKER, RetryPolicy
 from launcher.errors import CloudError, JobNotFound, LogNotFound, Refused, Unreachable
-from launcher.shared.training_job_types import TrainingJobDescription
+from launcher.shared import TrainingJobDescription
 
 NAME = "job"
 RUNS, ENDS = ("InProgress", "Training"), ("Failed", "Failed")

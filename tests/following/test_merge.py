@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from printed import Printed, PrintedLog
 
-from launcher.client.jobs.merged_log import MergedLog
+from launcher.client.jobs import MergedLog
 from launcher.errors import CloudError, Unreachable
 
 HOSTS = ["algo-1", "algo-2", "algo-3"]

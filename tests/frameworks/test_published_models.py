@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="needs the extra 'frameworks'")
 from model_zoo import ZOO, uncut_blocks
 from zoo_learning import check, learn
 
-from launcher.parallel.stage_boundaries import boundaries
+from launcher.parallel import boundaries
 
 TEN = (
     *("gpt2", "llama, a mask", "qwen3", "mixtral", "bert", "t5", "bart", "whisper", "vit"),

@@ -51,8 +51,7 @@ def wire_frame(data: bytes) -> None:
     from batches import TYPES
     from test_wire_fuzz import receive
 
-    from launcher.data.batches import wire
-    from launcher.data.batches.assembly import Assembly
+    from launcher.data.batches import Assembly, wire
     from launcher.errors import DataError
 
     with contextlib.suppress(DataError):
@@ -76,13 +75,15 @@ def control_message(data: bytes) -> None:
 
 
 def event_line(data: bytes) -> None:
-    from launcher.client.jobs.event_sentences import sentence
-    from launcher.client.jobs.group_hosts import HostGroup
-    from launcher.client.jobs.job_progress import JobProgress
-    from launcher.client.jobs.log_line import LogLine
-    from launcher.client.jobs.metric_records import MetricReader
-    from launcher.client.jobs.summary import summarise
-    from launcher.shared.terminal_text import printable
+    from launcher.client.jobs import (
+        HostGroup,
+        JobProgress,
+        LogLine,
+        MetricReader,
+        sentence,
+        summarise,
+    )
+    from launcher.shared import printable
 
     group = HostGroup(name="train", instance_type="ml.m5.large", hosts=("algo-1",))
     progress = JobProgress([group])
@@ -109,7 +110,7 @@ def job_document(data: bytes) -> None:
 
 def partition_file(data: bytes) -> None:
     from launcher.errors import ParallelError
-    from launcher.shared.partitions import PartitionFile
+    from launcher.shared import PartitionFile
 
     with contextlib.suppress(ParallelError):
         PartitionFile.from_json(data.decode("utf-8", "replace"))
@@ -117,7 +118,7 @@ def partition_file(data: bytes) -> None:
 
 def checkpoint_manifest(data: bytes) -> None:
     from launcher.errors import ParallelError
-    from launcher.parallel.checkpoints.manifests import NAME, find_problem
+    from launcher.parallel.checkpoints import NAME, find_problem
 
     folder = _folder() / "step-3"
     folder.mkdir(exist_ok=True)
@@ -151,7 +152,7 @@ def _folder() -> Path:
 @cache
 def _endpoint() -> SimpleNamespace:
     """An endpoint in this process, so that its branches are seen."""
-    from launcher.client.endpoint.server import Setup, open_endpoint
+    from launcher.client.endpoint import Setup, open_endpoint
 
     setup = Setup(root=_folder() / "endpoint", port=0, rates={}, isolation="process")
     opened = open_endpoint(setup)

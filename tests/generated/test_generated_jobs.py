@@ -19,14 +19,9 @@ from hypothesis import strategies as st
 from job_strategies import job_specs, trainings
 
 from launcher import Job, LocalSession
-from launcher.client.request import build_document, build_request
-from launcher.client.request.prepared import prepare
-from launcher.client.request.source_tree import SourceTree
-from launcher.client.sessions.job_location import place
-from launcher.client.sessions.local.checks import check_request
-from launcher.client.spec import JobSpec, check
-from launcher.client.spec.document_builder import read_value
-from launcher.client.spec.json_schema import job_schema
+from launcher.client.request import SourceTree, build_document, build_request, prepare
+from launcher.client.sessions import check_request, place
+from launcher.client.spec import JobSpec, check, job_schema, read_value
 from launcher.client.submit import send
 
 REPORT = """\

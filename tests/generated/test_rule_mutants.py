@@ -16,14 +16,8 @@ from job_strategies import job_specs
 from rule_mutants import MUTANTS, Mutant
 
 import launcher.client.spec
-from launcher.client.request.source_tree import SourceTree
-from launcher.client.spec import (
-    DataService,
-    InstanceGroup,
-    JobSpec,
-    MultiWorkerMirrored,
-    check,
-)
+from launcher.client.request import SourceTree
+from launcher.client.spec import DataService, InstanceGroup, JobSpec, MultiWorkerMirrored, check
 from launcher.errors import Problem, SpecError
 from launcher.shared import Role
 

@@ -14,8 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from launcher.data.batches import structure, wire
-from launcher.data.batches.assembly import Assembly
+from launcher.data.batches import Assembly, structure, wire
 
 
 class Point(NamedTuple):

@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 import sys
 
-from launcher.data.order import samples
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.order import BatchPlan, StreamSpec, samples
 
 
 def prepare(steps: list[int], names: list[str]) -> dict[str, dict[int, list[float]]]:

@@ -7,13 +7,16 @@ import sys
 from collections.abc import Callable
 
 from launcher.data.batches import structure
-from launcher.data.order import samples
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.shard_interleaving import Parts, ShardBatch
-from launcher.data.order.shard_reader import ShardReader
-from launcher.data.order.shards import ShardReaderPlan
-from launcher.data.order.stream_spec import StreamSpec
-from launcher.data.order.verification import BatchContent
+from launcher.data.order import (
+    BatchContent,
+    BatchPlan,
+    Parts,
+    ShardBatch,
+    ShardReader,
+    ShardReaderPlan,
+    StreamSpec,
+    samples,
+)
 
 
 def prepare(spec: StreamSpec, steps: list[int]) -> dict[int, dict[str, object]]:

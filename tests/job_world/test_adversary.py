@@ -18,7 +18,7 @@ pytest.importorskip("recipes")
 from recipes import FORCED, FOUND, KEPT, KEPT_AND_FOUND
 
 from launcher.data import DataLoader
-from launcher.data.order.dataset_arguments import with_arguments
+from launcher.data.order import with_arguments
 from launcher.errors import DataError
 
 Recipe = dict[str, list[str]]

@@ -13,9 +13,9 @@ import pytest
 
 from launcher.data import DataLoader, shard
 from launcher.data.batches import class_names
-from launcher.data.order.original_error_types import type_names, with_original_type
+from launcher.data.order import type_names, with_original_type
 from launcher.errors import DataError, SampleError
-from launcher.runtime.environment import ENGINE_VARIABLE
+from launcher.runtime import ENGINE_VARIABLE
 
 Numbers = list[int]
 

@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.sample_order import epoch_order
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.order import BatchPlan, StreamSpec, epoch_order
 from launcher.errors import DataError
 
 

@@ -18,13 +18,18 @@ from waiting import wait_until
 from launcher.data import service
 from launcher.data.batches import wire
 from launcher.data.control import messages as m
-from launcher.data.memory.slabs import MARK, RETURNED, TAKEN
-from launcher.data.receiver import batch_buffer, local_peers
-from launcher.data.receiver.arrivals import Arrivals
-from launcher.data.receiver.batch_buffer import BatchBuffer
-from launcher.data.receiver.local_peers import MAX_COALESCED, LocalPeer, coalesced_batches
-from launcher.data.receiver.progress_reporter import ProgressReporter
-from launcher.data.receiver.receiver import Receiver
+from launcher.data.memory import MARK, RETURNED, TAKEN
+from launcher.data.receiver import (
+    MAX_COALESCED,
+    Arrivals,
+    BatchBuffer,
+    LocalPeer,
+    ProgressReporter,
+    Receiver,
+    batch_buffer,
+    coalesced_batches,
+    local_peers,
+)
 
 #: Batches that come first, slowly: the rank has the slabs' descriptors then.
 _WARM = 8

@@ -26,8 +26,7 @@ import pytest
 from batches import same, sent_and_rebuilt
 
 from launcher.data import register_codec
-from launcher.data.batches import class_names, structure
-from launcher.data.batches.assembly import Assembly
+from launcher.data.batches import Assembly, class_names, structure
 from launcher.data.batches.codecs import codec_registry
 from launcher.errors import DataError
 

@@ -12,11 +12,8 @@ import pytest
 from batches import Box, Point, same
 
 from launcher.data import DataLoader, register_codec
-from launcher.data.batches import assembly, collation, structure
-from launcher.data.batches.assembly import Assembly
+from launcher.data.batches import Assembly, assembly, collate, collation, disassemble, structure
 from launcher.data.batches.codecs import codec_registry
-from launcher.data.batches.collation import collate
-from launcher.data.batches.structure import disassemble
 from launcher.errors import DataError
 
 Pair = namedtuple("Pair", "first second")

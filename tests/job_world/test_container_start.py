@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from hosts import Hosts
 
-from launcher.runtime.cuda_compatibility import compatibility_variables
-from launcher.runtime.network_interfaces import EFA_TYPES, RDMA_TYPES, network_variables
+from launcher.runtime import EFA_TYPES, RDMA_TYPES, compatibility_variables, network_variables
 
 EFA = {"FI_PROVIDER": "efa"}
 RDMA = {**EFA, "FI_EFA_USE_DEVICE_RDMA": "1", "RDMAV_FORK_SAFE": "1"}

@@ -12,7 +12,7 @@ from hosts import Hosts
 from programs import PIPELINE
 from waiting import wait_until
 
-from launcher.runtime.environment import RECEIVER_VARIABLE
+from launcher.runtime import RECEIVER_VARIABLE
 
 SLOW = PIPELINE.replace("noise = ", "import time; time.sleep(0.005)\n        noise = ")
 TRAIN = """

@@ -16,13 +16,11 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from launcher.data import DataLoader, channel
+from launcher.data import DataLoader, channel, describe_instance
 from launcher.data.batches import class_names
-from launcher.data.instance_code import describe_instance
 from launcher.data.order import dataset_arguments, user_code
 from launcher.errors import DataError
-from launcher.shared import JobDocument, Launch, Role, TrainerPart, parse_event
-from launcher.shared.job_document import DataPart
+from launcher.shared import DataPart, JobDocument, Launch, Role, TrainerPart, parse_event
 
 #: They read a stream again from its start, to compare.
 pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")

@@ -12,14 +12,18 @@ import pytest
 from waiting import wait_until
 
 from launcher.data.control import messages as m
-from launcher.data.dispatcher import coordinator, dataset_lengths, health_monitor, open_reads
-from launcher.data.dispatcher.coordinator import Coordinator
-from launcher.data.dispatcher.dataset_lengths import DatasetLengths
-from launcher.data.dispatcher.dispatcher import Dispatcher
-from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
-from launcher.data.metrics.publishing import Publisher
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.dispatcher import (
+    Coordinator,
+    DatasetLengths,
+    Dispatcher,
+    LeaseScheduler,
+    coordinator,
+    dataset_lengths,
+    health_monitor,
+    open_reads,
+)
+from launcher.data.metrics import Publisher
+from launcher.data.order import BatchPlan, StreamSpec
 from launcher.runtime import jsonl_socket
 from launcher.shared import DataPart, parse_event
 

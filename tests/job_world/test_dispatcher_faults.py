@@ -15,7 +15,7 @@ from hosts import Host, Hosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
-from launcher.runtime.stopped_processes import KILLED_AFTER
+from launcher.runtime import KILLED_AFTER
 
 MakeHosts = Callable[..., Hosts]
 SLOW = PIPELINE.replace("noise = ", "import time; time.sleep(0.005)\n        noise = ")

@@ -10,9 +10,7 @@ import pytest
 from hosts import Host, Hosts
 from needs import needs_mpirun
 
-from launcher.runtime.environment import Environment
-from launcher.runtime.tensorflow.tf_config import chief_config, server_config, worker_config
-from launcher.runtime.wait_notice import WaitNotice
+from launcher.runtime import Environment, WaitNotice, chief_config, server_config, worker_config
 from launcher.shared import (
     ADDRESSES_VARIABLE,
     PORT_BASE_VARIABLE,

@@ -10,7 +10,7 @@ from hosts import Hosts
 from programs import PIPELINE, READER
 
 from launcher.data import DataLoader
-from launcher.data.engines.registry import find_engine
+from launcher.data.engines import find_engine
 from launcher.errors import DataError
 from launcher.shared import DEFAULT_ENGINE, ENGINE_ENTRY_POINTS, TF_ENGINE
 
@@ -105,7 +105,7 @@ def WorkerServer(config):
 #: A rank for whose batch nobody works.
 WAITING = """
 import time
-from launcher.data.tf.batch_watchdog import BatchWatchdog
+from launcher.data.tf.distributed_dataset import BatchWatchdog
 turns = BatchWatchdog("train", 1.0).turns()
 next(turns)
 time.sleep(600)

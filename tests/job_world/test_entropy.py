@@ -25,9 +25,13 @@ import pytest
 
 from launcher.data import DataLoader
 from launcher.data.batches import class_names
-from launcher.data.order import seeding
-from launcher.data.order.entropy_stream import EntropyStream, active_stream
-from launcher.data.order.seeding import preserve_random_states, seed_everything
+from launcher.data.order import (
+    EntropyStream,
+    active_stream,
+    preserve_random_states,
+    seed_everything,
+    seeding,
+)
 from launcher.shared import system_entropy
 
 #: They read a stream again from its start, to compare.

@@ -9,18 +9,15 @@ from typing import Any
 import pytest
 
 from launcher.errors import ContractError
-from launcher.runtime import hyperparameters
-from launcher.runtime.cluster import Cluster, in_numeric_order
-from launcher.runtime.environment import Environment
-from launcher.runtime.sm_variables import address_variables, toolkit_variables
-from launcher.shared import (
-    DataPart,
-    JobDocument,
-    MlPaths,
-    Role,
-    TrainerPart,
-    is_set_by_jobs,
+from launcher.runtime import (
+    Cluster,
+    Environment,
+    address_variables,
+    hyperparameters,
+    in_numeric_order,
+    toolkit_variables,
 )
+from launcher.shared import DataPart, JobDocument, MlPaths, Role, TrainerPart, is_set_by_jobs
 
 RESOURCES = {
     "current_host": "algo-3",

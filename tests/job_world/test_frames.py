@@ -13,7 +13,7 @@ import pytest
 from batches import bytes_of, content_of, read_frame, start_of, view_of
 
 from launcher.data.batches import wire
-from launcher.data.memory.slabs import SlabPool
+from launcher.data.memory import SlabPool
 from launcher.errors import DataError, WireError
 
 

@@ -12,8 +12,7 @@ from hosts import Hosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
-from launcher.runtime.failure_file import Failure
-from launcher.runtime.hang_diagnosis import ANSWER_TIMEOUT, HangDiagnosis, RankActivity
+from launcher.runtime import ANSWER_TIMEOUT, Failure, HangDiagnosis, RankActivity
 from launcher.shared import FAILURE_REASON_LIMIT, Launch
 
 MakeHosts = Callable[..., Hosts]

@@ -9,7 +9,7 @@ import pytest
 from hosts import Hosts
 
 from launcher.data.control import messages as m
-from launcher.data.memory.held_batches import HeldBatches, aligned_copy
+from launcher.data.memory import HeldBatches, aligned_copy
 
 MakeHosts = Callable[..., Hosts]
 

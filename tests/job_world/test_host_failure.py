@@ -13,7 +13,7 @@ from hosts import Hosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
-from launcher.runtime.host_silence import HEARTBEAT_INTERVAL
+from launcher.runtime import HEARTBEAT_INTERVAL
 from launcher.shared import HOST_FAILURE_VARIABLE, HostFailure
 
 MakeHosts = Callable[..., Hosts]

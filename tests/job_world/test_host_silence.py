@@ -11,17 +11,18 @@ from hosts import Hosts
 from programs import PIPELINE
 from waiting import wait_until
 
-from launcher.runtime import job_coordination
-from launcher.runtime.failure_file import Failure
-from launcher.runtime.host_silence import (
+from launcher.runtime import (
     ENDED_AFTER,
     HEARTBEAT_INTERVAL,
     NAMED_AFTER,
+    Failure,
     HostSilence,
+    JobCoordination,
+    JobOutcome,
+    OutcomeDecider,
     cause_of,
+    job_coordination,
 )
-from launcher.runtime.job_coordination import JobCoordination
-from launcher.runtime.outcome_decider import JobOutcome, OutcomeDecider
 
 #: Looks come often, or this process would seem to have been stopped itself.
 STEP = 0.5

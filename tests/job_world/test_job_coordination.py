@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
-from launcher.runtime import handshake, jsonl_socket
-from launcher.runtime.failure_file import Failure
-from launcher.runtime.outcome_decider import SETTLE, JobOutcome, OutcomeDecider
+from launcher.runtime import SETTLE, Failure, JobOutcome, OutcomeDecider, handshake, jsonl_socket
 from launcher.shared import FAILURE_REASON_LIMIT, MlPaths, parse_event
 
 CAUSE = Failure(host="algo-3", group="train", rank=1, cause="killed by SIGKILL")

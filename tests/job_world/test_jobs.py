@@ -15,7 +15,7 @@ from hosts import Hosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
-from launcher.runtime import host_silence
+from launcher.runtime import HEARTBEAT_INTERVAL
 from launcher.shared import Launch
 
 MakeHosts = Callable[..., Hosts]
@@ -542,7 +542,7 @@ def test_a_dead_leader_ends_the_other_hosts(make_hosts: MakeHosts, unread: bool)
     assert leader.process is not None
     if unread:
         leader.process.send_signal(signal.SIGSTOP)
-        time.sleep(2 * host_silence.HEARTBEAT_INTERVAL)  # each host sends a line in less
+        time.sleep(2 * HEARTBEAT_INTERVAL)  # each host sends a line in less
     leader.process.kill()
     assert hosts["algo-3"].wait() == 1
     assert hosts["algo-1"].wait() == 0

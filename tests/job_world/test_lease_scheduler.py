@@ -8,27 +8,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from launcher.data.dispatcher.epoch_reads import (
-    INITIAL_WINDOW,
-    ConsumedCounts,
-    ReadProgress,
-    ReadSpec,
-)
-from launcher.data.dispatcher.health_monitor import HealthMonitor
-from launcher.data.dispatcher.lease_assigner import (
+from launcher.data.dispatcher import (
     FIRST_LATE_AFTER,
+    INITIAL_WINDOW,
     LATE_AFTER,
     LATE_FACTOR,
     LIKELY_STARTED,
-)
-from launcher.data.dispatcher.lease_scheduler import (
     MAX_DEATHS,
+    SILENCE,
     WORKER_RECONNECT_TIMEOUT,
+    ConsumedCounts,
+    HealthMonitor,
     LeaseScheduler,
+    ReadProgress,
+    ReadSpec,
 )
-from launcher.data.dispatcher.worker_pool import SILENCE
-from launcher.data.order.shards import ENDLESS
-from launcher.shared.prefetch_limits import MAX_WINDOW
+from launcher.data.order import ENDLESS
+from launcher.shared import MAX_WINDOW
 
 BUDGET = 1000
 

@@ -10,8 +10,7 @@ import pytest
 from waiting import wait_until
 
 from launcher.data.control import messages as m
-from launcher.data.worker.lease_state import LeaseState
-from launcher.data.worker.worker import DataWorker
+from launcher.data.worker import DataWorker, LeaseState
 
 
 def test_a_heartbeat_reports_all_steps_since_the_previous_one() -> None:

@@ -14,8 +14,7 @@ import pytest
 from programs import PIPELINE
 
 from launcher.data import DataLoader
-from launcher.data.order.samples import Datasets
-from launcher.data.order.seeding import preserve_random_states, seed_everything
+from launcher.data.order import Datasets, preserve_random_states, seed_everything
 from launcher.errors import DataError, SampleError
 from launcher.shared import parse_event
 

@@ -13,7 +13,7 @@ from hosts import Hosts
 from modes import MODES, MODES_PIPELINE, MODES_READER
 from programs import PIPELINE
 
-from launcher.data.receiver.host_limits import memory_bytes
+from launcher.data.receiver import memory_bytes
 
 MakeHosts = Callable[..., Hosts]
 DATASETS = ("pipeline:train_set", "pipeline:broken_set", "pipeline:at_once_set")

@@ -24,8 +24,7 @@ from modes import MODES_PIPELINE
 from waiting import PATIENCE
 
 from launcher.data import DataLoader
-from launcher.data.order.batch_plan import sampled
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.order import StreamSpec, sampled
 from launcher.errors import DataError, SampleError
 from launcher.shared import parse_event
 

@@ -13,8 +13,8 @@ import pytest
 from waiting import wait_until
 
 from launcher.data.control import messages as m
-from launcher.data.memory.slabs import MARK, RETURNED, SEEN, TAKEN, SlabPool, SlabViews
-from launcher.data.receiver.local_peers import LocalPeer
+from launcher.data.memory import MARK, RETURNED, SEEN, TAKEN, SlabPool, SlabViews
+from launcher.data.receiver import LocalPeer
 from launcher.runtime import jsonl_socket
 
 COUNT = 5000  # messages: more than a connection takes at once

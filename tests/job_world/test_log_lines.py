@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.runtime.log_lines import LogLines
+from launcher.runtime import LogLines
 
 
 def kept(*chunks: bytes) -> list[str]:

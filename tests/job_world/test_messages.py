@@ -8,18 +8,16 @@ from typing import Any
 
 import pytest
 
-from launcher.data.control import messages
-from launcher.data.control.messages import (
+from launcher.data.control import (
     Message,
     cut,
     decode,
     decode_plan,
     encode_plan,
     from_line,
+    messages,
 )
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.shards import ShardReaderPlan
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.order import BatchPlan, ShardReaderPlan, StreamSpec
 from launcher.errors import DataError, WireError
 
 PLAN = BatchPlan(

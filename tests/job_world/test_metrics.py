@@ -20,11 +20,16 @@ from hypothesis import strategies as st
 from waiting import wait_until
 
 from launcher.data.control import messages as m
-from launcher.data.metrics.counters import LatencyHistogram, StreamCounters, stream_totals
-from launcher.data.metrics.cpu_time import cpu_seconds
-from launcher.data.metrics.metrics_file import Metrics, Snapshot
-from launcher.data.metrics.prometheus import render
-from launcher.data.metrics.publishing import MetricsServer
+from launcher.data.metrics import (
+    LatencyHistogram,
+    Metrics,
+    MetricsServer,
+    Snapshot,
+    StreamCounters,
+    cpu_seconds,
+    render,
+    stream_totals,
+)
 from launcher.shared import format_event, parse_event
 
 # Meters -----------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from needs import needs_mpirun
 from programs import PIPELINE, READER
 from waiting import wait_until
 
-from launcher.runtime.mpi.mpirun import mpirun_command
+from launcher.runtime import mpirun_command
 from launcher.shared import Launch
 
 MakeHosts = Callable[..., Hosts]

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from launcher.runtime.nvml import GpuUsage, open_nvml
+from launcher.runtime import GpuUsage, open_nvml
 
 #: Three GPUs, of which one does not report its use, as with MIG (NVML_ERROR_NOT_SUPPORTED is 3).
 SOURCE = """

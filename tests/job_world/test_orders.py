@@ -10,10 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.data.loader_state import LoaderProgress, read_state, write_state
-from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan, sampled
-from launcher.data.order.sample_order import sampled_order
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data import LoaderProgress, read_state, write_state
+from launcher.data.order import (
+    BatchPlan,
+    ResumePoint,
+    StreamSpec,
+    make_plan,
+    sampled,
+    sampled_order,
+)
 from launcher.errors import DataError
 
 EPOCH = 2

@@ -13,7 +13,7 @@ import pytest
 from hosts import Hosts
 from waiting import wait_until
 
-from launcher.runtime.tensorflow.server_role import SERVER_MODULE
+from launcher.runtime import SERVER_MODULE
 from launcher.shared import JobDocument, Launch, Role, TrainerPart
 
 pytestmark = [pytest.mark.library("tensorflow"), pytest.mark.long]

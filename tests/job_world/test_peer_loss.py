@@ -10,8 +10,7 @@ import pytest
 from hosts import Hosts
 
 from launcher.errors import SampleError
-from launcher.runtime.failure_file import Failure
-from launcher.runtime.peer_loss import is_peer_loss
+from launcher.runtime import Failure, is_peer_loss
 
 MakeHosts = Callable[..., Hosts]
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from launcher.data.memory.pinning import Pinning, open_pinning
-from launcher.data.memory.slabs import SlabViews
+from launcher.data.memory import Pinning, SlabViews, open_pinning
 from launcher.errors import DataError
 
 

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.data import DataLoader
-from launcher.data.batches import structure
-from launcher.data.batches.assembly import Assembly
-from launcher.data.batches.plain_batch import PlainBatch, copy_plain
+from launcher.data.batches import Assembly, PlainBatch, copy_plain, structure
 from launcher.errors import DataError, SampleError
 
 plain = st.recursive(

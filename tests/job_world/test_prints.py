@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.runtime.report_files import REPORTS_VARIABLE
+from launcher.runtime import REPORTS_VARIABLE
 
 LINES = """
 print("epoch", 0, "loss", 0.5)

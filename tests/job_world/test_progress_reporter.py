@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from launcher.data.control import messages as m
+from launcher.data.receiver import ProgressReporter
 from launcher.data.receiver import progress_reporter as accounts
-from launcher.data.receiver.progress_reporter import ProgressReporter
 
 BUDGET = 100
 

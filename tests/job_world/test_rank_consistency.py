@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from launcher.data.dispatcher.rank_consistency import RankConsistency, StreamReader
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.shards import ShardReaderPlan
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.dispatcher import RankConsistency, StreamReader
+from launcher.data.order import BatchPlan, ShardReaderPlan, StreamSpec
 
 SPEC = StreamSpec(name="train", dataset="pipeline:train_set", batch_size=8)
 SAMPLED = replace(SPEC, sampler="pipeline:order")

@@ -17,12 +17,10 @@ from typing import Any
 import pytest
 from waiting import wait_until
 
-from launcher.data import service
-from launcher.data.order.batch_plan import ResumePoint, make_plan
-from launcher.data.order.stream_spec import StreamSpec
-from launcher.data.service import ServiceSource
+from launcher.data import ServiceSource, service
+from launcher.data.order import ResumePoint, StreamSpec, make_plan
 from launcher.errors import DataServiceUnavailable
-from launcher.runtime.hang_watchdog import HangWatchdog
+from launcher.runtime import HangWatchdog
 
 COLLECTIVE = "/site-packages/torch/distributed/distributed_c10d.py"
 BACKWARD = "/site-packages/torch/autograd/graph.py"

@@ -9,10 +9,15 @@ import pytest
 pytest.importorskip("telling_datasets")
 
 from launcher.data import DataLoader
-from launcher.data.order.shard_interleaving import ShardBatch, ShardEnd, read_parts
-from launcher.data.order.shard_reader import ShardReader
-from launcher.data.order.shards import ShardPlan, ShardReaderPlan
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.order import (
+    ShardBatch,
+    ShardEnd,
+    ShardPlan,
+    ShardReader,
+    ShardReaderPlan,
+    StreamSpec,
+    read_parts,
+)
 from launcher.errors import DataError
 
 DRIFTING, STEADY = "telling_datasets:drifting", "entropy_datasets:steady_lines"

@@ -20,14 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.errors import LauncherError
-from launcher.runtime.role_credentials import (
+from launcher.runtime import (
     RELATIVE_URI,
     AwsCredentials,
     container_credentials,
+    read_secrets,
+    signed_headers,
 )
-from launcher.runtime.request_signature import signed_headers
-from launcher.runtime.secret_reading import read_secrets
-from launcher.shared.secret_mask import MaskedStream, SecretMask
+from launcher.shared import MaskedStream, SecretMask
 
 VALUE = 'hunter2-"very"-secret'
 KEYS = {"AccessKeyId": "AKIAEXAMPLE", "SecretAccessKey": "made-up", "Token": "a-token"}

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from launcher.data.order import generator_memory
-from launcher.data.order.seeding import (
+from launcher.data.order import (
     RandomStates,
+    generator_memory,
     preserve_random_states,
     sample_seed,
     seed_everything,

@@ -15,8 +15,7 @@ import pytest
 
 from launcher.data import DataLoader
 from launcher.errors import DataError
-from launcher.shared import JobDocument, Launch, Role, TrainerPart
-from launcher.shared.job_document import DataPart
+from launcher.shared import DataPart, JobDocument, Launch, Role, TrainerPart
 
 #: They read a stream again from its start, to compare.
 pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")

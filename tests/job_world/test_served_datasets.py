@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 from hosts import Hosts
 
-from launcher.data.order.served_code import ServedCodeCheck
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.order import ServedCodeCheck, StreamSpec
 from launcher.errors import DataError
-from launcher.shared import Launch
-from launcher.shared.main_guard import has_main_guard
+from launcher.shared import Launch, has_main_guard
 
 MakeHosts = Callable[..., Hosts]
 

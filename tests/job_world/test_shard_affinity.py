@@ -6,12 +6,16 @@ from collections.abc import Iterable
 
 import pytest
 
-from launcher.data.dispatcher.epoch_reads import ReadSpec
-from launcher.data.dispatcher.lease_assigner import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR
-from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
-from launcher.data.dispatcher.shard_affinity import MOVABLE_LEASES
-from launcher.data.dispatcher.worker_pool import SILENCE
-from launcher.data.order.shards import ENDLESS
+from launcher.data.dispatcher import (
+    FIRST_LATE_AFTER,
+    LATE_AFTER,
+    LATE_FACTOR,
+    MOVABLE_LEASES,
+    SILENCE,
+    LeaseScheduler,
+    ReadSpec,
+)
+from launcher.data.order import ENDLESS
 
 LANES = ("a", "b", "c", "d")
 

@@ -16,11 +16,15 @@ import pytest
 from hosts import REPOSITORY
 
 from launcher.data import shard
-from launcher.data.order import webdataset_entropy
-from launcher.data.order.shard_interleaving import ShardBatch, ShardEnd
-from launcher.data.order.shard_reader import ShardReader, ShardReaders
-from launcher.data.order.shards import ShardReaderPlan
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.order import (
+    ShardBatch,
+    ShardEnd,
+    ShardReader,
+    ShardReaderPlan,
+    ShardReaders,
+    StreamSpec,
+    webdataset_entropy,
+)
 from launcher.errors import DataError, SampleError
 from launcher.shared import parse_event
 

@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.data.order.shard_interleaving import ShardBatch, ShardEnd, read_epoch
-from launcher.data.order.shards import ShardPlan, ShardReaderPlan
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.order import (
+    ShardBatch,
+    ShardEnd,
+    ShardPlan,
+    ShardReaderPlan,
+    StreamSpec,
+    read_epoch,
+)
 from launcher.errors import DataError
 
 #: Of the stream, beside those of the plan.

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from launcher.data import DataLoader
-from launcher.data.order import single_thread
-from launcher.data.order.single_thread import OneThread
+from launcher.data.order import OneThread, single_thread
 from launcher.errors import DataError
 
 torch = pytest.importorskip("torch")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.data.order.step_set import StepSet
+from launcher.data.order import StepSet
 
 numbers = st.lists(st.integers(0, 40))
 

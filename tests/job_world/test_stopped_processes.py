@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from launcher.runtime.stopped_processes import StoppedProcesses
+from launcher.runtime import StoppedProcesses
 from launcher.shared import EVENTS_VARIABLE, parse_event
 
 Start = Callable[..., int]

@@ -14,13 +14,9 @@ from waiting import wait_until
 
 from launcher.data.batches import wire
 from launcher.data.control import messages as m
-from launcher.data.memory.slabs import SlabPool
-from launcher.data.receiver.arrivals import Arrivals
-from launcher.data.receiver.batch_buffer import BatchBuffer
-from launcher.data.receiver.local_peers import LocalPeer
-from launcher.data.receiver.progress_reporter import ProgressReporter
-from launcher.data.worker import striped_sender
-from launcher.data.worker.striped_sender import StripedSender
+from launcher.data.memory import SlabPool
+from launcher.data.receiver import Arrivals, BatchBuffer, LocalPeer, ProgressReporter
+from launcher.data.worker import StripedSender, striped_sender
 from launcher.errors import AuthenticationError, WireError
 from launcher.runtime import handshake, jsonl_socket
 

@@ -11,9 +11,8 @@ import pytest
 from batches import TYPES, Box, Point, batches, frame_of, same, sent_and_rebuilt, through_the_wire
 from hypothesis import HealthCheck, given, settings
 
-from launcher.data.batches import structure, wire
-from launcher.data.batches.assembly import Assembly
-from launcher.data.memory.slabs import SlabPool
+from launcher.data.batches import Assembly, structure, wire
+from launcher.data.memory import SlabPool
 from launcher.errors import DataError, WireError
 
 

@@ -15,10 +15,9 @@ from clocks import stopped
 from launcher.data import service
 from launcher.data.batches import structure, wire
 from launcher.data.control import messages as m
-from launcher.data.memory.slabs import SlabPool
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.stream_spec import StreamSpec
-from launcher.data.receiver.local_peers import LocalPeer
+from launcher.data.memory import SlabPool
+from launcher.data.order import BatchPlan, StreamSpec
+from launcher.data.receiver import LocalPeer
 
 _PLAN = BatchPlan(spec=StreamSpec(name="x", dataset="p:x", batch_size=None), length=1000, epoch=0)
 

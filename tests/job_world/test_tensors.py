@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from batches import same, sent_and_rebuilt
 
-from launcher.data.batches import structure, tensors
-from launcher.data.batches.assembly import Assembly
+from launcher.data.batches import Assembly, structure, tensors
 from launcher.errors import DataError
 
 torch = pytest.importorskip("torch")

@@ -12,10 +12,8 @@ import pytest
 from hosts import Hosts
 
 from launcher.data import DataLoader
-from launcher.data.dispatcher.determinism_check import DeterminismCheck
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.stream_spec import StreamSpec
-from launcher.data.order.verification import BatchContent, is_chosen
+from launcher.data.dispatcher import DeterminismCheck
+from launcher.data.order import BatchContent, BatchPlan, StreamSpec, is_chosen
 from launcher.errors import DataError
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.runtime.package_versions import find_versions
-from launcher.runtime.version_skew import VersionSkew
+from launcher.runtime import VersionSkew, find_versions
 from launcher.shared import Role
 
 GROUPS = {"algo-1": "gpus", "algo-2": "gpus", "algo-3": "cpus", "algo-4": "servers"}

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from mutations import mutated
 from test_messages import PLAN, WIRE
 
-from launcher.data.batches import wire
-from launcher.data.batches.assembly import Assembly
+from launcher.data.batches import Assembly, wire
 from launcher.data.control import messages
 from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, jsonl_socket

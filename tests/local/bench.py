@@ -10,8 +10,7 @@ from typing import Any
 
 from waiting import wait_until
 
-from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions import TERMINAL_STATUSES, LocalSession
 
 #: Prepended to every host's script: who am I, and where is my /opt/ml.
 PREAMBLE = """\

@@ -10,7 +10,7 @@ from bench import Bench
 from cloud import Cloud
 from needs import skip_without_isolation
 
-from launcher.client.sessions.local.isolation import choose_isolation
+from launcher.client.sessions import choose_isolation
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,7 @@ from bench import Bench, processes_mentioning
 from scenario import print_report
 from waiting import wait_until
 
-from launcher.client.sessions.local.isolation import network_faults
-from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions import JobFolder, network_faults
 
 SCRIPT = """
 import threading

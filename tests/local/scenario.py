@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from launcher.client.sessions.local.isolation import choose_isolation
+from launcher.client.sessions import choose_isolation
 from launcher.errors import PlatformError
 
 

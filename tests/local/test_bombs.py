@@ -21,11 +21,9 @@ from cloud import Cloud
 from small_disk import small_disk
 from test_local_script_mode import asked, end_of
 
-from launcher.client.sessions.local.source_archive import SourceArchive
-from launcher.client.sessions.remote_source import unpack_source
+from launcher.client.sessions import SourceArchive, unpack_source
 from launcher.errors import PlatformError, SpecError
-from launcher.shared import bounded_archives
-from launcher.shared.bounded_archives import extract_all, open_archive, space_problem
+from launcher.shared import bounded_archives, extract_all, open_archive, space_problem
 
 PETABYTE = 10**15
 LAUNCH = Path(__file__).parents[2] / "entrypoints" / "launch.py"

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from launcher.client.sessions.local.checkpoint_sync import CheckpointSync
-from launcher.client.sessions.local.host_folder import HostFolder
-from launcher.client.sessions.local.object_store import FolderStore
+from launcher.client.sessions import CheckpointSync, FolderStore, HostFolder
 
 PATH = "/opt/ml/checkpoints"
 

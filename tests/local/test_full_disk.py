@@ -11,11 +11,16 @@ from typing import Any
 import pytest
 from small_disk import small_disk
 
-from launcher.client.sessions.local.isolation.isolation_choice import Isolation
-from launcher.client.sessions.local.job_description import JobState, new_description
-from launcher.client.sessions.local.job_folder import JobFolder, Settings
-from launcher.client.sessions.local.line_times import LineTimeRecorder, LineTimes
-from launcher.client.sessions.local.status_writer import StatusWriter
+from launcher.client.sessions import (
+    Isolation,
+    JobFolder,
+    JobState,
+    LineTimeRecorder,
+    LineTimes,
+    Settings,
+    StatusWriter,
+    new_description,
+)
 
 
 @pytest.fixture

@@ -6,9 +6,7 @@ import pytest
 from bench import channel, group
 from users import as_nobody, report_of
 
-from launcher.client.sessions.local.host_copy import copy_from_host
-from launcher.client.sessions.local.isolation import Isolation
-from launcher.client.sessions.local.job_folder import JobFolder, Settings
+from launcher.client.sessions import Isolation, JobFolder, Settings, copy_from_host
 from launcher.errors import PlatformError
 
 WRITES = """\

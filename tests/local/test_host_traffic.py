@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from launcher import Estimator, InstanceGroup
-from launcher.client.jobs.job import Job
-from launcher.client.sessions.local import LocalSession
-from launcher.runtime.host_usage import network_fields, traffic_in
+from launcher.client.jobs import Job
+from launcher.client.sessions import LocalSession
+from launcher.runtime import network_fields, traffic_in
 
 INTERFACES = """\
 Inter-|   Receive                                                |  Transmit

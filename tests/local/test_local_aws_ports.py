@@ -17,7 +17,7 @@ import pytest
 from needs import needs_mpirun
 
 from launcher import InstanceGroup, Job, LocalSession, PyTorch
-from launcher.client.sessions.local.isolation import choose_isolation
+from launcher.client.sessions import choose_isolation
 from launcher.errors import PlatformError
 
 PORTS = Path(__file__).parent / "aws_ports"

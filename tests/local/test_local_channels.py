@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bench import Bench, channel, group
 
-from launcher.client.sessions.local.input_channels import has_objects, objects
+from launcher.client.sessions import has_objects, objects
 
 #: Prints every file of every channel but `code`, with its content.
 LIST = """

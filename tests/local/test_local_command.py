@@ -13,9 +13,8 @@ from bench import processes_mentioning
 from waiting import wait_until
 
 from launcher import Job, JobSpec, LocalSession, PyTorch, Ready
-from launcher.client.request.prepared import prepare
-from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.client.sessions.job_location import place
+from launcher.client.request import prepare
+from launcher.client.sessions import TERMINAL_STATUSES, place
 from launcher.client.submit import send
 
 DOCS = Path(__file__).parents[2] / "docs" / "jobs.md"

@@ -11,7 +11,7 @@ import pytest
 from bench import Bench, group, platform_and_keeper, processes_mentioning
 from waiting import wait_until
 
-from launcher.client.sessions.local.job_description import JobState, finished, new_description
+from launcher.client.sessions import JobState, finished, new_description
 from launcher.errors import PlatformError
 
 SLEEP = 'escape(); print("up"); time.sleep(600)'

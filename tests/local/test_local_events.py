@@ -8,9 +8,14 @@ import pytest
 from bench import Bench
 
 from launcher import Job
-from launcher.client.sessions.local import host_logs
-from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.line_times import LineTimeRecorder
+from launcher.client.sessions import (
+    JobFolder,
+    LineTimeRecorder,
+    LogEvent,
+    bytes_before,
+    read_log,
+    stream_bytes,
+)
 from launcher.shared import parse_event
 
 EMITTING = """
@@ -68,16 +73,14 @@ class Stream:
                 file.write(text)
         self.recorder.sample(is_final=True)
 
-    def read(self, limit: int = 10_000) -> list[host_logs.LogEvent]:
+    def read(self, limit: int = 10_000) -> list[LogEvent]:
         """All lines so far, read piece by piece."""
-        lines: list[host_logs.LogEvent] = []
+        lines: list[LogEvent] = []
         position = None
         while True:
-            piece, position = host_logs.read_log(self.folder, "algo-1-5", position, limit)
+            piece, position = read_log(self.folder, "algo-1-5", position, limit)
             if not piece:
-                assert host_logs.bytes_before(position) <= host_logs.stream_bytes(
-                    self.folder, "algo-1-5"
-                )
+                assert bytes_before(position) <= stream_bytes(self.folder, "algo-1-5")
                 return lines
             lines += piece
 

@@ -9,9 +9,8 @@ import pytest
 from bench import Bench, group
 from test_local_hosts import seen
 
-from launcher.client.sessions.local.host_gpus import divide_gpus
-from launcher.client.sessions.local.job_hosts import LocalHost
-from launcher.shared.gpus import gpu_models, visible_gpus
+from launcher.client.sessions import LocalHost, divide_gpus
+from launcher.shared import gpu_models, visible_gpus
 
 SCRIPT = """
 print(json.dumps(os.environ.get("CUDA_VISIBLE_DEVICES")))

@@ -8,7 +8,7 @@ import pytest
 from bench import Bench, group
 from waiting import wait_until
 
-from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions import LocalSession
 from launcher.errors import PlatformError
 
 GROUPS = [group("data", 2), group("train", 1)]

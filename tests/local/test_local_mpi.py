@@ -14,9 +14,8 @@ from needs import needs_mpirun
 from waiting import wait_until
 
 from launcher import DataService, InstanceGroup, Job, JobSpec, LocalSession, Mpi
-from launcher.client.request.prepared import prepare
-from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.client.sessions.job_location import place
+from launcher.client.request import prepare
+from launcher.client.sessions import TERMINAL_STATUSES, place
 from launcher.client.submit import send
 
 pytestmark = needs_mpirun

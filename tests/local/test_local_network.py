@@ -18,8 +18,7 @@ from needs import needs_program
 from users import as_me, as_nobody, report_of
 from waiting import wait_until
 
-from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.isolation import Isolation, obstacles
+from launcher.client.sessions import Isolation, LocalSession, obstacles
 from launcher.errors import PlatformError
 
 UNREACHABLE = ["OSError", 101]

@@ -11,8 +11,8 @@ import pytest
 from packages import make_wheel
 
 from launcher import Estimator, Job, LocalSession, PlatformError
-from launcher.client.doctor.host_needs import unmet_needs
-from launcher.client.sessions.local.host_python import HostPython, host_python
+from launcher.client.doctor import unmet_needs
+from launcher.client.sessions import HostPython, host_python
 from launcher.client.spec import DataService, JobSpec
 
 SCRIPT = """\

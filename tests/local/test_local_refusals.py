@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bench import Bench, channel, group
 
-from launcher.client.sessions.local.checks import ignored_field_notes
+from launcher.client.sessions import ignored_field_notes
 from launcher.errors import PlatformError
 
 Request = dict[str, Any]

@@ -19,16 +19,8 @@ from bench import platform_and_keeper
 from packages import Index, make_wheel, serve_index
 from waiting import wait_until
 
-from launcher import (
-    DataService,
-    Estimator,
-    InstanceGroup,
-    Job,
-    JobFailed,
-    JobStopped,
-    LocalSession,
-)
-from launcher.client.sessions.local.overlay import UNUSED_SECONDS, Overlay, remove_unused
+from launcher import DataService, Estimator, InstanceGroup, Job, JobFailed, JobStopped, LocalSession
+from launcher.client.sessions import UNUSED_SECONDS, Overlay, remove_unused
 from launcher.shared import parse_event
 
 HAS = "from importlib.util import find_spec\nhas = lambda name: bool(find_spec(name))\n"

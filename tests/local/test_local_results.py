@@ -13,9 +13,9 @@ import pytest
 from bench import Bench
 from waiting import wait_until
 
-from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions import LocalSession
 from launcher.errors import PlatformError
-from launcher.shared.bounded_archives import extract_all
+from launcher.shared import extract_all
 
 
 def contents(archive: Path) -> dict[str, str]:

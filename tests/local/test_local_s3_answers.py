@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.sessions.local.object_store import S3Failed
-from launcher.client.sessions.local.s3_client import S3Client
-from launcher.client.sessions.local.s3_process import TransferStopped
+from launcher.client.sessions import S3Client, S3Failed, TransferStopped
 
 _LIST = """<?xml version="1.0"?><ListBucketResult>{content}<IsTruncated>true</IsTruncated>
 <NextContinuationToken>{token}</NextContinuationToken></ListBucketResult>"""

@@ -15,7 +15,7 @@ import pytest
 from bench import Bench, channel
 from users import REPOSITORY, as_me, as_nobody, copy_botocore, environment_of, report_of
 
-from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions import LocalSession
 from launcher.errors import PlatformError
 
 

@@ -16,7 +16,7 @@ from mpi_sum import ADD_UP
 from needs import needs_mpirun
 from waiting import wait_until
 
-from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.client.sessions import TERMINAL_STATUSES
 from launcher.errors import PlatformError
 
 SOURCE = "s3://bucket/job/source/sourcedir.tar.gz"

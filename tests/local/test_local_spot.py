@@ -11,7 +11,7 @@ from users import as_nobody, report_of
 from waiting import wait_until
 
 from launcher.errors import PlatformError, RequestRefused
-from launcher.shared.process_table import signal_all
+from launcher.shared import signal_all
 
 SPOT = {
     "EnableManagedSpotTraining": True,

@@ -8,8 +8,8 @@ import pytest
 from needs import needs_mpirun
 
 from launcher import Job, JobSpec, LocalSession
-from launcher.client.request.prepared import prepare
-from launcher.client.sessions.job_location import place
+from launcher.client.request import prepare
+from launcher.client.sessions import place
 from launcher.client.submit import send
 
 SCRIPTS = Path(__file__).parent / "start_scripts"

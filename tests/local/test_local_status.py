@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from launcher.client.sessions import S3Process, StatusWriter
 from launcher.client.sessions.local import job_description
-from launcher.client.sessions.local.s3_process import S3Process
-from launcher.client.sessions.local.status_writer import StatusWriter
 
 
 class Folder:

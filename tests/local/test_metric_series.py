@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from launcher.client.sessions.local.job_description import RecordedMetric
-from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.metrics_jsonl import append_metrics, read_metrics
+from launcher.client.sessions import JobFolder, RecordedMetric, append_metrics, read_metrics
 
 
 def loss(value: float) -> RecordedMetric:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from bench import Bench
 
-from launcher.client.sessions.local.host_copy import copy_from_host
-from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions import JobFolder, copy_from_host
 from launcher.errors import PlatformError
 
 SECRET = "of another file"

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.file_uris import uri_of
+from launcher.client.sessions import LocalSession, uri_of
 
 STORE = """\
 import sys

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launcher import Estimator, InstanceGroup, JobFailed
-from launcher.client.jobs.job import Job
+from launcher.client.jobs import Job
 
 Run = Callable[[str], Job]
 

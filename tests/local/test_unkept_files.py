@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from bench import Bench
 
-from launcher.client.sessions.local.host_copy import copy_from_host
-from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions import JobFolder, copy_from_host
 
 #: Saves a file of so many bytes; HOME and TMP are the host's.
 SAVE = """

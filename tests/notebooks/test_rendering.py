@@ -155,7 +155,7 @@ def test_metrics_have_a_line_each(estimate):
 
 @pytest.mark.parametrize("count", [2, 161, 10_000])
 def test_a_line_has_few_points_and_its_extremes(count):
-    from launcher.client.jobs.sparklines import sparkline
+    from launcher.client.jobs import sparkline
 
     values = [0.5] * count
     values[count // 2] = 1.0

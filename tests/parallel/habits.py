@@ -11,8 +11,7 @@ import torch
 from torch import nn
 from torch.nn.functional import linear, mse_loss
 
-from launcher.parallel.context import ParallelContext
-from launcher.parallel.pipeline import Pipeline
+from launcher.parallel import ParallelContext, Pipeline
 
 STEPS = 3
 X = torch.rand(STEPS, 2, 4, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))

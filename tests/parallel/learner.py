@@ -18,11 +18,9 @@ from torch.nn.functional import cross_entropy
 
 from launcher import parallel
 from launcher.data import DataLoader
+from launcher.parallel import ParallelContext, Pipeline, replicate, shard_mesh
 from launcher.parallel.checkpoints import Checkpoints, State
-from launcher.parallel.context import ParallelContext, shard_mesh
-from launcher.parallel.gradients import replicate
-from launcher.parallel.pipeline import Pipeline
-from launcher.shared.parallel_dims import ParallelDims
+from launcher.shared import ParallelDims
 
 _STARTS = {1: (), 2: ("blocks.2.second",), 4: ("blocks.1", "blocks.2.second", "head")}
 

@@ -17,8 +17,7 @@ import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention, silu
 
-from launcher.parallel.pretrained import without_weights
-from launcher.parallel.pretrained.tensor_file import write_tensors
+from launcher.parallel.pretrained import without_weights, write_tensors
 
 INDEX = "model.safetensors.index.json"
 

@@ -29,7 +29,7 @@ _LISTS = ("layers", "layer", "h", "block", "blocks")
 def uncut_blocks(model: nn.Module, boundaries: Sequence[str]) -> list[str]:
     """Return the entries of a model's lists of blocks at and in which no stage can begin."""
     # Imported here: `make same` reads the zoo in older trees, where it may be elsewhere.
-    from launcher.parallel.cuts import is_in
+    from launcher.parallel import is_in
 
     lists = [
         name

@@ -18,10 +18,8 @@ torch = pytest.importorskip("torch")
 
 from launcher import parallel  # noqa: E402 (torch must be there)
 from launcher.errors import ParallelError  # noqa: E402
-from launcher.parallel.checkpoints import Checkpoints, State, export  # noqa: E402
-from launcher.parallel.checkpoints.__main__ import main  # noqa: E402
-from launcher.parallel.context import ParallelContext  # noqa: E402
-from launcher.parallel.pipeline import Pipeline  # noqa: E402
+from launcher.parallel import ParallelContext, Pipeline  # noqa: E402
+from launcher.parallel.checkpoints import Checkpoints, State, export, main  # noqa: E402
 from launcher.parallel.pretrained import PretrainedWeights, without_weights  # noqa: E402
 from launcher.shared import parse_event  # noqa: E402
 

@@ -10,14 +10,18 @@ import pytest
 pytest.importorskip("torch")
 
 from launcher.errors import ParallelError
-from launcher.parallel.partitioning.decision import PartitionQuestion, decide
-from launcher.parallel.profiling.module_costs import Profile, ProfileKind
-from launcher.shared import Objective, Schedule
-from launcher.shared.partitions import PartitionFile
-from launcher.shared.partitions.partition_file import Fingerprint
-from launcher.shared.partitions.schedule_orders import Orders
-from launcher.shared.partitions.stage_costs import Link, ModuleCost
-from launcher.shared.partitions.timeline import simulate
+from launcher.parallel.partitioning import PartitionQuestion, decide
+from launcher.parallel.profiling import Profile, ProfileKind
+from launcher.shared import (
+    Fingerprint,
+    Link,
+    ModuleCost,
+    Objective,
+    Orders,
+    PartitionFile,
+    Schedule,
+    simulate,
+)
 
 _FINGERPRINT = Fingerprint(parameters={}, calls=(), example=(), torch="")
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.errors import ParallelError
-from launcher.shared.parallel_dims import ParallelDims, RankPlacement
+from launcher.shared import ParallelDims, RankPlacement
 
 counts = st.integers(1, 12)
 some = st.builds(

@@ -16,9 +16,7 @@ from torch import nn  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 from launcher.errors import ParallelError  # noqa: E402
-from launcher.parallel.stage_boundaries import boundaries  # noqa: E402
-from launcher.parallel.randomness import Randomness  # noqa: E402
-from launcher.parallel.stages import cut  # noqa: E402
+from launcher.parallel import Randomness, boundaries, cut  # noqa: E402
 
 
 def batch(given_too: dict[str, bool], generator: torch.Generator) -> dict[str, Any]:

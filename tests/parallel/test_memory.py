@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.shared.out_of_memory import memory_advice
-from launcher.shared.parallel_dims import ParallelDims
-from launcher.shared.rank_memory import Activations, Footprint, MemorySavings, need
+from launcher.shared import Activations, Footprint, MemorySavings, ParallelDims, memory_advice, need
 
 #: 1,000 bytes of parameters, AdamW, and four blocks.
 MODEL = Footprint(

@@ -17,12 +17,10 @@ import transformers
 from model_zoo import ZOO, uncut_blocks
 from zoo_learning import check, learn
 
-from launcher.parallel import fingerprint
-from launcher.parallel.stage_boundaries import boundaries
-from launcher.parallel.partitioning.decision import PartitionQuestion, decide
-from launcher.parallel.profiling.module_costs import ProfileKind, Sample, profile
-from launcher.parallel.profiling.meta_parameters import unmaterialised
-from launcher.shared.partitions.stage_costs import Link
+from launcher.parallel import boundaries, fingerprint
+from launcher.parallel.partitioning import PartitionQuestion, decide
+from launcher.parallel.profiling import ProfileKind, Sample, profile, unmaterialised
+from launcher.shared import Link
 
 pytestmark = [
     pytest.mark.slow,

@@ -20,12 +20,7 @@ from zoo_learning import learn  # noqa: E402
 
 from launcher import parallel  # noqa: E402
 from launcher.errors import ParallelError  # noqa: E402
-from launcher.parallel.stage_boundaries import boundaries  # noqa: E402
-from launcher.parallel.cuts import Pins  # noqa: E402
-from launcher.parallel.pipeline import Pipeline  # noqa: E402
-from launcher.parallel.randomness import Randomness  # noqa: E402
-from launcher.parallel.shapes import Reshaping  # noqa: E402
-from launcher.parallel.stages import Stage, cut  # noqa: E402
+from launcher.parallel import Pins, Pipeline, Randomness, Reshaping, Stage, boundaries, cut  # noqa: E402
 
 #: A model that draws by a function, one with other code in train mode, and two with modules that
 #: draw by a function.

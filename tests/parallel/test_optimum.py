@@ -11,10 +11,8 @@ import pytest
 pytest.importorskip("torch")
 
 from launcher.errors import ParallelError
-from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.optimum import CutProblem, Cuts, best
-from launcher.shared import Objective, Schedule
-from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
+from launcher.parallel.partitioning import Chain, CutProblem, Cuts, best
+from launcher.shared import Joint, Link, ModuleCost, Objective, Schedule
 
 
 def drawn(draw: random.Random) -> CutProblem:

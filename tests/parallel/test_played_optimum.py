@@ -12,16 +12,29 @@ import pytest
 pytest.importorskip("torch")
 
 from launcher.errors import ParallelError
-from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.decision import PartitionQuestion, decide
-from launcher.parallel.partitioning.optimum import CutProblem, best
-from launcher.parallel.partitioning.simulated_search import fastest
-from launcher.parallel.profiling.module_costs import Profile, ProfileKind
-from launcher.shared import Objective, Schedule
-from launcher.shared.partitions.partition_file import Fingerprint, PartitionFile
-from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost, Tie
-from launcher.shared.partitions.stage_predictions import play, predict_stages
-from launcher.shared.partitions.timeline import StageSeconds, simulate
+from launcher.parallel.partitioning import (
+    Chain,
+    CutProblem,
+    PartitionQuestion,
+    best,
+    decide,
+    fastest,
+)
+from launcher.parallel.profiling import Profile, ProfileKind
+from launcher.shared import (
+    Fingerprint,
+    Joint,
+    Link,
+    ModuleCost,
+    Objective,
+    PartitionFile,
+    Schedule,
+    StageSeconds,
+    Tie,
+    play,
+    predict_stages,
+    simulate,
+)
 
 _FINGERPRINT = Fingerprint(parameters={}, calls=(), example=(), torch="")
 

@@ -205,7 +205,7 @@ def test_what_cannot_be_computed_again_is_refused(names: list[str], words: str) 
     from architectures import ARCHITECTURES
 
     from launcher.errors import ParallelError
-    from launcher.parallel.recomputation import recompute
+    from launcher.parallel import recompute
 
     with pytest.raises(ParallelError, match=words):
         recompute(ARCHITECTURES["resnet, batch norm"].make(), names)

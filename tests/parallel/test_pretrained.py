@@ -20,9 +20,14 @@ from ranks import run
 from torch import nn
 
 from launcher.errors import ParallelError
-from launcher.parallel.pretrained import PretrainedWeights, without_weights, write_pretrained
-from launcher.parallel.pretrained.tensor_file import stored_tensors, write_tensors
-from launcher.parallel.shapes import cut_by_shape
+from launcher.parallel import cut_by_shape
+from launcher.parallel.pretrained import (
+    PretrainedWeights,
+    stored_tensors,
+    without_weights,
+    write_pretrained,
+    write_tensors,
+)
 
 SIZES = Sizes()
 HERE = Path(__file__).parent

@@ -18,17 +18,18 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_leaves
 
 from launcher.errors import ParallelError
-from launcher.parallel.stage_boundaries import boundaries
-from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.optimum import CutProblem, best
-from launcher.parallel.profiling.bytes import place
-from launcher.parallel.profiling.passes import sum_outputs
-from launcher.parallel.profiling.module_costs import Profile, ProfileKind, Sample, profile
-from launcher.parallel.profiling.meta_parameters import unmaterialised
-from launcher.parallel.recomputation import recompute
-from launcher.parallel.stages import cut
-from launcher.shared import Objective
-from launcher.shared.partitions.stage_costs import Tie
+from launcher.parallel import boundaries, cut, recompute
+from launcher.parallel.partitioning import Chain, CutProblem, best
+from launcher.parallel.profiling import (
+    Profile,
+    ProfileKind,
+    Sample,
+    place,
+    profile,
+    sum_outputs,
+    unmaterialised,
+)
+from launcher.shared import Objective, Tie
 
 CPU = torch.device("cpu")
 #: What they keep is drawn anew in each pass.

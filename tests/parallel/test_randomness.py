@@ -11,9 +11,7 @@ torch = pytest.importorskip("torch")
 import numpy as np  # noqa: E402 - torch comes first, or nothing here runs
 from torch import nn  # noqa: E402
 
-from launcher.parallel.randomness import Randomness  # noqa: E402
-from launcher.parallel.sections import Section  # noqa: E402
-from launcher.parallel.stages import cut  # noqa: E402
+from launcher.parallel import Randomness, Section, cut  # noqa: E402
 
 
 class Noise(nn.Module):

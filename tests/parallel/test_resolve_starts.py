@@ -19,12 +19,10 @@ from torch import nn
 
 from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
-from launcher.parallel.partitioning.decision import PartitionQuestion, decide
-from launcher.parallel.pretrained.tensor_file import write_tensors
-from launcher.parallel.profiling.module_costs import Sample, profile
-from launcher.shared import ParallelPart
-from launcher.shared.partitions import PartitionFile
-from launcher.shared.partitions.stage_costs import Link
+from launcher.parallel.partitioning import PartitionQuestion, decide
+from launcher.parallel.pretrained import write_tensors
+from launcher.parallel.profiling import Sample, profile
+from launcher.shared import Link, ParallelPart, PartitionFile
 
 _SCRIPT = """
 from torch import nn

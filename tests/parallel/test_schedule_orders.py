@@ -14,10 +14,8 @@ pytest.importorskip("torch")
 from torch import nn
 
 from launcher.errors import ParallelError
-from launcher.parallel.schedules import make_schedule
-from launcher.shared import Schedule
-from launcher.shared.parallel_dims import ParallelDims
-from launcher.shared.partitions.schedule_orders import Action, ActionKind, Orders
+from launcher.parallel import make_schedule
+from launcher.shared import Action, ActionKind, Orders, ParallelDims, Schedule
 
 
 class Noting:

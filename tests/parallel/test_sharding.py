@@ -13,7 +13,7 @@ from architectures import ARCHITECTURES  # noqa: E402 - they need torch
 
 from launcher import parallel  # noqa: E402
 from launcher.errors import ParallelError  # noqa: E402
-from launcher.parallel.sharding import shard  # noqa: E402
+from launcher.parallel import shard  # noqa: E402
 
 _SCRIPT = f"""
 import copy

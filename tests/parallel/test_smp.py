@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ranks import Outcome, run
 
-from launcher.shared.partitions import PartitionFile
+from launcher.shared import PartitionFile
 
 pytest.importorskip("torch")
 

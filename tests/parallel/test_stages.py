@@ -18,9 +18,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence  # noqa
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 from launcher.errors import ParallelError  # noqa: E402
-from launcher.parallel.cuts import Pins  # noqa: E402
-from launcher.parallel.graph import trace  # noqa: E402
-from launcher.parallel.stages import Stage, cut  # noqa: E402
+from launcher.parallel import Pins, Stage, cut, trace  # noqa: E402
 
 IDS = {"ids": torch.zeros(1, 3, dtype=torch.long)}
 

@@ -15,10 +15,8 @@ from counting_blocks import COUNTING, Counting, Slotted  # noqa: E402 - it needs
 from torch import nn  # noqa: E402
 
 from launcher.errors import ParallelError  # noqa: E402
-from launcher.parallel import fingerprint  # noqa: E402
-from launcher.parallel.stage_boundaries import boundaries  # noqa: E402
-from launcher.parallel.profiling.module_costs import Sample, profile  # noqa: E402
-from launcher.parallel.stages import cut  # noqa: E402
+from launcher.parallel import boundaries, cut, fingerprint  # noqa: E402
+from launcher.parallel.profiling import Sample, profile  # noqa: E402
 
 CALLS: list[int] = []
 

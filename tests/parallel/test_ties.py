@@ -12,9 +12,7 @@ from torch import nn  # noqa: E402 - it needs torch
 
 from launcher import parallel  # noqa: E402
 from launcher.errors import ParallelError  # noqa: E402
-from launcher.parallel.context import ParallelContext  # noqa: E402
-from launcher.parallel.stages import cut  # noqa: E402
-from launcher.parallel.ties import Ties  # noqa: E402
+from launcher.parallel import ParallelContext, Ties, cut  # noqa: E402
 
 
 @pytest.fixture

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from launcher.errors import ParallelError
-from launcher.shared import Schedule
-from launcher.shared.partitions.schedule_orders import Action, ActionKind, Orders
-from launcher.shared.partitions.timeline import StageSeconds, simulate
+from launcher.shared import Action, ActionKind, Orders, Schedule, StageSeconds, simulate
 
 
 def declared(stages: Sequence[StageSeconds], microbatches: int) -> float:

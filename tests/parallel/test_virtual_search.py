@@ -13,13 +13,18 @@ import pytest
 pytest.importorskip("torch")
 
 from launcher.errors import ParallelError
-from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.optimum import Cuts
-from launcher.parallel.partitioning.simulated_search import search
-from launcher.shared import Objective, Schedule
-from launcher.shared.partitions.schedule_orders import ActionKind, Orders
-from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
-from launcher.shared.partitions.timeline import StageSeconds, simulate
+from launcher.parallel.partitioning import Chain, Cuts, search
+from launcher.shared import (
+    ActionKind,
+    Joint,
+    Link,
+    ModuleCost,
+    Objective,
+    Orders,
+    Schedule,
+    StageSeconds,
+    simulate,
+)
 
 INFINITE = float("inf")
 

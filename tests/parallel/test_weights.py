@@ -166,7 +166,7 @@ def test_uneven_labels_are_learned_by_replicas_of_a_pipeline(tmp_path: Path) -> 
 
 
 def test_a_batch_without_labels_has_no_gradient() -> None:
-    from launcher.parallel.weights import WeightedLoss
+    from launcher.parallel import WeightedLoss
 
     output = torch.ones(3, 4, requires_grad=True)
     labels = torch.full((3,), -100)
@@ -186,7 +186,7 @@ class Output:
 
 
 def test_a_loss_of_no_labels_is_0_for_outputs_of_any_size_and_class() -> None:
-    from launcher.parallel.weights import zero_loss
+    from launcher.parallel import zero_loss
 
     x = torch.full((3,), 6e4, requires_grad=True)
     masked = x.masked_fill(torch.tensor([True, False, False]), -float("inf"))

@@ -7,9 +7,8 @@ import pytest
 pytest.importorskip("torch")
 
 from launcher import shared
-from launcher.parallel.gradients import COMPRESSIONS
-from launcher.parallel.precision import Precision
-from launcher.shared.parallel_dims import RankPlacement
+from launcher.parallel import COMPRESSIONS, Precision
+from launcher.shared import RankPlacement
 
 
 def test_the_words_of_a_job_are_those_of_its_ranks() -> None:

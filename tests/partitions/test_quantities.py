@@ -2,13 +2,7 @@
 
 import pytest
 
-from launcher.shared.partitions.quantities import (
-    bytes_text,
-    parse_bandwidth,
-    parse_bytes,
-    parse_seconds,
-    seconds_text,
-)
+from launcher.shared import bytes_text, parse_bandwidth, parse_bytes, parse_seconds, seconds_text
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.shared.partitions.shard_costs import RankCosts, Sharing
-from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
-from launcher.shared.partitions.stage_predictions import CostedModel
-from launcher.shared.stage_memory import StageState
+from launcher.shared import CostedModel, Joint, Link, ModuleCost, RankCosts, Sharing, StageState
 
 
 def module(name: str, **changes: int) -> ModuleCost:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from made_up_partition import made_up
 
-from launcher.client.planning.timeline_picture import timeline_svg
+from launcher.client.planning import timeline_svg
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _SHAPES: dict[str, dict[str, Any]] = {

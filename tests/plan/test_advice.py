@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 
-from launcher.client.planning.diagnosis.advice import Advice, advise
-from launcher.client.planning.diagnosis.diagnosis_text import advice_text
-from launcher.client.planning.diagnosis.findings import find_limit
-from launcher.client.planning.diagnosis.job_evidence import (
+from launcher.client.planning import (
+    Advice,
     DataWait,
     GroupUse,
     HostUse,
     JobEvidence,
+    MeanStepTime,
     RankTimes,
+    advice_text,
+    advise,
+    find_limit,
 )
-from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime
-from launcher.shared.data_verdict import Bound
+from launcher.shared import Bound
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from launcher import Job
-from launcher.client.jobs.billing import bill
-from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
+from launcher.client.jobs import bill
+from launcher.client.sessions import LOCAL_PLATFORM
 
 DESCRIBED: dict[str, Any] = {
     "TrainingJobArn": "arn:aws:sagemaker:us-east-1:111122223333:training-job/digits-1",

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 from launcher import SpecError, compare
-from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
-from launcher.client.planning.comparison.comparison import Comparison
-from launcher.client.planning.comparison.comparison_text import change_text
-from launcher.client.planning.comparison.price_change import price_change
-from launcher.client.planning.diagnosis.mean_step_time import StepWindow, mean_step_time
+from launcher.client.planning import (
+    ComparedGroup,
+    ComparedJob,
+    Comparison,
+    StepWindow,
+    change_text,
+    mean_step_time,
+    price_change,
+)
 
 
 def windows(milliseconds: float, *, count: int = 40, noise: float = 0.0, seed: int = 0) -> Any:

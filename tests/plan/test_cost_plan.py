@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.planning.cost_limit import enforce_max_cost
-from launcher.client.planning.cost_plan import CostPlan, plan_job
-from launcher.client.planning.cost_plan_layout import cost_plan_text
-from launcher.client.request.builder import JobLocation
-from launcher.client.sessions.aws.aws_session import AwsSession
-from launcher.client.sessions.local import LocalSession
+from launcher.client.planning import CostPlan, cost_plan_text, enforce_max_cost, plan_job
+from launcher.client.request import JobLocation
+from launcher.client.sessions import AwsSession, LocalSession
 from launcher.client.spec import InstanceGroup, JobSpec
 from launcher.errors import SpecError
 from launcher.shared import Role

@@ -12,11 +12,8 @@ import pytest
 
 import launcher
 from launcher import Estimator, Job, MemoryRun, MemorySession
-from launcher.client.planning.diagnosis.advice import larger_types
-from launcher.client.planning.diagnosis.diagnosis_text import advice_text
-from launcher.client.planning.diagnosis.findings import StepLimit, Sureness
-from launcher.client.sessions.base import MetricPoint
-from launcher.client.sessions.memory_session import MEMORY
+from launcher.client.planning import StepLimit, Sureness, advice_text, larger_types
+from launcher.client.sessions import MEMORY, MetricPoint
 from launcher.shared import format_event
 
 MakeJob = Callable[..., Job]

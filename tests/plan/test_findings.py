@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from launcher.client.planning.diagnosis.findings import StepLimit, Sureness, find_limit
-from launcher.client.planning.diagnosis.job_evidence import (
+from launcher.client.planning import (
     DataWait,
     GroupUse,
     HostUse,
     JobEvidence,
     RankTimes,
+    StepLimit,
+    Sureness,
+    find_limit,
 )
-from launcher.shared.data_verdict import Bound
+from launcher.shared import Bound
 
 INPUT, COMPUTE, NOT_SURE = StepLimit.INPUT, StepLimit.COMPUTE, StepLimit.NOT_SURE
 

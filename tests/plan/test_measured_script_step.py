@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from launcher.client.planning.machine_cpu import MachineCpu
-from launcher.client.planning.measure import Measure
-from launcher.client.planning.measured_step_time import MeasuredStepTime
-from launcher.client.planning.profile_layout import profile_text
-from launcher.client.planning.workload import Workload
-from launcher.client.planning.workload_profile import WorkloadProfile
+from launcher.client.planning import (
+    MachineCpu,
+    Measure,
+    MeasuredStepTime,
+    Workload,
+    WorkloadProfile,
+    profile_text,
+)
 
 PIPELINE = """\
 import time

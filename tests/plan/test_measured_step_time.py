@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.planning.machine_cpu import MachineCpu
-from launcher.client.planning.measure import Measure
-from launcher.client.planning.measured_step_time import MeasuredStepTime, catalogue_name
-from launcher.client.planning.workload import Workload
-from launcher.client.planning.workload_profile import WorkloadProfile
+from launcher.client.planning import (
+    MachineCpu,
+    Measure,
+    MeasuredStepTime,
+    Workload,
+    WorkloadProfile,
+    catalogue_name,
+)
 
 GPT = Path(__file__).parents[2] / "examples" / "gpt"
 

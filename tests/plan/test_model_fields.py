@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from launcher.client.planning.model_reader import model_fields
-from launcher.client.planning.parallel_strategy import ModelFigures
-from launcher.client.planning.workload import Workload
+from launcher.client.planning import ModelFigures, Workload, model_fields
 from launcher.errors import SpecError
-from launcher.shared.rank_memory import Activations, Footprint
+from launcher.shared import Activations, Footprint
 
 SMALL = """\
 batch_size: 64

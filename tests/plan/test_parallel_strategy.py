@@ -8,19 +8,19 @@ import pytest
 from test_recommendation import TODAY, WORKLOAD, chosen, priced
 
 from launcher.client.catalogue import InstanceType, find
-from launcher.client.planning.candidate_explanation import explanation
-from launcher.client.planning.job_file_writer import job_of_candidate
-from launcher.client.planning.parallel_strategy import (
+from launcher.client.planning import (
     RESERVED,
     ModelFigures,
     Strategy,
+    explanation,
+    job_of_candidate,
+    plain_recommendation,
+    recommend,
     strategies,
     strategy_for,
 )
-from launcher.client.planning.recommendation import recommend
-from launcher.client.planning.recommendation_json import plain_recommendation
 from launcher.client.spec import DataParallel, ModelParallel
-from launcher.shared.rank_memory import Activations, Footprint
+from launcher.shared import Activations, Footprint
 
 GB = 10**9
 #: 16 GB with AdamW's states, in 20 blocks, and 1 GB of activations for each sample.

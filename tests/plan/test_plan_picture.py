@@ -13,17 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_recommendation import WORKLOAD, chosen, made_up, priced
 
-from launcher.client.cli.charts_of_plans import plan_chart
-from launcher.client.planning.cluster_candidates import candidates
-from launcher.client.planning.recommendation import PlanLimits, Recommendation
-from launcher.client.planning.recommendation_html import recommendation_page
-from launcher.client.planning.scatter import (
+from launcher.client.cli import plan_chart
+from launcher.client.planning import (
     ClusterScatter,
+    PlanLimits,
+    Recommendation,
+    ScatterArea,
+    candidates,
     position,
+    recommendation_page,
     recommendation_scatter,
     ticks,
 )
-from launcher.client.planning.scatter_area import ScatterArea
 from launcher.errors import PlatformError
 
 TYPES = [priced("ml.g5.xlarge", 1.4), priced("ml.c5.xlarge", 0.2), priced("ml.m5.2xlarge", 0.5)]

@@ -9,14 +9,20 @@ from typing import Any
 import pytest
 from test_advice import group
 
-from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
-from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
-from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime
-from launcher.client.planning.job_profile import JobFigures
-from launcher.client.planning.measure import Measure
-from launcher.client.planning.reporting.plan_section import plan_section
-from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun, plan_of_run
-from launcher.client.planning.workload import Workload
+from launcher.client.planning import (
+    ComparedGroup,
+    ComparedJob,
+    GroupUse,
+    JobEvidence,
+    JobFigures,
+    MeanStepTime,
+    Measure,
+    PlannedRun,
+    UnplannedRun,
+    Workload,
+    plan_of_run,
+    plan_section,
+)
 
 STARVED = group("ml.g5.8xlarge", 0.98, 0.45, vcpus=32)
 STEP = MeanStepTime(mean=0.2, error=None, steps=100, batches=1)

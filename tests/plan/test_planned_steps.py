@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.planning.prefetch import BatchTimes, stall_seconds
-from launcher.client.planning.step_model import estimate_step
+from launcher.client.planning import BatchTimes, estimate_step, stall_seconds
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -10,11 +10,15 @@ from calibration import ObservedStep, calibrate
 from published import PYTORCH, TENSORFLOW, Experiment
 
 from launcher.client import catalogue
-from launcher.client.catalogue.prices import published_prices
-from launcher.client.planning.measure import Measure
-from launcher.client.planning.recommendation import recommend
-from launcher.client.planning.step_model import ClusterShape, GroupShape, estimate_step
-from launcher.client.planning.workload import Workload
+from launcher.client.catalogue import published_prices
+from launcher.client.planning import (
+    ClusterShape,
+    GroupShape,
+    Measure,
+    Workload,
+    estimate_step,
+    recommend,
+)
 from launcher.errors import SpecError
 
 EXPERIMENTS = pytest.mark.parametrize("each", [TENSORFLOW, PYTORCH], ids=lambda each: each.name)

@@ -17,28 +17,29 @@ from hypothesis import strategies as st
 
 from launcher.client import catalogue
 from launcher.client.catalogue import InstanceType, Price
-from launcher.client.planning.candidate_explanation import explanation
-from launcher.client.planning.candidate_reasons import why_not
-from launcher.client.planning.cluster_candidates import (
-    MOST_DATA_HOSTS,
-    Candidate,
-    PricedType,
-    can_prepare,
-    candidates,
-    priced_cluster,
-)
-from launcher.client.planning.measure import Measure
-from launcher.client.planning.prefetch import FEW_STALLS
-from launcher.client.planning.recommendation import (
+from launcher.client.planning import (
     AS_GOOD,
+    FEW_STALLS,
+    MOST_DATA_HOSTS,
+    SECONDS_PER_GB,
+    Bottleneck,
+    Candidate,
+    GroupShape,
+    Measure,
     PlanLimits,
     PlanOrder,
+    PricedType,
     Recommendation,
+    Workload,
+    can_prepare,
+    candidates,
     choose,
+    explanation,
+    family,
+    priced_cluster,
     recommend,
+    why_not,
 )
-from launcher.client.planning.step_model import SECONDS_PER_GB, Bottleneck, GroupShape, family
-from launcher.client.planning.workload import Workload
 from launcher.errors import SpecError
 
 TODAY = date(2026, 11, 26)

@@ -10,9 +10,7 @@ from dataclasses import replace
 import pytest
 from test_recommendation import made_up
 
-from launcher.client.planning.cluster_candidates import candidates
-from launcher.client.planning.resource_formulas import formulas
-from launcher.client.planning.step_model import Bottleneck
+from launcher.client.planning import Bottleneck, candidates, formulas
 
 _WORD = re.compile(
     r"of NVIDIA \w+|between hosts|of a worker for a batch|batches ahead|Gbit/s|vCPUs|workers|hosts"

@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 
 from launcher.client import catalogue
-from launcher.client.planning.measure import Measure
-from launcher.client.planning.step_model import (
+from launcher.client.planning import (
     SECONDS_PER_GB,
     Bottleneck,
     ClusterShape,
     GroupShape,
+    Measure,
+    Workload,
     data_workers,
     estimate_step,
     local_workers,
     spare_vcpus,
 )
-from launcher.client.planning.workload import Workload
 
 #: A step of one g5.xlarge: 64 samples x 10 ms = 0.64 vCPU seconds; 3 idle vCPUs take 0.2133 s.
 WORKLOAD = Workload(

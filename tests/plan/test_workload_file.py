@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.planning.measure import Measure
-from launcher.client.planning.workload import Workload
+from launcher.client.planning import Measure, Workload
 from launcher.errors import SpecError
 
 SMALL = """\

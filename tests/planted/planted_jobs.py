@@ -18,12 +18,9 @@ from throttles import limited_cpu, paused, slow_storage
 from waiting import wait_until
 
 from launcher import diagnose
-from launcher.client.planning.diagnosis.diagnosis import Diagnosis
-from launcher.client.planning.diagnosis.findings import StepLimit
-from launcher.client.sessions.local.isolation import network_faults
-from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.process_tree import processes_of_host
-from launcher.shared.process_table import process_ids, read_process_file
+from launcher.client.planning import Diagnosis, StepLimit
+from launcher.client.sessions import JobFolder, network_faults, processes_of_host
+from launcher.shared import process_ids, read_process_file
 
 SOURCE = Path(__file__).parent / "source"
 _DEFAULTS = {

@@ -21,10 +21,9 @@ from planted_jobs import PlantedJob, planted_jobs
 from throttles import can_limit_cpu
 
 from launcher import diagnose
-from launcher.client.planning.diagnosis.diagnosis import Diagnosis
-from launcher.client.planning.diagnosis.findings import StepLimit
-from launcher.client.request.source_tree import SourceTree
-from launcher.client.sessions.local.isolation import choose_isolation
+from launcher.client.planning import Diagnosis, StepLimit
+from launcher.client.request import SourceTree
+from launcher.client.sessions import choose_isolation
 from launcher.client.spec import JobSpec, check
 from launcher.errors import PlatformError
 

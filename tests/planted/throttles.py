@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from launcher.shared.process_table import read_process_file
+from launcher.shared import read_process_file
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _PERIOD_MICROSECONDS = 50_000

@@ -10,10 +10,8 @@ sys.path += [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 
 from test_planted_verdicts import CASES, Planted, Simulation  # noqa: E402 (as above)
 
-from launcher.client.planning.diagnosis.findings import StepLimit  # noqa: E402 (as above)
-from launcher.shared import format_event  # noqa: E402 (as above)
-from launcher.shared.data_verdict import Bound, judge  # noqa: E402 (as above)
-from launcher.shared.observed_rates import observe  # noqa: E402 (as above)
+from launcher.client.planning import StepLimit  # noqa: E402 (as above)
+from launcher.shared import Bound, format_event, judge, observe  # noqa: E402 (as above)
 from report_parts.written_job import WrittenJob, WrittenLine  # noqa: E402 (found by the line above)
 
 _BEGIN = 1_790_035_200.0

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher import JobSpec, LocalSession
-from launcher.client.doctor import job_file_checks
-from launcher.client.doctor.check_result import Level
+from launcher.client.doctor import Level, job_file_checks
 
 USERS = "print('the entry point runs')\ndef main(): return 'theirs'\n"
 SAME = """

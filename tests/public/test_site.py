@@ -12,7 +12,7 @@ from importlib.util import find_spec
 import pytest
 from snippets import ROOT
 
-from launcher.client.jobs.failure_advice import advice
+from launcher.client.jobs import advice
 
 DOCS = ROOT / "docs"
 

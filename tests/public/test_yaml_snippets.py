@@ -9,8 +9,8 @@ import pytest
 import yaml
 from snippets import ROOT, Snippet, snippets
 
-from launcher.client.planning.workload import Workload
-from launcher.client.sessions.default_values import DEFAULT_FIELDS
+from launcher.client.planning import Workload
+from launcher.client.sessions import DEFAULT_FIELDS
 from launcher.client.spec import JobSpec
 from launcher.errors import SpecError
 

@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 sys.path.append(str(HERE.parents[1] / "benchmarks"))
 
 from launcher import report  # noqa: E402 (as above)
-from launcher.client.planning.reporting.job_report import JobReport  # noqa: E402 (as above)
+from launcher.client.planning import JobReport  # noqa: E402 (as above)
 from report_parts.long_job import LongJob  # noqa: E402 (found by the line above)
 
 VIEWS = ("light", "dark", "phone", "print")

@@ -5,10 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from launcher.shared.partitions import PartitionFile
-from launcher.shared.partitions.partition_file import Fingerprint, PartitionChoice
-from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
-from launcher.shared.partitions.stage_predictions import predict_stages
+from launcher.shared import (
+    Fingerprint,
+    Joint,
+    Link,
+    ModuleCost,
+    PartitionChoice,
+    PartitionFile,
+    predict_stages,
+)
 
 
 def consistent(partition: PartitionFile) -> PartitionFile:

@@ -12,7 +12,7 @@ from typing import Any
 
 from request_mutants import ONE_TYPE
 
-from launcher.client.request.validation.service_model import input_shape
+from launcher.client.request import input_shape
 from launcher.errors import dotted
 
 Path = tuple[Any, ...]

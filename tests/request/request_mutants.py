@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from launcher.client.request.validation.service_model import input_shape
+from launcher.client.request import input_shape
 
 #: Takes a field out of a request.
 GONE = object()

@@ -12,8 +12,7 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
-from launcher.client.request import JobLocation, SourceTree, build_document, build_request
-from launcher.client.request.prepared import redacted
+from launcher.client.request import JobLocation, SourceTree, build_document, build_request, redacted
 from launcher.client.spec import DataParallel, InstanceGroup, JobSpec, TrainingInput
 
 GOLDEN = Path(__file__).parent / "golden"

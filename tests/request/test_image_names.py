@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from launcher import MemorySession, PyTorch, SpecError
-from launcher.client.request.image_names import image_python, registry_problems
-from launcher.client.sessions.job_location import place, place_offline
+from launcher.client.request import image_python, registry_problems
+from launcher.client.sessions import place, place_offline
 from launcher.client.spec import JobSpec, Toolkit
 
 AWS = "763104351884.dkr.ecr.us-east-1.amazonaws.com"

@@ -8,8 +8,8 @@ import sys
 import pytest
 from programs_elsewhere import run_in
 
-from launcher.client.request.images import find_image, image_of
-from launcher.client.sessions.job_location import place_offline
+from launcher.client.request import find_image, image_of
+from launcher.client.sessions import place_offline
 from launcher.client.spec import DataService, InstanceGroup, JobSpec, Toolkit
 from launcher.errors import SpecError
 

@@ -8,9 +8,7 @@ import pytest
 from botocore.validate import ParamValidator
 from model_mutants import pairs
 
-from launcher.client.request.validation.model_limits import find_violations_of
-from launcher.client.request.validation.patterns import compiled
-from launcher.client.request.validation.service_model import input_shape
+from launcher.client.request import compiled, find_violations_of, input_shape
 from launcher.errors import dotted
 
 PAIRS = tuple(pairs())

@@ -12,16 +12,11 @@ from cut_model import PARTITION, consistent, partition
 from source_folder import Folder
 from stored_bytes import stored_bytes
 
-from launcher.client.request import JobLocation
-from launcher.client.request.prepared import Submission, prepare
-from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
-from launcher.client.sessions.base import Platform
-from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
+from launcher.client.request import JobLocation, Submission, prepare
+from launcher.client.sessions import LOCAL_PLATFORM, SAGEMAKER, Platform
 from launcher.client.spec import JobSpec, ModelParallel
 from launcher.errors import SpecError
-from launcher.shared import JobDocument, ParallelPart
-from launcher.shared.partitions import PartitionFile
-from launcher.shared.partitions.stage_costs import ModuleCost
+from launcher.shared import JobDocument, ModuleCost, ParallelPart, PartitionFile
 
 CODE = "s3://my-bucket/code/job-1/code/"
 TASK = "def make(): ...\n"

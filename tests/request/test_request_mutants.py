@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from request_mutants import ACCEPTED, MUTANTS
 
-from launcher.client.request.validation import aws_answer, find_violations
-from launcher.client.request.validation.rules import RULES
+from launcher.client.request import RULES, aws_answer, find_violations
 from launcher.errors import dotted
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.request.request_paths import (
+from launcher.client.request import (
     ELSEWHERE,
     REQUEST_PATHS,
     fill_paths,
+    input_shape,
     read_path,
     read_paths,
 )
-from launcher.client.request.validation.service_model import input_shape
 from launcher.client.spec import JobSpec
 
 TESTS = Path(__file__).parents[1]

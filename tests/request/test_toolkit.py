@@ -13,12 +13,17 @@ import pytest
 from source_folder import Folder
 from stored_bytes import stored_bytes
 
-from launcher.client.estimator.sdk_v2_types import as_groups
-from launcher.client.request import JobLocation, build_request
-from launcher.client.request.prepared import prepare
-from launcher.client.spec import DataParallel, InstanceGroup, JobSpec, Toolkit, TrainingInput
-from launcher.client.spec.rules import examine
-from launcher.client.spec.sdk_v2_distribution import as_distribution
+from launcher.client.estimator import as_groups
+from launcher.client.request import JobLocation, build_request, prepare
+from launcher.client.spec import (
+    DataParallel,
+    InstanceGroup,
+    JobSpec,
+    Toolkit,
+    TrainingInput,
+    as_distribution,
+    examine,
+)
 from launcher.errors import SpecError
 from launcher.shared import Role
 

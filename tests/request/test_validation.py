@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 from request_mutants import ELEVEN
 
-from launcher.client.request import JobLocation
-from launcher.client.request.prepared import prepare
-from launcher.client.request.validation import aws_answer, find_violations
-from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
+from launcher.client.request import JobLocation, aws_answer, find_violations, prepare
+from launcher.client.sessions import LOCAL_PLATFORM
 from launcher.errors import SpecError, dotted
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -23,8 +23,8 @@ from launcher import (
     TensorFlow,
     TrainingInput,
 )
-from launcher.client.estimator.from_description import constructor_arguments
-from launcher.client.spec.field_hints import NOT_TAKEN
+from launcher.client.estimator import constructor_arguments
+from launcher.client.spec import NOT_TAKEN
 
 IMAGE = "111122223333.dkr.ecr.us-east-1.amazonaws.com/image:1"
 ROLE = "arn:aws:iam::111122223333:role/Training"

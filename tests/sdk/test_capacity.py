@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from launcher import CapacityError, Estimator, InstanceGroup, LocalSession, MemorySession
-from launcher.client.planning.capacity_retry_policy import (
+from launcher.client.planning import (
+    attempt_names,
     capacity_shortage,
     next_attempt,
+    retry_capacity,
     type_combinations,
 )
-from launcher.client.planning.capacity_retries import attempt_names, retry_capacity
 from launcher.client.spec import CapacityRetry, JobSpec
 
 REASON = (

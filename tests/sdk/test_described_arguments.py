@@ -20,12 +20,10 @@ from launcher import (
     MultiWorkerMirrored,
     ParameterServer,
 )
-from launcher.client.endpoint.description_defaults import with_aws_defaults
-from launcher.client.estimator.from_description import constructor_arguments
-from launcher.client.estimator.sdk_v2_types import read_channel
+from launcher.client.endpoint import with_aws_defaults
+from launcher.client.estimator import constructor_arguments, read_channel
 from launcher.client.request import JobLocation, build_document, build_request
-from launcher.client.spec import Distribution
-from launcher.client.spec.roles import infer_roles
+from launcher.client.spec import Distribution, infer_roles
 from launcher.shared import Role
 
 GOLDEN = Path(__file__).parents[1] / "request" / "golden"

@@ -10,8 +10,7 @@ import pytest
 from programs_elsewhere import run_in
 
 from launcher import HuggingFace, JobSpec, SpecError
-from launcher.client.request.huggingface_images import IMAGES, known_huggingface_image
-from launcher.client.request.images import image_of
+from launcher.client.request import IMAGES, image_of, known_huggingface_image
 
 REGISTRY = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
 OWN = "111122223333.dkr.ecr.us-east-1.amazonaws.com/mine:1"

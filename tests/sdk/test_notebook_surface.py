@@ -24,7 +24,7 @@ from launcher import (
     TrainingInput,
     TrainingJobAnalytics,
 )
-from launcher.client.estimator.spec_attributes import SpecAttribute, SpecAttributes
+from launcher.client.estimator import SpecAttribute, SpecAttributes
 
 S3 = "s3://my-bucket/x"
 PLACES = {

@@ -2,8 +2,7 @@
 
 import pytest
 
-from launcher.client.jobs.group_hosts import host_groups
-from launcher.client.jobs.summary import summarise
+from launcher.client.jobs import host_groups, summarise
 from launcher.shared import JobDocument, Role, TrainerPart, format_event
 
 

@@ -22,9 +22,8 @@ from launcher import (
     Toolkit,
     TrainingInput,
 )
-from launcher.client.estimator.sdk_v2_types import as_groups, as_inputs, as_tags
-from launcher.client.spec.rules.check_spec import refuse_wrong_types
-from launcher.client.spec.sdk_v2_distribution import as_distribution
+from launcher.client.estimator import as_groups, as_inputs, as_tags
+from launcher.client.spec import as_distribution, refuse_wrong_types
 from launcher.shared import Role
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.shared.terminal_text import printable
+from launcher.shared import printable
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,7 @@ from launcher import (
     SpecError,
     Tracking,
 )
-from launcher.client.jobs.metric_tracking import MetricTracking
-from launcher.client.jobs.trackers.callback_tracker import load_callback
-from launcher.client.jobs.trackers.mlflow_tracker import MlflowTracker
-from launcher.client.jobs.trackers.tracker_factories import tracker_problems
+from launcher.client.jobs import MetricTracking, MlflowTracker, load_callback, tracker_problems
 
 LINES = (
     "loss=0.5",

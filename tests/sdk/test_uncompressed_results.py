@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher import MemorySession, PlatformError
-from launcher.client.jobs.artifacts import download_artifacts
+from launcher.client.jobs import download_artifacts
 
 
 @pytest.mark.parametrize(

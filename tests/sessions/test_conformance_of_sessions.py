@@ -10,8 +10,7 @@ import pytest
 
 from launcher import AwsSession, LocalSession, MemoryRun, MemorySession
 from launcher.client.endpoint import serve
-from launcher.client.sessions import conformance
-from launcher.client.sessions.conformance import (
+from launcher.client.sessions import (
     CLAUSES,
     FAIL,
     LINES,
@@ -23,8 +22,9 @@ from launcher.client.sessions.conformance import (
     clause_5_unknown_names,
     clause_6_logs,
     clause_9_lists,
+    conformance,
+    open_session,
 )
-from launcher.client.sessions.registry import open_session
 
 PAGE = Path(__file__).parents[2] / "docs" / "sessions.md"
 IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/any:1"

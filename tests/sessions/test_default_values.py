@@ -17,11 +17,16 @@ from click.testing import CliRunner
 
 from launcher import Estimator
 from launcher.client.cli.config import config
-from launcher.client.doctor.checkup import run_checks
-from launcher.client.sessions.aws.aws_session import AwsSession
-from launcher.client.sessions.completed_spec import applied_defaults, completed, with_defaults
-from launcher.client.sessions.default_values import defaults_files, read_defaults
-from launcher.client.sessions.local import LocalSession
+from launcher.client.doctor import run_checks
+from launcher.client.sessions import (
+    AwsSession,
+    LocalSession,
+    applied_defaults,
+    completed,
+    defaults_files,
+    read_defaults,
+    with_defaults,
+)
 from launcher.client.spec import JobSpec
 from launcher.errors import SpecError
 

@@ -7,7 +7,7 @@ import pytest
 
 import launcher.client
 from launcher import LocalSession
-from launcher.client.sessions.conformance import SessionUnderTest
+from launcher.client.sessions import SessionUnderTest
 from launcher.errors import RequestRefused
 
 CLIENT = Path(launcher.client.__file__).parent

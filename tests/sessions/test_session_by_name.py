@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from launcher import Estimator, JobNotFound
 from launcher.client.cli import main
-from launcher.client.sessions.resolve import session_of
+from launcher.client.sessions import session_of
 
 JOB = "entry_point: train.py\nsource_dir: .\ninstance_type: ml.c5.xlarge\ninstance_count: 1\n"
 

@@ -8,10 +8,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from launcher import CapacityError, Job, MemoryRun, MemorySession, PlatformError, PyTorch, SpecError
-from launcher.client.request.validation import Violation
-from launcher.client.sessions.base import is_session
-from launcher.client.sessions.memory_session import MEMORY
-from launcher.client.sessions.registry import open_session, session_names
+from launcher.client.request import Violation
+from launcher.client.sessions import MEMORY, is_session, open_session, session_names
 
 
 def test_own_sessions_come_first():

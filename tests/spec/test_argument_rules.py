@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.request.source_tree import SourceTree
+from launcher.client.request import SourceTree
 from launcher.client.spec import JobSpec, check
 
 PARSER = """

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.client.spec import JobSpec, check
 from launcher.errors import SpecError
-from launcher.shared.partitions import PartitionFile
+from launcher.shared import PartitionFile
 
 BAD = Path(__file__).parent / "bad"
 

@@ -18,7 +18,7 @@ from launcher.client.spec import (
     check,
 )
 from launcher.errors import ParallelError, Problem, SpecError
-from launcher.shared.partitions import PartitionFile
+from launcher.shared import PartitionFile
 
 GROUPS = (
     InstanceGroup("data_group", "ml.c5.2xlarge", 2),

@@ -5,12 +5,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from launcher.client.request.source_tree import SourceTree
-from launcher.client.spec import JobSpec, check
-from launcher.client.spec.document_builder import read_value
-from launcher.client.spec.docstring_notes import field_notes
-from launcher.client.spec.groups import InstanceGroup
-from launcher.client.spec.json_schema import job_schema
+from launcher.client.request import SourceTree
+from launcher.client.spec import InstanceGroup, JobSpec, check, field_notes, job_schema, read_value
 from launcher.errors import SpecError
 
 REPOSITORY = Path(__file__).parents[2]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from launcher import Jax, JobSpec, MultiWorkerMirrored, ParameterServer
-from launcher.client.request.source_tree import SourceTree
+from launcher.client.request import SourceTree
 from launcher.client.spec import Distribution, Toolkit, check
-from launcher.shared.keras_fit import find_fit
+from launcher.shared import find_fit
 
 FIT = "import tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.fit(data)\n"
 LEGACY = {"TF_USE_LEGACY_KERAS": "1"}

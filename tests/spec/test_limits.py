@@ -29,7 +29,7 @@ S3 = "s3://my-bucket/"
 
 def examine(spec: JobSpec) -> Sequence[Any]:
     # Imported here: `make same` reads the rows below in older trees, where rules may be elsewhere.
-    from launcher.client.spec.rules import examine as examine_rules
+    from launcher.client.spec import examine as examine_rules
 
     return examine_rules(spec)
 

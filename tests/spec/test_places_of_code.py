@@ -9,11 +9,11 @@ import pytest
 
 from launcher import Estimator, JobSpec
 from launcher.client.catalogue import price_list
-from launcher.client.planning.workload import Workload
+from launcher.client.planning import Workload
 from launcher.client.request import SourceTree
 from launcher.client.spec import check
 from launcher.errors import LauncherError, SpecError
-from launcher.shared.partitions import PartitionFile
+from launcher.shared import PartitionFile
 
 HOST = "instance_type: local\ninstance_count: 1\n"
 

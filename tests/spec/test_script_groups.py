@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from launcher import DataParallel, Mpi, PyTorch
-from launcher.client.request.builder import JobLocation, build_document, build_request
-from launcher.client.spec import InstanceGroup, JobSpec
-from launcher.client.spec.rules import examine
+from launcher.client.request import JobLocation, build_document, build_request
+from launcher.client.spec import InstanceGroup, JobSpec, examine
 from launcher.shared import JobDocument, Launch, Lifetime, Role
 
 DATA, DNN = InstanceGroup("data_group", "ml.c5.2xlarge"), InstanceGroup("dnn_group", "ml.g5.xlarge")

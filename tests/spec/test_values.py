@@ -21,8 +21,8 @@ from launcher.client.spec import (
     MetricDefinition,
     ModelParallel,
     TrainingInput,
+    examine,
 )
-from launcher.client.spec.rules import examine
 from launcher.shared import HOMOGENEOUS_GROUP, ParallelPart, Ready, Role
 
 

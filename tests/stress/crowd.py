@@ -6,11 +6,9 @@ from pathlib import Path
 
 from waiting import wait_until
 
-from launcher.client.jobs.job import Job
-from launcher.client.request.prepared import prepare
-from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.client.sessions.job_location import place
-from launcher.client.sessions.local import LocalSession
+from launcher.client.jobs import Job
+from launcher.client.request import prepare
+from launcher.client.sessions import TERMINAL_STATUSES, LocalSession, place
 from launcher.client.spec import DataService, InstanceGroup, JobSpec
 from launcher.client.submit import send
 

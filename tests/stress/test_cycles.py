@@ -15,8 +15,8 @@ from crowd import FOR_EVER, Crowd, wait_for_epoch
 from leftovers import inventory, newly
 from waiting import wait_until
 
-from launcher.client.jobs.job import Job
-from launcher.client.sessions.local.isolation import Isolation, choose_isolation
+from launcher.client.jobs import Job
+from launcher.client.sessions import Isolation, choose_isolation
 from launcher.errors import PlatformError
 
 CYCLES = 50

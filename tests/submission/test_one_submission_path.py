@@ -13,8 +13,7 @@ from click.testing import CliRunner
 
 from launcher import LauncherError, PyTorch, RequestRefused, TrainingInput
 from launcher.client.cli import main
-from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.memory_session import MemorySession
+from launcher.client.sessions import LocalSession, MemorySession
 from launcher.client.spec import JobSpec, Mpi
 from launcher.client.submit import draft_job
 

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.library("tensorflow"), pytest.mark.long]
 READ = """
 import os, sys, threading, time
 import tensorflow as tf
-from launcher.data.tf.batch_watchdog import watched
+from launcher.data.tf.distributed_dataset import watched
 
 def elements():
     yield 0
@@ -64,7 +64,7 @@ def test_one_that_takes_a_few_and_trains_on_does_not(tmp_path: Path) -> None:
 
 PARTS = """
 import tensorflow as tf
-from launcher.data.tf.batch_watchdog import watched
+from launcher.data.tf.distributed_dataset import watched
 
 pairs = tf.data.Dataset.range(2).map(lambda number: {"x": number, "weight": None})
 print([(int(each["x"]), each["weight"]) for each in watched(pairs, "train", 100.0)])

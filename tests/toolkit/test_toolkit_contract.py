@@ -16,8 +16,8 @@ import pytest
 from needs import skip_without_isolation
 
 from launcher import DataService, InstanceGroup, Job, LocalSession, PyTorch, TrainingInput
-from launcher.client.request.prepared import prepare
-from launcher.client.sessions.job_location import place
+from launcher.client.request import prepare
+from launcher.client.sessions import place
 from launcher.client.spec import JobSpec
 from launcher.client.submit import send
 

@@ -15,8 +15,7 @@ from tasks import REPOSITORY, lines
 torch = pytest.importorskip("torch")
 
 from launcher import parallel  # noqa: E402 - it needs torch
-from launcher.trainers.loop import train  # noqa: E402
-from launcher.trainers.reference import make_task  # noqa: E402
+from launcher.trainers import make_task, train  # noqa: E402
 
 GPT = REPOSITORY / "examples" / "gpt"
 JOBS = (

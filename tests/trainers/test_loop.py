@@ -18,9 +18,8 @@ from waiting import wait_until  # noqa: E402
 from launcher import parallel  # noqa: E402
 from launcher.errors import ParallelError  # noqa: E402
 from launcher.parallel.checkpoints import manifests  # noqa: E402
-from launcher.parallel.pretrained.tensor_file import write_tensors  # noqa: E402
-from launcher.trainers.evaluation import EarlyStopping, MetricAccumulator  # noqa: E402
-from launcher.trainers.loop import train  # noqa: E402
+from launcher.parallel.pretrained import write_tensors  # noqa: E402
+from launcher.trainers import EarlyStopping, MetricAccumulator, train  # noqa: E402
 
 WAYS = {"whole": "{}", "one stage": '{"microbatches": 3}'}
 
@@ -324,7 +323,7 @@ def test_an_interrupted_training_resumes_exactly(
     task = make(**given)
     manifest = tmp_path / "checkpoints" / f"step-{8 if steps else 5}" / manifests.NAME
     monkeypatch.setattr(
-        "launcher.trainers.step_logger.StepLogger.log_step", ending(step=9, after=manifest)
+        "launcher.trainers.loop.StepLogger.log_step", ending(step=9, after=manifest)
     )
     with pytest.raises(KeyboardInterrupt):
         train(task, tmp_path)

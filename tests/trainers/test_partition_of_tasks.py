@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from launcher.shared.partitions import PartitionFile
+from launcher.shared import PartitionFile
 
 _REPOSITORY = Path(__file__).parents[2]
 _TASK = """

@@ -17,7 +17,7 @@ from torch import nn  # noqa: E402 - they need torch
 from torch.autograd.graph import saved_tensors_hooks  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from launcher.trainers.footprint import measure  # noqa: E402
+from launcher.trainers import measure  # noqa: E402
 
 
 class Block(nn.Module):

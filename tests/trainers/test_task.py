@@ -12,8 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from launcher.errors import ParallelError  # noqa: E402 - they need torch
-from launcher.trainers.reference import make_task  # noqa: E402
-from launcher.trainers.task import last_is_target  # noqa: E402
+from launcher.trainers import last_is_target, make_task  # noqa: E402
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ from pathlib import Path
 from data_service_parts.bench import Bench
 from data_service_parts.inside import variables
 from data_service_parts.job import INSIDE
-from launcher.client.sessions.local.isolation import choose_isolation, network_faults
-from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions import JobFolder, choose_isolation, network_faults
 from launcher.errors import PlatformError
 from table.figures import Figure, at_most
 from table.rows import Invalid

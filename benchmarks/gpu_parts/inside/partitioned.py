@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 
-from launcher.parallel.partitioning.decision import PartitionQuestion, decide
-from launcher.parallel.profiling.module_costs import Profile, Sample, profile
-from launcher.shared.partitions.partition_file import Fingerprint, PartitionFile
-from launcher.shared.partitions.stage_costs import Link
+from launcher.parallel.partitioning import PartitionQuestion, decide
+from launcher.parallel.profiling import Profile, Sample, profile
+from launcher.shared import Fingerprint, Link, PartitionFile
 from partition_parts.inside.models import gpt
 from partition_parts.inside.subject import Subject
 

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from gpu_parts.inside.partitioned import PRECISION, decided, profiled, subject_of
 from launcher import parallel
-from launcher.parallel.pipeline import Pipeline
+from launcher.parallel import Pipeline
 from launcher.parallel.profiling import link_speed
 from trainers_parts.inside.clock import everywhere, seconds
 from trainers_parts.inside.conversation import settings, tell

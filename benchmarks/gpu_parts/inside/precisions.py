@@ -9,9 +9,7 @@ import torch
 from torch.amp import GradScaler
 
 from launcher import parallel
-from launcher.trainers.data_parallel_trainer import DataParallelTrainer
-from launcher.trainers.stopwatch import Stopwatch
-from launcher.trainers.task import Task
+from launcher.trainers import DataParallelTrainer, Stopwatch, Task
 from trainers_parts.inside.clock import seconds
 from trainers_parts.inside.conversation import settings, tell
 from trainers_parts.inside.gpt import Shape, loss

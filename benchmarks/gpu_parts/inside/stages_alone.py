@@ -13,12 +13,8 @@ from torch.utils._pytree import tree_leaves
 
 from gpu_parts.inside.partitioned import PRECISION, decided, profiled, subject_of
 from launcher import parallel
-from launcher.parallel.pipeline import Pipeline
-from launcher.parallel.precision import autocasting
-from launcher.parallel.shapes import Reshaping
-from launcher.parallel.stages import Stage
-from launcher.shared.partitions.stage_costs import Link
-from launcher.shared.rank_memory import under_way
+from launcher.parallel import Pipeline, Reshaping, Stage, autocasting
+from launcher.shared import Link, under_way
 from partition_parts.inside.subject import Subject
 from trainers_parts.inside.clock import seconds
 from trainers_parts.inside.conversation import settings, tell

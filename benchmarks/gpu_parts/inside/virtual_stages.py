@@ -6,8 +6,7 @@ import torch
 
 from gpu_parts.inside.partitioned import subject_of
 from launcher import parallel
-from launcher.parallel.pipeline import Pipeline
-from launcher.parallel.precision import autocasting
+from launcher.parallel import Pipeline, autocasting
 from trainers_parts.inside.conversation import settings, tell
 
 _STEPS = 5

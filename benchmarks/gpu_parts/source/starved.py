@@ -11,7 +11,7 @@ from network import model, train
 from photos import dataset
 
 from launcher.data import DataLoader
-from launcher.runtime.nvml import open_nvml
+from launcher.runtime import open_nvml
 
 told = json.loads(Path("settings.json").read_text())
 

@@ -22,9 +22,8 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from launcher import parallel
-from launcher.parallel.pipeline import Pipeline
-from launcher.parallel.sharding import shard
-from launcher.runtime.gloo_threads import wait_for_gloo_threads
+from launcher.parallel import Pipeline, shard
+from launcher.runtime import wait_for_gloo_threads
 
 CONFIG = LlamaConfig(
     vocab_size=4096,

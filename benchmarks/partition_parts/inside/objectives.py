@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from launcher import parallel
-from launcher.parallel.partitioning.optimum import CutProblem, best
+from launcher.parallel.partitioning import CutProblem, best
 from launcher.shared import Objective
 from partition_parts.inside.models import pyramid
 from partition_parts.inside.subject import measured, names, stepping

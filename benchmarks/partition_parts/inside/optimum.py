@@ -6,10 +6,8 @@ import random
 import time
 from collections.abc import Iterator
 
-from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.optimum import CutProblem, best
-from launcher.shared import Objective
-from launcher.shared.partitions.stage_costs import Link, ModuleCost
+from launcher.parallel.partitioning import Chain, CutProblem, best
+from launcher.shared import Link, ModuleCost, Objective
 from table.turns import in_turns
 from trainers_parts.inside.conversation import settings, tell
 

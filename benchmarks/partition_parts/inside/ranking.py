@@ -7,12 +7,8 @@ import random
 import torch
 
 from launcher import parallel
-from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.optimum import CutProblem, best
-from launcher.parallel.partitioning.simulated_search import fastest, search
-from launcher.shared import Objective, Schedule
-from launcher.shared.partitions.schedule_orders import Orders
-from launcher.shared.partitions.timeline import StageSeconds, simulate
+from launcher.parallel.partitioning import Chain, CutProblem, best, fastest, search
+from launcher.shared import Objective, Orders, Schedule, StageSeconds, simulate
 from partition_parts.inside.sleeping import sleepers
 from partition_parts.inside.subject import measured, names, stepping
 from table.turns import in_turns

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, combinations, pairwise
 
-from launcher.parallel.partitioning.chain import Chain
+from launcher.parallel.partitioning import Chain
 
 Places = tuple[int, ...]
 

@@ -11,10 +11,9 @@ import torch.distributed as dist
 from torch import nn
 
 from launcher import parallel
-from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.pipeline import Pipeline
-from launcher.parallel.profiling import link_speed
-from launcher.parallel.profiling.module_costs import Sample, profile
+from launcher.parallel import Pipeline
+from launcher.parallel.partitioning import Chain
+from launcher.parallel.profiling import Sample, link_speed, profile
 from trainers_parts.inside.clock import seconds
 
 Batch = tuple[torch.Tensor, torch.Tensor]

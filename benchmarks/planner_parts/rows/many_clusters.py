@@ -10,10 +10,15 @@ from typing import Any
 
 from launcher.client import catalogue
 from launcher.client.catalogue import Price
-from launcher.client.planning.cluster_candidates import PricedType, candidates
-from launcher.client.planning.measure import Measure
-from launcher.client.planning.recommendation import PlanLimits, PlanOrder, choose
-from launcher.client.planning.workload import Workload
+from launcher.client.planning import (
+    Measure,
+    PlanLimits,
+    PlanOrder,
+    PricedType,
+    Workload,
+    candidates,
+    choose,
+)
 from table.figures import Figure, at_least, at_most
 
 #: Heavy enough for many data hosts to be of use.

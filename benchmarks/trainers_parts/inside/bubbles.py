@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from launcher import parallel
-from launcher.parallel.pipeline import Pipeline
+from launcher.parallel import Pipeline
 from table.turns import in_turns
 from trainers_parts.inside.clock import everywhere, seconds
 from trainers_parts.inside.conversation import settings, tell

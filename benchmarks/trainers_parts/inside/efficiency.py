@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from launcher import parallel
-from launcher.parallel.gradients import clip, replicate
+from launcher.parallel import clip, replicate
 from trainers_parts.inside.clock import seconds
 from trainers_parts.inside.conversation import settings, tell
 from trainers_parts.inside.sleeping import Sleeper, Work

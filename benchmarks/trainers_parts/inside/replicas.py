@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grad_norm_
 
 from launcher import parallel
-from launcher.parallel.gradients import accumulating, clip, replicate
+from launcher.parallel import accumulating, clip, replicate
 from trainers_parts.inside.conversation import settings, tell
 from trainers_parts.inside.gpt import Shape, loss
 from trainers_parts.inside.sides import Step, compare, difference

@@ -11,7 +11,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from launcher import parallel
-from launcher.parallel.pipeline import Pipeline
+from launcher.parallel import Pipeline
 from trainers_parts.inside.conversation import settings, tell
 from trainers_parts.inside.gpt import VOCABULARY, Shape, loss
 from trainers_parts.inside.sides import Step, compare, difference

@@ -1,6 +1,57 @@
 """The instance types available to training jobs: size, accelerators and dated prices."""
 
-from launcher.client.catalogue.instances import InstanceType, find, instance_types, near
-from launcher.client.catalogue.prices import Price, PriceList, price_list
+from __future__ import annotations
 
-__all__ = ["InstanceType", "find", "near", "instance_types", "Price", "PriceList", "price_list"]
+from typing import TYPE_CHECKING
+
+from launcher.shared.doors import open_door
+
+if TYPE_CHECKING:
+    from launcher.client.catalogue.accelerators import accelerator_kinds
+    from launcher.client.catalogue.catalogue_entry import (
+        CatalogueEntry,
+        Figure,
+        count_figures,
+        entries,
+        entry,
+        figure_source,
+    )
+    from launcher.client.catalogue.catalogue_home import updated_instances
+    from launcher.client.catalogue.cost import (
+        OLD_MARK,
+        OLD_PRICE,
+        CostEstimate,
+        GroupCost,
+        dollars_text,
+        estimate,
+        old_price_note,
+        spot_saving,
+    )
+    from launcher.client.catalogue.ec2_description import described_type
+    from launcher.client.catalogue.instances import (
+        InstanceType,
+        find,
+        instance_types,
+        near,
+        packaged_types,
+        types_table,
+    )
+    from launcher.client.catalogue.json_stream import JsonStream, JsonStreamError
+    from launcher.client.catalogue.price_download import (
+        PRICE_LIST_URL,
+        PRICE_LIST_VARIABLE,
+        open_price_file,
+    )
+    from launcher.client.catalogue.price_update import PriceUpdate, update_prices
+    from launcher.client.catalogue.prices import (
+        STORAGE,
+        Price,
+        PriceList,
+        price_fix,
+        price_list,
+        published_prices,
+        update_fix,
+    )
+    from launcher.client.catalogue.regions import aws_regions, check_regions
+
+__getattr__ = open_door(__name__)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import date
 
-from launcher.client.catalogue.accelerators import (
-    PRECISIONS,
-    AcceleratorKind,
-    accelerator_kind,
-)
-from launcher.client.catalogue.figure_sources import figure_source
+from launcher.client.catalogue.accelerators import PRECISIONS, AcceleratorKind, accelerator_kind
+from launcher.client.catalogue.csv_table import packaged_table, read_table
 from launcher.client.catalogue.instances import InstanceType, instance_types
 from launcher.client.catalogue.prices import Price, PriceList
 
@@ -112,3 +109,36 @@ def count_figures(entries: Iterable[CatalogueEntry], today: date) -> FigureCount
 def _figure(name: str, value: float | None, unit: str, source: str | None) -> Figure:
     text = str(figure_source(source)) if source and value is not None else None
     return Figure(name=name, value=value, unit=unit, source=text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureSource:
+    """The origin of a figure.
+
+    as_of: the date of the source, "2026-10-27", "2026-10" or "2026"; None if it has none.
+    """
+
+    key: str
+    as_of: str | None
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.as_of or 'undated'})"
+
+
+def figure_source(key: str) -> FigureSource:
+    """Return the source with a key, or the key and a date of its own as "key@2026-11-26".
+
+    A key that is not in sources.csv describes itself.
+    """
+    name, _, day = key.partition("@")
+    found = _sources().get(name) or FigureSource(key=name, as_of=None, text=name)
+    return replace(found, as_of=day) if day else found
+
+
+@functools.cache
+def _sources() -> Mapping[str, FigureSource]:
+    return {
+        row["key"]: FigureSource(key=row["key"], as_of=row["as_of"] or None, text=row["text"])
+        for _, row in read_table(packaged_table("sources.csv"))
+    }

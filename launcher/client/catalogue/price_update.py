@@ -15,7 +15,7 @@ from launcher.client.catalogue.price_file import PriceFile, read_csv, read_json
 from launcher.client.catalogue.prices import STORAGE
 from launcher.client.catalogue.regions import check_regions
 from launcher.client.home import writing
-from launcher.shared.complete_files import write_complete
+from launcher.shared import write_complete
 
 _READERS = {"csv": read_csv, "json": read_json}
 _COLUMNS = ("instance_type", "price_per_hour", "region", "as_of", "source")

@@ -14,7 +14,7 @@ from launcher.client.catalogue.catalogue_home import updated_price_files
 from launcher.client.catalogue.csv_table import packaged_table, read_table
 from launcher.client.home import home_folder
 from launcher.errors import Problem, SpecError
-from launcher.shared.readable_files import open_readable
+from launcher.shared import open_readable
 
 #: Path of the user's own file; if unset, prices.csv in the folder of Launcher's jobs is read.
 PRICES_VARIABLE = "LAUNCHER_PRICES"

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable
 
 from launcher.errors import Problem, SpecError
-from launcher.shared.suggestions import did_you_mean
+from launcher.shared import did_you_mean
 
 
 def check_regions(given: Iterable[str], where: str) -> None:

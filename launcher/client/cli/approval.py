@@ -12,9 +12,7 @@ import click
 from launcher.client.cli.confirmation import can_ask, yes_option
 from launcher.client.cli.shared_options import Verb
 from launcher.client.cli.verb_output import print_message
-from launcher.client.planning.cost_limit import enforce_max_cost
-from launcher.client.planning.cost_plan import CostPlan
-from launcher.client.planning.cost_plan_layout import cost_plan_text
+from launcher.client.planning import CostPlan, cost_plan_text, enforce_max_cost
 from launcher.client.submit import JobDraft, source_problem
 from launcher.errors import CloudError, NotSent, Problem, SpecError
 

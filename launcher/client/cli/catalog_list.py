@@ -6,9 +6,7 @@ from datetime import date
 
 import click
 
-from launcher.client.catalogue import price_list
-from launcher.client.catalogue.catalogue_entry import count_figures, entries
-from launcher.client.catalogue.regions import check_regions
+from launcher.client.catalogue import check_regions, count_figures, entries, price_list
 from launcher.client.cli.catalog_table import SORT_KEYS, chosen, plain_entry, type_table
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.terminal_output import echo

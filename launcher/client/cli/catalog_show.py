@@ -7,10 +7,7 @@ from datetime import date
 import click
 
 from launcher.client import catalogue
-from launcher.client.catalogue import price_list
-from launcher.client.catalogue.catalogue_entry import count_figures, entry
-from launcher.client.catalogue.prices import price_fix
-from launcher.client.catalogue.regions import check_regions
+from launcher.client.catalogue import check_regions, count_figures, entry, price_fix, price_list
 from launcher.client.cli.catalog_list import region_option
 from launcher.client.cli.catalog_table import figure_lines, plain_entry
 from launcher.client.cli.json_output import print_json

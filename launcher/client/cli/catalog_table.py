@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Any
 
-from launcher.client.catalogue.catalogue_entry import CatalogueEntry, Figure
-from launcher.client.jobs.aligned_columns import aligned
+from launcher.client.catalogue import CatalogueEntry, Figure
+from launcher.client.jobs import aligned
 
 _HEADER = ("TYPE", "vCPU", "GiB", "ACCELERATORS", "GiB EACH", "NVMe GB", "Gbit/s", "$/h", "PRICE")
 _NUMERIC = frozenset({"vCPU", "GiB", "GiB EACH", "NVMe GB", "Gbit/s", "$/h"})

@@ -7,15 +7,16 @@ from datetime import date
 
 import click
 
-from launcher.client.catalogue.price_download import PRICE_LIST_URL, PRICE_LIST_VARIABLE
-from launcher.client.catalogue.price_update import PriceUpdate, update_prices
+from launcher.client.catalogue import (
+    PRICE_LIST_URL,
+    PRICE_LIST_VARIABLE,
+    PriceUpdate,
+    update_prices,
+)
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
-from launcher.client.planning.catalogue_type_update import (
-    CatalogueTypeUpdate,
-    update_catalogue_types,
-)
+from launcher.client.planning import CatalogueTypeUpdate, update_catalogue_types
 from launcher.errors import CloudError
 
 

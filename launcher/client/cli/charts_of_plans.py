@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from launcher.client.jobs.short_numbers import short_number
-from launcher.client.planning.scatter import ClusterScatter, position
+from launcher.client.jobs import short_number
+from launcher.client.planning import ClusterScatter, position
 
 _ROWS = 14
 #: Marks, of which a later one covers an earlier one at the same place.

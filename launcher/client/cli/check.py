@@ -13,8 +13,7 @@ from launcher.client.cli.session_options import session_of_check_option
 from launcher.client.cli.shared_options import optional_job_file_options
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import with_output_option
-from launcher.client.doctor.checkup import run_checks
-from launcher.client.doctor.dataset_process import ReadLimits
+from launcher.client.doctor import ReadLimits, run_checks
 
 
 @click.command()

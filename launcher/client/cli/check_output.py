@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 import click
 
 from launcher.client.cli.terminal_output import echo
-from launcher.client.doctor.check_result import CheckResult, CheckSection, Checkup, Level
-from launcher.client.sessions.base import Platform
+from launcher.client.doctor import CheckResult, CheckSection, Checkup, Level
+from launcher.client.sessions import Platform
 
 _COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
 

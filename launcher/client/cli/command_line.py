@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from launcher.shared.secret_origins import FROM_ENVIRONMENT, SECRET_ARN
+from launcher.shared import FROM_ENVIRONMENT, SECRET_ARN
 
 _HIDDEN = "***"
 #: Options whose value may hold that of a variable.

@@ -5,20 +5,21 @@ Completion never fails and never prints messages: without candidates it offers n
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from launcher.client.cli.job_file_search import job_files_below
 from launcher.client.home import home_folder
 from launcher.errors import LauncherError
 
 
 def jobs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the jobs on this machine that match, newest first."""
-    from launcher.client.sessions.local.job_root import JobRoot  # only when needed
+    from launcher.client.sessions import JobRoot  # only when needed
 
     try:
         names = JobRoot(home_folder()).newest_names()
@@ -46,7 +47,7 @@ def hosts(context: click.Context, _parameter: click.Parameter, incomplete: str) 
 
 def sessions(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the matching names of sessions."""
-    from launcher.client.sessions.registry import session_names  # only when needed
+    from launcher.client.sessions import session_names  # only when needed
 
     return [name for name in session_names() if name.startswith(incomplete)]
 
@@ -78,8 +79,8 @@ def _job(context: click.Context) -> str | None:
 
 
 def _groups(job: str | None) -> list[Any]:
-    from launcher.client.jobs.group_hosts import host_groups  # imported only for a named job
-    from launcher.client.sessions.resolve import local_session
+    from launcher.client.jobs import host_groups  # imported only for a named job
+    from launcher.client.sessions import local_session
 
     if not job:
         return []
@@ -87,3 +88,42 @@ def _groups(job: str | None) -> list[Any]:
         return list(host_groups(local_session().describe_training_job(TrainingJobName=job)))
     except LauncherError:
         return []
+
+
+_SUFFIXES = (".yaml", ".yml")
+#: How many levels to search, and how many entries at most.
+_DEPTH = 3
+_MOST_ENTRIES = 2000
+
+
+def job_files_below(start: Path) -> Iterator[Path]:
+    """Yield job files, nearest first, skipping hidden folders and Python environments."""
+    level, seen = [start], 0
+    for _ in range(_DEPTH):
+        deeper: list[Path] = []
+        for folder in level:
+            for entry in _entries(folder):
+                seen += 1
+                if seen > _MOST_ENTRIES:
+                    return
+                if entry.suffix in _SUFFIXES:
+                    yield entry
+                elif _is_searched(entry):
+                    deeper.append(entry)
+        level = deeper
+
+
+def _is_searched(entry: Path) -> bool:
+    """Return whether an entry is a folder that may be read, and no Python environment."""
+    try:
+        return entry.is_dir() and not (entry / "pyvenv.cfg").exists()
+    except OSError:
+        return False
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        names = os.listdir(folder)  # noqa: PTH208  half the time of iterdir
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names) if not name.startswith(".")]

@@ -10,8 +10,7 @@ from launcher.client.cli.json_output import print_json
 from launcher.client.cli.shared_options import optional_job_file_options
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import with_output_option
-from launcher.client.sessions.config_sources import default_sources, value_sources
-from launcher.client.sessions.default_values import defaults_files, read_defaults
+from launcher.client.sessions import default_sources, defaults_files, read_defaults, value_sources
 from launcher.client.spec import JobSpec
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from launcher.client.cli.verb_output import print_message
-from launcher.client.jobs.job import Job
+from launcher.client.jobs import Job
 
 _SECONDS = 3.0
 #: The column of the hints, less the length of the job's name.

@@ -10,9 +10,9 @@ from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import with_data_option
-from launcher.client.jobs.job import Job
-from launcher.client.planning.diagnosis.diagnosis import diagnose as diagnose_job
-from launcher.client.sessions.resolve import session_of
+from launcher.client.jobs import Job
+from launcher.client.planning import diagnose as diagnose_job
+from launcher.client.sessions import session_of
 
 
 @click.command()

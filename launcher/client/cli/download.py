@@ -13,9 +13,8 @@ from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
-from launcher.client.jobs.artifacts import ARTIFACTS
-from launcher.client.jobs.job import Job
-from launcher.client.sessions.resolve import session_of
+from launcher.client.jobs import ARTIFACTS, Job
+from launcher.client.sessions import session_of
 from launcher.errors import LauncherError
 
 _MIB = 1 << 20

@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 
 from launcher.client.cli.shared_options import Verb
-from launcher.client.sessions.base import Platform
+from launcher.client.sessions import Platform
 
 _DRY_RUN = click.option(
     "--dry-run", is_flag=True, help="Print the CreateTrainingJob request without sending it."

@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from launcher.client.cli.schema import schema_text
-from launcher.client.spec.assumed_job import assume_job
+from launcher.client.spec import assume_job
 
 JOB_FILE = "job.yaml"
 SCRIPT = "train.py"

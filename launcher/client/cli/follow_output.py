@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c, print_detached
 from launcher.client.cli.live_view import JobView
 from launcher.client.cli.verb_output import print_message, print_warnings
-from launcher.client.jobs.job import Job
-from launcher.client.jobs.retrying_session import with_resume_hint
+from launcher.client.jobs import Job, with_resume_hint
 from launcher.errors import CloudError, JobStopped
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 
 def print_started(job: Job, now: TrainingJobDescription) -> None:

@@ -8,7 +8,7 @@ from launcher.client.cli import completion_values
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.local_job import session_of_local_job
 from launcher.client.cli.verb_output import print_message, with_output_option
-from launcher.client.jobs.job import Job
+from launcher.client.jobs import Job
 
 
 @click.command()

@@ -7,18 +7,14 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs.aligned_columns import aligned
-from launcher.client.jobs.durations import readable
-from launcher.client.jobs.failure_report import failure_of
-from launcher.client.jobs.last_metrics import final_metrics
-from launcher.client.jobs.group_hosts import host_groups
-from launcher.client.sessions.base import KeepsJobFiles, PlatformSession
+from launcher.client.jobs import aligned, failure_of, final_metrics, host_groups, readable
+from launcher.client.sessions import KeepsJobFiles, PlatformSession
 from launcher.errors import JobNotFound, LauncherError
-from launcher.shared.terminal_text import printable
+from launcher.shared import printable
 
 if TYPE_CHECKING:
-    from launcher.client.jobs.billing import Bill
-    from launcher.shared.training_job_types import TrainingJobDescription, TrainingJobSummary
+    from launcher.client.jobs import Bill
+    from launcher.shared import TrainingJobDescription, TrainingJobSummary
 
 _HEADER = ("NAME", "STATUS", "CREATED", "DURATION")
 _DETAILS = ("COST", "GROUPS", "LAST METRIC OR REASON")
@@ -108,7 +104,7 @@ def _read(name: str, session: PlatformSession) -> tuple[TrainingJobDescription |
         now = session.describe_training_job(TrainingJobName=name)
         if not session.platform.bills:
             return now, None
-        from launcher.client.jobs.billing import bill  # free jobs need not wait for it
+        from launcher.client.jobs import bill  # free jobs need not wait for it
 
         return now, bill(now)
     except LauncherError:  # one job must not hide the others
@@ -119,7 +115,7 @@ def _notes(bills: Iterable[Bill | None]) -> list[str]:
     """Return the line below a table that has the mark of an old price."""
     if not any(bill and bill.dollars is not None and bill.estimate.is_old for bill in bills):
         return []
-    from launcher.client.catalogue.cost import OLD_MARK, OLD_PRICE  # free jobs need not wait for it
+    from launcher.client.catalogue import OLD_MARK, OLD_PRICE  # free jobs need not wait for it
 
     return [f"{OLD_MARK} {OLD_PRICE}"]
 

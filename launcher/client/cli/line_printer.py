@@ -8,10 +8,8 @@ from datetime import datetime, timezone
 import click
 
 from launcher.client.cli.json_output import print_json_line
-from launcher.client.jobs.event_sentences import sentence
-from launcher.client.jobs.group_hosts import HostGroup
-from launcher.client.jobs.log_line import LogLine
-from launcher.shared.terminal_text import printable
+from launcher.client.jobs import HostGroup, LogLine, sentence
+from launcher.shared import printable
 
 #: One colour per group, in group order.
 _GROUP_COLOURS = ("cyan", "magenta", "yellow", "green", "blue")

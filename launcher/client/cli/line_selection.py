@@ -14,7 +14,7 @@ import click
 
 from launcher.client.cli.age_option import age_option
 from launcher.client.cli.shared_options import Verb
-from launcher.client.jobs.log_line import LogLine
+from launcher.client.jobs import LogLine
 
 
 class Printer(Protocol):

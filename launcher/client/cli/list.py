@@ -12,8 +12,7 @@ from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
-from launcher.client.sessions.base import KeepsJobFiles
-from launcher.client.sessions.registry import open_session
+from launcher.client.sessions import KeepsJobFiles, open_session
 
 _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 

@@ -15,19 +15,15 @@ import click
 
 from launcher.client.cli.deferred_signals import defer_ctrl_c
 from launcher.client.cli.line_printer import LinePrinter
-from launcher.client.cli.status_area import StatusArea
 from launcher.client.cli.verb_output import wants_colours
-from launcher.client.jobs.group_hosts import host_groups
-from launcher.client.jobs.job import Job
-from launcher.client.jobs.job_follower import StateChange
-from launcher.client.jobs.job_progress import JobProgress
-from launcher.client.jobs.log_line import LogLine
-from launcher.shared.terminal_text import printable
+from launcher.client.jobs import Job, JobProgress, LogLine, StateChange, StateText, host_groups
+from launcher.shared import printable
 
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
+
 
 #: Seconds between two lines about a job's state where there is no terminal to show it on.
 _SENTENCE_SECONDS = 60.0
@@ -190,3 +186,31 @@ def live_display() -> Live:
         redirect_stderr=False,
         vertical_overflow="crop",
     )
+
+
+#: Progress bars and other open lines to show at once.
+_OPEN_LINES = 4
+
+
+class StatusArea(StateText):
+    """Formats the state of a job for a terminal."""
+
+    def lines(self, now: TrainingJobDescription, width: int) -> list[str]:
+        """Return the lines for a terminal, each at most `width` characters."""
+        texts = [self.head(now), *self.groups(), *self._open_lines()]
+        return [_cut(printable(text, keep_styles=False), width) for text in texts]
+
+    def sentence(self, now: TrainingJobDescription) -> str:
+        """Return the state in one line, for a log."""
+        return printable(super().sentence(now), keep_styles=False)
+
+    def _open_lines(self) -> Iterator[str]:
+        newest = list(self.progress.open_lines.values())[-_OPEN_LINES:]
+        for line in newest:
+            yield f"{line.group}/{line.host} | {printable(line.text, keep_styles=False).strip()}"
+
+
+def _cut(text: str, width: int) -> str:
+    from rich.cells import cell_len, set_cell_size  # rich is slow to import
+
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"

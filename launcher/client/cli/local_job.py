@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.registry import open_local_session
-from launcher.client.sessions.resolve import session_of
+from launcher.client.sessions import open_local_session, session_of
 from launcher.errors import JobNotFound, PlatformError
 
 if TYPE_CHECKING:
-    from launcher.client.sessions.local import LocalSession
+    from launcher.client.sessions import LocalSession
 
 
 def session_of_local_job(name: str, otherwise: str) -> LocalSession:

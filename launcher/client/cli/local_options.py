@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 
 from launcher.client.cli.shared_options import Verb
-from launcher.client.sessions.local import Isolation
+from launcher.client.sessions import Isolation
 from launcher.shared import HostFailure
 
 _ISOLATION = click.option(

@@ -18,11 +18,8 @@ from launcher.client.cli.session_options import session_option
 from launcher.client.cli.shared_options import verbose_option
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import with_output_option
-from launcher.client.jobs.group_hosts import host_groups
-from launcher.client.jobs.job import Job
-from launcher.client.jobs.retrying_session import with_resume_hint
-from launcher.client.jobs.summary import EXIT_CODES
-from launcher.client.sessions.resolve import session_of
+from launcher.client.jobs import EXIT_CODES, Job, host_groups, with_resume_hint
+from launcher.client.sessions import session_of
 
 
 @click.command()

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from launcher.client.cli.charts_of_metrics import Style, metric_charts, metric_table
 from launcher.client.cli.csv_output import csv_printer
 from launcher.client.cli.deferred_signals import defer_ctrl_c
 from launcher.client.cli.json_output import print_json_line
 from launcher.client.cli.live_view import is_terminal, live_display
-from launcher.client.cli.charts_of_metrics import Style, metric_charts, metric_table
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, wants_colours
-from launcher.client.jobs.job_metrics import COLUMNS, JobMetrics, row_of
-from launcher.client.jobs.metric_records import MetricRecord
-from launcher.client.jobs.short_numbers import short_number
-from launcher.shared.terminal_text import printable
+from launcher.client.jobs import COLUMNS, JobMetrics, MetricRecord, row_of, short_number
+from launcher.shared import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

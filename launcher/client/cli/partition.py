@@ -16,7 +16,7 @@ from launcher.client.cli.partition_show import described, show
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_json_flag
 from launcher.client.home import writing
-from launcher.client.planning.partitioner import partition as find
+from launcher.client.planning import partition as find
 from launcher.errors import PlatformError
 
 _OTHERS = {"show": show}

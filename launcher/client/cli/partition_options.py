@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from launcher.client.cli.shared_options import Verb, with_options
-from launcher.client.planning.partition_request import PROFILES
-from launcher.client.spec.document_builder import read_value
+from launcher.client.planning import PROFILES
+from launcher.client.spec import read_value
 from launcher.shared import OBJECTIVES, PRECISIONS, SCHEDULES
 
 

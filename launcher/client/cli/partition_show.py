@@ -12,9 +12,7 @@ from launcher.client.cli.json_output import print_json
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_json_flag
 from launcher.client.home import writing
-from launcher.client.planning.partition_table import title
-from launcher.client.planning.partition_view import Partition
-from launcher.client.planning.timeline_picture import timeline_svg
+from launcher.client.planning import Partition, timeline_svg, title
 
 
 @click.command()

@@ -8,21 +8,23 @@ from typing import Any
 
 import click
 
+from launcher.client.cli.charts_of_plans import plan_chart
 from launcher.client.cli.csv_output import print_csv
 from launcher.client.cli.json_output import print_json
-from launcher.client.cli.charts_of_plans import plan_chart
 from launcher.client.cli.plan_options import plan_options
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_data_option
-from launcher.client.planning.new_file import check_new
-from launcher.client.planning.recommendation import PlanLimits, PlanOrder, recommend
-from launcher.client.planning.recommendation_json import plain_recommendation
-from launcher.client.planning.scatter import recommendation_scatter
-from launcher.client.planning.recommendation_layout import (
+from launcher.client.planning import (
+    PlanLimits,
+    PlanOrder,
+    Workload,
+    check_new,
     explained_clusters,
+    plain_recommendation,
+    recommend,
+    recommendation_scatter,
     recommendation_text,
 )
-from launcher.client.planning.workload import Workload
 
 
 @click.command()

@@ -11,7 +11,7 @@ import click
 from launcher.client.catalogue import instance_types
 from launcher.client.cli import completion_values
 from launcher.client.cli.shared_options import Verb, changes_option, with_options
-from launcher.shared.suggestions import did_you_mean
+from launcher.shared import did_you_mean
 
 
 def _step_seconds(

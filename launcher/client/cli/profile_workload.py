@@ -12,15 +12,19 @@ from launcher.client.cli.json_output import print_json
 from launcher.client.cli.profile_options import check_together, profile_options
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
-from launcher.client.doctor.dataset_process import ReadLimits
-from launcher.client.jobs.job import Job
-from launcher.client.planning.cpu_speed_calibration import CpuSpeedCalibration
-from launcher.client.planning.dataset_profile import ProfileRequest, profile_datasets
-from launcher.client.planning.job_profile import profile_of_job
-from launcher.client.planning.new_file import check_new, write_new
-from launcher.client.planning.profile_layout import profile_text
-from launcher.client.planning.workload_profile import WorkloadProfile
-from launcher.client.sessions.resolve import session_of
+from launcher.client.doctor import ReadLimits
+from launcher.client.jobs import Job
+from launcher.client.planning import (
+    CpuSpeedCalibration,
+    ProfileRequest,
+    WorkloadProfile,
+    check_new,
+    profile_datasets,
+    profile_of_job,
+    profile_text,
+    write_new,
+)
+from launcher.client.sessions import session_of
 
 
 @click.command()

@@ -13,10 +13,10 @@ from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_data_option
-from launcher.client.jobs.job import Job
-from launcher.client.planning.reporting.job_report import report as report_on
-from launcher.client.planning.workload import Workload
-from launcher.client.sessions.resolve import session_of
+from launcher.client.jobs import Job
+from launcher.client.planning import Workload
+from launcher.client.planning import report as report_on
+from launcher.client.sessions import session_of
 
 
 @click.command()

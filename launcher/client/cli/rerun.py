@@ -13,11 +13,8 @@ from launcher.client.cli.command_line import command_line
 from launcher.client.cli.send_job import JobSender
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.verb_output import with_output_option
-from launcher.client.sessions.job_location import new_job_name
-from launcher.client.sessions.recorded_job import restore_job
-from launcher.client.sessions.resolve import session_of
-from launcher.client.spec import JobSpec
-from launcher.client.spec.resolve_paths import anchored
+from launcher.client.sessions import new_job_name, restore_job, session_of
+from launcher.client.spec import JobSpec, anchored
 from launcher.client.submit import JobOrigin
 
 

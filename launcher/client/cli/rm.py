@@ -12,12 +12,11 @@ from launcher.client.cli.age_option import age_option
 from launcher.client.cli.confirmation import confirm_each, yes_option
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import act_on_each, with_output_option
-from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.client.sessions.registry import open_local_session
+from launcher.client.sessions import TERMINAL_STATUSES, open_local_session
 from launcher.errors import JobNotFound
 
 if TYPE_CHECKING:
-    from launcher.client.sessions.local import LocalSession
+    from launcher.client.sessions import LocalSession
 
 
 @click.command()

@@ -19,10 +19,9 @@ from launcher.client.cli.script_job import DescribedJob, described_job_options
 from launcher.client.cli.send_job import JobSender
 from launcher.client.cli.session_options import session_of_run_option
 from launcher.client.cli.verb_output import print_message, with_output_option
-from launcher.client.doctor.checkup import check_aws
-from launcher.client.request.prepared import redacted
-from launcher.client.sessions.job_location import new_job_name
-from launcher.client.sessions.registry import open_session
+from launcher.client.doctor import check_aws
+from launcher.client.request import redacted
+from launcher.client.sessions import new_job_name, open_session
 from launcher.errors import SpecError
 
 

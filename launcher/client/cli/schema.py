@@ -19,6 +19,6 @@ def schema() -> None:
 
 def schema_text() -> str:
     """Return the JSON schema as the text of a file."""
-    from launcher.client.spec.json_schema import job_schema  # reads the catalogue
+    from launcher.client.spec import job_schema  # reads the catalogue
 
     return json.dumps(job_schema(), indent=2) + "\n"

@@ -12,9 +12,8 @@ import click
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import wants_colours
-from launcher.client.jobs.record_text import job_record_text
-from launcher.client.jobs.summary_layout import VALUE_COLUMN, summary_text
-from launcher.shared.terminal_text import printable
+from launcher.client.jobs import VALUE_COLUMN, job_record_text, summary_text
+from launcher.shared import printable
 
 
 def print_summary(summary: Mapping[str, object], output: str, *, is_followed: bool = False) -> None:

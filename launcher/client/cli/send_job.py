@@ -11,16 +11,10 @@ from launcher.client.cli.follow_output import follow_unless_left, print_notice
 from launcher.client.cli.screen import print_summary
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, print_warnings
-from launcher.client.jobs.job import Job
-from launcher.client.jobs.retrying_session import with_resume_hint
-from launcher.client.planning.cost_plan import plan_job
-from launcher.client.planning.capacity_retries import (
-    attempt_names,
-    detached_warnings,
-    retry_capacity,
-)
-from launcher.client.request.bundle import LARGE_SOURCE
-from launcher.client.sessions.base import PlatformSession
+from launcher.client.jobs import Job, with_resume_hint
+from launcher.client.planning import attempt_names, detached_warnings, plan_job, retry_capacity
+from launcher.client.request import LARGE_SOURCE
+from launcher.client.sessions import PlatformSession
 from launcher.client.spec import JobSpec
 from launcher.client.submit import JobDraft, JobOrigin, draft_job
 

@@ -9,9 +9,8 @@ from launcher.client.cli.follow_output import print_notice, watch
 from launcher.client.cli.screen import print_record, print_summary
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.verb_output import with_output_option
-from launcher.client.jobs.job import Job
-from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.client.sessions.resolve import session_of
+from launcher.client.jobs import Job
+from launcher.client.sessions import TERMINAL_STATUSES, session_of
 
 
 @click.command()

@@ -9,11 +9,14 @@ from launcher.client.cli.confirmation import confirm_each, yes_option
 from launcher.client.cli.json_output import print_json
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.verb_output import act_on_each, print_message, with_output_option
-from launcher.client.jobs.job import Job
-from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.client.sessions.job_record import is_from_here
-from launcher.client.sessions.registry import open_session
-from launcher.client.sessions.resolve import require_own, session_of
+from launcher.client.jobs import Job
+from launcher.client.sessions import (
+    TERMINAL_STATUSES,
+    is_from_here,
+    open_session,
+    require_own,
+    session_of,
+)
 
 
 @click.command()

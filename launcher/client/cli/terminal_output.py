@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from launcher.shared.terminal_text import printable
+from launcher.shared import printable
 
 
 def echo(text: object, *, err: bool = False, nl: bool = True) -> None:

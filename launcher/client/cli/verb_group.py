@@ -34,7 +34,7 @@ class Verbs(click.Group):
 
         keep_command_line(ctx, args)
         if name not in VERBS and not name.startswith("-") and not ctx.resilient_parsing:
-            from launcher.shared.suggestions import did_you_mean
+            from launcher.shared import did_you_mean
 
             near = did_you_mean(name, VERBS)
             hint = f" Did you mean {near!r}?" if near else ""

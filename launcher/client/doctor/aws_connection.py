@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from launcher.client.sessions.aws.call_limits import guard_calls
-from launcher.client.sessions.aws.error_translation import translate_errors
+from launcher.client.sessions import guard_calls, translate_errors
 
 _SECONDS = 3
 #: For global services, and for GetCallerIdentity where no region is configured.

@@ -6,9 +6,13 @@ from collections.abc import Iterator
 
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.sessions.aws.error_hints import BUCKET_DENIED, NO_BUCKET
-from launcher.client.sessions.aws.error_translation import translate_errors
-from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
+from launcher.client.sessions import (
+    BUCKET_DENIED,
+    NO_BUCKET,
+    bucket_and_key,
+    is_s3,
+    translate_errors,
+)
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Refused
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from launcher.client.sessions.base import Platform
+from launcher.client.sessions import Platform
 
 
 class Level(str, enum.Enum):

@@ -16,10 +16,13 @@ from launcher.client.doctor import (
 )
 from launcher.client.doctor.check_result import CheckResult, Checkup, Level
 from launcher.client.doctor.dataset_process import ReadLimits
-from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.completed_spec import with_defaults, with_platform_defaults
-from launcher.client.sessions.default_values import read_defaults
-from launcher.client.sessions.registry import open_session
+from launcher.client.sessions import (
+    PlatformSession,
+    open_session,
+    read_defaults,
+    with_defaults,
+    with_platform_defaults,
+)
 from launcher.client.spec import JobSpec
 
 

@@ -7,18 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
+from launcher.client.doctor.dataset_names import NamedDataset, named_datasets, unnamed_datasets
 from launcher.client.doctor.dataset_process import ReadLimits, at_home, dataset_copy
-from launcher.client.doctor.dataset_names import (
-    NamedDataset,
-    named_datasets,
-    unnamed_datasets,
-)
-from launcher.client.request.source_tree import SourceTree
-from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.completed_spec import with_source
+from launcher.client.request import SourceTree
+from launcher.client.sessions import PlatformSession, with_source
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, PlatformError, SpecError
-from launcher.shared.main_guard import has_main_guard
+from launcher.shared import has_main_guard
 
 _HOW_TO_REPEAT = (
     "let samples follow from their index and seeded generators alone, not from the clock, the "

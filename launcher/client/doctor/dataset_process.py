@@ -16,11 +16,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from launcher.client.doctor.dataset_names import NamedDataset
-from launcher.client.request.source_tree import SourceFile
-from launcher.client.sessions.local.module_command import module_command, module_environment
-from launcher.client.spec import JobSpec
-from launcher.client.spec.rules.channel_rules import is_channel_name
-from launcher.shared.paths import ML_ROOT_VARIABLE, MlPaths
+from launcher.client.request import SourceFile
+from launcher.client.sessions import module_command, module_environment
+from launcher.client.spec import JobSpec, is_channel_name
+from launcher.shared import ML_ROOT_VARIABLE, MlPaths
 
 _PROGRAM = "launcher.data.dataset_check"
 _FILE_SCHEME = "file://"

@@ -6,15 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.jobs.trackers.tracker_factories import check_trackers
-from launcher.client.request.source_tree import SourceTree
-from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.completed_spec import with_source
-from launcher.client.sessions.job_location import new_job_name
-from launcher.client.sessions.placed_job import place_completed
+from launcher.client.jobs import check_trackers
+from launcher.client.request import SourceTree
+from launcher.client.sessions import PlatformSession, new_job_name, place_completed, with_source
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, PlatformError, Problem, RequestRefused, SpecError
-from launcher.shared.users_modules import OTHER_NAME, PACKAGE
+from launcher.shared import OTHER_NAME, PACKAGE
 
 
 def read(job_file: Path, changes: Iterable[str]) -> tuple[JobSpec | None, Sequence[CheckResult]]:

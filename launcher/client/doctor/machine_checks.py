@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.home import HOME_VARIABLE, home_folder
-from launcher.client.sessions.local.file_access import nearest_existing, write_obstacle
-from launcher.client.sessions.local.isolation import Isolation, obstacles
+from launcher.client.sessions import Isolation, nearest_existing, obstacles, write_obstacle
 
 #: Required by pyproject.toml, and in a job's image too.
 _OLDEST_PYTHON = (3, 10)

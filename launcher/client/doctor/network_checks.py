@@ -13,8 +13,7 @@ from typing import Any
 
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.sessions.aws.error_translation import translate_errors
-from launcher.client.sessions.aws.foreign_response import foreign_response
+from launcher.client.sessions import foreign_response, translate_errors
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Refused
 

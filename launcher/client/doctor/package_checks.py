@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.sessions.local.host_python import host_python
+from launcher.client.sessions import host_python
 from launcher.client.spec import JobSpec
 
 #: torch takes seconds to import, and many more from a cold disk.

@@ -13,7 +13,7 @@ from itertools import islice
 
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.sessions.aws.error_translation import translate_errors
+from launcher.client.sessions import translate_errors
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError
 

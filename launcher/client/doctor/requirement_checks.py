@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.doctor.package_checks import installed_version
-from launcher.client.request.source_tree import SourceTree
-from launcher.client.spec import JobSpec
-from launcher.client.spec.requirements_file import RequirementsFile
-from launcher.client.spec.rules.requirements_rules import requirements_of
+from launcher.client.request import SourceTree
+from launcher.client.spec import JobSpec, RequirementsFile, requirements_of
 from launcher.errors import SpecError
-from launcher.shared.python_project import SETUP_FILE
+from launcher.shared import SETUP_FILE
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

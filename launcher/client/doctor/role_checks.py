@@ -8,8 +8,7 @@ from typing import Any
 
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.sessions.aws.caller_identity import assumed_role
-from launcher.client.sessions.aws.error_translation import translate_errors
+from launcher.client.sessions import assumed_role, translate_errors
 from launcher.errors import CloudError, Refused
 
 _SAGEMAKER = "sagemaker.amazonaws.com"

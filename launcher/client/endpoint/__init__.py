@@ -7,12 +7,35 @@ package installs; importing this package does not load it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from launcher.client.endpoint.serving import ServedEndpoint, serve
 from launcher.errors import PlatformError
+from launcher.shared.doors import open_door
 
-__all__ = ["ServedEndpoint", "serve", "load_server"]
+if TYPE_CHECKING:
+    from launcher.client.endpoint.api_error import ApiError
+    from launcher.client.endpoint.api_model import parse_input, to_output
+    from launcher.client.endpoint.authenticator import (
+        SIGNED_CHUNKS,
+        SIGNED_TRAILER,
+        Authenticator,
+        ChunkSigner,
+        Secret,
+        signed_length,
+    )
+    from launcher.client.endpoint.bounded_server import BoundedHandler, BoundedServer
+    from launcher.client.endpoint.credential import credential_of
+    from launcher.client.endpoint.job_operations import with_aws_defaults
+    from launcher.client.endpoint.job_search import search_jobs
+    from launcher.client.endpoint.listing import list_jobs_page
+    from launcher.client.endpoint.next_token import encode_token
+    from launcher.client.endpoint.server import Setup, open_endpoint
+    from launcher.client.endpoint.serving import ServedEndpoint, serve
+    from launcher.client.endpoint.signature import Scope
+
+__all__ = ["ServedEndpoint", "serve"]
+
+__getattr__ = open_door(__name__)
 
 
 def load_server() -> Any:

@@ -10,14 +10,12 @@ from botocore.utils import parse_to_aware_datetime
 from botocore.validate import ParamValidator
 
 from launcher.client.endpoint.api_error import ApiError, validation_error
-from launcher.client.request.validation import aws_answer, find_violations
-from launcher.client.request.validation.model_limits import find_violations_of
-from launcher.client.request.validation.service_model import service_model
+from launcher.client.request import aws_answer, find_violations, find_violations_of, service_model
 
 if TYPE_CHECKING:
     from botocore.model import OperationModel, Shape
 
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 
 def operation_model(name: str) -> OperationModel:

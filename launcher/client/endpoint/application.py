@@ -25,7 +25,7 @@ from launcher.client.endpoint.request_body import prepared_body
 from launcher.client.endpoint.s3_gateway import Objects
 from launcher.client.endpoint.signature import Scope
 from launcher.client.home import disk_problem
-from launcher.shared.terminal_text import printable
+from launcher.shared import printable
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 

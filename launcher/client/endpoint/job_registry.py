@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from launcher.client.sessions.local.atomic_files import read_json, write_json
+from launcher.client.sessions import read_json, write_json
 
 #: A job's name (CreateTrainingJob, TrainingJobName); a log stream may have any name.
 _NAME = re.compile(r"[a-zA-Z0-9-]{1,63}")

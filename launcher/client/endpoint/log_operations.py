@@ -16,16 +16,16 @@ from typing import Any
 from moto.logs.models import logs_backends
 
 from launcher.client.endpoint.job_registry import JobRegistry
-from launcher.client.sessions.aws.cloudwatch_logs import GROUP
-from launcher.client.sessions.base import LogEvent
-from launcher.client.sessions.local.host_logs import (
+from launcher.client.sessions import (
+    GROUP,
+    JobFolder,
+    JobRoot,
+    LogEvent,
     bytes_before,
     log_streams,
     read_log,
     stream_bytes,
 )
-from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.job_root import JobRoot
 from launcher.errors import JobNotFound
 
 #: Lines published at once: more than `read_log` reads at once, so that no line is read twice.

@@ -14,10 +14,7 @@ from pathlib import Path
 from moto.cloudwatch.models import Dimension, MetricDatum, cloudwatch_backends
 
 from launcher.client.endpoint.job_registry import JobRegistry
-from launcher.client.sessions.local.job_description import RecordedMetric
-from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.job_root import JobRoot
-from launcher.client.sessions.local.metrics_jsonl import read_metrics
+from launcher.client.sessions import JobFolder, JobRoot, RecordedMetric, read_metrics
 from launcher.errors import JobNotFound
 
 #: Source: "Monitor training jobs using CloudWatch metrics", SageMaker developer guide.

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.endpoint.api_error import ApiError, validation_error
-from launcher.client.endpoint.api_model import parse_input, to_output
-from launcher.client.endpoint.empty_lists import is_list, list_nothing
-from launcher.client.endpoint.job_operations import Jobs
+from launcher.client.endpoint.api_model import operation_model, parse_input, to_output
+from launcher.client.endpoint.job_operations import Jobs, not_found
 from launcher.client.endpoint.job_search import search_jobs
 from launcher.client.endpoint.listing import list_jobs_page
 from launcher.client.endpoint.log_operations import Logs
 from launcher.client.endpoint.metric_operations import CloudWatchMetrics
+from launcher.client.endpoint.next_token import refuse_token
 from launcher.client.endpoint.s3_gateway import Objects
 from launcher.client.endpoint.tag_operations import TagOperations, check_tag_keys
-from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
+from launcher.client.request import service_model
+from launcher.client.sessions import bucket_and_key, is_s3
+
+if TYPE_CHECKING:
+    from botocore.model import OperationModel
+
 
 Arguments = Mapping[str, Any]
 
@@ -117,3 +122,33 @@ def _input_uris(request: Mapping[str, Any]) -> Iterator[str]:
         uri = channel["DataSource"].get("S3DataSource", {}).get("S3Uri", "")
         if is_s3(uri):
             yield uri
+
+
+def is_list(name: str) -> bool:
+    """Return True for the name of one of SageMaker's list operations."""
+    return name.startswith("List") and name in service_model().operation_names
+
+
+def list_nothing(name: str, arguments: Mapping[str, object]) -> dict[str, object]:
+    """Return the empty page of a list; raise ApiError for a list below a resource: it is absent."""
+    model = operation_model(name)
+    if _has_parent(model):
+        raise _absent_parent(model)
+    refuse_token(arguments)
+    return {
+        field: []
+        for field, shape in model.output_shape.members.items()
+        if shape.type_name == "list"
+    }
+
+
+def _has_parent(model: OperationModel) -> bool:
+    """Return True if a list requires the name of a resource; an enumeration is a mere filter."""
+    shape = model.input_shape
+    return any(not getattr(shape.members[name], "enum", ()) for name in shape.required_members)
+
+
+def _absent_parent(model: OperationModel) -> ApiError:
+    if any(shape.name == "ResourceNotFound" for shape in model.error_shapes):
+        return ApiError("ResourceNotFound", not_found().message)
+    return not_found()

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from launcher.client.endpoint.api_error import ApiError
 from launcher.errors import PlatformError
-from launcher.shared.suggestions import did_you_mean
+from launcher.shared import did_you_mean
 
 #: Requests per second, account and region, by operation. Source: "CloudWatch Logs quotas" in the
 #: CloudWatch Logs user guide; for FilterLogEvents also re:Post's "cloudwatch-logs-throttling".

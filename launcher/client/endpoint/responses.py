@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 from werkzeug.wrappers import Response
 
 from launcher.client.endpoint.api_error import ApiError
-from launcher.shared.terminal_text import printable
+from launcher.shared import printable
 
 REQUEST_ID = "x-amzn-RequestId"
 _JSON = "application/x-amz-json-1.1"

@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 from moto.s3.models import FakeKey, s3_backends
 
-from launcher.client.sessions.local.atomic_files import read_json, write_atomically, write_json
+from launcher.client.sessions import read_json, write_atomically, write_json
 
 _MUTATING = frozenset({"PUT", "POST", "DELETE"})
 #: The fields of moto's object that clients can see.

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.endpoint.api_error import validation_error
-from launcher.client.request.validation.service_model import service_model
+from launcher.client.request import service_model
 
 if TYPE_CHECKING:
     from botocore.model import Shape

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import signal
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import timezone
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,6 @@ from moto.iam.models import iam_backends
 from moto.server import create_backend_app
 from moto.sts.models import sts_backends
 
-from launcher.client.endpoint.access_key import AccessKey, load_access_key, parse_access_key
 from launcher.client.endpoint.application import Application
 from launcher.client.endpoint.authenticator import LOOPBACK, Authenticator, Secret
 from launcher.client.endpoint.bounded_server import BoundedHandler, BoundedServer
@@ -30,8 +30,7 @@ from launcher.client.endpoint.moto_services import MotoServices
 from launcher.client.endpoint.operations import Operations
 from launcher.client.endpoint.rate_limiter import RateLimiter, parse_rates
 from launcher.client.endpoint.s3_gateway import Objects
-from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.file_access import translate_write_errors
+from launcher.client.sessions import LocalSession, read_json, translate_write_errors, write_json
 from launcher.errors import PlatformError
 
 __all__ = ["Endpoint", "Setup", "open_endpoint", "parse_access_key", "parse_rates"]
@@ -207,3 +206,43 @@ _TRUST = json.dumps(
         ],
     }
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessKey:
+    """An access key.
+
+    id: travels with every request; secret: signs it, and is omitted from repr.
+    """
+
+    id: str
+    secret: str = field(repr=False)
+
+
+def new_access_key() -> AccessKey:
+    """Return a random key of AWS's form; "LOCAL" distinguishes it from a real one."""
+    return AccessKey(
+        id="AKIALOCAL" + secrets.token_hex(6).upper()[:11], secret=secrets.token_hex(20)
+    )
+
+
+def parse_access_key(text: str) -> AccessKey:
+    """Parse a user's key, given as ID:SECRET; raise PlatformError for another form."""
+    key_id, _, secret = text.partition(":")
+    if not key_id.isalnum() or len(key_id) < 16 or len(secret) < 16:
+        raise PlatformError(
+            "an access key has the form ID:SECRET, an id of at least 16 letters and digits, and a "
+            "secret of at least 16 characters"
+        )
+    return AccessKey(id=key_id, secret=secret)
+
+
+def load_access_key(root: Path, given: AccessKey | None = None) -> AccessKey:
+    """Return the given key, else the root's, else a new one; store it for the next start."""
+    file = root / "access-key.json"
+    if given is None and file.exists():
+        return AccessKey(**read_json(file))
+    key = given or new_access_key()
+    with translate_write_errors(root):
+        write_json(file, asdict(key))  # created with mkstemp's mode: private to the user
+    return key

@@ -10,8 +10,7 @@ from launcher.client.estimator.job_keywords import DEFAULTS, JobKeywords
 from launcher.client.estimator.sdk_v2_types import as_groups, as_rules
 from launcher.client.estimator.spec_attributes import CONVERSIONS, SpecAttributes
 from launcher.client.estimator.unknown_arguments import refusing_unknown
-from launcher.client.spec import JobSpec
-from launcher.client.spec.distributions.base import Distribution
+from launcher.client.spec import Distribution, JobSpec
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # mypy brings it; in `typing` from Python 3.11

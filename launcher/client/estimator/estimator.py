@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from launcher.client.estimator.arguments import JobArguments
 from launcher.client.estimator.latest_job import LatestJob
 from launcher.client.estimator.sdk_v2_types import as_inputs
-from launcher.client.spec import JobSpec
-from launcher.client.spec.resolve_paths import anchored
-from launcher.client.spec.rules.check_spec import refuse_wrong_types
+from launcher.client.spec import JobSpec, anchored, refuse_wrong_types
 from launcher.errors import SpecError
 
 if TYPE_CHECKING:
-    from launcher.client.jobs.job import Job
-    from launcher.client.planning.cost_plan import CostPlan
-    from launcher.client.sessions.base import PlatformSession
+    from launcher.client.jobs import Job
+    from launcher.client.planning import CostPlan
+    from launcher.client.sessions import PlatformSession
     from launcher.client.submit import JobDraft
 
 EstimatorType = TypeVar("EstimatorType", bound="Estimator")
@@ -35,8 +33,7 @@ class Estimator(LatestJob, JobArguments):
     """
 
     def _repr_html_(self) -> str:
-        from launcher.client.spec.html_tables import html_pairs
-        from launcher.client.spec.spec_page import spec_html
+        from launcher.client.spec import html_pairs, spec_html
 
         latest = self.latest_training_job
         below = html_pairs([("Latest job", latest.name)]) if latest else ""
@@ -64,14 +61,14 @@ class Estimator(LatestJob, JobArguments):
 
         Raises SpecError for a bad description, and JobFailed or JobStopped if the job ends so.
         """
-        from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
-        from launcher.client.jobs.retrying_session import with_resume_hint
-        from launcher.client.planning.capacity_retries import (
-            attempt_names,
-            detached_warnings,
-            retry_capacity,
+        from launcher.client.jobs import (
+            follow_and_print,
+            print_notice,
+            prints_logs,
+            with_resume_hint,
         )
-        from launcher.client.sessions.job_location import new_job_name
+        from launcher.client.planning import attempt_names, detached_warnings, retry_capacity
+        from launcher.client.sessions import new_job_name
         from launcher.client.submit import source_problem
 
         shown = prints_logs(logs)
@@ -108,7 +105,7 @@ class Estimator(LatestJob, JobArguments):
 
         A notebook shows the plan as a table.
         """
-        from launcher.client.planning.cost_plan import plan_job
+        from launcher.client.planning import plan_job
 
         spec = self._with_inputs(inputs)
         return plan_job(spec, self._session(spec, local=None))
@@ -120,8 +117,7 @@ class Estimator(LatestJob, JobArguments):
 
         resolve: look up an unset role, bucket and image at AWS; otherwise AWS is not called.
         """
-        from launcher.client.sessions.given_session import aws_session
-        from launcher.client.sessions.job_location import new_job_name
+        from launcher.client.sessions import aws_session, new_job_name
         from launcher.client.submit import draft_job
 
         spec = self._with_inputs(inputs)
@@ -176,12 +172,12 @@ class Estimator(LatestJob, JobArguments):
         return anchored(spec, Path.cwd())
 
     def _session(self, spec: JobSpec, local: bool | None) -> PlatformSession:
-        from launcher.client.sessions.given_session import aws_session
+        from launcher.client.sessions import aws_session
 
         return self._own_session(spec, local) or aws_session(self.sagemaker_session)
 
     def _own_session(self, spec: JobSpec, local: bool | None) -> PlatformSession | None:
-        from launcher.client.sessions.given_session import is_local_mode, own_session
+        from launcher.client.sessions import is_local_mode, own_session
 
         if local is None:
             local = spec.is_local or is_local_mode(self.sagemaker_session)
@@ -195,8 +191,7 @@ def _drafted(
 
     stacklevel: the warnings' stack level, which points at the user's own line.
     """
-    from launcher.client.planning.cost_limit import enforce_max_cost
-    from launcher.client.planning.cost_plan import plan_job
+    from launcher.client.planning import enforce_max_cost, plan_job
     from launcher.client.submit import draft_job
 
     draft = draft_job(spec, session, name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from launcher.client.estimator.estimator import Estimator
 from launcher.client.estimator.job_keywords import FrameworkKeywords
 from launcher.client.estimator.unknown_arguments import refusing_unknown
-from launcher.client.spec.distributions.base import Distribution
+from launcher.client.spec import Distribution
 from launcher.errors import Problem, SpecError
 
 if TYPE_CHECKING:

@@ -7,24 +7,29 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.client.request.channel_routing import MODEL_CONTENT
-from launcher.client.request.request_paths import read_paths
-from launcher.client.spec import DataService, Distribution, InstanceGroup, JobSpec
-from launcher.client.spec.distributions.registry import distribution_from
-from launcher.client.spec.roles import job_roles
-from launcher.client.spec.sdk_v2_distribution import limited_to
+from launcher.client.request import MODEL_CONTENT, read_paths
+from launcher.client.spec import (
+    DataService,
+    Distribution,
+    InstanceGroup,
+    JobSpec,
+    distribution_from,
+    job_roles,
+    limited_to,
+)
 from launcher.shared import (
     CODE_CHANNEL,
     CONTAINER_ENTRYPOINT,
+    SECRET_PREFIX,
     TOKEN_VARIABLE,
     TOOLKIT_PREFIX,
     JobDocument,
     Lifetime,
     Role,
     TrainerPart,
+    is_wait_metric,
+    secret_sources,
 )
-from launcher.shared.secret_origins import SECRET_PREFIX, secret_sources
-from launcher.shared.wait_metric import is_wait_metric
 
 _EMPTY = JobSpec()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from launcher.client.estimator.spec_attributes import SpecAttributes
-from launcher.client.request.request_paths import read_path
-from launcher.client.sessions.base import CanUpdateJobs
+from launcher.client.request import read_path
+from launcher.client.sessions import CanUpdateJobs
 from launcher.errors import LauncherError
 
 if TYPE_CHECKING:
     from launcher.client.estimator.training_job_analytics import TrainingJobAnalytics
-    from launcher.client.jobs.job import Job
+    from launcher.client.jobs import Job
 
 
 class LatestJob(SpecAttributes):

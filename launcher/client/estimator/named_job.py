@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from launcher.client.jobs.job import Job
-from launcher.client.sessions.given_session import aws_session, is_local_mode, own_session
-from launcher.client.sessions.resolve import session_of
+from launcher.client.jobs import Job
+from launcher.client.sessions import aws_session, is_local_mode, own_session, session_of
 from launcher.errors import Problem, SpecError
-from launcher.shared.suggestions import shown
+from launcher.shared import shown
 
 
 def find_job(named: object, given: object) -> Job:

@@ -12,12 +12,11 @@ from launcher.client.spec import (
     InstanceGroup,
     MetricDefinition,
     TrainingInput,
+    as_distribution,
+    names,
 )
-from launcher.client.spec.sdk_v2_distribution import as_distribution
-from launcher.client.spec.spec_names import names
 from launcher.errors import Problem, SpecError
-from launcher.shared import Role
-from launcher.shared.suggestions import choice_fix, shown
+from launcher.shared import Role, choice_fix, shown
 
 #: The channel name that SDK v2 gives to an unnamed input.
 DEFAULT_CHANNEL = "training"

@@ -19,9 +19,7 @@ from launcher.client.estimator.sdk_v2_types import (
     as_rules,
     as_tags,
 )
-from launcher.client.spec import JobSpec
-from launcher.client.spec.field_hints import NOT_TAKEN, hint_for_name
-from launcher.client.spec.sdk_v2_distribution import as_distribution
+from launcher.client.spec import NOT_TAKEN, JobSpec, as_distribution, hint_for_name
 
 #: The values that SDK v2 takes in another form than a JobSpec.
 CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {

@@ -9,16 +9,16 @@ from datetime import datetime
 from typing import Any
 
 from launcher.client.estimator.named_job import find_job
-from launcher.client.jobs.job_metrics import import_pandas
-from launcher.client.jobs.metric_records import (
+from launcher.client.jobs import (
     PERIOD_SECONDS,
     MetricRecord,
     TimeRange,
+    import_pandas,
     records_from_any,
     records_from_cloudwatch,
     records_from_logs,
 )
-from launcher.client.spec.spec_names import names
+from launcher.client.spec import names
 from launcher.errors import LauncherError
 
 _COLUMNS = ("timestamp", "metric_name", "value")

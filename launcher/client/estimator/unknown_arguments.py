@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar, cast
 
 from launcher.client.estimator.job_keywords import full_signature
-from launcher.client.spec.field_hints import NOT_TAKEN, hint_for_name
+from launcher.client.spec import NOT_TAKEN, hint_for_name
 from launcher.errors import Problem, SpecError
 
 Constructor = TypeVar("Constructor", bound=Callable[..., None])

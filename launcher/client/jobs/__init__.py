@@ -1,1 +1,71 @@
 """A job that was created: its log, its states, its outcome, its bill and its files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from launcher.shared.doors import open_door
+
+if TYPE_CHECKING:
+    from launcher.client.jobs.aligned_columns import aligned
+    from launcher.client.jobs.artifacts import ARTIFACTS, download_artifacts
+    from launcher.client.jobs.background_log import BackgroundLog
+    from launcher.client.jobs.billing import Bill, bill, day_created
+    from launcher.client.jobs.durations import readable
+    from launcher.client.jobs.event_sentences import WARNINGS, sentence
+    from launcher.client.jobs.failure_advice import advice
+    from launcher.client.jobs.failure_report import (
+        NEEDS_ALL_HOSTS,
+        failure_of,
+        host_of_reason,
+        report_failure,
+    )
+    from launcher.client.jobs.group_hosts import (
+        HostGroup,
+        group_of_hosts,
+        host_groups,
+        select_hosts,
+    )
+    from launcher.client.jobs.job import Job
+    from launcher.client.jobs.job_follower import JobFollower, StateChange
+    from launcher.client.jobs.job_metrics import (
+        COLUMNS,
+        CollectedSeries,
+        JobMetrics,
+        MetricSeries,
+        group_series,
+        import_pandas,
+        row_of,
+    )
+    from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
+    from launcher.client.jobs.job_progress import JobProgress
+    from launcher.client.jobs.last_metrics import final_metrics
+    from launcher.client.jobs.log_line import LogLine
+    from launcher.client.jobs.merged_log import MergedLog
+    from launcher.client.jobs.metric_records import (
+        PERIOD_SECONDS,
+        MetricReader,
+        MetricRecord,
+        TimeRange,
+        metric_patterns,
+        records_from_any,
+        records_from_cloudwatch,
+        records_from_logs,
+    )
+    from launcher.client.jobs.metric_tracking import MetricTracking
+    from launcher.client.jobs.record_text import job_record_text
+    from launcher.client.jobs.retrying_session import KnownJob, RetryingSession, with_resume_hint
+    from launcher.client.jobs.short_numbers import short_number
+    from launcher.client.jobs.sparklines import sparkline, thinned
+    from launcher.client.jobs.state_text import StateText
+    from launcher.client.jobs.summary import EXIT_CODES, data_groups, rates_of, summarise
+    from launcher.client.jobs.summary_layout import VALUE_COLUMN, summary_text
+    from launcher.client.jobs.trackers.callback_tracker import load_callback
+    from launcher.client.jobs.trackers.mlflow_tracker import MlflowTracker
+    from launcher.client.jobs.trackers.tracker_factories import (
+        check_trackers,
+        load_trackers,
+        tracker_problems,
+    )
+
+__getattr__ = open_door(__name__)

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.s3_uris import is_s3
+from launcher.client.sessions import PlatformSession, is_s3
 from launcher.errors import CloudError, PlatformError, Refused
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 #: Called with a file's name, the bytes copied so far, and its size (None: unknown).
 FileProgress = Callable[[str, int, "int | None"], None]

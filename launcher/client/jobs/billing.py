@@ -7,17 +7,11 @@ from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from launcher.client import catalogue
-from launcher.client.catalogue.cost import (
-    OLD_MARK,
-    CostEstimate,
-    dollars_text,
-    estimate,
-    spot_saving,
-)
+from launcher.client.catalogue import OLD_MARK, CostEstimate, dollars_text, estimate, spot_saving
 from launcher.client.jobs.group_hosts import host_groups
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 
 @dataclass(frozen=True, kw_only=True)

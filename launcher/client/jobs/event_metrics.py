@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from launcher.shared.event_lines import FIELD_ERRORS
+from launcher.shared import FIELD_ERRORS
 
 _Fields = Mapping[str, Any]
 _Figures = Iterator[tuple[str, float]]

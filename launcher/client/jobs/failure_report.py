@@ -13,18 +13,13 @@ from launcher.client.jobs.failure_cause import CauseEvidence, depends_on_logs, r
 from launcher.client.jobs.group_hosts import group_of_hosts
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.merged_log import MergedLog
-from launcher.client.jobs.traceback_text import (
-    START,
-    last_traceback,
-    raised_error,
-    short_traceback,
-)
-from launcher.client.sessions.base import PlatformSession
+from launcher.client.jobs.traceback_text import START, last_traceback, raised_error, short_traceback
+from launcher.client.sessions import PlatformSession
 from launcher.errors import LauncherError
 from launcher.shared import CODE_CHANNEL
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 #: Lines of a traceback, and lines that were printed last, to show.
 TRACEBACK_LINES = 14

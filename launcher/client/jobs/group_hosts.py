@@ -7,15 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from launcher.errors import Problem, SpecError
-from launcher.shared import HOMOGENEOUS_GROUP, JobDocument, Role
-from launcher.shared.suggestions import choice_fix
+from launcher.shared import HOMOGENEOUS_GROUP, JobDocument, Role, choice_fix
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import (
-        GroupFields,
-        ResourceFields,
-        TrainingJobDescription,
-    )
+    from launcher.shared import GroupFields, ResourceFields, TrainingJobDescription
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,31 +14,24 @@ from launcher.client.jobs.artifacts import FileProgress, download_artifacts
 from launcher.client.jobs.background_log import BackgroundLog, within
 from launcher.client.jobs.billing import Bill, bill
 from launcher.client.jobs.failure_report import FailureReport, failure_of
-from launcher.client.jobs.last_metrics import final_metrics
 from launcher.client.jobs.group_hosts import group_of_hosts, select_hosts, training_hosts
 from launcher.client.jobs.job_follower import Deadline, JobFollower, Poll, StateChange
 from launcher.client.jobs.job_metrics import JobMetrics, read_metrics_of
-from launcher.client.jobs.job_printing import (
-    print_line,
-    print_notice,
-    print_state,
-    prints_logs,
-)
+from launcher.client.jobs.job_printing import print_line, print_notice, print_state, prints_logs
+from launcher.client.jobs.last_metrics import final_metrics
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.merged_log import MergedLog
 from launcher.client.jobs.metric_records import MetricRecord
 from launcher.client.jobs.metric_tracking import take_values, tracked
 from launcher.client.jobs.retrying_session import KnownJob, RetryingSession
 from launcher.client.jobs.summary import summarise
-from launcher.client.sessions.base import TERMINAL_STATUSES, PlatformSession
-from launcher.client.sessions.job_record import JobRecord, read_record
+from launcher.client.sessions import TERMINAL_STATUSES, JobRecord, PlatformSession, read_record
 from launcher.errors import JobFailed, JobStopped, LauncherError
-from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
-from launcher.shared.terminal_text import printable
+from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, printable
 
 if TYPE_CHECKING:
     from launcher.client.spec import Tracking
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 Result = TypeVar("Result")
 

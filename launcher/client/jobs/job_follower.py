@@ -12,11 +12,11 @@ from launcher.client.jobs.background_log import BackgroundLog
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.retrying_session import CLOCK_SKEW
-from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.client.sessions import TERMINAL_STATUSES
 from launcher.errors import CloudError, LauncherError, StillRunning
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 Event = TypeVar("Event")
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.failure_report import failure_of
-from launcher.client.jobs.last_metrics import final_metrics
 from launcher.client.jobs.group_hosts import host_groups
+from launcher.client.jobs.last_metrics import final_metrics
 from launcher.client.jobs.short_numbers import short_number
 from launcher.client.jobs.sparklines import sparkline
 from launcher.client.jobs.summary import model_uri
-from launcher.client.spec.html_tables import escaped, html_cells, html_pairs, html_table
+from launcher.client.spec import escaped, html_cells, html_pairs, html_table
 from launcher.errors import LauncherError
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
     from launcher.client.jobs.job_metrics import JobMetrics, MetricSeries
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 _HEAD = ("metric", "group", "host", "values", "min", "max", "last", "")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.metric_records import MetricRecord, metric_patterns, records_from_any
 from launcher.errors import LauncherError, Problem, SpecError
-from launcher.shared.suggestions import choice_fix
+from launcher.shared import choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job

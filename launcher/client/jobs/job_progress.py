@@ -9,7 +9,7 @@ from typing import Any
 
 from launcher.client.jobs.group_hosts import HostGroup
 from launcher.client.jobs.log_line import LogLine
-from launcher.shared.event_lines import FIELD_ERRORS
+from launcher.shared import FIELD_ERRORS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from launcher.shared.wait_metric import WAIT_METRIC, is_wait_metric
+from launcher.shared import WAIT_METRIC, is_wait_metric
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 
 def final_metrics(description: TrainingJobDescription) -> dict[str, float]:

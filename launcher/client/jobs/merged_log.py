@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
 from launcher.client.jobs.log_line import LogLine
-from launcher.client.sessions.base import LogEvent, LogStream
+from launcher.client.sessions import LogEvent, LogStream
 from launcher.errors import CloudError, LogNotFound
 
 #: For all streams together. With 300 hosts, CloudWatch's 10 reads a second are 1,000 lines.

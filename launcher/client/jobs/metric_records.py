@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.event_metrics import event_metrics, event_step
 from launcher.client.jobs.log_line import LogLine
-from launcher.client.sessions.base import HasMetricAverages
-from launcher.client.sessions.metric_match import metric_values, too_slow_text
+from launcher.client.sessions import HasMetricAverages, metric_values, too_slow_text
 from launcher.errors import CloudError
-from launcher.shared.wait_metric import WAIT_METRIC, is_wait_metric
+from launcher.shared import WAIT_METRIC, is_wait_metric
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 #: SDK v2 looks this much further: CloudWatch drops the seconds of the end of a search.
 _AFTER_END = timedelta(minutes=1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from launcher.client.jobs.log_line import LogLine
     from launcher.client.jobs.trackers.base import Tracker
     from launcher.client.spec import Tracking
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 #: Seconds between two writes, each of all values that came since the last.
 _PERIOD_SECONDS = 1.0

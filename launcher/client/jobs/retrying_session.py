@@ -9,12 +9,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from launcher.client.jobs.durations import readable
-from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.client.sessions.retry_policy import RetryPolicy, retry_call
+from launcher.client.sessions import TERMINAL_STATUSES, RetryPolicy, retry_call
 from launcher.errors import CapacityError, CloudError, JobNotFound
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 10.0

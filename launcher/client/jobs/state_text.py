@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from launcher.client.catalogue.cost import dollars_text
+from launcher.client.catalogue import dollars_text
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.group_hosts import HostGroup
 from launcher.client.jobs.job_progress import JobProgress, TrainingProgress
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,16 +8,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.event_sentences import WARNINGS
-from launcher.client.jobs.last_metrics import final_metrics
 from launcher.client.jobs.group_hosts import HostGroup, host_groups
+from launcher.client.jobs.last_metrics import final_metrics
 from launcher.errors import JobFailed, JobStopped
-from launcher.shared import JobDocument, Role, parse_event
-from launcher.shared.data_verdict import Bound, judge
-from launcher.shared.event_lines import FIELD_ERRORS
-from launcher.shared.observed_rates import ObservedRates, observe
+from launcher.shared import (
+    FIELD_ERRORS,
+    Bound,
+    JobDocument,
+    ObservedRates,
+    Role,
+    judge,
+    observe,
+    parse_event,
+)
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 #: The command line's exit code for each terminal status.
 EXIT_CODES = {"Completed": 0, "Failed": JobFailed.exit_code, "Stopped": JobStopped.exit_code}

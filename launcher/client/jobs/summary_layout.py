@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from launcher.client.catalogue.cost import OLD_MARK, dollars_text
+from launcher.client.catalogue import OLD_MARK, dollars_text
 
 #: The column at which the values of a summary begin.
 VALUE_COLUMN = 9

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from launcher.shared.traceback_frames import DUMPED_FRAME, FRAME, in_source, is_marks, is_users
+from launcher.shared import DUMPED_FRAME, FRAME, in_source, is_marks, is_users
 
 #: The first line of a traceback.
 START = "Traceback (most recent call last):"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.client.catalogue.cost import dollars_text
+from launcher.client.catalogue import dollars_text
 from launcher.client.planning.cluster_candidates import Candidate
 from launcher.client.planning.resource_formulas import formulas
 from launcher.client.planning.step_model import (
@@ -16,8 +16,7 @@ from launcher.client.planning.step_model import (
     spare_vcpus,
 )
 from launcher.client.planning.strategy_text import strategy_why
-from launcher.shared.partitions.quantities import bytes_text
-from launcher.shared.prefetch_limits import PREFETCH_SHARE
+from launcher.shared import PREFETCH_SHARE, bytes_text
 
 
 def explanation(candidate: Candidate) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.client.catalogue.cost import dollars_text
+from launcher.client.catalogue import dollars_text
 from launcher.client.planning.cluster_candidates import Candidate
 from launcher.client.planning.step_model import (
     SECONDS_PER_GB,

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from launcher.client import catalogue
-from launcher.client.catalogue.catalogue_home import updated_instances
-from launcher.client.catalogue.ec2_description import described_type
-from launcher.client.catalogue.instances import packaged_types, types_table
+from launcher.client.catalogue import described_type, packaged_types, types_table, updated_instances
 from launcher.client.home import writing
-from launcher.client.sessions.aws.instance_descriptions import describe_instance_types
+from launcher.client.sessions import describe_instance_types
 from launcher.errors import Refused
-from launcher.shared.complete_files import write_complete
+from launcher.shared import write_complete
 
 
 @dataclass(frozen=True, kw_only=True)

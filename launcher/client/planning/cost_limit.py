@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.catalogue.cost import dollars_text
-from launcher.client.catalogue.prices import STORAGE, Price, price_fix, update_fix
-from launcher.client.jobs.durations import readable
+from launcher.client.catalogue import STORAGE, Price, dollars_text, price_fix, update_fix
+from launcher.client.jobs import readable
 from launcher.errors import Problem, SpecError
 
 if TYPE_CHECKING:

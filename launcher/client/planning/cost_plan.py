@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from launcher.client import catalogue
-from launcher.client.catalogue.cost import CostEstimate, GroupCost, estimate
-from launcher.client.catalogue.prices import Price
+from launcher.client.catalogue import CostEstimate, GroupCost, Price, estimate
 from launcher.client.planning.cost_plan_layout import cost_plan_html, cost_plan_text
-from launcher.client.request.builder import JobLocation
-from launcher.client.sessions.aws.clients import configured_endpoint
-from launcher.client.sessions.base import PlatformSession
-from launcher.client.spec import InstanceGroup, JobSpec
-from launcher.client.spec.roles import job_roles
+from launcher.client.request import JobLocation
+from launcher.client.sessions import PlatformSession, configured_endpoint
+from launcher.client.spec import InstanceGroup, JobSpec, job_roles
 from launcher.errors import CloudError
 
 #: Between the end of max_run and SIGKILL. Source: API reference, StoppingCondition.

@@ -12,7 +12,7 @@ import yaml
 from launcher.client.planning.machine_cpu import this_cpu
 from launcher.client.planning.workload import Workload
 from launcher.client.planning.workload_profile import WorkloadProfile, rounded
-from launcher.client.spec.document_builder import read_plain
+from launcher.client.spec import read_plain
 from launcher.errors import PlatformError
 
 

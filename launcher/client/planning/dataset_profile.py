@@ -12,8 +12,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from launcher.client.doctor.dataset_process import DatasetCopy, ReadLimits, at_home, dataset_copy
-from launcher.client.doctor.dataset_names import NamedDataset, named_datasets
+from launcher.client.doctor import (
+    DatasetCopy,
+    NamedDataset,
+    ReadLimits,
+    at_home,
+    dataset_copy,
+    named_datasets,
+)
 from launcher.client.planning.machine_cpu import MachineCpu, this_cpu
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.measured_model_memory import measure_model_memory
@@ -22,10 +28,10 @@ from launcher.client.planning.measured_step_time import MeasuredStepTime, measur
 from launcher.client.planning.parallel_strategy import ModelFigures
 from launcher.client.planning.worker_scaling import measure_scaling
 from launcher.client.planning.workload_profile import WorkloadProfile, rounded
-from launcher.client.request.source_tree import SourceTree
+from launcher.client.request import SourceTree
 from launcher.client.spec import JobSpec
 from launcher.errors import PlatformError
-from launcher.shared.gpus import visible_gpus
+from launcher.shared import visible_gpus
 
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(\(.*\))?")
 _BATCH_SIZES = ("batch_size", "batch-size")

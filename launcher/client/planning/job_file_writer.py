@@ -14,8 +14,7 @@ from launcher.client.planning.step_model import data_workers, local_workers
 from launcher.client.planning.workload import Workload
 from launcher.client.spec import DataParallel, DataService, InstanceGroup, JobSpec, ModelParallel
 from launcher.errors import PlatformError
-from launcher.shared import Role
-from launcher.shared.complete_files import write_complete
+from launcher.shared import Role, write_complete
 
 if TYPE_CHECKING:
     from launcher.client.planning.recommendation import Recommendation

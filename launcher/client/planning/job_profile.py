@@ -11,19 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.client.catalogue import find
-from launcher.client.jobs.group_hosts import HostGroup, host_groups
-from launcher.client.jobs.job import Job
+from launcher.client.jobs import HostGroup, Job, host_groups
 from launcher.client.planning.machine_cpu import MachineCpu, this_cpu
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.measured_step_time import catalogue_name
 from launcher.client.planning.step_model import family
 from launcher.client.planning.workload_profile import WorkloadProfile, rounded
-from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.client.sessions import TERMINAL_STATUSES
 from launcher.errors import PlatformError
-from launcher.shared import parse_event
-from launcher.shared.event_lines import FIELD_ERRORS
-from launcher.shared.observed_rates import FEWEST_STEPS
-from launcher.shared.gpus import gpu_models
+from launcher.shared import FEWEST_STEPS, FIELD_ERRORS, gpu_models, parse_event
 
 #: A job's mean may be off by this share: its CPU seconds include receiving and sending, and the
 #: kernel counts them in ticks. A host that differs more widens the range further.

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from launcher.client.planning.parallel_strategy import ModelFigures
 from launcher.client.planning.task_subprocess import run_task_program
-from launcher.client.spec import JobSpec
-from launcher.client.spec.distributions.torchrun_distribution import TorchrunDistribution
-from launcher.shared.rank_memory import Activations, Footprint
+from launcher.client.spec import JobSpec, TorchrunDistribution
+from launcher.shared import Activations, Footprint
 
 
 def measure_model_memory(task: str, job: JobSpec, folder: Path) -> ModelFigures:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from launcher.client.doctor.dataset_process import DatasetCopy, ReadLimits
+from launcher.client.doctor import DatasetCopy, ReadLimits
 from launcher.client.planning.measured_step_time import MeasuredStepTime
 from launcher.client.planning.task_subprocess import run_task_program
 from launcher.errors import PlatformError

@@ -10,8 +10,7 @@ from typing import Any
 
 from launcher.client.catalogue import instance_types
 from launcher.client.planning.task_subprocess import run_task_program
-from launcher.client.spec import JobSpec
-from launcher.client.spec.distributions.torchrun_distribution import TorchrunDistribution
+from launcher.client.spec import JobSpec, TorchrunDistribution
 
 #: NVIDIA's former brand in the names of its driver, as in "Tesla T4".
 _BRANDS = {"Tesla ": "NVIDIA "}

@@ -7,9 +7,7 @@ from typing import Any
 
 from launcher.client.planning.parallel_strategy import ModelFigures
 from launcher.errors import FieldPath, Problem
-from launcher.shared import PRECISIONS
-from launcher.shared.rank_memory import Activations, Footprint
-from launcher.shared.suggestions import did_you_mean, shown
+from launcher.shared import PRECISIONS, Activations, Footprint, did_you_mean, shown
 
 _NEEDED = ("parameters", "gradients", "optimizer")
 _BYTES = (*_NEEDED, "largest_block", "outside_blocks")

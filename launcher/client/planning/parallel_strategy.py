@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from launcher.client.catalogue import InstanceType
 from launcher.client.spec import DataParallel, ModelParallel
-from launcher.shared.parallel_dims import ParallelDims
-from launcher.shared.rank_memory import Footprint, MemorySavings, Need, need
+from launcher.shared import Footprint, MemorySavings, Need, ParallelDims, need
 
 #: Bytes of a GPU that a process and its libraries take, at most; see `rank_memory`.
 RESERVED = 2 * 10**9

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.client.request.source_tree import SourceTree
-from launcher.client.spec import JobSpec, ModelParallel
-from launcher.client.spec.rules import check
+from launcher.client.request import SourceTree
+from launcher.client.spec import JobSpec, ModelParallel, check
 from launcher.errors import FieldPath, Problem, SpecError, dotted
-from launcher.shared.partitions.stage_costs import Link
-from launcher.shared.suggestions import choice_fix
+from launcher.shared import Link, choice_fix
 
 PROFILES = ("measured", "estimated")
 #: A field of the checked job that is not an argument of `partition`.

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from launcher.shared.partitions.quantities import bytes_text, seconds_text
+from launcher.shared import bytes_text, seconds_text
 
 if TYPE_CHECKING:
-    from launcher.shared.partitions.partition_file import PartitionChoice, PartitionFile
+    from launcher.shared import PartitionChoice, PartitionFile
 
 
 @dataclass(frozen=True, kw_only=True)

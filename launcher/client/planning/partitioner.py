@@ -14,8 +14,7 @@ from launcher.client.planning.partition_request import PartitionRequest
 from launcher.client.planning.partition_view import Partition
 from launcher.client.planning.task_subprocess import run_task_program
 from launcher.errors import Problem, SpecError
-from launcher.shared.partitions.quantities import parse_bandwidth, parse_bytes, parse_seconds
-from launcher.shared.partitions.stage_costs import Link
+from launcher.shared import Link, parse_bandwidth, parse_bytes, parse_seconds
 
 T = TypeVar("T", int, float)
 

@@ -11,12 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from launcher.client.spec import DataService
-from launcher.shared.prefetch_limits import (
-    PREFETCH_SHARE,
-    WINDOW_PER_WORKER,
-    slab_bytes,
-    window_for,
-)
+from launcher.shared import PREFETCH_SHARE, WINDOW_PER_WORKER, slab_bytes, window_for
 
 #: Share of a step by which it may be longer before more batches are prepared ahead.
 FEW_STALLS = 0.005

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.client.jobs.short_numbers import short_number
+from launcher.client.jobs import short_number
 from launcher.client.planning.workload_profile import WorkloadProfile
 
 #: Share of a sample's time that it waits without a CPU, above which that is said.

@@ -9,8 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from launcher.client import catalogue
-from launcher.client.catalogue.catalogue_entry import CatalogueEntry, entries
-from launcher.client.catalogue.regions import check_regions
+from launcher.client.catalogue import CatalogueEntry, check_regions, entries
 from launcher.client.planning import candidate_reasons
 from launcher.client.planning.cluster_candidates import (
     Candidate,

@@ -11,14 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.planning.new_file import write_new
-from launcher.client.planning.scatter import (
-    ClusterPoint,
-    ClusterScatter,
-    recommendation_scatter,
-)
 from launcher.client.planning.recommendation_layout import notes, table_rows
+from launcher.client.planning.scatter import ClusterPoint, ClusterScatter, recommendation_scatter
 from launcher.client.planning.scatter_area import ScatterArea
-from launcher.client.spec.html_tables import escaped, html_cells, html_table
+from launcher.client.spec import escaped, html_cells, html_table
 
 if TYPE_CHECKING:
     from launcher.client.planning.recommendation import Recommendation

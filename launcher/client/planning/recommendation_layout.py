@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from launcher.client.catalogue.cost import dollars_text
-from launcher.client.jobs.aligned_columns import aligned
+from launcher.client.catalogue import dollars_text
+from launcher.client.jobs import aligned
 from launcher.client.planning.candidate_explanation import explanation, unmeasured_families
 from launcher.client.planning.candidate_reasons import break_even, why_not
 from launcher.client.planning.cluster_candidates import Candidate
@@ -18,7 +18,7 @@ from launcher.client.planning.step_model import (
     local_workers,
 )
 from launcher.client.planning.strategy_text import UNKNOWN, strategy_text, strategy_warnings
-from launcher.shared.partitions.quantities import bytes_text
+from launcher.shared import bytes_text
 
 if TYPE_CHECKING:
     from launcher.client.planning.recommendation import Recommendation

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from launcher.client.jobs.short_numbers import short_number
-from launcher.client.planning.scatter import (
-    ClusterPoint,
-    ClusterScatter,
-    position,
-    ticks,
-)
-from launcher.client.spec.html_tables import escaped
+from launcher.client.jobs import short_number
+from launcher.client.planning.scatter import ClusterPoint, ClusterScatter, position, ticks
+from launcher.client.spec import escaped
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from launcher.client.catalogue import InstanceType
 from launcher.client.planning.prefetch import BatchTimes, Prefetch, prefetch_for, stall_seconds
-from launcher.shared.prefetch_limits import PREFETCH_SHARE
+from launcher.shared import PREFETCH_SHARE
 
 if TYPE_CHECKING:
     from launcher.client.planning.workload import Workload

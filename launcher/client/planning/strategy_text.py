@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from launcher.client.planning.cluster_candidates import Candidate
-from launcher.client.planning.parallel_strategy import (
-    FEW_SAMPLES,
-    RESERVED,
-    Strategy,
-    strategies,
-)
-from launcher.shared.partitions.quantities import bytes_text
+from launcher.client.planning.parallel_strategy import FEW_SAMPLES, RESERVED, Strategy, strategies
+from launcher.shared import bytes_text
 
 UNKNOWN = (
     "The model's memory is not in the workload, so its parallel strategy is not planned: "

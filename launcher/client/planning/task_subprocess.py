@@ -15,8 +15,7 @@ from tempfile import TemporaryFile
 
 import launcher
 from launcher.errors import ParallelError, PlatformError
-from launcher.shared import parse_event
-from launcher.shared.terminal_text import printable
+from launcher.shared import parse_event, printable
 
 #: Prefix of the line with the process's error message.
 _ERROR = "error: "

@@ -6,10 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from launcher.client.spec.html_tables import escaped
-from launcher.shared.partitions.quantities import seconds_text
-from launcher.shared.partitions.schedule_orders import ActionKind
-from launcher.shared.partitions.timeline import Event, Timeline
+from launcher.client.spec import escaped
+from launcher.shared import ActionKind, Event, Timeline, seconds_text
 
 #: The label of each kind of action, and its colours in the first and the last stage of a rank.
 _KINDS = {

@@ -10,8 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.client.doctor.dataset_process import DatasetCopy, ReadLimits
-from launcher.client.doctor.dataset_names import NamedDataset
+from launcher.client.doctor import DatasetCopy, NamedDataset, ReadLimits
 
 #: Part of the limits' seconds that each number of processes is measured for.
 _SHARE = 0.1

@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launcher.client.catalogue.accelerators import accelerator_kinds
-from launcher.client.catalogue.instances import instance_types
+from launcher.client.catalogue import accelerator_kinds, instance_types
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.model_reader import read_model
 from launcher.client.planning.step_model import family
-from launcher.client.spec.document_builder import read_plain
+from launcher.client.spec import read_plain
 from launcher.errors import FieldPath, Problem, SpecError
-from launcher.shared.suggestions import did_you_mean, shown
+from launcher.shared import did_you_mean, shown
 
 _REQUIRED = ("batch_size", "cpu_seconds_per_sample", "bytes_per_batch", "gpu_seconds_per_step")
 #: What `launcher profile` found beside the workload's fields; nothing is computed from it.

@@ -6,7 +6,14 @@ An extra at the edge of the product: only `launcher probe` imports it. It runs o
 
 from __future__ import annotations
 
-from launcher.client.probe.platforms import probe_locally, request_for_aws
-from launcher.client.probe.questions import compare_answers
+from typing import TYPE_CHECKING
 
-__all__ = ["probe_locally", "request_for_aws", "compare_answers"]
+from launcher.shared.doors import open_door
+
+if TYPE_CHECKING:
+    from launcher.client.probe.inside.redaction import redacted
+    from launcher.client.probe.platforms import probe_locally, request_for_aws
+    from launcher.client.probe.probe_job import probe_spec, program
+    from launcher.client.probe.questions import compare_answers
+
+__getattr__ = open_door(__name__)

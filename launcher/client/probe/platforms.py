@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from launcher.client.jobs.job import Job
+from launcher.client.jobs import Job
 from launcher.client.probe.probe_answers import collect
 from launcher.client.probe.probe_job import build_probe, probe_spec
-from launcher.client.request.prepared import redacted
-from launcher.client.sessions.job_location import new_job_name, place, place_offline
-from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.isolation import obstacles
+from launcher.client.request import redacted
+from launcher.client.sessions import LocalSession, new_job_name, obstacles, place, place_offline
 from launcher.client.submit import send
 from launcher.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 #: Hosts on one machine start together, so long timeouts would add nothing.
 _LOCAL_TIMEOUTS = {"wait_seconds": 60, "linger_seconds": 1}

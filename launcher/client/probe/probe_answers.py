@@ -8,12 +8,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs.group_hosts import host_groups
-from launcher.client.jobs.job import Job
+from launcher.client.jobs import Job, host_groups
 from launcher.errors import LauncherError
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 _ARCHIVES = ("model.tar.gz", "output.tar.gz")
 

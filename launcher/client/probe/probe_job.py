@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from launcher.client.request.builder import JobLocation, build_request
-from launcher.client.request.prepared import Submission
+from launcher.client.request import JobLocation, Submission, build_request
 from launcher.client.spec import JobSpec, TrainingInput
 from launcher.shared import CODE_CHANNEL
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 _FOLDER = Path(__file__).parent
 _PROGRAM = "probe.pyz"

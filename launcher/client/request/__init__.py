@@ -1,17 +1,40 @@
 """Requests for jobs: one pure builder of CreateTrainingJob requests, and the code bundle."""
 
-from launcher.client.request.builder import JobLocation, build_document, build_request
-from launcher.client.request.bundle import Bundle, build_bundle
-from launcher.client.request.job_names import check_name, job_name
-from launcher.client.request.source_tree import SourceTree
+from __future__ import annotations
 
-__all__ = [
-    "Bundle",
-    "JobLocation",
-    "SourceTree",
-    "build_bundle",
-    "build_document",
-    "build_request",
-    "check_name",
-    "job_name",
-]
+from typing import TYPE_CHECKING
+
+from launcher.shared.doors import open_door
+
+if TYPE_CHECKING:
+    from launcher.client.request.builder import JobLocation, build_document, build_request
+    from launcher.client.request.bundle import LARGE_SOURCE, Bundle, build_bundle, job_world
+    from launcher.client.request.channel_routing import MODEL_CONTENT
+    from launcher.client.request.huggingface_images import IMAGES, known_huggingface_image
+    from launcher.client.request.image_names import (
+        image_python,
+        image_region,
+        python_problems,
+        registry_problems,
+    )
+    from launcher.client.request.images import find_image, image_of
+    from launcher.client.request.job_names import NAME_LIMIT, check_name, job_name
+    from launcher.client.request.prepared import Submission, prepare, redacted
+    from launcher.client.request.request_paths import (
+        ELSEWHERE,
+        REQUEST_PATHS,
+        field_of,
+        fill_paths,
+        read_path,
+        read_paths,
+    )
+    from launcher.client.request.source_tree import SourceFile, SourceTree
+    from launcher.client.request.toolkit import SOURCE_FILE
+    from launcher.client.request.validation.model_limits import compiled, find_violations_of
+    from launcher.client.request.validation.refusal_answer import aws_answer
+    from launcher.client.request.validation.request_check import find_violations
+    from launcher.client.request.validation.rules import RULES
+    from launcher.client.request.validation.service_model import input_shape, service_model
+    from launcher.client.request.validation.violations import RequestJudge, Violation
+
+__getattr__ = open_door(__name__)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from launcher.client.catalogue.prices import PriceList
+from launcher.client.catalogue import PriceList
 from launcher.client.request.channel_routing import build_channels
 from launcher.client.request.extra import add_extra
 from launcher.client.request.request_options import options_of_request
@@ -19,27 +19,29 @@ from launcher.client.request.toolkit import build_hyperparameters, describe_scri
 from launcher.client.request.validation import find_violations
 from launcher.client.request.validation.violations import RequestJudge
 from launcher.client.spec import (
+    METRICS_LIMIT,
     DataService,
     InstanceGroup,
     JobSpec,
+    job_roles,
+    leading_group,
 )
-from launcher.client.spec.roles import job_roles, leading_group
-from launcher.client.spec.rules.limit_rules import METRICS_LIMIT
 from launcher.errors import SpecError
 from launcher.shared import (
     CONTAINER_ENTRYPOINT,
     TOKEN_VARIABLE,
+    WAIT_METRIC,
+    WAIT_PATTERN,
     CommandPart,
     DataPart,
     JobDocument,
     Lifetime,
+    PartitionFile,
     Role,
     ScriptPart,
     TrainerPart,
+    secret_variables_of,
 )
-from launcher.shared.partitions import PartitionFile
-from launcher.shared.secret_origins import secret_variables_of
-from launcher.shared.wait_metric import WAIT_METRIC, WAIT_PATTERN
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from launcher.client.spec import JobSpec
 from launcher.errors import FieldPath, Problem, SpecError, dotted
-from launcher.shared.suggestions import shown
+from launcher.shared import shown
 
 #: Lists that nothing can be appended to.
 _WHOLE = (

@@ -19,8 +19,7 @@ from typing import Any
 
 from launcher.client import catalogue
 from launcher.client.request.huggingface_images import known_huggingface_image
-from launcher.client.spec import InstanceGroup, JobSpec
-from launcher.client.spec.roles import job_roles, leading_group
+from launcher.client.spec import InstanceGroup, JobSpec, job_roles, leading_group
 from launcher.errors import Problem, SpecError
 from launcher.shared import Role
 

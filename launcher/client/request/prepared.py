@@ -32,14 +32,11 @@ from launcher.shared import (
     PARTITION_FILE,
     REDACTED,
     TOKEN_VARIABLE,
+    PartitionFile,
 )
-from launcher.shared.partitions import PartitionFile
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import (
-        TrainingJobDescription,
-        TrainingJobRequest,
-    )
+    from launcher.shared import TrainingJobDescription, TrainingJobRequest
 
 Requested = TypeVar("Requested", "TrainingJobRequest", "TrainingJobDescription")
 

@@ -16,7 +16,7 @@ from launcher.client.request.credential_files import is_credential
 from launcher.client.request.ignore import INCLUDING_FILE, IgnoreRules
 from launcher.client.spec import JobSpec
 from launcher.errors import Problem, SpecError
-from launcher.shared.partitions import PartitionFile
+from launcher.shared import PartitionFile
 
 
 @dataclass(frozen=True, kw_only=True)

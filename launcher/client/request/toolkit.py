@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.client.spec import JobSpec, infer_roles
-from launcher.client.spec.roles import job_roles, scope_of
+from launcher.client.spec import JobSpec, infer_roles, job_roles, scope_of
 from launcher.errors import Problem, SpecError
 from launcher.shared import CODE_CHANNEL, MlPaths, Role
 

@@ -1,1 +1,144 @@
 """Platforms that run jobs: the interface, and its implementations for AWS and this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from launcher.shared.doors import open_door
+
+if TYPE_CHECKING:
+    from launcher.client.sessions.aws.aws_session import AwsSession
+    from launcher.client.sessions.aws.call_limits import guard_calls
+    from launcher.client.sessions.aws.caller_identity import assumed_role
+    from launcher.client.sessions.aws.clients import Clients, configured_endpoint
+    from launcher.client.sessions.aws.cloudwatch_logs import GROUP
+    from launcher.client.sessions.aws.cloudwatch_metrics import NAMESPACE, averages, host_averages
+    from launcher.client.sessions.aws.create_job import Creation, matches_request
+    from launcher.client.sessions.aws.error_hints import BUCKET_DENIED, NO_BUCKET
+    from launcher.client.sessions.aws.error_translation import translate_errors
+    from launcher.client.sessions.aws.foreign_response import foreign_response
+    from launcher.client.sessions.aws.instance_descriptions import describe_instance_types
+    from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
+    from launcher.client.sessions.aws.sdk_v2_session import Session, get_execution_role
+    from launcher.client.sessions.aws.transient_errors import (
+        is_propagating,
+        is_throttled,
+        is_transient,
+        retry,
+    )
+    from launcher.client.sessions.base import (
+        TERMINAL_STATUSES,
+        CanUpdateJobs,
+        HasHostAverages,
+        HasMetricAverages,
+        KeepsJobFiles,
+        LogEvent,
+        LogStream,
+        MetricPoint,
+        Platform,
+        PlatformSession,
+        Progress,
+        is_session,
+    )
+    from launcher.client.sessions.completed_spec import (
+        applied_defaults,
+        completed,
+        with_defaults,
+        with_platform_defaults,
+        with_source,
+    )
+    from launcher.client.sessions.config_sources import default_sources, value_sources
+    from launcher.client.sessions.conformance import (
+        CLAUSES,
+        FAIL,
+        LINES,
+        TASK_VARIABLE,
+        WAIT,
+        ClauseBroken,
+        SessionUnderTest,
+        check_session,
+        clause_5_unknown_names,
+        clause_6_logs,
+        clause_9_lists,
+    )
+    from launcher.client.sessions.content_hashes import content_hash
+    from launcher.client.sessions.default_values import (
+        DEFAULT_FIELDS,
+        defaults_files,
+        read_defaults,
+    )
+    from launcher.client.sessions.given_session import aws_session, is_local_mode, own_session
+    from launcher.client.sessions.job_list import newest_jobs
+    from launcher.client.sessions.job_location import new_job_name, place, place_offline
+    from launcher.client.sessions.job_record import (
+        JobRecord,
+        SourceCommit,
+        is_from_here,
+        read_record,
+        write_record,
+    )
+    from launcher.client.sessions.local.atomic_files import read_json, write_atomically, write_json
+    from launcher.client.sessions.local.attempt import divide_gpus
+    from launcher.client.sessions.local.checkpoint_sync import CheckpointSync
+    from launcher.client.sessions.local.checks import check_request, ignored_field_notes
+    from launcher.client.sessions.local.file_access import (
+        discard_folder,
+        nearest_existing,
+        translate_write_errors,
+        write_obstacle,
+    )
+    from launcher.client.sessions.local.file_uris import uri_of
+    from launcher.client.sessions.local.host_copy import copy_from_host
+    from launcher.client.sessions.local.host_folder import HostFolder
+    from launcher.client.sessions.local.host_logs import (
+        bytes_before,
+        log_streams,
+        read_log,
+        stream_bytes,
+    )
+    from launcher.client.sessions.local.host_python import HostPython, host_python
+    from launcher.client.sessions.local.input_channels import has_objects, objects
+    from launcher.client.sessions.local.isolation import network_faults
+    from launcher.client.sessions.local.isolation.isolation_choice import (
+        choose_isolation,
+        obstacles,
+    )
+    from launcher.client.sessions.local.isolation.namespaces import Namespace
+    from launcher.client.sessions.local.isolation_level import Isolation
+    from launcher.client.sessions.local.job_description import (
+        JobState,
+        RecordedMetric,
+        StoredDescription,
+        finished,
+        job_arn,
+        new_description,
+    )
+    from launcher.client.sessions.local.job_folder import JobFolder, Settings
+    from launcher.client.sessions.local.job_hosts import LocalHost
+    from launcher.client.sessions.local.job_root import JobRoot
+    from launcher.client.sessions.local.line_times import LineTimeRecorder, LineTimes
+    from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
+    from launcher.client.sessions.local.local_session import LocalSession
+    from launcher.client.sessions.local.metrics_jsonl import append_metrics, read_metrics
+    from launcher.client.sessions.local.module_command import module_command, module_environment
+    from launcher.client.sessions.local.object_store import FolderStore, S3Failed
+    from launcher.client.sessions.local.overlay import UNUSED_SECONDS, Overlay, remove_unused
+    from launcher.client.sessions.local.process_tree import HOST_VARIABLE, processes_of_host
+    from launcher.client.sessions.local.s3_client import S3Client
+    from launcher.client.sessions.local.s3_process import S3Process, TransferStopped
+    from launcher.client.sessions.local.source_archive import SourceArchive
+    from launcher.client.sessions.local.status_writer import StatusWriter
+    from launcher.client.sessions.memory_session import MEMORY, MemoryRun, MemorySession
+    from launcher.client.sessions.metric_match import MATCH_SECONDS, metric_values, too_slow_text
+    from launcher.client.sessions.placed_job import PlacedJob, place_completed, place_job
+    from launcher.client.sessions.record_of_submission import new_record
+    from launcher.client.sessions.recorded_job import restore_job
+    from launcher.client.sessions.registry import open_local_session, open_session, session_names
+    from launcher.client.sessions.remote_source import unpack_source, with_fetched_source
+    from launcher.client.sessions.request_limits import violations_without_aws
+    from launcher.client.sessions.resolve import local_session, require_own, session_of
+    from launcher.client.sessions.retry_policy import RetryPolicy, retry_call
+    from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
+    from launcher.client.sessions.source_commit import commit_of_source
+
+__getattr__ = open_door(__name__)

@@ -33,10 +33,10 @@ from typing import TYPE_CHECKING, Protocol, TypeGuard, runtime_checkable
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from launcher.client.request.validation.violations import RequestJudge
+    from launcher.client.request import RequestJudge
     from launcher.client.spec import JobSpec
     from launcher.errors import CloudError
-    from launcher.shared.training_job_types import (
+    from launcher.shared import (
         TrainingJobCreated,
         TrainingJobDescription,
         TrainingJobList,

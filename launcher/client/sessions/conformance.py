@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.request.prepared import Submission
+from launcher.client.request import Submission
 from launcher.client.sessions.base import TERMINAL_STATUSES, LogEvent, PlatformSession, is_session
 from launcher.client.sessions.job_location import new_job_name
 from launcher.client.sessions.placed_job import place_job
@@ -47,7 +47,7 @@ __all__ = [
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 #: The environment variable with the task of a clause's job: COMPLETE, FAIL or WAIT.
 TASK_VARIABLE = "LAUNCHER_CONFORMANCE_TASK"

@@ -19,7 +19,7 @@ from typing import Any
 
 from launcher.client.home import home_folder
 from launcher.errors import Problem, SpecError
-from launcher.shared.suggestions import choice_fix, shown
+from launcher.shared import choice_fix, shown
 
 USER_VARIABLE = "SAGEMAKER_USER_CONFIG_OVERRIDE"
 ADMIN_VARIABLE = "SAGEMAKER_ADMIN_CONFIG_OVERRIDE"
@@ -164,7 +164,7 @@ def _content(file: DefaultsFile, problems: list[Problem]) -> Mapping[str, Any] |
 @functools.lru_cache(maxsize=8)
 def _loaded(path: Path, _changed: int, _size: int) -> Any:
     """Return the content of a file, read once in each state: a session and its jobs need it."""
-    from launcher.client.spec.bounded_yaml import BoundedYaml11Loader, read_bounded
+    from launcher.client.spec import BoundedYaml11Loader, read_bounded
 
     return BoundedYaml11Loader(read_bounded(path)).get_single_data()
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobList, TrainingJobSummary
+    from launcher.shared import TrainingJobList, TrainingJobSummary
 
 _SUMMARY_FIELDS = (
     "TrainingJobName",

@@ -7,10 +7,15 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
-from launcher.client.request.builder import JobLocation
-from launcher.client.request.image_names import image_region, python_problems, registry_problems
-from launcher.client.request.images import image_of
-from launcher.client.request.job_names import check_name, job_name
+from launcher.client.request import (
+    JobLocation,
+    check_name,
+    image_of,
+    image_region,
+    job_name,
+    python_problems,
+    registry_problems,
+)
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
 from launcher.client.sessions.base import CHECKPOINTS_FOLDER, PlatformSession
 from launcher.client.spec import JobSpec

@@ -15,14 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from launcher.client.request.prepared import redacted
-from launcher.client.sessions.base import (
-    TERMINAL_STATUSES,
-    LogEvent,
-    LogStream,
-    Platform,
-    Progress,
-)
+from launcher.client.request import redacted
+from launcher.client.sessions.base import TERMINAL_STATUSES, LogEvent, LogStream, Platform, Progress
 from launcher.client.sessions.job_list import newest_jobs, summarize_job
 from launcher.client.sessions.request_limits import violations_without_aws
 from launcher.errors import JobNotFound, PlatformError, Problem, RequestRefused
@@ -31,7 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from launcher.client.spec import JobSpec
-    from launcher.shared.training_job_types import (
+    from launcher.shared import (
         TrainingJobCreated,
         TrainingJobDescription,
         TrainingJobList,

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from launcher.client.request.builder import JobLocation
-from launcher.client.request.prepared import Submission, prepare
-from launcher.client.request.request_paths import field_of
+from launcher.client.request import JobLocation, Submission, field_of, prepare
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.completed_spec import completed
 from launcher.client.sessions.job_location import place, place_offline
@@ -18,7 +16,7 @@ from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Problem, RequestRefused
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 
 @dataclass(frozen=True, kw_only=True)

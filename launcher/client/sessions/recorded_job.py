@@ -6,12 +6,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.client.request.toolkit import SOURCE_FILE
+from launcher.client.request import SOURCE_FILE
 from launcher.client.sessions.base import KeepsRecords, PlatformSession
 from launcher.client.sessions.job_record import JobRecord, read_record
 from launcher.client.sessions.remote_source import unpack_source
-from launcher.client.spec import JobSpec
-from launcher.client.spec.resolve_paths import anchored
+from launcher.client.spec import JobSpec, anchored
 from launcher.errors import LauncherError, PlatformError
 from launcher.shared import BUNDLE_CODE, BUNDLE_FILE, PARTITION_FILE
 

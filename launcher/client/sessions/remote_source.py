@@ -15,7 +15,7 @@ from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.registry import open_session
 from launcher.client.spec import JobSpec
 from launcher.errors import Problem, SpecError
-from launcher.shared.bounded_archives import open_archive, space_problem
+from launcher.shared import open_archive, space_problem
 
 
 def with_fetched_source(spec: JobSpec, session: PlatformSession, home: Path) -> JobSpec:

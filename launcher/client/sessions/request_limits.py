@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from launcher.client.request.validation.violations import Violation
+    from launcher.client.request import Violation
     from launcher.errors import FieldPath
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 
 def violations_without_aws(request: TrainingJobRequest, *, scheme: str) -> tuple[Violation, ...]:
@@ -15,7 +15,7 @@ def violations_without_aws(request: TrainingJobRequest, *, scheme: str) -> tuple
 
     There a location may be a URI of the platform's own `scheme`, and any instance type is allowed.
     """
-    from launcher.client.request.validation import find_violations  # not for shell completion
+    from launcher.client.request import find_violations  # not for shell completion
 
     return tuple(
         found

@@ -10,8 +10,7 @@ from launcher.client.spec.data_service import DataService
 from launcher.client.spec.groups import LOCAL_TYPES, InstanceGroup
 from launcher.client.spec.job_spec import JobSpec
 from launcher.errors import Problem, SpecError
-from launcher.shared import Role
-from launcher.shared.suggestions import choice_fix
+from launcher.shared import Role, choice_fix
 
 #: The endings of the scripts that a job can run.
 SCRIPT_SUFFIXES = (".py", ".sh")

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from launcher.shared.readable_files import open_readable
+from launcher.shared import open_readable
 
 #: Bytes of a job file: its largest legal parts are 100 hyperparameters of 2,500 characters.
 LARGEST_TEXT = 512 << 10

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from launcher.client import catalogue
 from launcher.client.spec.groups import InstanceGroup
 from launcher.errors import FieldPath, Problem
-from launcher.shared.suggestions import choice_fix
+from launcher.shared import choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from launcher.client.time_notation import seconds_of
-from launcher.shared.suggestions import did_you_mean, shown
+from launcher.shared import did_you_mean, shown
 
 #: Arguments of SDK v2 that Launcher does not accept, with the alternatives.
 NOT_TAKEN = {

@@ -10,8 +10,7 @@ from typing import Any
 
 from launcher.client.spec.spec_names import names
 from launcher.errors import Problem, SpecError
-from launcher.shared import Lifetime, Ready, Role
-from launcher.shared.suggestions import choice_fix, did_you_mean
+from launcher.shared import Lifetime, Ready, Role, choice_fix, did_you_mean
 
 #: Instance types that mean this machine.
 LOCAL_TYPES = ("local", "local_gpu")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from launcher.shared.terminal_text import printable
+from launcher.shared import printable
 
 
 def html_table(rows: Iterable[str]) -> str:

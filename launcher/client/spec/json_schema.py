@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
+import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -16,7 +18,6 @@ from typing import Any
 from launcher.client import catalogue
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.registry import distributions
-from launcher.client.spec.docstring_notes import field_notes
 from launcher.client.spec.groups import LOCAL_TYPES
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.metric_definition import MetricDefinition
@@ -158,3 +159,24 @@ def _with_keys_of_aws(schema: Schema, required: Sequence[str]) -> Schema:
         "properties": {**fields, **by_aws},
         "anyOf": [{"required": list(required)}, {"required": list(METRIC_KEYS)}],
     }
+
+
+#: The start of a paragraph about one or more fields, as "subnets, role: ...".
+_START = re.compile(r"(?P<names>[a-z][a-z0-9_]*(?:, [a-z][a-z0-9_]*)*): (?P<text>.*)")
+
+
+def field_notes(declared: Any) -> dict[str, str]:
+    """Return the notes on a dataclass's fields, by field; a field may have none."""
+    known = {part.name for part in dataclasses.fields(declared)}
+    notes: dict[str, str] = {}
+    current: list[str] = []
+    for line in inspect.cleandoc(declared.__doc__ or "").splitlines():
+        start = _START.match(line)
+        if start and set(names := start["names"].split(", ")) <= known:
+            current = names
+            notes.update(dict.fromkeys(names, start["text"]))
+        elif line.startswith(" ") and current:
+            notes.update({name: f"{notes[name]} {line.strip()}" for name in current})
+        else:
+            current = []
+    return notes

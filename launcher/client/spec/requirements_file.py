@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from launcher.shared.python_project import BUILD_FILE, SETUP_FILE, describes_package
+from launcher.shared import BUILD_FILE, SETUP_FILE, describes_package
 
 if TYPE_CHECKING:
     from packaging.markers import Marker

@@ -15,7 +15,7 @@ from launcher.client.spec.distributions.registry import (
 )
 from launcher.client.spec.spec_names import names
 from launcher.errors import Problem, SpecError
-from launcher.shared.suggestions import choice_fix, did_you_mean
+from launcher.shared import choice_fix, did_you_mean
 
 
 def kind_of(written: object) -> type[Distribution]:

@@ -29,8 +29,7 @@ from launcher.client.spec.sdk_v2_distribution import fix_of_distribution, kind_o
 from launcher.client.spec.tracking import Tracking
 from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
 from launcher.errors import FieldPath, Problem
-from launcher.shared import Ready
-from launcher.shared.suggestions import choice_fix, did_you_mean, shown
+from launcher.shared import Ready, choice_fix, did_you_mean, shown
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

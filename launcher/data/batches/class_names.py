@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from launcher.runtime.environment import paths_here
+from launcher.runtime import paths_here
 
 
 def reference_to(code: type | FunctionType) -> str:

@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from launcher.data.batches.structure import PLAIN_KINDS
 from launcher.errors import DataError, WireError
-from launcher.runtime.jsonl_socket import from_json
+from launcher.runtime import from_json
 
 Array = npt.NDArray[Any]
 #: The dtype of an array in a payload, its shape, its offset, and its size in bytes.

@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterable
 
 from launcher.data.control import messages as m
 from launcher.errors import LauncherError, WireError
-from launcher.runtime import jsonl_socket
-from launcher.runtime.environment import Environment
-from launcher.runtime.event_log import emit
-from launcher.shared.pauses import backoff
+from launcher.runtime import Environment, emit, jsonl_socket
+from launcher.shared import backoff
 
 #: Seconds without a message after which the connection is given up, because it may be half open.
 #: The dispatcher sends a heartbeat every second.

@@ -23,9 +23,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar
 
 from launcher.data.control.message_fields import misfit
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.shards import ShardReaderPlan
-from launcher.data.order.stream_spec import StreamSpec
+from launcher.data.order import BatchPlan, ShardReaderPlan, StreamSpec
 from launcher.errors import WireError
 from launcher.runtime import jsonl_socket
 

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -15,14 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import launcher
 from launcher.data.dataset_check.check_request import CheckAnswer, CheckRequest
 from launcher.data.dataset_check.checked_stream import CheckedStream
 from launcher.data.dataset_check.outline import OutlinePart, outline
-from launcher.data.dataset_check.users_frames import users_traceback
-from launcher.data.order.verification import BatchContent
+from launcher.data.order import BatchContent
 from launcher.errors import DataError
-from launcher.runtime.environment import paths_here
-from launcher.shared.users_modules import enter
+from launcher.runtime import paths_here
+from launcher.shared import enter
 
 _T = TypeVar("_T")
 #: Lines of the stack of a dataset that hangs.
@@ -224,3 +225,22 @@ def _users_text(text: str) -> str:
     """Return the first line of an error, and the user's part of the traceback below it."""
     first, _, rest = text.partition("\n")
     return f"{first}\n{users_traceback(rest)}".strip()
+
+
+_FRAME = re.compile(r'^  File "([^"]*)", line \d+.*\n(?:    .*\n|  \[Previous line .*\n)*', re.M)
+_OURS = str(Path(launcher.__file__).parent)
+
+
+def users_traceback(text: str) -> str:
+    r"""Return a traceback without frames of ours; "" if none is the user's.
+
+    >>> users_traceback('Traceback:\n  File "<frozen importlib>", line 3, in f\nKeyError: 1\n')
+    ''
+    """
+    text = text if text.endswith("\n") else f"{text}\n"
+    kept = _FRAME.sub(lambda found: "" if _is_ours(found.group(1)) else found.group(), text)
+    return kept.strip() if _FRAME.search(kept) else ""
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith((_OURS, "<frozen importlib", "<frozen runpy"))

@@ -9,14 +9,20 @@ from collections.abc import Generator
 from typing import Any
 
 from launcher.data.dataset_check.check_request import CheckRequest
-from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan
-from launcher.data.order.served_code import ServedCodeCheck
-from launcher.data.order.shard_interleaving import Parts, ShardBatch
-from launcher.data.order.shards import ShardPlan, plan_shards
-from launcher.data.order.stream_spec import StreamSpec
-from launcher.data.order.verification import BatchContent
+from launcher.data.order import (
+    BatchContent,
+    BatchPlan,
+    Parts,
+    ResumePoint,
+    ServedCodeCheck,
+    ShardBatch,
+    ShardPlan,
+    StreamSpec,
+    make_plan,
+    plan_shards,
+)
 from launcher.data.sources import LocalSource
-from launcher.runtime.environment import paths_here
+from launcher.runtime import paths_here
 
 #: Samples of the batch whose structure is shown, where the loader's batch_size is unknown.
 _BATCH_SIZE = 8

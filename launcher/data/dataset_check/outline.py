@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.data.batches.structure import Array, Tree
+from launcher.data.batches import Array, Tree
 
 #: Parts of a list or tuple that are outlined one by one; longer ones by their first.
 _MAX_PARTS = 8

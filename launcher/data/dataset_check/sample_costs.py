@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launcher.data.batches.structure import Array
+from launcher.data.batches import Array
 from launcher.data.dataset_check.check_request import SampleCosts
 from launcher.data.dataset_check.checked_dataset import DatasetCheck
 from launcher.data.dataset_check.checked_stream import CheckedStream
-from launcher.data.metrics.cpu_time import cpu_seconds, starved_seconds
-from launcher.data.order.shard_interleaving import Parts
+from launcher.data.metrics import cpu_seconds, starved_seconds
+from launcher.data.order import Parts
 from launcher.errors import DataError
 
 #: Seeds of the random orders: batches are made of other samples than those read one by one.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from launcher.data.dataset_check.checked_dataset import DatasetCheck
 from launcher.data.dataset_check.checked_stream import CheckedStream
-from launcher.data.metrics.cpu_time import starved_seconds
+from launcher.data.metrics import starved_seconds
 
 #: All processes prepare the same samples.
 _SEED = 2

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from launcher.data.control import host_of
 from launcher.data.control import messages as m
-from launcher.data.control.message_fields import host_of
 from launcher.data.dispatcher.dataset_lengths import DatasetLengths
 from launcher.data.dispatcher.determinism_check import DeterminismCheck
 from launcher.data.dispatcher.epoch_reads import ConsumedCounts
@@ -21,10 +21,9 @@ from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.dispatcher.open_reads import OpenReads
 from launcher.data.dispatcher.peer import Peer, Peers
 from launcher.data.dispatcher.worker_pool import SILENCE
-from launcher.data.metrics.metrics_file import Metrics, Snapshot
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.verification import BatchContent, describe_difference
-from launcher.runtime.event_log import emit
+from launcher.data.metrics import Metrics, Snapshot
+from launcher.data.order import BatchContent, BatchPlan, describe_difference
+from launcher.runtime import emit
 from launcher.shared import DataPart
 
 #: Seconds a receiver has to reconnect before its epoch reads are closed.

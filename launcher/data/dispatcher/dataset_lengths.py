@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection
 
 from launcher.data.control import messages as m
-from launcher.data.control.message_fields import slot_of
+from launcher.data.control import slot_of
 from launcher.data.dispatcher.lease_scheduler import MAX_DEATHS
-from launcher.data.order.served_code import is_listed, not_served
+from launcher.data.order import is_listed, not_served
 from launcher.errors import DataError
 
 #: Seconds from the first recorded death until a question is given up, if each worker slot has had

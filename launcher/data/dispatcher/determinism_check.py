@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from launcher.data.control.message_fields import host_of
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.verification import BatchContent, chosen_steps, is_chosen
+from launcher.data.control import host_of
+from launcher.data.order import BatchContent, BatchPlan, chosen_steps, is_chosen
 
 Batch = tuple[str, int]
 #: Polls after which a comparison is given up whose first content was lost with its worker.

@@ -12,12 +12,17 @@ import time
 
 from launcher.data.dispatcher.coordinator import Coordinator
 from launcher.data.dispatcher.peer import Peer
-from launcher.data.metrics.publishing import Publisher
+from launcher.data.metrics import Publisher
 from launcher.errors import AuthenticationError, LauncherError, WireError
-from launcher.runtime import handshake, jsonl_socket
-from launcher.runtime.environment import Environment, paths_here
-from launcher.runtime.event_log import emit
-from launcher.runtime.processes import CLOSE_SIGNAL, use_batch_scheduling
+from launcher.runtime import (
+    CLOSE_SIGNAL,
+    Environment,
+    emit,
+    handshake,
+    jsonl_socket,
+    paths_here,
+    use_batch_scheduling,
+)
 from launcher.shared import DataPart, Role
 
 _TICK = 0.1

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from launcher.data.control.message_fields import host_of
+from launcher.data.control import host_of
 from launcher.errors import WireError
-from launcher.shared.prefetch_limits import MAX_WINDOW, USUAL_WINDOW
+from launcher.shared import MAX_WINDOW, USUAL_WINDOW
 
 #: Batches ahead of a rank before a batch size is known, or before the rank has consumed any.
 INITIAL_WINDOW = 2

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
-from launcher.data.control.message_fields import host_of, slot_of
+from launcher.data.control import host_of, slot_of
 from launcher.data.dispatcher.epoch_reads import (
     ConsumedCounts,
     EpochRead,
@@ -27,7 +27,7 @@ from launcher.data.dispatcher.epoch_reads import (
 from launcher.data.dispatcher.lease_assigner import Assignment, LeaseAssigner
 from launcher.data.dispatcher.shard_affinity import ShardAffinity
 from launcher.data.dispatcher.worker_pool import Lease, WorkerPool, WorkerState
-from launcher.shared.prefetch_limits import window_for
+from launcher.shared import window_for
 
 #: Worker deaths on one batch, or per worker slot on one dataset, after which it is given up.
 MAX_DEATHS = 3

@@ -18,11 +18,10 @@ from launcher.data.dispatcher.rank_consistency import (
     RankConsistency,
     StreamReader,
 )
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.shards import ShardReaderPlan
+from launcher.data.order import BatchPlan, ShardReaderPlan
 from launcher.errors import DataError, WireError
-from launcher.runtime.event_log import emit
-from launcher.shared.prefetch_limits import MAX_WINDOW
+from launcher.runtime import emit
+from launcher.shared import MAX_WINDOW
 
 
 class OpenReads:

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from launcher.data.control import messages as m
 from launcher.data.dispatcher.peer import Peer
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.shards import ShardReaderPlan
+from launcher.data.order import BatchPlan, ShardReaderPlan
 
 #: Seconds a host has to answer; after that, its epoch reads no longer block others.
 CONFIRM_TIMEOUT = 3.0

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from launcher.runtime.data_services import DataServices
+from launcher.runtime import DataServices
 
 if TYPE_CHECKING:  # hosts need no numpy
-    from launcher.data.memory.pinning import Pinning
-    from launcher.data.order.batch_plan import BatchPlan
-    from launcher.data.order.samples import Description
-    from launcher.data.order.shard_interleaving import Parts, Step
-    from launcher.data.order.shards import ShardPlan
+    from launcher.data.memory import Pinning
+    from launcher.data.order import BatchPlan, Description, Parts, ShardPlan, Step
 
 
 class BatchSource(Protocol):

@@ -29,16 +29,16 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from launcher.data.batches import structure, wire
-from launcher.data.batches.plain_batch import PlainBatch, copy_plain
-from launcher.data.order.original_error_types import with_original_type
-from launcher.data.order.shard_interleaving import Parts
-from launcher.data.order.single_thread import OneThread, end_idle_threads
-from launcher.data.order.verification import SecondPreparations
+from launcher.data.batches import PlainBatch, copy_plain, structure, wire
+from launcher.data.order import (
+    OneThread,
+    Parts,
+    SecondPreparations,
+    end_idle_threads,
+    with_original_type,
+)
 from launcher.errors import DataError, SampleError
-from launcher.runtime.event_log import log_event
-from launcher.runtime.output import print_whole_lines
-from launcher.runtime.processes import handle_signals_here
+from launcher.runtime import handle_signals_here, log_event, print_whole_lines
 
 #: Batches that a worker prepares ahead, as torch's prefetch_factor.
 _AHEAD = 2

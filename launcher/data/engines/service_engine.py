@@ -6,13 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from launcher.errors import DataServiceUnavailable
-from launcher.runtime.data_role import CRASH_LIMIT, supervise_workers
-from launcher.runtime.environment import RECEIVER_VARIABLE
-from launcher.runtime.job_host import JobHost
-from launcher.shared.system_entropy import token_hex
+from launcher.runtime import CRASH_LIMIT, RECEIVER_VARIABLE, JobHost, supervise_workers
+from launcher.shared import token_hex
 
 if TYPE_CHECKING:
-    from launcher.data.memory.pinning import Pinning
+    from launcher.data.memory import Pinning
     from launcher.data.service import ServiceSource
 
 _WORKER = "launcher.data.worker"

@@ -12,12 +12,10 @@ import json
 from typing import TYPE_CHECKING, NoReturn
 
 from launcher.errors import DataServiceUnavailable
-from launcher.runtime.data_role import serve_until_end
-from launcher.runtime.environment import TF_SERVICE_VARIABLE, Environment
-from launcher.runtime.job_host import JobHost
+from launcher.runtime import TF_SERVICE_VARIABLE, Environment, JobHost, serve_until_end
 
 if TYPE_CHECKING:
-    from launcher.data.memory.pinning import Pinning
+    from launcher.data.memory import Pinning
 
 _SERVERS = "launcher.data.tf.servers"
 _DISPATCHER, _WORKERS = "tf.data dispatcher", "tf.data workers"

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from launcher.data.memory.mapping import make_huge, map_shared
 from launcher.data.memory.pinning import Pinning
-from launcher.shared.prefetch_limits import slab_bytes
+from launcher.shared import slab_bytes
 
 #: Reuse a slab that is up to 1/_WASTE larger than needed rather than create one.
 _WASTE = 4

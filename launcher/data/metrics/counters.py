@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from launcher.data.metrics.cpu_time import cpu_seconds, starved_seconds
-from launcher.shared.wait_metric import wait_share
+from launcher.shared import wait_share
 
 #: Seconds between two reports of a process.
 REPORT_SECONDS = 1.0

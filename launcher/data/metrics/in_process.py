@@ -7,9 +7,8 @@ import functools
 import os
 from collections.abc import Mapping
 
-from launcher.runtime.event_log import log_event
-from launcher.shared.data_verdict import judge_in_process
-from launcher.shared.observed_rates import COMPUTING
+from launcher.runtime import log_event
+from launcher.shared import COMPUTING, judge_in_process
 
 
 class InProcessMetrics:

@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 from launcher.data.metrics.metrics_file import Snapshot
 from launcher.data.metrics.prometheus import CONTENT_TYPE, render
-from launcher.runtime.event_log import emit
-from launcher.shared.data_verdict import judge
-from launcher.shared.observed_rates import observe
+from launcher.runtime import emit
+from launcher.shared import judge, observe
 
 #: Seconds between the data_metrics events of a running job.
 INTERVAL = 30.0

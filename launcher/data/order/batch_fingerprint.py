@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 
-from launcher.data.batches.structure import Array
+from launcher.data.batches import Array
 
 #: Bytes of an array that are hashed whole; of a larger one as many, in blocks spread over it.
 _HASHED = 1 << 18

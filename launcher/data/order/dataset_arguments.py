@@ -16,7 +16,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import NoReturn
 
 from launcher.errors import DataError
-from launcher.runtime.environment import paths_here
+from launcher.runtime import paths_here
 from launcher.shared import MlPaths
 
 Arguments = Mapping[str, object]

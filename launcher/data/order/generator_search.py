@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.random import BitGenerator, Generator, RandomState
 
-from launcher.data.batches.class_names import is_own, running_script
+from launcher.data.batches import is_own, running_script
 
 #: Objects that are searched: of a dataset, and of a variable of a module.
 MOST_OF_DATASET = 100_000

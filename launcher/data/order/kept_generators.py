@@ -20,7 +20,7 @@ from typing import Any
 
 from numpy.random import BitGenerator, Generator, RandomState, SeedSequence
 
-from launcher.data.batches.class_names import is_own
+from launcher.data.batches import is_own
 from launcher.data.order.entropy_stream import EntropyStream, drawing_from
 from launcher.data.order.generator_search import named_generators, own_modules, search
 

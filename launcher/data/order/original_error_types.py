@@ -12,7 +12,7 @@ import builtins
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from launcher.data.batches.class_names import find_class, reference_to
+from launcher.data.batches import find_class, reference_to
 from launcher.errors import DataError, LauncherError
 
 _E = TypeVar("_E", bound=DataError)

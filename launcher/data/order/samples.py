@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.data.batches.collation import collate
+from launcher.data.batches import collate
 from launcher.data.order import seeding, user_code
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.current_shard import CurrentShard, as_current

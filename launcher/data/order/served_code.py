@@ -16,7 +16,7 @@ from launcher.data.order import user_code
 from launcher.data.order.dataset_arguments import without_arguments
 from launcher.data.order.stream_spec import FUNCTIONS, StreamSpec
 from launcher.errors import DataError
-from launcher.shared.main_guard import has_main_guard
+from launcher.shared import has_main_guard
 
 
 def is_listed(dataset: str, datasets: Collection[str]) -> bool:

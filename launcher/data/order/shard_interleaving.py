@@ -10,12 +10,12 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from launcher.data.batches.structure import Array
+from launcher.data.batches import Array
 from launcher.data.order.batch_fingerprint import combined
 from launcher.data.order.batch_plan import ResumePoint
 from launcher.data.order.shards import ShardPlan, ShardReaderPlan
 from launcher.errors import DataError, WireError
-from launcher.runtime.event_log import log_event
+from launcher.runtime import log_event
 
 #: A batch as its tree and its arrays.
 Parts = tuple[Any, list[Array]]

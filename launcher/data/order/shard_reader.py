@@ -30,7 +30,7 @@ from launcher.data.order.single_thread import OneThread
 from launcher.data.order.user_code import error_text, latest_traceback
 from launcher.data.order.webdataset_entropy import patch_webdataset
 from launcher.errors import DataError, SampleError
-from launcher.runtime.event_log import log_event
+from launcher.runtime import log_event
 
 _T = TypeVar("_T")
 _END = object()

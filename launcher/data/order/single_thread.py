@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from launcher.data.batches.copying_threads import torch_threads
+from launcher.data.batches import torch_threads
 
 #: The functions of a library that return and set its number of threads.
 _FUNCTIONS = (

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from launcher.data.batches.class_names import running_script, script_module
+from launcher.data.batches import running_script, script_module
 from launcher.data.order import seeding
 from launcher.data.order.entropy_stream import EntropyStream
 from launcher.data.order.single_thread import OneThread
 from launcher.errors import DataError
-from launcher.shared.suggestions import did_you_mean
+from launcher.shared import did_you_mean
 
 #: Characters kept of one exception or traceback: its beginning and its end.
 _BEGINNING, _END = 24_000, 8_000

@@ -12,14 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.data.batches import structure
-from launcher.data.batches.plain_batch import PlainBatch
-from launcher.data.batches.structure import Array
+from launcher.data.batches import Array, PlainBatch, structure
 from launcher.data.order import seeding
 from launcher.data.order.batch_fingerprint import fingerprint
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.errors import DataError
-from launcher.runtime.event_log import log_event
+from launcher.runtime import log_event
 
 #: Batches at the start of a rank's first epoch that are prepared twice by default.
 _FIRST = 3

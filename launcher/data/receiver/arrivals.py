@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 
 from launcher.data.batches import wire
-from launcher.data.memory.slabs import Slab
+from launcher.data.memory import Slab
 from launcher.data.receiver.batch_buffer import BatchBuffer
 from launcher.data.receiver.local_peers import COALESCE_GAP
 from launcher.errors import WireError

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from launcher.data.batches import wire
 from launcher.data.control import messages as m
-from launcher.data.memory.slabs import RETURNED, TAKEN, Slab, SlabPool
-from launcher.data.metrics.counters import ReceiverCounters
-from launcher.data.order.step_set import StepSet
+from launcher.data.memory import RETURNED, TAKEN, Slab, SlabPool
+from launcher.data.metrics import ReceiverCounters
+from launcher.data.order import StepSet
 from launcher.data.receiver.host_limits import memory_bytes
 from launcher.data.receiver.local_peers import LocalPeer, coalesced_batches
 from launcher.data.receiver.progress_reporter import ProgressReporter
-from launcher.runtime.event_log import emit
+from launcher.runtime import emit
 
 #: Damaged batches after which an epoch read is given up.
 _MAX_DAMAGED = 10

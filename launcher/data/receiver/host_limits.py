@@ -7,8 +7,8 @@ import resource
 from pathlib import Path
 
 from launcher.errors import DataError
-from launcher.runtime.event_log import emit
-from launcher.shared.prefetch_limits import PREFETCH_SHARE
+from launcher.runtime import emit
+from launcher.shared import PREFETCH_SHARE
 
 #: Descriptors a receiver has open besides slabs and connections: modules, sockets, logs.
 _OWN_DESCRIPTORS = 64

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from launcher.data.control import messages as m
-from launcher.data.memory.slabs import LENT, MARK, RETURNED, SEEN, Slab
+from launcher.data.memory import LENT, MARK, RETURNED, SEEN, Slab
 
 _PEER_CREDENTIALS = struct.Struct("3i")
 _DESCRIPTOR = struct.Struct("i")

@@ -12,8 +12,8 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from launcher.data.control import host_of
 from launcher.data.control import messages as m
-from launcher.data.control.message_fields import host_of
 
 #: Seconds between progress reports: each costs the dispatcher as much as leasing a batch.
 _REPORT_INTERVAL = 0.04

@@ -15,19 +15,25 @@ import threading
 import time
 from types import FrameType
 
+from launcher.data.control import Control
 from launcher.data.control import messages as m
-from launcher.data.control.connection import Control
-from launcher.data.metrics.counters import report_regularly
+from launcher.data.metrics import report_regularly
 from launcher.data.receiver import host_limits
 from launcher.data.receiver.arrivals import Arrivals
 from launcher.data.receiver.batch_buffer import BatchBuffer
 from launcher.data.receiver.local_peers import LocalPeer, user_of
 from launcher.data.receiver.progress_reporter import ProgressReporter
 from launcher.errors import AuthenticationError, DataError, WireError
-from launcher.runtime import handshake, jsonl_socket
-from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
-from launcher.runtime.event_log import emit
-from launcher.runtime.processes import CLOSE_SIGNAL, use_batch_scheduling
+from launcher.runtime import (
+    CLOSE_SIGNAL,
+    RECEIVER_VARIABLE,
+    Environment,
+    emit,
+    handshake,
+    jsonl_socket,
+    paths_here,
+    use_batch_scheduling,
+)
 
 
 class Receiver:

@@ -10,19 +10,19 @@ TensorFlow is imported on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
     from launcher.data.tf.distributed_dataset import distribute
-    from launcher.data.tf.loader_dataset import from_service
-
-_HOMES = {"distribute": "distributed_dataset", "from_service": "loader_dataset"}
+    from launcher.data.tf.loader_dataset import (
+        PREFETCH,
+        common_spec,
+        from_service,
+        without_auto_shard,
+    )
 
 __all__ = ["distribute", "from_service"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = open_door(__name__)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from launcher.data.batches.array_trees import as_arrays
+from launcher.data.batches import as_arrays
 from launcher.data.loader import DataLoader
 from launcher.data.loader_state import State
 from launcher.errors import DataError

@@ -18,10 +18,15 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from launcher.runtime.data_role import CRASH_LIMIT
-from launcher.runtime.event_log import emit
-from launcher.runtime.processes import CLOSE_SIGNAL, describe_exit
-from launcher.runtime.services import CRASH_WINDOW, GAVE_UP, recent_crashes
+from launcher.runtime import (
+    CLOSE_SIGNAL,
+    CRASH_LIMIT,
+    CRASH_WINDOW,
+    GAVE_UP,
+    describe_exit,
+    emit,
+    recent_crashes,
+)
 
 _PR_SET_PDEATHSIG = 1
 #: Milliseconds for which a worker tries to reach the dispatcher, whose host may start much later.

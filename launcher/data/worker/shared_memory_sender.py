@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import collections
 
-from launcher.data.batches.wire import Header, WireFrame
+from launcher.data.batches import Header, WireFrame
 from launcher.data.control import messages as m
-from launcher.data.memory.receiver_client import ReceiverClient
-from launcher.data.memory.slabs import SlabViews
+from launcher.data.memory import ReceiverClient, SlabViews
 
 
 class SharedMemorySender:

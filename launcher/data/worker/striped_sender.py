@@ -12,7 +12,7 @@ import itertools
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
-from launcher.data.batches.wire import WireFrame
+from launcher.data.batches import WireFrame
 from launcher.runtime import jsonl_socket
 
 #: Maximum number of flows over which one worker stripes a batch.

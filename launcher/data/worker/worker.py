@@ -20,29 +20,39 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeGuard
 
-from launcher.data.batches import structure, wire
-from launcher.data.batches.structure import Array
+from launcher.data.batches import Array, structure, wire
+from launcher.data.control import Control
 from launcher.data.control import messages as m
-from launcher.data.control.connection import Control
-from launcher.data.metrics.counters import WorkerCounters, report_regularly
-from launcher.data.order import samples, seeding, shard_interleaving, verification
-from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.served_code import ServedCodeCheck
-from launcher.data.order.shard_interleaving import Parts
-from launcher.data.order.shard_reader import ShardReaders
-from launcher.data.order.shards import ShardReaderPlan
-from launcher.data.order.user_code import error_repr, latest_traceback
-from launcher.data.order.verification import BatchContent, LocalVerifier
+from launcher.data.metrics import WorkerCounters, report_regularly
+from launcher.data.order import (
+    BatchContent,
+    BatchPlan,
+    LocalVerifier,
+    Parts,
+    ServedCodeCheck,
+    ShardReaderPlan,
+    ShardReaders,
+    error_repr,
+    latest_traceback,
+    samples,
+    seeding,
+    shard_interleaving,
+    verification,
+)
 from launcher.data.worker.lease_state import LeaseState
 from launcher.data.worker.shared_memory_sender import SharedMemorySender
 from launcher.data.worker.striped_sender import StripedSender
 from launcher.errors import DataError, SampleError
-from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
-from launcher.runtime.event_log import emit, emit_text
-from launcher.runtime.output import print_whole_lines
-from launcher.runtime.processes import handle_signals_here
-from launcher.shared.pauses import backoff
-from launcher.shared.users_modules import enter
+from launcher.runtime import (
+    RECEIVER_VARIABLE,
+    Environment,
+    emit,
+    emit_text,
+    handle_signals_here,
+    paths_here,
+    print_whole_lines,
+)
+from launcher.shared import backoff, enter
 
 _HEARTBEAT_SECONDS = 1.0
 _EARLY_HEARTBEAT_SECONDS = 0.1

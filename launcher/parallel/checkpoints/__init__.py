@@ -12,8 +12,21 @@ A checkpoint loads with any other number of stages and replicas, because everyth
 the model's own names. A folder counts as complete once its manifest exists and all files match it.
 """
 
-from launcher.parallel.checkpoints.checkpoints import Checkpoints
-from launcher.parallel.checkpoints.exporting import export, export_pretrained
-from launcher.parallel.checkpoints.train_state import State
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from launcher.shared.doors import open_door
+
+if TYPE_CHECKING:
+    from launcher.parallel.checkpoints import manifests
+    from launcher.parallel.checkpoints.__main__ import main
+    from launcher.parallel.checkpoints.checkpoints import Checkpoints
+    from launcher.parallel.checkpoints.exporting import export, export_pretrained
+    from launcher.parallel.checkpoints.manifests import NAME, find_problem
+    from launcher.parallel.checkpoints.parameter_names import own_name
+    from launcher.parallel.checkpoints.train_state import State, Stateful
 
 __all__ = ["Checkpoints", "State", "export", "export_pretrained"]
+
+__getattr__ = open_door(__name__)

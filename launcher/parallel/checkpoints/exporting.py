@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from launcher.errors import ParallelError
 from launcher.parallel.checkpoints import folders, manifests, safetensors_files
 from launcher.parallel.checkpoints.contents import MODEL
-from launcher.parallel.pretrained.pretrained_folder import check_pretrained, write_pretrained
+from launcher.parallel.pretrained import check_pretrained, write_pretrained
 
 
 def export(folder: Path | str, file: Path | str) -> Path:

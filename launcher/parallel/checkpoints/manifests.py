@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.errors import ParallelError
-from launcher.shared.parallel_dims import ParallelDims
+from launcher.shared import ParallelDims
 
 FORMAT = 1
 NAME = "manifest.json"

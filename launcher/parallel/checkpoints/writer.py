@@ -17,7 +17,7 @@ from launcher.errors import ParallelError
 from launcher.parallel.checkpoints import folders, manifests
 from launcher.parallel.checkpoints.agreement import gather, run_on_all_ranks
 from launcher.parallel.context import ParallelContext
-from launcher.runtime.event_log import emit
+from launcher.runtime import emit
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,11 +16,8 @@ from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
-from launcher.parallel.profiling import link_speed
-from launcher.parallel.profiling.module_costs import Sample, profile
-from launcher.shared import Objective, Schedule
-from launcher.shared.partitions.partition_file import Fingerprint, PartitionFile
-from launcher.shared.partitions.stage_costs import Link
+from launcher.parallel.profiling import Sample, link_speed, profile
+from launcher.shared import Fingerprint, Link, Objective, PartitionFile, Schedule
 
 #: The file with the decision, in the job's output folder.
 FILE_NAME = "partition.json"

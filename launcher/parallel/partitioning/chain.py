@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.errors import ParallelError
-from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost, Tie
-from launcher.shared.rank_memory import StageEnds, of_stage
+from launcher.shared import Joint, Link, ModuleCost, StageEnds, Tie, of_stage
 
 #: Indexed by the first module of a stage and the one after its last.
 Table = npt.NDArray[np.float64]

@@ -13,18 +13,21 @@ from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.optimum import CutProblem, best
 from launcher.parallel.partitioning.simulated_search import ALL, Bounded, fastest, search
-from launcher.parallel.profiling.module_costs import Profile
-from launcher.shared import Objective, Schedule
-from launcher.shared.partitions.partition_file import (
+from launcher.parallel.profiling import Profile
+from launcher.shared import (
     Fingerprint,
+    Link,
+    Objective,
+    Orders,
     PartitionChoice,
     PartitionFile,
+    Schedule,
+    Sharing,
     StagePrediction,
+    play,
+    predict_stages,
+    step_spread,
 )
-from launcher.shared.partitions.schedule_orders import Orders
-from launcher.shared.partitions.shard_costs import Sharing
-from launcher.shared.partitions.stage_costs import Link
-from launcher.shared.partitions.stage_predictions import play, predict_stages, step_spread
 
 __all__ = ["PartitionQuestion", "decide"]
 

@@ -19,8 +19,7 @@ import numpy.typing as npt
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain, Table
 from launcher.parallel.partitioning.layer_paths import Path, bottleneck, shortest
-from launcher.shared import Objective, Schedule
-from launcher.shared.rank_memory import under_way
+from launcher.shared import Objective, Schedule, under_way
 
 
 @dataclass(frozen=True, kw_only=True)

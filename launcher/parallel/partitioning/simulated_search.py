@@ -24,8 +24,7 @@ from launcher.parallel.partitioning.layer_paths import bottleneck
 from launcher.parallel.partitioning.optimum import Cuts
 from launcher.parallel.partitioning.possible_cuts import EffortSpent, PossibleCuts
 from launcher.parallel.partitioning.simulation import Simulation, Way, Ways, as_rows, costs_of
-from launcher.shared import Objective
-from launcher.shared.partitions.schedule_orders import Orders
+from launcher.shared import Objective, Orders
 
 #: Actions that may be simulated to try all cuts.
 ALL = 10**8

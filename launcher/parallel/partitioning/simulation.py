@@ -10,10 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.parallel.partitioning.chain import Chain, Table
-from launcher.shared.partitions.schedule_orders import Orders
-from launcher.shared.partitions.stage_costs import Tie
-from launcher.shared.partitions.stage_predictions import MESSAGES, tie_seconds
-from launcher.shared.partitions.timeline import shares
+from launcher.shared import MESSAGES, Orders, Tie, shares, tie_seconds
 
 Numbers = npt.NDArray[np.float64]
 #: Each row is one set of cuts: indices, from 1, of the places where there can be a cut.

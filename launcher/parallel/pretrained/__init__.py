@@ -9,8 +9,18 @@ rank reads the tensors of its own stages, and no rank ever holds the whole model
 the packages transformers and safetensors.
 """
 
-from launcher.parallel.pretrained.pretrained_folder import write_pretrained
-from launcher.parallel.pretrained.pretrained_weights import PretrainedWeights
-from launcher.parallel.pretrained.weightless import without_weights
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from launcher.shared.doors import open_door
+
+if TYPE_CHECKING:
+    from launcher.parallel.pretrained.pretrained_folder import check_pretrained, write_pretrained
+    from launcher.parallel.pretrained.pretrained_weights import PretrainedWeights
+    from launcher.parallel.pretrained.tensor_file import stored_tensors, write_tensors
+    from launcher.parallel.pretrained.weightless import without_weights
 
 __all__ = ["PretrainedWeights", "without_weights", "write_pretrained"]
+
+__getattr__ = open_door(__name__)

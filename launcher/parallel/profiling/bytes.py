@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from launcher.parallel.profiling.passes import PassRecorder
-from launcher.shared.partitions.stage_costs import Joint
+from launcher.shared import Joint
 
 
 class AllocationTracker(PassRecorder):

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from launcher.runtime import gloo_threads
-from launcher.shared.partitions.stage_costs import Link
+from launcher.shared import Link
 
 _SMALL, _LARGE = 64, 2**22  # bytes
 _RUNS = 9

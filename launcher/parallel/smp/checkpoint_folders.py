@@ -20,7 +20,7 @@ from launcher.parallel.smp.communication import WORLD, allgather, barrier
 from launcher.parallel.smp.distributed_model import DistributedModel
 from launcher.parallel.smp.optimizer import DistributedOptimizer
 from launcher.parallel.smp.smp_session import session
-from launcher.shared.complete_files import replacing
+from launcher.shared import replacing
 
 _NEWEST = "newest"
 _PARTIAL = "_partial"

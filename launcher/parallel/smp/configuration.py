@@ -7,8 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.errors import ParallelError
-from launcher.shared import OBJECTIVES, PLACEMENTS, PRECISIONS, SCHEDULES, ParallelPart
-from launcher.shared.suggestions import did_you_mean
+from launcher.shared import (
+    OBJECTIVES,
+    PLACEMENTS,
+    PRECISIONS,
+    SCHEDULES,
+    ParallelPart,
+    did_you_mean,
+)
 
 #: Names of smp's `parameters`, with the fields of ParallelPart.
 _FIELD_NAMES = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,14 +17,14 @@ from torch.utils._pytree import tree_map_only
 from torch.utils.hooks import RemovableHandle
 
 from launcher.errors import ParallelError
+from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline, UnsupportedName
 from launcher.parallel.recomputation import recompute
 from launcher.parallel.smp.call_interception import Arguments, CallInterceptor
 from launcher.parallel.smp.partitions import cuts
-from launcher.parallel.smp.rank_agreement import check_agreement
 from launcher.parallel.smp.smp_session import session
 from launcher.parallel.smp.states import PARTIAL, merged
-from launcher.parallel.smp.step_arguments import ArgumentSource
+from launcher.parallel.smp.step_arguments import ArgumentSource, checksum
 from launcher.parallel.taken_over import HOOKS, refusals
 from launcher.parallel.ties import tied_names
 
@@ -357,3 +358,20 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
                 "state_dict() returns the whole model on the CPU"
             )
         return super()._apply(*args, **kwargs)
+
+
+def check_agreement(model: nn.Module, world: ParallelContext) -> int:
+    """Return the seed of the first stage. Raises ParallelError when another stage differs."""
+    named = itertools.chain(model.named_parameters(), model.named_buffers())
+    mine = (torch.initial_seed(), {name: checksum(tensor) for name, tensor in named})
+    gathered: list[Any] = [None] * world.degrees.pipeline
+    dist.all_gather_object(gathered, mine, group=world.pp_group)
+    seed, first_weights = gathered[0]
+    for stage, (_, weights) in enumerate(gathered):
+        if different := [name for name in weights if weights[name] != first_weights.get(name)]:
+            raise ParallelError(
+                f"the ranks of stages 0 and {stage} have created different models: {different[0]} "
+                "differs; use the same seed on all ranks of a replica before creating the model: "
+                "torch.manual_seed(seed + smp.dp_rank())"
+            )
+    return int(seed)

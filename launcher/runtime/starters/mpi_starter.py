@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from launcher.runtime import processes
 from launcher.runtime.mpi.daemons import Daemons
-from launcher.runtime.mpi.mpirun_of_group import agent_variables, group_command
 from launcher.runtime.mpi.mpi_rank import OUTPUT
+from launcher.runtime.mpi.mpirun_of_group import agent_variables, group_command
 from launcher.runtime.output import NamedOutput, Output
 from launcher.runtime.report_files import REPORTS_VARIABLE
 from launcher.runtime.starters.base import Starter

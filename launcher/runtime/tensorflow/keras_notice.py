@@ -10,7 +10,7 @@ from pathlib import Path
 
 from launcher.runtime.event_log import emit
 from launcher.runtime.failure_file import Failure
-from launcher.shared.keras_fit import WAYS_OUT, find_fit
+from launcher.shared import WAYS_OUT, find_fit
 
 #: A folder of Keras 3 in a traceback; those of Keras 2 are tf_keras/src and keras/engine.
 _KERAS_3 = "/keras/src/"

@@ -172,9 +172,8 @@ def save_checkpoint(root: Path) -> None:
 
     from launcher import parallel
     from launcher.data import DataLoader
+    from launcher.parallel import Pipeline, replicate
     from launcher.parallel.checkpoints import Checkpoints, State
-    from launcher.parallel.gradients import replicate
-    from launcher.parallel.pipeline import Pipeline
 
     stages = int(os.environ["WORLD_SIZE"])
     world = parallel.init(pipeline=stages, global_batch=2, microbatches=2 if stages > 1 else 1)

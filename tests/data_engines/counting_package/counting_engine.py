@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from launcher.data.sources import LocalSource
-from launcher.runtime.data_role import supervise_workers
-from launcher.runtime.job_host import JobHost
+from launcher.data import LocalSource
+from launcher.runtime import JobHost, supervise_workers
 
 
 class CountingSource(LocalSource):

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from launcher.client.spec import Distribution, JobSpec
-from launcher.client.spec.field_checks import range_problems
+from launcher.client.spec import Distribution, JobSpec, range_problems
 from launcher.errors import Problem
 from launcher.shared import TrainerPart
 

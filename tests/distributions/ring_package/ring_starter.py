@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from launcher.runtime.starters.base import Starter
+from launcher.runtime import Starter
 
 
 class RingStarter(Starter):

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from launcher.client.jobs.metric_records import MetricRecord
-from launcher.client.spec.module_names import defined_names
+from launcher.client.spec import defined_names
 
 #: Bytes of a file up to which its names are looked at.
 _MAX_PARSED = 1 << 20

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from launcher.client.jobs.metric_records import MetricRecord
-from launcher.client.spec.tracking import is_folder
+from launcher.client.spec import is_folder
 
 DEFAULT_EXPERIMENT = "launcher"
 #: The most values that MLflow takes at once.

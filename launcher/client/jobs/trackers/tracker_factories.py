@@ -21,8 +21,7 @@ from launcher.client.jobs.trackers.mlflow_tracker import (
     refusal_of_folder,
 )
 from launcher.client.jobs.trackers.tensorboard_tracker import TensorBoardTracker
-from launcher.client.spec import JobSpec, Tracking
-from launcher.client.spec.tracking import is_folder
+from launcher.client.spec import JobSpec, Tracking, is_folder
 from launcher.errors import FieldPath, Problem, SpecError
 
 

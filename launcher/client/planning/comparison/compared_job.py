@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from launcher.client import catalogue
-from launcher.client.jobs.billing import day_created
-from launcher.client.jobs.job import Job
+from launcher.client.jobs import Job, day_created
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
 from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
 from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime

@@ -32,7 +32,7 @@ from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidenc
 from launcher.client.planning.diagnosis.observed_cluster import ObservedCluster, observe_cluster
 from launcher.client.planning.recommendation import AS_GOOD
 from launcher.client.planning.step_model import GroupShape, Interval, family
-from launcher.shared.data_verdict import NEGLIGIBLE, Bound
+from launcher.shared import NEGLIGIBLE, Bound
 
 _CHEAPER = (
     "prepare less on CPUs: decode on the GPU (NVIDIA DALI), send uint8 instead of float32, or "

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from launcher.client.jobs.job import Job
+from launcher.client.jobs import Job
 from launcher.client.planning.diagnosis.advice import Advice, advise
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
 from launcher.client.planning.diagnosis.findings import Finding, StepLimit, Sureness, find_limit
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
-from launcher.client.sessions.resolve import session_of
+from launcher.client.sessions import session_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.catalogue.cost import OLD_PRICE, dollars_text
-from launcher.client.jobs.durations import readable
+from launcher.client.catalogue import OLD_PRICE, dollars_text
+from launcher.client.jobs import readable
 from launcher.client.planning.diagnosis.advice import Advice, Effect
 from launcher.client.planning.diagnosis.findings import Sureness
 from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
 from launcher.client.planning.step_model import Interval
-from launcher.client.spec.html_tables import html_pairs
+from launcher.client.spec import html_pairs
 
 if TYPE_CHECKING:
     from launcher.client.planning.diagnosis.diagnosis import Diagnosis

@@ -8,21 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs.summary import data_groups, rates_of, summarise
+from launcher.client.jobs import data_groups, rates_of, summarise
 from launcher.client.planning.diagnosis.job_evidence import DataWait, RankTimes, UsePoint
 from launcher.client.planning.diagnosis.mean_step_time import (
     MeanStepTime,
     StepWindow,
     mean_step_time,
 )
-from launcher.shared.data_verdict import Bound, explain
-from launcher.shared.event_lines import FIELD_ERRORS
-from launcher.shared.observed_rates import COMPUTING
+from launcher.shared import COMPUTING, FIELD_ERRORS, Bound, explain
 
 if TYPE_CHECKING:
-    from launcher.client.jobs.log_line import LogLine
-    from launcher.shared import JobDocument
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.client.jobs import LogLine
+    from launcher.shared import JobDocument, TrainingJobDescription
 
 #: Events that `summarise` reads, beside data_metrics.
 _DATA_EVENTS = frozenset({"batches_served", "data_epoch", "data_verdict", "ranks_begin_apart"})

@@ -9,9 +9,13 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from launcher.client import catalogue
-from launcher.client.jobs.group_hosts import HostGroup, host_groups
-from launcher.client.jobs.job import Job
-from launcher.client.jobs.metric_records import PERIOD_SECONDS, records_from_cloudwatch
+from launcher.client.jobs import (
+    PERIOD_SECONDS,
+    HostGroup,
+    Job,
+    host_groups,
+    records_from_cloudwatch,
+)
 from launcher.client.planning.diagnosis.event_evidence import EventEvidence
 from launcher.client.planning.diagnosis.job_evidence import (
     DataWait,
@@ -20,14 +24,13 @@ from launcher.client.planning.diagnosis.job_evidence import (
     JobEvidence,
     UsePoint,
 )
-from launcher.client.sessions.base import HasHostAverages
+from launcher.client.sessions import HasHostAverages
 from launcher.errors import CloudError
-from launcher.shared import CODE_CHANNEL, JobDocument, Role
-from launcher.shared.wait_metric import WAIT_METRIC
+from launcher.shared import CODE_CHANNEL, WAIT_METRIC, JobDocument, Role
 
 if TYPE_CHECKING:
-    from launcher.client.jobs.log_line import LogLine
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.client.jobs import LogLine
+    from launcher.shared import TrainingJobDescription
 
 _CPU, _GPU = "CPUUtilization", "GPUUtilization"
 #: CloudWatch's percent of one vCPU or GPU.

@@ -17,14 +17,8 @@ import enum
 import statistics
 from dataclasses import dataclass, replace
 
-from launcher.client.planning.diagnosis.job_evidence import (
-    DataWait,
-    GroupUse,
-    JobEvidence,
-    mean_of,
-)
-from launcher.shared.data_verdict import Bound
-from launcher.shared.observed_rates import FEWEST_STEPS
+from launcher.client.planning.diagnosis.job_evidence import DataWait, GroupUse, JobEvidence, mean_of
+from launcher.shared import FEWEST_STEPS, Bound
 
 #: Fewer values of a host are no evidence: five minutes of CloudWatch, 25 seconds of a local job.
 FEWEST_POINTS = 5

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime
-from launcher.shared.data_verdict import Bound
+from launcher.shared import Bound
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidenc
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.step_model import GroupShape, family
 from launcher.client.planning.workload import Workload
-from launcher.shared.data_verdict import Bound
+from launcher.shared import Bound
 
 #: An accelerator computes for at least this part of the time in which any kernel runs: in AWS's
 #: published experiment the same step shows 86 ms of them before and 64 ms after its data arrives in

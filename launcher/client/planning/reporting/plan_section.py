@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.client.catalogue.cost import dollars_text
-from launcher.client.jobs.short_numbers import short_number
-from launcher.client.planning.scatter import ClusterPoint, ClusterScatter
+from launcher.client.catalogue import dollars_text
+from launcher.client.jobs import short_number
 from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun
+from launcher.client.planning.scatter import ClusterPoint, ClusterScatter
 from launcher.client.planning.scatter_area import ScatterArea
-from launcher.client.spec.html_tables import escaped, html_cells, html_table
+from launcher.client.spec import escaped, html_cells, html_table
 
 _AREA = ScatterArea(
     width=400, height=270, left=52, right=14, top=12, bottom=40, grid='class="grid"'

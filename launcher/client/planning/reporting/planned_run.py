@@ -7,18 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from launcher.client import catalogue
-from launcher.client.catalogue.regions import aws_regions
+from launcher.client.catalogue import aws_regions
 from launcher.client.planning.cluster_candidates import can_train, priced_cluster
 from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.planning.diagnosis.observed_cluster import observe_cluster
 from launcher.client.planning.job_profile import JobFigures, profile_of_figures
 from launcher.client.planning.recommendation import Recommendation, recommend
-from launcher.client.planning.scatter import (
-    ClusterPoint,
-    ClusterScatter,
-    recommendation_scatter,
-)
+from launcher.client.planning.scatter import ClusterPoint, ClusterScatter, recommendation_scatter
 from launcher.client.planning.step_model import GroupShape
 from launcher.client.planning.workload import Workload
 from launcher.errors import PlatformError

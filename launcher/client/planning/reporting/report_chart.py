@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from launcher.client.jobs.durations import readable
-from launcher.client.jobs.short_numbers import short_number
-from launcher.client.jobs.sparklines import thinned
-from launcher.client.spec.html_tables import escaped
+from launcher.client.jobs import readable, short_number, thinned
+from launcher.client.spec import escaped
 
 _WIDTH, _HEIGHT = 400, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 10, 24

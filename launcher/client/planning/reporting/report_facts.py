@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs.event_sentences import sentence
-from launcher.client.jobs.failure_report import failure_of
-from launcher.client.jobs.group_hosts import group_of_hosts
-from launcher.client.jobs.job import Job
-from launcher.client.jobs.job_metrics import CollectedSeries, MetricSeries
-from launcher.client.jobs.log_line import LogLine
-from launcher.client.jobs.metric_records import (
+from launcher.client.jobs import (
+    CollectedSeries,
+    Job,
+    LogLine,
     MetricReader,
+    MetricSeries,
+    failure_of,
+    group_of_hosts,
     metric_patterns,
     records_from_cloudwatch,
+    sentence,
 )
 from launcher.client.planning.comparison.compared_job import ComparedJob, compared_job
 from launcher.client.planning.diagnosis.diagnosis import Diagnosis, diagnosis_of
@@ -29,7 +30,7 @@ from launcher.client.planning.reporting.report_chart import ChartBar
 from launcher.client.planning.workload import Workload
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 #: Events that a report lists at most: the first ones, as a loop of errors repeats itself.
 _MOST_EVENTS = 200

@@ -6,21 +6,19 @@ botocore itself checks only types, required and unknown fields, and minima.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.request.validation.patterns import compiled
 from launcher.client.request.validation.service_model import version
-from launcher.client.request.validation.violations import (
-    Violation,
-    constraint_message,
-    shown,
-)
+from launcher.client.request.validation.violations import Violation, constraint_message, shown
 from launcher.errors import FieldPath, dotted
-from launcher.shared.suggestions import choice_fix, did_you_mean
+from launcher.shared import choice_fix, did_you_mean
 
 if TYPE_CHECKING:
     from botocore.model import Shape
+
 
 #: For each type of a model: the Python types that represent it, and its name in messages.
 _TYPES: Mapping[str, tuple[Any, str]] = {
@@ -194,3 +192,44 @@ def _unknown_word(shape: Shape, value: str, path: FieldPath) -> Violation:
 def _broken(path: FieldPath, value: object, what: str, fix: str, constraint: str) -> Violation:
     message = constraint_message(path, value, constraint)
     return Violation(path=path, what=what, fix=fix, aws_message=message)
+
+
+_DOT = "[^\n\r\x85\u2028\u2029]"
+#: \w in Python's Unicode mode is letters, numbers and the underscore, which TagKey allows anyway.
+_CATEGORIES = {
+    "Alnum": "a-zA-Z0-9",
+    "L": r"\w",
+    "N": r"\w",
+    "Z": " \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
+}
+#: A category, another escape, a whole [...], or a dot outside of brackets.
+_PART = re.compile(r"\\p\{\w+\}|\\.|\[(?:\\.|[^\]])*\]|\.")
+_CATEGORY = re.compile(r"\\p\{(\w+)\}")
+
+
+@functools.cache
+def compiled(pattern: str) -> re.Pattern[str] | None:
+    """Compile a pattern for `fullmatch`; return None if Python cannot (the service then checks it).
+
+    >>> bool(compiled("[a-z]+").fullmatch("abc"))
+    True
+    """
+    mode = re.UNICODE if r"\p{L}" in pattern else re.ASCII
+    try:
+        return re.compile(_PART.sub(_translated, pattern), mode)
+    except (re.error, KeyError):
+        return None
+
+
+def _translated(part: re.Match[str]) -> str:
+    text = part.group()
+    if text == ".":
+        return _DOT
+    if text.startswith(r"\p"):
+        return f"[{_category(part)}]"
+    return _CATEGORY.sub(_category, text)
+
+
+def _category(part: re.Match[str]) -> str:
+    name = part.group(1) if part.re is _CATEGORY else part.group()[3:-1]
+    return _CATEGORIES[name]

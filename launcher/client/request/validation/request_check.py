@@ -10,7 +10,7 @@ from launcher.client.request.validation.service_model import input_shape
 from launcher.client.request.validation.violations import Violation
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 
 def find_violations(request: TrainingJobRequest) -> tuple[Violation, ...]:

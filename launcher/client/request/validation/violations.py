@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from launcher.errors import FieldPath, Problem
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 ONE_ERROR = "1 validation error detected: "
 _SHOWN = 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -9,8 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.request.images import image_of
-from launcher.client.request.prepared import redacted
+from launcher.client.request import image_of, redacted
 from launcher.client.sessions.aws import (
     caller_identity,
     cloudwatch_logs,
@@ -19,7 +19,6 @@ from launcher.client.sessions.aws import (
     sagemaker_jobs,
 )
 from launcher.client.sessions.aws.bucket import DefaultBucket
-from launcher.client.sessions.aws.bundle_cache import BundleCache
 from launcher.client.sessions.aws.clients import Clients
 from launcher.client.sessions.aws.create_job import Creation
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
@@ -28,14 +27,14 @@ from launcher.client.sessions.default_values import DefaultValue, read_defaults
 from launcher.client.sessions.job_record import records_folder
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.errors import LogNotFound, Problem, SpecError
-from launcher.shared.terminal_text import printable
+from launcher.shared import printable
 
 if TYPE_CHECKING:
     import boto3
     from typing_extensions import Unpack
 
     from launcher.client.spec import JobSpec
-    from launcher.shared.training_job_types import (
+    from launcher.shared import (
         TrainingJobCreated,
         TrainingJobDescription,
         TrainingJobList,
@@ -277,3 +276,36 @@ class AwsSession:
         beginning = self._bucket_name or f"sagemaker-{self.region}-"
         if bucket.startswith(beginning) and bucket == self._default_bucket.name:
             self._default_bucket.ensure()
+
+
+class BundleCache:
+    """Stores objects together with a cached copy of each, at a URI that names its content."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._known: set[str] = set()
+        self._first = threading.Lock()
+
+    def store(
+        self,
+        content: bytes | Path,
+        uri: str,
+        shared: str,
+        kms_key: str | None,
+        progress: Progress | None,
+    ) -> None:
+        """Store content at `uri`; `shared` is the URI of the cached copy.
+
+        When many jobs are sent at once, the first uploads the content while the others wait.
+        """
+        with contextlib.ExitStack() as waiting:
+            waiting.enter_context(self._first)
+            if shared in self._known:
+                waiting.close()  # a copy is quick: they need not wait for each other
+            # The checksum is S3's own, of the copy: an object that was tampered with is not used.
+            checksum = s3_storage.copy(self._clients, shared, uri, kms_key)
+            if checksum != s3_storage.sha256_of(content):
+                s3_storage.upload(self._clients, content, uri, kms_key, progress)
+                # If S3 refuses the next line, the next job uploads its bundle again.
+                s3_storage.copy(self._clients, uri, shared, kms_key)
+            self._known.add(shared)

@@ -23,10 +23,7 @@ from launcher.client.sessions.retry_policy import RetryPolicy
 from launcher.errors import CloudError, JobNotFound, Refused, Unreachable
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import (
-        TrainingJobDescription,
-        TrainingJobRequest,
-    )
+    from launcher.shared import TrainingJobDescription, TrainingJobRequest
 
 #: Longest time for a role or policy to propagate; Terraform waits as long.
 _RETRY_POLICY = RetryPolicy(seconds=120, first=1.0)

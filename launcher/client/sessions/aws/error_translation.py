@@ -10,7 +10,7 @@ from launcher.client.sessions.aws.error_hints import fix_for
 from launcher.client.sessions.aws.foreign_response import NETWORK_FIX, foreign_response
 from launcher.client.transfer_limit import TransferTooLarge
 from launcher.errors import CapacityError, CloudError, CredentialsExpired, Refused, Unreachable
-from launcher.shared.terminal_text import printable
+from launcher.shared import printable
 
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
 _NO_CAPACITY = frozenset(

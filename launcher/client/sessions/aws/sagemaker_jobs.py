@@ -20,11 +20,7 @@ from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.errors import JobNotFound, Refused
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import (
-        TrainingJobDescription,
-        TrainingJobList,
-        TrainingJobSummary,
-    )
+    from launcher.shared import TrainingJobDescription, TrainingJobList, TrainingJobSummary
 
 Result = TypeVar("Result")
 

@@ -12,7 +12,7 @@ from launcher.client.sessions.s3_uris import clashing
 from launcher.errors import LauncherError
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobDescription
+    from launcher.shared import TrainingJobDescription
 
 
 class SdkV2Calls(AwsSession):

@@ -22,7 +22,7 @@ from launcher.client.sessions.s3_uris import bucket_and_key, clashing, is_s3
 from launcher.errors import PlatformError
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 
 class DownloadFailed(PlatformError):

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from launcher.client.sessions.local.running_host import RunningHost
-from launcher.shared import FAILURE_REASON_LIMIT, parse_event
-from launcher.shared.secret_mask import SecretMask
+from launcher.shared import FAILURE_REASON_LIMIT, SecretMask, parse_event
 
 #: UTF-8 has at most 4 bytes per character.
 _BYTES = 4 * FAILURE_REASON_LIMIT

@@ -10,7 +10,7 @@ from launcher.client.sessions.base import Progress
 from launcher.client.sessions.local.atomic_files import write_atomically
 from launcher.client.sessions.local.file_access import translate_write_errors
 from launcher.errors import PlatformError
-from launcher.shared.complete_files import replacing
+from launcher.shared import replacing
 
 _SCHEME = "file://"
 

@@ -17,8 +17,7 @@ from launcher.client.sessions.local.module_command import module_command, module
 from launcher.client.sessions.local.orphan_cleanup import reconciled_status
 from launcher.client.sessions.local.process_tree import processes_of_host
 from launcher.errors import PlatformError
-from launcher.shared import DEFAULT_ML_ROOT, MlPaths
-from launcher.shared.process_table import descendants
+from launcher.shared import DEFAULT_ML_ROOT, MlPaths, descendants
 
 _NSENTER = "launcher.client.sessions.local.isolation.host_nsenter"
 

@@ -19,7 +19,7 @@ from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import CheckpointFields, TrainingJobRequest
+    from launcher.shared import CheckpointFields, TrainingJobRequest
 
 
 #: The home and temporary folder of a host in a sandbox.

@@ -22,7 +22,7 @@ from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.client.sessions.s3_uris import is_s3
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 
 @dataclass(frozen=True, kw_only=True)

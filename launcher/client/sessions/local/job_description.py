@@ -15,8 +15,10 @@ from typing import TypedDict, cast
 
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.job_list import summarize_job
-from launcher.shared import FAILURE_REASON_LIMIT, REDACTED, TOKEN_VARIABLE
-from launcher.shared.training_job_types import (
+from launcher.shared import (
+    FAILURE_REASON_LIMIT,
+    REDACTED,
+    TOKEN_VARIABLE,
     ModelFields,
     TrainingJobDescription,
     TrainingJobRequest,

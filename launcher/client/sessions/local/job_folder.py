@@ -36,7 +36,7 @@ from launcher.shared import HostFailure
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.job_description import StoredDescription
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 __all__ = ["JobFolder", "Settings", "EVENTS_SUFFIX", "LOG_SUFFIX"]
 

@@ -9,7 +9,7 @@ from launcher.shared import HOMOGENEOUS_GROUP
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.host_network import HostNetwork
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 
 @dataclass(frozen=True, kw_only=True)

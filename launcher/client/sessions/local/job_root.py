@@ -12,11 +12,11 @@ from launcher.client.home import HOME_VARIABLE
 from launcher.client.sessions.local.file_access import translate_write_errors
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.errors import JobNotFound, PlatformError
-from launcher.shared.suggestions import did_you_mean
+from launcher.shared import did_you_mean
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.job_description import StoredDescription
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 
 @dataclass(frozen=True)

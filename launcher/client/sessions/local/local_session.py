@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.home import home_folder
 from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
+from launcher.client.sessions.job_list import newest_jobs
 from launcher.client.sessions.local import file_uris, host_logs, job_description
 from launcher.client.sessions.local.file_access import translate_write_errors
 from launcher.client.sessions.local.file_uris import path_of
@@ -25,7 +26,6 @@ from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.job_root import JobRoot
 from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
 from launcher.client.sessions.local.orphan_cleanup import current_boot, reconciled_status
-from launcher.client.sessions.job_list import newest_jobs
 from launcher.errors import PlatformError
 from launcher.shared import HostFailure
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from launcher.client.spec import JobSpec
-    from launcher.shared.training_job_types import (
+    from launcher.shared import (
         TrainingJobCreated,
         TrainingJobDescription,
         TrainingJobList,

@@ -12,10 +12,10 @@ from launcher.client.sessions.local.job_description import RecordedMetric
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.metrics_jsonl import append_metrics
 from launcher.client.sessions.metric_match import metric_values, too_slow_text
-from launcher.shared.wait_metric import is_wait_metric
+from launcher.shared import is_wait_metric
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 _PERIOD_SECONDS = 1.0
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 import tarfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,29 +21,26 @@ from launcher.client.sessions.local.host_python import HostPython, host_python
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.job_hosts import groups_of
-from launcher.client.sessions.local.overlay import (
-    UNUSED_SECONDS,
-    Overlay,
-    remove_unused,
-)
-from launcher.client.sessions.local.pip_failure import describe_failure, describe_toolkit_failure
-from launcher.client.sessions.local.process_tree import die_with_parent
+from launcher.client.sessions.local.overlay import UNUSED_SECONDS, Overlay, remove_unused
+from launcher.client.sessions.local.process_tree import describe_exit, die_with_parent
 from launcher.client.sessions.local.s3_process import TransferStopped
 from launcher.client.sessions.local.secret_values import secret_mask
 from launcher.client.sessions.local.source_archive import SourceArchive, code_of
 from launcher.client.sessions.local.toolkit_mode import is_script_mode
-from launcher.client.spec.requirements_file import RequirementsFile, read_requirements
+from launcher.client.spec import RequirementsFile, read_requirements
 from launcher.shared import (
+    FAILURE_REASON_LIMIT,
     INSTALL_TIMEOUT_VARIABLE,
     REQUIREMENTS_FILE,
+    SecretMask,
     install_timeout,
+    project_arguments,
 )
-from launcher.shared.python_project import project_arguments
-from launcher.shared.secret_mask import SecretMask
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.s3_process import S3Process
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
+
 
 _POLL_SECONDS = 0.05
 #: Never replaced by a newer one that another package would like, unless the user asks for it.
@@ -269,3 +267,34 @@ def _kept(overlay: Overlay, file: RequirementsFile, python: HostPython) -> list[
     constraint = overlay.path / "constraints.txt"
     constraint.write_text(f"{_KEPT}=={installed}\n", encoding="utf-8")
     return ["-c", str(constraint)]
+
+
+def describe_failure(file: str, code: int, output: str, *, log: str, hint: str = "") -> str:
+    """Return the reason of a job that Launcher starts; log: the path of pip's whole output."""
+    cause = f"pip could not install {file}: {describe_exit(code)}{hint} ({log})"
+    return "\n".join([cause, *_last_lines(output, FAILURE_REASON_LIMIT - len(cause) - 1)])
+
+
+def describe_toolkit_failure(command: Sequence[str], code: int, output: str) -> str:
+    """Return the reason of a job in script mode, in the form of AWS's toolkit.
+
+    >>> print(describe_toolkit_failure(["pip", "install"], 1, "ERROR: no such package"))
+    InstallRequirementsError:
+    ExitCode 1
+    ErrorMessage "ERROR: no such package"
+    Command "pip install"
+    """
+    status = code if code >= 0 else 128 - code  # as a shell reports a signal
+    first = f"InstallRequirementsError:\nExitCode {status}\n"
+    last = f'\nCommand "{shlex.join(command)}"'
+    room = FAILURE_REASON_LIMIT - len(first) - len(last) - len('ErrorMessage ""')
+    said = "\n".join(_last_lines(output, room))
+    return f'{first}ErrorMessage "{said}"{last}'
+
+
+def _last_lines(output: str, room: int) -> list[str]:
+    """Return as many of the last lines as have room; of a single long one, its end."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    while len(lines) > 1 and len("\n".join(lines)) > room:
+        lines.pop(0)
+    return [line[-room:] for line in lines] if room > 0 else []

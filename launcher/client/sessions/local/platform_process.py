@@ -11,11 +11,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launcher.client.sessions.local import job_description
 from launcher.client.sessions.local.attempt import Attempt, create_scratch
 from launcher.client.sessions.local.channel_download import DownloadFailed, discard_fetched
 from launcher.client.sessions.local.checks import ignored_field_notes
@@ -28,6 +29,7 @@ from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.line_times import LineTimeRecorder
 from launcher.client.sessions.local.log_metrics import MetricScan
 from launcher.client.sessions.local.object_store import S3Failed
+from launcher.client.sessions.local.orphan_cleanup import fail_orphan
 from launcher.client.sessions.local.overlay import Overlay
 from launcher.client.sessions.local.overlay_install import (
     InstallFailed,
@@ -36,23 +38,23 @@ from launcher.client.sessions.local.overlay_install import (
 )
 from launcher.client.sessions.local.process_tree import (
     become_subreaper,
+    describe_exit,
     kill_until_none,
     processes_of_host,
 )
-from launcher.client.sessions.local.request_uris import results_store
+from launcher.client.sessions.local.request_uris import needs_s3, results_store
 from launcher.client.sessions.local.result_archives import pack_artifacts
 from launcher.client.sessions.local.running_host import RunningHost
-from launcher.client.sessions.local.s3_process import S3Process
+from launcher.client.sessions.local.s3_process import S3Process, spawn
 from launcher.client.sessions.local.secret_values import secret_mask
 from launcher.client.sessions.local.status_writer import StatusWriter
 from launcher.client.sessions.local.stop_conditions import StopConditions
 from launcher.client.sessions.local.unkept_files import unkept_notes
-from launcher.client.sessions.local.watchdog import run_with_watchdog
 from launcher.errors import PlatformError
-from launcher.shared.process_table import descendants
+from launcher.shared import descendants
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 
 class LocalJob:
@@ -252,6 +254,32 @@ def main(arguments: Sequence[str]) -> None:
 def _run(folder: JobFolder, s3_process: S3Process | None) -> None:
     become_subreaper()
     LocalJob(folder, s3_process).run()
+
+
+def run_with_watchdog(folder: JobFolder, run: Callable[[S3Process | None], None]) -> None:
+    """Run the job in a child process, and mark the job as failed if the child dies first.
+
+    Both processes hold the job's lock as an open descriptor. A job that uses S3 also has an S3
+    process, which exits together with them.
+    """
+    become_subreaper()
+    s3_process = spawn(folder) if needs_s3(folder.request()) else None
+    platform = os.fork()
+    if platform == 0:
+        run(s3_process)
+        return
+    if s3_process:
+        s3_process.close()
+    _, status = os.waitpid(platform, 0)
+    # Processes that the child left behind were reparented to this one.
+    kill_until_none(partial(descendants, os.getpid()))
+    try:
+        if job_description.is_terminal(folder.status()):
+            return
+    except PlatformError:
+        return  # the job's folder was removed
+    how = describe_exit(os.waitstatus_to_exitcode(status))
+    fail_orphan(folder, f"the local platform process died ({how}): see {folder.platform_log}")
 
 
 if __name__ == "__main__":

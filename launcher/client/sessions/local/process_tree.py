@@ -17,7 +17,7 @@ from pathlib import Path
 
 from launcher.client.sessions.local import libc
 from launcher.errors import PlatformError
-from launcher.shared.process_table import process_ids, read_process_file, signal_all
+from launcher.shared import process_ids, read_process_file, signal_all
 
 #: Environment variable of all processes of a host; its value is the host's folder.
 HOST_VARIABLE = "LAUNCHER_LOCAL_HOST"

@@ -19,7 +19,7 @@ from launcher.client.sessions.s3_uris import is_s3
 if TYPE_CHECKING:
     from launcher.client.sessions.local.s3_process import S3Process
     from launcher.errors import FieldPath
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 OUTPUT = ("OutputDataConfig", "S3OutputPath")
 CHECKPOINTS = ("CheckpointConfig", "S3Uri")

@@ -19,7 +19,7 @@ from launcher.client.sessions.local.object_store import ObjectStore
 from launcher.shared import DEFAULT_ML_ROOT
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 #: Fast: weights hardly compress, and the user is waiting.
 _GZIP_LEVEL = 1

@@ -13,7 +13,7 @@ from launcher.client.sessions.local.isolation import StartPlan
 from launcher.client.sessions.local.job_hosts import LocalHost
 from launcher.client.sessions.local.process_tree import describe_exit, processes_of_host
 from launcher.errors import PlatformError
-from launcher.shared.process_table import descendants, signal_all
+from launcher.shared import descendants, signal_all
 
 
 class RunningHost:

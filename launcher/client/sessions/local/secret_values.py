@@ -6,11 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from launcher.shared.secret_mask import SecretMask
-from launcher.shared.secret_origins import secret_sources
+from launcher.shared import SecretMask, secret_sources
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 
 def secret_values(request: TrainingJobRequest, environment: Mapping[str, str]) -> dict[str, str]:

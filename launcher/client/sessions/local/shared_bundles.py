@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.client.sessions.local.file_uris import path_of, upload
-from launcher.shared.complete_files import replacing
+from launcher.shared import replacing
 
 
 @dataclass(frozen=True)

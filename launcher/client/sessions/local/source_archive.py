@@ -14,11 +14,7 @@ from launcher.client.sessions.local.channel_download import fetch_channels
 from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.input_channels import channels_of, objects
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.toolkit_mode import (
-    fetch_source,
-    is_script_mode,
-    source_of,
-)
+from launcher.client.sessions.local.toolkit_mode import fetch_source, is_script_mode, source_of
 from launcher.errors import ContractError, PlatformError
 from launcher.shared import (
     BUNDLE_CODE,
@@ -27,12 +23,13 @@ from launcher.shared import (
     DOCUMENT_FILE,
     JobDocument,
     MlPaths,
+    open_archive,
+    space_problem,
 )
-from launcher.shared.bounded_archives import open_archive, space_problem
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.s3_process import S3Process
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 #: Bytes of a file that is read whole: a list of packages.
 _LARGEST_TEXT = 1 << 20

@@ -9,7 +9,7 @@ from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 #: MaxRuntimeInSeconds when the request gives none (CreateTrainingJob, StoppingCondition).
 _DEFAULT_MAX_SECONDS = 86_400

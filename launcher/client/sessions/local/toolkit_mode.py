@@ -25,7 +25,7 @@ from launcher.shared import DEFAULT_ML_ROOT, TOKEN_VARIABLE, MlPaths
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.s3_process import S3Process
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 _PROGRAM = "sagemaker_program"
 _SOURCE = "sagemaker_submit_directory"
@@ -140,9 +140,7 @@ def copy_script(
     """
     if not is_script_mode(request):
         return
-    from launcher.client.request.bundle import (
-        job_world,  # imports the spec; completion must not wait
-    )
+    from launcher.client.request import job_world
 
     source = str(source_of(request))
     archive = (

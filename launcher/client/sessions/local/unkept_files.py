@@ -9,17 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.host_folder import (
-    SANDBOX_TMP,
-    HostFolder,
-    checkpoint_config,
-)
+from launcher.client.sessions.local.host_folder import SANDBOX_TMP, HostFolder, checkpoint_config
 from launcher.client.sessions.local.job_hosts import LocalHost
-from launcher.shared import DEFAULT_ML_ROOT
-from launcher.shared.unkept_files import kept_elsewhere, listed, new_files, size_text
+from launcher.shared import DEFAULT_ML_ROOT, kept_elsewhere, listed, new_files, size_text
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 #: Commands to print.
 _COMMANDS = 4

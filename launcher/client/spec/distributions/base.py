@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from launcher.client import catalogue
 from launcher.errors import FieldPath, Problem
-from launcher.shared import TrainerPart
-from launcher.shared.partitions import PartitionFile
+from launcher.shared import PartitionFile, TrainerPart
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -16,8 +16,7 @@ from launcher.client.spec.distributions.torchrun_distribution import (
 )
 from launcher.client.spec.spec_names import names
 from launcher.errors import FieldPath, Problem
-from launcher.shared import DEFAULT_HANG_TIMEOUT, PARTITION_FILE, ParallelPart
-from launcher.shared.partitions import PartitionFile
+from launcher.shared import DEFAULT_HANG_TIMEOUT, PARTITION_FILE, ParallelPart, PartitionFile
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from launcher.client.spec.distributions.base import Distribution, count_processes
 from launcher.client.spec.spec_names import names
 from launcher.errors import Problem, SpecError
-from launcher.shared import Launch, TrainerPart
-from launcher.shared.mpi_options import split_mpi_options
-from launcher.shared.suggestions import shown
+from launcher.shared import Launch, TrainerPart, shown, split_mpi_options
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

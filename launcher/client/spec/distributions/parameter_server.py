@@ -11,8 +11,7 @@ from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.roles import job_roles, leading_group
 from launcher.client.spec.spec_names import names
 from launcher.errors import FieldPath, Problem
-from launcher.shared import Launch, TrainerPart
-from launcher.shared.suggestions import choice_fix
+from launcher.shared import Launch, TrainerPart, choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 from launcher.client.spec.distributions import pipeline_rules
 from launcher.client.spec.field_checks import range_problems, word_problems
 from launcher.errors import FieldPath, ParallelError, Problem
-from launcher.shared import OBJECTIVES
-from launcher.shared.partitions import PartitionFile
-from launcher.shared.suggestions import shown
+from launcher.shared import OBJECTIVES, PartitionFile, shown
 
 if TYPE_CHECKING:
     from launcher.client.spec.distributions.model_parallel import ModelParallel

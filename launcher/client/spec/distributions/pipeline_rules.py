@@ -9,12 +9,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.spec.field_checks import (
-    is_typo,
-    name_problems,
-    range_problems,
-    word_problems,
-)
+from launcher.client.spec.field_checks import is_typo, name_problems, range_problems, word_problems
 from launcher.client.spec.groups import InstanceGroup
 from launcher.client.spec.roles import job_roles, leading_group
 from launcher.errors import FieldPath, Problem

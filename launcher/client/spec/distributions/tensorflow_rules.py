@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.spec.field_checks import groups_with_paths
 from launcher.errors import FieldPath, Problem
-from launcher.shared.keras_fit import WAYS_OUT, find_fit
+from launcher.shared import WAYS_OUT, find_fit
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

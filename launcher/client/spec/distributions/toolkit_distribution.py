@@ -16,8 +16,7 @@ from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.field_checks import groups_with_paths
 from launcher.client.spec.roles import job_roles
 from launcher.errors import FieldPath, Problem
-from launcher.shared import Role, TrainerPart
-from launcher.shared.suggestions import choice_fix
+from launcher.shared import Role, TrainerPart, choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from launcher.client.spec.roles import job_roles
 from launcher.client.spec.training_inputs import TrainingInput
 from launcher.errors import FieldPath, Problem
-from launcher.shared import CODE_CHANNEL, Role
-from launcher.shared.suggestions import choice_fix
+from launcher.shared import CODE_CHANNEL, Role, choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -29,7 +29,7 @@ from launcher.client.spec.rules.source_rules import SourceFiles
 from launcher.client.spec.yaml_reader import YamlReading, read_spec, written_fields
 from launcher.client.spec.yaml_writer import plain_values
 from launcher.errors import Problem, SpecError, Where, dotted
-from launcher.shared.suggestions import shown
+from launcher.shared import shown
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -9,8 +9,14 @@ from launcher.client.spec.data_service import DataService
 from launcher.client.spec.field_checks import range_problems
 from launcher.client.spec.roles import job_roles
 from launcher.errors import Problem
-from launcher.shared import DEFAULT_ENGINE, ENGINE_ENTRY_POINTS, TF_ENGINE, Ports, Role
-from launcher.shared.suggestions import did_you_mean
+from launcher.shared import (
+    DEFAULT_ENGINE,
+    ENGINE_ENTRY_POINTS,
+    TF_ENGINE,
+    Ports,
+    Role,
+    did_you_mean,
+)
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

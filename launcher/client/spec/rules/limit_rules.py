@@ -17,14 +17,14 @@ from launcher.client.spec.rules.channel_rules import INPUT_MODES, uri_problems
 from launcher.errors import FieldPath, Problem
 from launcher.shared import (
     PARALLEL_VARIABLE,
+    SECRET_PREFIX,
     TASK_VARIABLE,
     TOKEN_VARIABLE,
     Role,
+    choice_fix,
     is_of_toolkit,
     is_set_by_jobs,
 )
-from launcher.shared.secret_origins import SECRET_PREFIX
-from launcher.shared.suggestions import choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

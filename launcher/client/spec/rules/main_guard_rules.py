@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from launcher.client.spec.roles import job_roles
 from launcher.client.spec.rules.source_rules import SourceFiles
 from launcher.errors import Problem
-from launcher.shared import Role
-from launcher.shared.main_guard import has_main_guard
+from launcher.shared import Role, has_main_guard
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.spec.training_inputs import FileSystemInput
 from launcher.errors import FieldPath, Problem
-from launcher.shared.suggestions import choice_fix
+from launcher.shared import choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.spec.rules.channel_rules import uri_problems
 from launcher.errors import Problem
-from launcher.shared.suggestions import choice_fix
+from launcher.shared import choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from launcher.client.spec.field_checks import groups_with_paths
 from launcher.client.spec.roles import job_roles, leading_group, scope_of
 from launcher.errors import Problem
-from launcher.shared import Lifetime, Role
-from launcher.shared.suggestions import choice_fix
+from launcher.shared import Lifetime, Role, choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

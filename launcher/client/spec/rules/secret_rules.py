@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.spec.rules.limit_rules import is_overwritten, is_variable
 from launcher.errors import Problem
-from launcher.shared.secret_origins import FROM_ENVIRONMENT, SECRET_ARN
+from launcher.shared import FROM_ENVIRONMENT, SECRET_ARN
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from launcher.client.spec.module_names import defined_names
 from launcher.errors import FieldPath, Problem
-from launcher.shared import JOB_WORLD
-from launcher.shared.partitions import PartitionFile
-from launcher.shared.suggestions import choice_fix, did_you_mean
-from launcher.shared.users_modules import PACKAGE
+from launcher.shared import JOB_WORLD, PACKAGE, PartitionFile, choice_fix, did_you_mean
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec

@@ -9,9 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from launcher.client.sessions.base import TERMINAL_STATUSES, LogEvent, LogStream, Platform, Progress
-from launcher.client.sessions.job_list import newest_jobs
-from launcher.client.sessions.request_limits import violations_without_aws
+from launcher.client.sessions import (
+    TERMINAL_STATUSES,
+    LogEvent,
+    LogStream,
+    Platform,
+    Progress,
+    newest_jobs,
+    violations_without_aws,
+)
 from launcher.client.spec import JobSpec
 from launcher.errors import JobNotFound, PlatformError
 

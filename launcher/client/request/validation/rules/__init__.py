@@ -15,7 +15,7 @@ from launcher.client.request.validation.rules import (
     waiting_violations,
 )
 from launcher.client.request.validation.violations import Violation
-from launcher.shared.training_job_types import TrainingJobRequest
+from launcher.shared import TrainingJobRequest
 
 Rule = Callable[[TrainingJobRequest], Iterator[Violation]]
 

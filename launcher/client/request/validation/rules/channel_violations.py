@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from launcher.client.request.validation.violations import Violation, constraint_message
 from launcher.errors import FieldPath
-from launcher.shared.suggestions import choice_fix
+from launcher.shared import choice_fix
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import ChannelFields, TrainingJobRequest
+    from launcher.shared import ChannelFields, TrainingJobRequest
 
 _SOURCES = ("S3DataSource", "FileSystemDataSource", "DatasetSource")
 

@@ -19,12 +19,7 @@ from launcher.client.request.validation.violations import Violation, constraint_
 from launcher.errors import FieldPath
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import (
-        GroupFields,
-        PreferenceFields,
-        ResourceFields,
-        TrainingJobRequest,
-    )
+    from launcher.shared import GroupFields, PreferenceFields, ResourceFields, TrainingJobRequest
 
 _RESOURCES: Final = "ResourceConfig"
 _COUNT: Final = "InstanceCount"

@@ -13,7 +13,7 @@ from launcher.client.request.validation.model_limits import missing
 from launcher.client.request.validation.violations import Violation, constraint_message
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
 
 SERVERLESS = "ServerlessJobConfig"
 _PARTS = ("AlgorithmSpecification", "ResourceConfig", "StoppingCondition")

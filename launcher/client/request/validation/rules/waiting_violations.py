@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from launcher.client.request.validation.violations import Violation, constraint_message
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import LimitFields, TrainingJobRequest
+    from launcher.shared import LimitFields, TrainingJobRequest
 
 _RUN = ("StoppingCondition", "MaxRuntimeInSeconds")
 _WAIT = ("StoppingCondition", "MaxWaitTimeInSeconds")

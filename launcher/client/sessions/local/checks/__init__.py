@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.checks.credential_checks import check_credentials
-from launcher.client.sessions.local.checks.ignored_fields import ignored_field_notes
 from launcher.client.sessions.local.checks.input_checks import check_inputs
-from launcher.client.sessions.local.checks.required_fields import check_fields
-from launcher.client.sessions.local.checks.secret_checks import check_secrets
 from launcher.client.sessions.local.checks.value_checks import check_groups, check_job
 from launcher.client.sessions.local.isolation_level import Isolation
 from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
+from launcher.client.sessions.local.request_uris import place_of, uris_of
+from launcher.client.sessions.local.secret_values import secret_values
+from launcher.client.sessions.local.toolkit_mode import is_script_mode
+from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import PlatformError, Problem, RequestRefused
+from launcher.shared import SHORTEST_SECRET, secret_sources
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+    from launcher.shared import TrainingJobRequest
+
 
 #: The channel with SDK v3's programs; the name is reserved for them.
 _DRIVERS = "sm_drivers"
@@ -84,3 +87,127 @@ def check_isolation(request: TrainingJobRequest, isolation: Isolation) -> None:
             f"the programs in the channel {_DRIVERS!r} (SDK v3 sends them) find their files below "
             "/opt/ml only, which hosts have with isolation 'sandbox' or 'network'"
         )
+
+
+def check_secrets(request: TrainingJobRequest, environment: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield a problem for each secret without a value, and for one that could not be redacted.
+
+    environment: the variables that the platform process has in addition to ours.
+    """
+    values = secret_values(request, {**os.environ, **environment})
+    for name in secret_sources(request.get("Environment", {})):
+        if name not in values:
+            yield Problem(
+                what=f"the secret {name} is not in your environment",
+                where=f"secrets.{name}",
+                fix=f"export {name}=...: on this machine the values of secrets come from there",
+            )
+        elif len(values[name]) < SHORTEST_SECRET:
+            few = f"fewer than {SHORTEST_SECRET} characters"
+            yield Problem(
+                what=f"the secret {name} has {few}, and could not be kept out of the logs",
+                where=f"secrets.{name}",
+                fix="give it as a variable of the environment, or make it longer",
+            )
+
+
+_KEY = "AWS_ACCESS_KEY_ID"
+
+
+def check_credentials(
+    request: TrainingJobRequest, environment: Mapping[str, str]
+) -> Iterator[Problem]:
+    """Yield a problem for the first S3 location, if no AWS credentials are found."""
+    locations = [(path, uri) for path, uri in uris_of(request) if is_s3(uri)]
+    if not locations or _KEY in environment or _has_credentials():
+        return
+    path, uri = locations[0]
+    yield Problem(
+        what=f"{uri} is in S3, and no AWS credentials are found",
+        path=path,
+        where=place_of(request, path),
+        fix="give some (`aws configure`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY), or "
+        "files of this machine: file:///absolute/path",
+    )
+
+
+def _has_credentials() -> bool:
+    """Return whether boto3 finds credentials: in variables, in files or in an instance's role."""
+    import boto3  # slow to import; only jobs that use S3 need it
+
+    return boto3.Session().get_credentials() is not None
+
+
+_REQUEST = (
+    "TrainingJobName",
+    "AlgorithmSpecification",
+    "OutputDataConfig",
+    "ResourceConfig",
+    "StoppingCondition",
+)
+_GROUP = ("InstanceGroupName", "InstanceType", "InstanceCount")
+_CHANNEL = ("ChannelName", "DataSource")
+_METRIC = ("Name", "Regex")
+
+
+def check_fields(request: TrainingJobRequest) -> Iterator[Problem]:
+    """Yield a problem for each required field that is absent."""
+    yield from _absent([request], _REQUEST, "the request")
+    algorithm = request.get("AlgorithmSpecification", {})
+    resources = request.get("ResourceConfig", {})
+    yield from _absent(algorithm.get("MetricDefinitions"), _METRIC, "MetricDefinitions")
+    yield from _absent(resources.get("InstanceGroups"), _GROUP, "InstanceGroups")
+    yield from _absent(request.get("InputDataConfig"), _CHANNEL, "InputDataConfig")
+
+
+def _absent(
+    parts: Iterable[Mapping[str, object]] | None, fields: Iterable[str], where: str
+) -> Iterator[Problem]:
+    for number, part in enumerate(parts or (), start=1):
+        for field in fields:
+            if field not in part:
+                yield Problem(
+                    what=f"there is no {field}",
+                    where=f"{where}, entry {number}",
+                    fix=f"give {field}",
+                )
+
+
+#: The job's notes list those that the request sets.
+_IGNORED = (
+    "VpcConfig",
+    "EnableNetworkIsolation",
+    "EnableInterContainerTrafficEncryption",
+    "RetryStrategy",
+    "ResourceConfig.VolumeKmsKeyId",
+    "ResourceConfig.KeepAlivePeriodInSeconds",
+    "ResourceConfig.TrainingPlanArn",
+    "ResourceConfig.InstancePlacementConfig",
+    "OutputDataConfig.KmsKeyId",
+    "AlgorithmSpecification.TrainingImageConfig",
+    "AlgorithmSpecification.EnableSageMakerMetricsTimeSeries",
+    "ExperimentConfig",
+    "TensorBoardOutputConfig",
+    "DebugHookConfig",
+    "DebugRuleConfigurations",
+    "ProfilerConfig",
+    "ProfilerRuleConfigurations",
+    "RemoteDebugConfig",
+    "SessionChainingConfig",
+    "InfraCheckConfig",
+)
+_IMAGE_IS_EMULATED = "the image is not run: its script mode is emulated in this machine's Python"
+
+
+def ignored_field_notes(request: TrainingJobRequest) -> list[str]:
+    """Return a note for each part of the request that a local job ignores."""
+    notes = [f"{field} has no effect on a local job" for field in _IGNORED if _at(request, field)]
+    return [*notes, _IMAGE_IS_EMULATED] if is_script_mode(request) else notes
+
+
+def _at(request: TrainingJobRequest, field: str) -> object:
+    top, _, below = field.partition(".")
+    part: object = request.get(top)
+    if not below:
+        return part
+    return part.get(below) if isinstance(part, Mapping) else None

@@ -15,11 +15,7 @@ from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import PlatformError, Problem
 
 if TYPE_CHECKING:
-    from launcher.shared.training_job_types import (
-        ChannelFields,
-        S3SourceFields,
-        TrainingJobRequest,
-    )
+    from launcher.shared import ChannelFields, S3SourceFields, TrainingJobRequest
 
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 

@@ -21,7 +21,7 @@ from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 
 if TYPE_CHECKING:
     from launcher.errors import FieldPath
-    from launcher.shared.training_job_types import (
+    from launcher.shared import (
         CheckpointFields,
         LimitFields,
         MetricFields,

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from launcher.client.sessions.local.isolation import namespaces
 from launcher.client.sessions.local.isolation.namespaces import Namespace
-from launcher.shared.process_table import descendants, signal_all
+from launcher.shared import descendants, signal_all
 
 # linux/nsfs.h: the user namespace that owns a namespace.
 _NS_GET_USERNS = 0xB701

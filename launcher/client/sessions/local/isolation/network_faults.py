@@ -16,7 +16,7 @@ from launcher.client.sessions.local.isolation.namespaces import Namespace
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.process_tree import processes_of_host
 from launcher.errors import PlatformError
-from launcher.shared.process_table import living_children
+from launcher.shared import living_children
 
 __all__ = ["cut", "restore", "slow"]
 

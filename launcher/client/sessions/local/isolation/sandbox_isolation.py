@@ -14,11 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from launcher.client.sessions.local.host_folder import (
-    SANDBOX_HOME,
-    SANDBOX_TMP,
-    HostFolder,
-)
+from launcher.client.sessions.local.host_folder import SANDBOX_HOME, SANDBOX_TMP, HostFolder
 from launcher.client.sessions.local.host_python import HostPython
 from launcher.client.sessions.local.isolation.host_launch_spec import (
     HostLaunchSpec,

@@ -1,0 +1,152 @@
+"""Rooms are entered by their doors: what a package's `__init__` lists, and no module behind it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+#: Packages that list their names for users in their own way, and a module that is a door itself.
+OTHER_DOORS = {
+    "launcher",
+    "launcher.parallel.smp",
+    "launcher.parallel.smp.nn",
+    "launcher.data.keras",
+}
+#: Modules that may be imported from anywhere: they run where no door may be opened yet.
+BEFORE_DOORS = {"launcher.shared.doors", "launcher.shared.users_modules"}
+WAITS = "shortens waits that are constants"
+LIMITS = "lowers limits that no test could reach"
+PATCHES = "replaces one step of the module, to make it fail or to see it called"
+#: Tests that import modules behind doors, with their reasons.
+BEHIND_DOORS = {
+    "aws/client_forks.py": WAITS,
+    "aws/fault_stage.py": WAITS,
+    "aws/test_aws_following.py": WAITS,
+    "aws/test_aws_identity.py": PATCHES,
+    "aws/test_aws_jobs.py": WAITS,
+    "aws/test_aws_logs.py": WAITS,
+    "aws/test_aws_storage.py": WAITS,
+    "aws/test_call_limits.py": LIMITS,
+    "checkup/conftest.py": WAITS,
+    "checkup/test_checkup_of_places.py": PATCHES,
+    "data_chaos/cables.py": "enters the namespaces of a host to cut its cable",
+    "endpoint/test_endpoint_connections.py": LIMITS,
+    "following/test_following_without_logs.py": WAITS,
+    "job_world/test_as_in_torch.py": PATCHES,
+    "job_world/test_coalescing.py": LIMITS,
+    "job_world/test_codecs.py": PATCHES,
+    "job_world/test_collation.py": "gives each module a codec registry of its own",
+    "job_world/test_dataset_arguments.py": PATCHES,
+    "job_world/test_dispatcher.py": WAITS,
+    "job_world/test_entropy.py": PATCHES,
+    "job_world/test_host_silence.py": WAITS,
+    "job_world/test_mapping.py": PATCHES,
+    "job_world/test_memory_evidence.py": PATCHES,
+    "job_world/test_pool_tasks.py": PATCHES,
+    "job_world/test_progress_reporter.py": WAITS,
+    "job_world/test_rank_watch.py": WAITS,
+    "job_world/test_seeding.py": PATCHES,
+    "job_world/test_shard_reader.py": PATCHES,
+    "job_world/test_single_thread.py": PATCHES,
+    "job_world/test_striped_sender.py": LIMITS,
+    "job_world/test_takings.py": LIMITS,
+    "job_world/test_torch_samplers.py": LIMITS,
+    "local/test_bombs.py": LIMITS,
+    "local/test_local_status.py": PATCHES,
+    "parallel/test_smp_configuration.py": "asks what smp has no name for",
+    "sessions/test_conformance_of_sessions.py": PATCHES,
+    "sessions/test_default_values.py": "calls a verb beside the options that it reads",
+}
+
+
+def modules(folder: str) -> Iterator[tuple[Path, str, ast.Module]]:
+    """Each file of a folder, its dotted name, and its syntax tree."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        yield path, name.removesuffix(".__init__"), ast.parse(path.read_text())
+
+
+def is_door(path: Path, tree: ast.Module) -> bool:
+    return path.name == "__init__.py" and any(
+        isinstance(node, ast.Call) and ast.unparse(node.func) == "open_door"
+        for node in ast.walk(tree)
+    )
+
+
+def listed(tree: ast.Module) -> set[str]:
+    """The names in the TYPE_CHECKING block of a door."""
+    blocks = [node for node in tree.body if isinstance(node, ast.If)]
+    imports = [line for block in blocks for line in block.body if isinstance(line, ast.ImportFrom)]
+    return {each.asname or each.name for line in imports for each in line.names}
+
+
+PRODUCT = list(modules("launcher"))
+DOORS = {name: listed(tree) for path, name, tree in PRODUCT if is_door(path, tree)}
+NAMES = {name for _, name, _ in PRODUCT}
+
+
+def room_of(module: str) -> str:
+    """The innermost room that a module is in."""
+    while module and module not in DOORS and module not in OTHER_DOORS:
+        module = module.rpartition(".")[0]
+    return module
+
+
+def entered_behind(importer: str, tree: ast.Module) -> Iterator[str]:
+    """What a file imports from behind the doors of rooms that it is not in."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found = {each.name: each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            whole = {each.name: f"{node.module}.{each.name}" for each in node.names}
+            found = {
+                full: full if full in NAMES else node.module
+                for name, full in whole.items()
+                if name not in DOORS.get(node.module, ())
+            }
+        else:
+            continue
+        for what, module in found.items():
+            room = room_of(module)
+            is_inside = importer == room or importer.startswith(f"{room}.")
+            is_door = room in ("", "launcher", module) or module in BEFORE_DOORS
+            if not is_door and not is_inside:
+                yield what
+
+
+def test_rooms_import_each_other_by_their_doors():
+    assert len(DOORS) > 25
+    found = {name: list(entered_behind(name, tree)) for _, name, tree in PRODUCT}
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+def test_tests_import_rooms_by_their_doors():
+    found = {
+        str(path.relative_to(ROOT / "tests"))
+        for path, name, tree in modules("tests")
+        if list(entered_behind(name, tree))
+    }
+    assert found == set(BEHIND_DOORS)
+    assert len(found) <= 40
+
+
+@pytest.mark.parametrize("room", sorted(DOORS))
+def test_a_door_opens_for_each_of_its_names_and_for_no_other(room):
+    door = import_module(room)
+    for name in DOORS[room]:
+        try:
+            found = getattr(door, name)
+        except ModuleNotFoundError as error:
+            if error.name != "tensorflow":  # which few have
+                raise
+            continue
+        # a module of the room by that name would be found in place of another thing
+        assert f"{room}.{name}" not in NAMES or isinstance(found, ModuleType), name
+    with pytest.raises(AttributeError, match="no_such_name"):
+        door.no_such_name  # noqa: B018
