@@ -7,7 +7,8 @@ The modules here are what a training script uses:
 
 loader              DataLoader, the public class
 given_code, torch_arguments     its arguments: datasets and functions, and those of torch's loader
-sendable_objects, dataset_code, instance_code   what to write in place of a dataset object
+sendable_objects    refusal of objects where data hosts prepare the data
+instance_code       the arguments of a dataset object
 loader_attributes, gradient_state   what training frameworks read from a loader
 loader_state        resume points, saved and restored
 epoch_recorder      steps and waits of one pass over an epoch

@@ -9,30 +9,9 @@ from pathlib import PurePath
 from launcher.data.order import ChannelPath, channel_of, wrong_values
 
 #: Characters of one argument; longer ones are data rather than settings.
-VALUE_LIMIT = 100
+_VALUE_LIMIT = 100
 _UNKNOWN = "..."
 _SCALARS = (bool, int, float, str, type(None))
-
-
-def shown_arguments(instance: object) -> dict[str, tuple[object, bool]] | None:
-    """Return the value of each argument that is not the default, and whether it has a default.
-
-    The value is `inspect.Parameter.empty` if no attribute shows it. None if the arguments have no
-    names.
-    """
-    parameters = _parameters(type(instance)) or []
-    values = _constructor_values(instance)
-    if values is None or any(each.kind is each.VAR_POSITIONAL for each in parameters):
-        return None
-    has_default = {each.name: each.default is not each.empty for each in parameters}
-    return {name: (value, has_default[name]) for name, value in values.items()}
-
-
-def channel_path(value: object) -> ChannelPath | None:
-    """Return the path in a channel that a value is; None for other values."""
-    if isinstance(value, ChannelPath):
-        return value
-    return channel_of(str(value)) if isinstance(value, str | PurePath) else None
 
 
 def describe_instance(instance: object) -> str:
@@ -94,13 +73,14 @@ def _is_same(value: object, default: object) -> bool:
 
 
 def _code(value: object) -> str:
-    if (place := channel_path(value)) is not None:
-        return f"launcher.data.{place!r}"
     if isinstance(value, PurePath):
         value = str(value)
+    place = channel_of(value) if isinstance(value, str) else value
+    if isinstance(place, ChannelPath):
+        return f"launcher.data.{place!r}"
     if value is inspect.Parameter.empty or wrong_values(value):
         return _UNKNOWN
-    return code if len(code := repr(value)) <= VALUE_LIMIT else _UNKNOWN
+    return code if len(code := repr(value)) <= _VALUE_LIMIT else _UNKNOWN
 
 
 def _described(value: object) -> str:
@@ -110,10 +90,10 @@ def _described(value: object) -> str:
     """
     if not isinstance(value, str | list | tuple):
         return _UNKNOWN if isinstance(value, dict) else _code(value)
-    ends = (value[:VALUE_LIMIT], value[-VALUE_LIMIT:])
+    ends = (value[:_VALUE_LIMIT], value[-_VALUE_LIMIT:])
     if not all(isinstance(each, _SCALARS) for end in ends for each in end):
         return _UNKNOWN
-    if len(value) <= VALUE_LIMIT:
+    if len(value) <= _VALUE_LIMIT:
         return _code(value)
     return f"...{hashlib.blake2b(repr((len(value), ends)).encode(), digest_size=4).hexdigest()}"
 

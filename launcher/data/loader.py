@@ -208,7 +208,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
             **self._order(),
             **functions.references,
         )
-        check_sendable(given, self._sampler, self._spec)
+        check_sendable(given, self._sampler)
         self._given = GivenObjects(dataset=given.instance, functions=functions.objects)
         if epochs is not None and whole("epochs", epochs) < 1:
             raise DataError(f"epochs is {epochs}; it must be at least 1, or None when not known")

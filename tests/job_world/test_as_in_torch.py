@@ -15,7 +15,6 @@ from launcher.data import DataLoader, shard
 from launcher.data.batches import class_names
 from launcher.data.order import type_names, with_original_type
 from launcher.errors import DataError, SampleError
-from launcher.runtime import ENGINE_VARIABLE
 
 Numbers = list[int]
 
@@ -205,17 +204,6 @@ def test_the_state_of_a_list_of_ids_is_of_those_ids() -> None:
 def test_ids_that_the_dataset_has_not_are_refused(ids: Any) -> None:
     with pytest.raises(DataError, match=r"the sample id|where sample ids are expected"):
         list(DataLoader(list(range(4)), sampler=ids))
-
-
-def test_a_list_of_ids_is_refused_where_data_hosts_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ENGINE_VARIABLE, "service")
-    with pytest.raises(DataError, match="the list given as sampler exists only in ") as refused:
-        DataLoader("p:f", sampler=[3, 1])
-    assert str(refused.value).endswith(
-        "write in the dataset's module, p.py:\n"
-        "    def order(length, epoch, seed):\n        return [3, 1]\n"
-        'and in the loader:\n    sampler="p:order"'
-    )
 
 
 def test_numbers_may_be_numpys() -> None:

@@ -466,12 +466,7 @@ def test_with_data_hosts_a_sampler_object_is_answered_with_the_function_to_write
     sampler = data.WeightedRandomSampler([0.5, 0.5], 100, replacement=True)
     with pytest.raises(DataError) as caught:
         DataLoader(pipeline.Digits, 2, sampler=sampler)
-    name = pipeline.__name__
-    assert str(caught.value).endswith(
-        f"write in the dataset's module, {name}.py, a function order(length, epoch, seed) that "
-        "makes it as the script does and returns it; and in the loader:\n"
-        f'    sampler="{name}:order"'
-    )
+    assert f'sampler="{pipeline.__name__}:order"' in str(caught.value)
 
 
 def test_a_function_may_return_a_sampler_of_torch(pipeline: ModuleType) -> None:
