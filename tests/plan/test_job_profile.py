@@ -276,11 +276,10 @@ def test_a_job_that_is_nowhere_is_refused(job):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [["pipeline:train_set"], ["--set", "max_run=5"], ["--task", "task:make"], ["--script", "t.py"]],
+    "words", [["pipeline:train_set"], ["--set", "max_run=5"], ["--task", "task:make"]]
 )
 def test_a_job_that_ran_is_not_changed(job, words):
     result = job(*words)
 
     assert result.exit_code == 2
-    assert "no TARGET, --task, --script or --set" in result.stderr
+    assert "--from-job takes a job that has ended: no TARGET, --task" in result.stderr

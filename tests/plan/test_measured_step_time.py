@@ -16,6 +16,7 @@ from launcher.client.planning import (
     Workload,
     WorkloadProfile,
     catalogue_name,
+    profile_text,
 )
 
 GPT = Path(__file__).parents[2] / "examples" / "gpt"
@@ -70,28 +71,56 @@ def test_without_a_gpu_the_memory_of_a_tasks_model_is_measured(
     assert kept[True, False].sample < kept[False, False].sample
 
 
-def test_a_measured_step_is_in_the_workload_by_the_catalogues_name(tmp_path: Path) -> None:
-    step = MeasuredStepTime(
-        accelerator="NVIDIA H100 80GB HBM3",
-        batch_size=8,
-        steps=10,
-        median=0.02,
-        low=0.01,
-        high=0.03,
-        memory_bytes=1000,
-    )
-    profile = WorkloadProfile(
-        dataset="pipeline:train_set",
-        batch_size=8,
-        cpu_seconds=Measure.exact(0.01),
-        bytes_per_batch=100,
-        cpu=MachineCpu(model="CPU", count=2, family="c5"),
-    )
-    measured = Measure(mean=0.02, low=0.01, high=0.03)
-    assert profile.with_step(step).gpu_seconds == {"NVIDIA H100": measured}
-    file = tmp_path / "w.yaml"
-    file.write_text(profile.with_step(step).to_yaml())
-    assert Workload.from_yaml(file).gpu_seconds_per_step == {"NVIDIA H100": measured}
-    assert profile.with_step(step).measured["step"]["memory_bytes"] == 1000
-    unknown = replace(step, accelerator="NVIDIA GeForce RTX 4090")
-    assert profile.with_step(unknown).gpu_seconds == {}
+STEP = MeasuredStepTime(
+    accelerator="NVIDIA H100 80GB HBM3",
+    batch_size=8,
+    steps=10,
+    median=0.02,
+    low=0.01,
+    high=0.03,
+    memory_bytes=1000,
+)
+PROFILE = WorkloadProfile(
+    dataset="pipeline:train_set",
+    batch_size=8,
+    cpu_seconds=Measure.exact(0.01),
+    bytes_per_batch=100,
+    cpu=MachineCpu(model="CPU", count=2, family="c5"),
+    measured={"samples": 8},
+)
+
+
+def test_a_measured_step_is_in_the_workload_by_the_catalogues_name() -> None:
+    found = PROFILE.with_step(STEP)
+
+    assert found.gpu_seconds == {"NVIDIA H100": Measure(mean=0.02, low=0.01, high=0.03)}
+    assert found.measured["step"]["memory_bytes"] == 1000
+    assert "10 steps on NVIDIA H100 80GB HBM3\n" in profile_text(found)
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (replace(STEP, batch_size=64), "of 64 samples: not for the plan, whose batches have 8"),
+        (
+            replace(STEP, accelerator="NVIDIA GeForce RTX 4090"),
+            "on NVIDIA GeForce RTX 4090, which is in no instance type",
+        ),
+    ],
+    ids=["another batch", "another GPU"],
+)
+def test_other_steps_are_recorded_and_the_text_says_why(step: MeasuredStepTime, why: str) -> None:
+    found = PROFILE.with_step(step)
+
+    assert found.gpu_seconds == {}
+    assert found.measured["step"]["seconds"]["median"] == 0.02
+    assert why in profile_text(found)
+
+
+def test_a_profile_is_the_workload_of_its_file(tmp_path: Path) -> None:
+    found = PROFILE.with_step(STEP).with_scaling({1: 10.0, 2: 15.0})
+    (tmp_path / "w.yaml").write_text(found.to_yaml())
+
+    assert found.workload() == Workload.from_yaml(tmp_path / "w.yaml")
+    assert found.workload().parallel_efficiency == 0.75
+    assert "1: 10, 2: 15 samples/s; 75% of a CPU is left" in profile_text(found)
