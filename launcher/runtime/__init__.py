@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         cause_of,
     )
     from launcher.runtime.host_usage import GpuUsage, network_fields, open_nvml, traffic_in
-    from launcher.runtime.hyperparameters import as_arguments
     from launcher.runtime.job_coordination import JobCoordination
     from launcher.runtime.job_host import JobHost
     from launcher.runtime.jsonl_socket import from_json

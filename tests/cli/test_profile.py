@@ -362,3 +362,20 @@ def test_a_traceback_names_the_users_file(launcher):
 
     assert "KeyError" in said
     assert "launcher-check-" not in said
+
+
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [
+        ("--script", "with a data group, --from-job NAME"),
+        ("--steps", "give them with --step-seconds"),
+        ("--calibrate", "add the second to cpu_speed in the first one's file"),
+    ],
+)
+def test_an_option_of_an_earlier_version_is_refused_with_what_to_use_instead(
+    launcher, option, instead
+):
+    said = " ".join(error_of(launcher("pipeline:train_set", option, "50")).split())
+
+    assert f"there is no {option} any more" in said
+    assert instead in said

@@ -282,4 +282,4 @@ def test_a_job_that_ran_is_not_changed(job, words):
     result = job(*words)
 
     assert result.exit_code == 2
-    assert "--from-job takes a job that has ended: no TARGET, --task" in result.stderr
+    assert "--from-job takes a job that has ended: no TARGET, --task or --set" in result.stderr

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
 from launcher.client.catalogue import instance_types
 from launcher.client.cli import completion_values
-from launcher.client.cli.shared_options import Verb, changes_option, with_options
+from launcher.client.cli.shared_options import (
+    Verb,
+    changes_option,
+    removed_option,
+    with_options,
+)
 from launcher.shared import did_you_mean
+
+_STEP_OF_SCRIPT = (
+    "take the figures of a job that trained with a data group, --from-job NAME, or time the "
+    "script's steps on a batch that is kept in memory, and give them with --step-seconds"
+)
 
 
 def _step_seconds(
@@ -79,19 +88,6 @@ _OPTIONS = (
         "default: the job's task.",
     ),
     click.option(
-        "--script",
-        metavar="FILE",
-        help="Run this script of the job's files as it is, and measure the time between a batch of "
-        "its loader and its asking for the next one.",
-    ),
-    click.option(
-        "--steps",
-        type=click.IntRange(min=4),
-        default=50,
-        show_default=True,
-        help="Steps of the script to measure, after five that warm up; it is ended then.",
-    ),
-    click.option(
         "--step-seconds",
         "gpu_seconds",
         multiple=True,
@@ -105,29 +101,19 @@ _OPTIONS = (
         help="Instance family of this machine; default: that of the EC2 instance, if it is one.",
     ),
     click.option(
-        "--calibrate",
-        type=click.Path(path_type=Path, dir_okay=False, exists=True),
-        metavar="FILE",
-        help="Add this machine's speed to the workload FILE, which has the same dataset measured "
-        "on another family.",
-    ),
-    click.option(
         "--out",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
         help="Write the workload as a new file; default: print it.",
     ),
+    removed_option("--script", _STEP_OF_SCRIPT),
+    removed_option("--steps", _STEP_OF_SCRIPT),
+    removed_option(
+        "--calibrate",
+        "measure the dataset on both families, and add the second to cpu_speed in the first one's "
+        "file, as in {c5: 1, m7i: 1.31}: its CPU seconds on c5, divided by those on m7i",
+    ),
 )
-
-
-def check_together(calibrate: Path | None, asked: Mapping[str, Any]) -> None:
-    """Raise UsageError for options of which each leaves no room for the other."""
-    if calibrate and (asked["gpu_seconds"] or asked["task"] or asked["script"]):
-        raise click.UsageError(
-            "--calibrate keeps the rest of FILE: no --step-seconds, --task or --script"
-        )
-    if asked["task"] and asked["script"]:
-        raise click.UsageError("--task and --script each measure the step: give one of the two")
 
 
 def profile_options(verb: Verb) -> Verb:

@@ -9,13 +9,12 @@ from typing import Any
 import click
 
 from launcher.client.cli.json_output import print_json
-from launcher.client.cli.profile_options import check_together, profile_options
+from launcher.client.cli.profile_options import profile_options
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.doctor import ReadLimits
 from launcher.client.jobs import Job
 from launcher.client.planning import (
-    CpuSpeedCalibration,
     ProfileRequest,
     WorkloadProfile,
     check_new,
@@ -31,39 +30,30 @@ from launcher.client.sessions import session_of
 @click.argument("target", required=False)
 @profile_options
 @with_output_option
-def profile(
-    target: str | None, out: Path | None, calibrate: Path | None, output: str, **asked: Any
-) -> int:
+def profile(target: str | None, out: Path | None, output: str, **asked: Any) -> int:
     """Measure what samples cost on this machine, and write a workload for `launcher plan`.
 
     TARGET is a dataset such as pipeline:train_set, or a job file, whose datasets are measured; by
     default job.yaml. Each is read by a process of its own, on a copy of the code. The file has the
     first one. With --from-job, nothing is run.
     """
-    check_together(calibrate, asked)
     if out:
         check_new(out)
-    other = CpuSpeedCalibration.read(calibrate, asked["cpu_family"]) if calibrate else None
     profiles = []
     for each in _profiles(target, **asked):
         profiles.append(each)
         if output == "text":
             echo(profile_text(each), err=out is None)
     first = profiles[0]
-    text = other.to_yaml(first) if other else first.to_yaml()
     if out:
-        write_new(text, out)
+        write_new(first.to_yaml(), out)
     if output == "json":
         print_json({"profiles": [each.to_plain() for each in profiles]})
     elif out is None:
-        echo(text, nl=False)
-    if other:
-        print_message(
-            f"\n{other.family} is {other.speed(first):g} times as fast as in {other.file}"
-        )
-    elif out:
+        echo(first.to_yaml(), nl=False)
+    if out:
         print_message(f"\n{out} is the workload of {first.dataset}: launcher plan --workload {out}")
-    if not (first.gpu_seconds or other):
+    if not first.gpu_seconds:
         print_message("`launcher plan` needs gpu_seconds_per_step: add it, or give --step-seconds")
     return 0
 
@@ -74,9 +64,6 @@ def _profiles(
     if from_job is None:
         limits = ReadLimits(samples=samples, seconds=seconds)
         return profile_datasets(target, ProfileRequest(limits=limits, **asked))
-    del asked["steps"]
-    if target or any(asked.pop(name) for name in ("changes", "task", "script")):
-        raise click.UsageError(
-            "--from-job takes a job that has ended: no TARGET, --task, --script or --set"
-        )
+    if target or any(asked.pop(name) for name in ("changes", "task")):
+        raise click.UsageError("--from-job takes a job that has ended: no TARGET, --task or --set")
     return [profile_of_job(Job(from_job, session_of(from_job)), **asked)]

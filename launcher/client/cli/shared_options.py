@@ -33,6 +33,16 @@ def with_options(verb: Verb, options: Sequence[Callable[[Any], Any]]) -> Verb:
     return verb
 
 
+def removed_option(name: str, instead: str) -> Callable[[Verb], Verb]:
+    """Refuse an option of an earlier version, with what to do instead."""
+
+    def refuse(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"there is no {name} any more: {instead}")
+
+    return click.option(name, hidden=True, expose_value=False, callback=refuse)
+
+
 def job_file_options(verb: Verb) -> Verb:
     """Add JOB_FILE, by default that of this folder, and --set to a verb."""
     return _job_file(default=Path())(changes_option(verb))

@@ -123,14 +123,12 @@ class DatasetCopy:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
-    def variables(self) -> dict[str, str]:
-        """Return the job's own environment variables, and those of its channels."""
+    def _environment(self) -> dict[str, str]:
+        """Return the job's own environment variables, and those of its channels and of Python."""
         folders = self.paths.channels.iterdir()
         channels = {f"SM_CHANNEL_{each.name.upper()}": str(each) for each in folders}
-        return {**self.spec.environment, **channels, ML_ROOT_VARIABLE: str(self.paths.root)}
-
-    def _environment(self) -> dict[str, str]:
-        return {**self.variables(), **module_environment(), "PYTHONHASHSEED": "0"}
+        own = {**self.spec.environment, **channels, ML_ROOT_VARIABLE: str(self.paths.root)}
+        return {**own, **module_environment(), "PYTHONHASHSEED": "0"}
 
 
 @contextmanager

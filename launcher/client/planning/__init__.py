@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from launcher.client.planning.cost_limit import enforce_max_cost
     from launcher.client.planning.cost_plan import CostPlan, plan_job
     from launcher.client.planning.cost_plan_layout import cost_plan_text
-    from launcher.client.planning.cpu_speed_calibration import CpuSpeedCalibration
     from launcher.client.planning.dataset_profile import ProfileRequest, profile_datasets
     from launcher.client.planning.diagnosis.advice import Advice, advise, larger_types
     from launcher.client.planning.diagnosis.diagnosis import Diagnosis, diagnose

@@ -23,7 +23,6 @@ from launcher.client.doctor import (
 from launcher.client.planning.machine_cpu import MachineCpu, this_cpu
 from launcher.client.planning.measure import Measure
 from launcher.client.planning.measured_model_memory import measure_model_memory
-from launcher.client.planning.measured_script_step import measure_script_step
 from launcher.client.planning.measured_step_time import MeasuredStepTime, measure_step_time
 from launcher.client.planning.parallel_strategy import ModelFigures
 from launcher.client.planning.worker_scaling import measure_scaling
@@ -63,7 +62,7 @@ class ProfileRequest:
     batch_size: None for that of the script or of the hyperparameters. changes: to the job file.
     cpu_family: EC2's family of this machine; None to ask EC2's firmware. gpu_seconds: of a step.
     task: "module:function", whose model's memory is measured, and its steps on this machine's GPU;
-        None for the job's. script: whose steps are measured instead, `steps` of them.
+        None for the job's.
     """
 
     batch_size: int | None = None
@@ -72,8 +71,6 @@ class ProfileRequest:
     cpu_family: str | None = None
     gpu_seconds: Mapping[str, float] = field(default_factory=dict)
     task: str | None = None
-    script: str | None = None
-    steps: int = 50
 
 
 def profile_datasets(target: str | None, request: ProfileRequest) -> Iterator[WorkloadProfile]:
@@ -96,7 +93,7 @@ def profile_datasets(target: str | None, request: ProfileRequest) -> Iterator[Wo
     model = _model(job, tree, request)
     cpu = this_cpu(request.cpu_family)
     with dataset_copy(job, tree.files) as copy:
-        step = _step(job, tree, copy, sizes[0], request)
+        step = _step(job, tree, sizes[0], request)
         for dataset, size in zip(datasets, sizes, strict=True):
             answer = _answer(copy, dataset, size, request.limits, served, tree)
             asked = replace(dataset, loader=_read_with(dataset))
@@ -115,16 +112,14 @@ def profile_datasets(target: str | None, request: ProfileRequest) -> Iterator[Wo
 
 def _model(job: JobSpec, tree: SourceTree, request: ProfileRequest) -> ModelFigures | None:
     """Measure the memory of the task's model, if there is a task."""
-    task = None if request.script else request.task or job.task
+    task = request.task or job.task
     return None if task is None else measure_model_memory(task, job, tree.folder or Path())
 
 
 def _step(
-    job: JobSpec, tree: SourceTree, copy: DatasetCopy, size: int, request: ProfileRequest
+    job: JobSpec, tree: SourceTree, size: int, request: ProfileRequest
 ) -> MeasuredStepTime | None:
-    """Measure steps of the script, or of the task, if there is one, and a GPU."""
-    if request.script is not None:
-        return measure_script_step(request.script, copy, steps=request.steps, limits=request.limits)
+    """Measure steps of the task, if there is one, and a GPU."""
     task = request.task or job.task
     if task is None or not visible_gpus(os.environ):
         return None

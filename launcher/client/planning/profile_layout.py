@@ -38,8 +38,7 @@ def _rows(profile: WorkloadProfile) -> Iterator[tuple[str, str]]:
     if step := found.get("step"):
         seconds = step["seconds"]
         range_ = f"{_ms(seconds['median'])} ({_ms(seconds['low'])} to {_ms(seconds['high'])})"
-        memory = f", {step['memory_bytes'] / 1e9:,.3g} GB" if step["memory_bytes"] else ""
-        yield "step", f"{range_}{memory}"
+        yield "step", f"{range_}, {step['memory_bytes'] / 1e9:,.3g} GB"
         yield "", f"{step['steps']} steps on {step['accelerator']}{_unused(profile, step)}"
     if (wait := profile.wait_seconds).mean:
         yield "waiting", f"{_ms(wait.mean)} ({_ms(wait.low)} to {_ms(wait.high)}) of a sample"
@@ -62,7 +61,7 @@ def _unused(profile: WorkloadProfile, step: Mapping[str, Any]) -> str:
     if profile.gpu_seconds:
         return ""
     if step["batch_size"] != profile.batch_size:
-        size = step["batch_size"] or "an unknown number of"
+        size = step["batch_size"]
         return f", of {size} samples: not for the plan, whose batches have {profile.batch_size}"
     return ", which is in no instance type of the catalogue: not for the plan"
 
