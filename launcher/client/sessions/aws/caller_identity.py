@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from launcher.client.sessions.aws.clients import Clients
-from launcher.client.sessions.aws.foreign_response import foreign_response
+from launcher.client.sessions.aws.response_check import foreign_response
 from launcher.client.sessions.aws.transient_errors import is_transient, retry
 from launcher.client.sessions.retry_policy import RetryPolicy
 from launcher.errors import CloudError, Problem, Refused, SpecError

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from launcher.client.sessions.aws.clients import Clients
-from launcher.client.sessions.aws.foreign_response import foreign_response
+from launcher.client.sessions.aws.response_check import foreign_response
 from launcher.client.sessions.aws.transient_errors import retry_read
 from launcher.client.sessions.base import LogEvent, LogStream
 from launcher.client.sessions.retry_policy import RetryPolicy

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from launcher.client.sessions.aws.error_hints import fix_for
-from launcher.client.sessions.aws.foreign_response import NETWORK_FIX, foreign_response
+from launcher.client.sessions.aws.response_check import NETWORK_FIX, foreign_response
 from launcher.client.transfer_limit import TransferTooLarge
 from launcher.errors import CapacityError, CloudError, CredentialsExpired, Refused, Unreachable
 from launcher.shared import printable

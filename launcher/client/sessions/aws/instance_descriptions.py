@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.client.sessions.aws.clients import Clients
-from launcher.client.sessions.aws.foreign_response import foreign_response
+from launcher.client.sessions.aws.response_check import foreign_response
 
 #: A region has about ten pages of a hundred types each.
 _MOST_PAGES = 100

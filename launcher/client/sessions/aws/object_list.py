@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from launcher.client.sessions.aws.foreign_response import foreign_response
+from launcher.client.sessions.aws.response_check import foreign_response
 
 #: Pages of a list without a new object, of which S3 itself sends none.
 _MOST_EMPTY_PAGES = 20

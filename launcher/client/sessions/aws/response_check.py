@@ -8,13 +8,24 @@ events, so no call is without them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, TypeGuard
 from xml.etree import ElementTree
 
-from launcher.client.sessions.aws.foreign_response import foreign_response
-from launcher.client.sessions.aws.required_members import missing_member
-from launcher.client.sessions.aws.response_types import type_problem
+from launcher.errors import Unreachable
+
+NETWORK_FIX = "check the network, the proxy, and AWS_ENDPOINT_URL if it is set"
+
+
+def foreign_response(operation: str, what: str) -> Unreachable:
+    """Return the error: what answers an operation is not AWS, or the response was damaged."""
+    return Unreachable(
+        f"what answers is not AWS, or its response is truncated: {operation} {what}\n"
+        f"  fix: {NETWORK_FIX}"
+    )
+
 
 #: Characters of such a response shown in the error.
 _SHOWN = 60
@@ -99,3 +110,175 @@ _IS_COMPLETE: Mapping[str, Callable[[bytes, Any], bool]] = {
     "query": _is_xml_answer,
     "ec2": _is_xml_answer,
 }
+
+#: Seconds since the epoch of the years 1 and 9999, which datetime has.
+_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
+
+
+def type_problem(shape: Any, value: object) -> str | None:
+    """Return the first value of another type than its shape has, for a sentence; None without one.
+
+    null is an absent member, as in botocore, but no element of a list or a map.
+    """
+    return next(_problems(shape, value, ""), None)
+
+
+def _problems(shape: Any, value: object, path: str) -> Iterator[str]:
+    kind = shape.type_name
+    if kind == "structure" and isinstance(value, dict):
+        for name, member in shape.members.items():
+            key = member.serialization.get("name", name)
+            if value.get(key) is not None:
+                yield from _problems(member, value[key], f"{path}.{key}".lstrip("."))
+    elif kind == "list" and isinstance(value, list):
+        for number, element in enumerate(value):
+            yield from _problems(shape.member, element, f"{path}[{number}]")
+    elif kind == "map" and isinstance(value, dict):
+        for key, element in value.items():
+            yield from _problems(shape.value, element, f"{path}[{key!r}]")
+    elif kind in _CONTAINERS or not _IS_OF[kind](value):
+        yield f"{_shown(value)} as {path or 'the whole'}, which is a {kind}"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer of more than 308 digits
+        return False
+
+
+def _is_integer(value: object) -> bool:
+    return _is_number(value) and abs(value) < 1 << 63 and value == int(value)
+
+
+def _is_time(value: object) -> bool:
+    """Return True for seconds since the epoch, or a date as botocore reads them."""
+    if not isinstance(value, str):
+        return _is_number(value) and _FIRST <= value <= _LAST
+    from botocore.utils import parse_timestamp
+
+    try:
+        return bool(parse_timestamp(value))
+    except (ArithmeticError, RuntimeError, TypeError, ValueError):
+        return False
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+_CONTAINERS = frozenset({"structure", "list", "map"})
+_IS_OF: Mapping[str, Callable[[object], bool]] = {
+    "string": _is_text,
+    "blob": _is_text,
+    "character": _is_text,
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": _is_integer,
+    "long": _is_integer,
+    "float": _is_number,
+    "double": _is_number,
+    "timestamp": _is_time,
+}
+
+#: Members of AWS's responses without which Launcher cannot go on, by operation.
+#:
+#: AWS always sends them, whether or not botocore's model marks them as required. A path is dotted,
+#: and required where its parent is given; [] stands for every element of a list.
+_REQUIRED: Mapping[str, tuple[str, ...]] = {
+    # SageMaker
+    "CreateTrainingJob": ("TrainingJobArn",),
+    "DescribeTrainingJob": (
+        "TrainingJobName",
+        "TrainingJobArn",
+        "TrainingJobStatus",
+        "SecondaryStatus",
+        "CreationTime",
+        "SecondaryStatusTransitions[].Status",
+        "SecondaryStatusTransitions[].StartTime",
+        "AlgorithmSpecification.MetricDefinitions[].Name",
+        "AlgorithmSpecification.MetricDefinitions[].Regex",
+        "InputDataConfig[].ChannelName",
+        "InputDataConfig[].DataSource",
+        "ResourceConfig.InstanceGroups[].InstanceGroupName",
+    ),
+    "ListTrainingJobs": (
+        "TrainingJobSummaries",
+        "TrainingJobSummaries[].TrainingJobName",
+        "TrainingJobSummaries[].TrainingJobStatus",
+        "TrainingJobSummaries[].CreationTime",
+    ),
+    "DescribeNotebookInstance": ("RoleArn",),
+    # CloudWatch
+    "DescribeLogStreams": ("logStreams", "logStreams[].logStreamName"),
+    "GetLogEvents": ("events", "nextForwardToken"),
+    "GetMetricStatistics": ("Datapoints", "Datapoints[].Timestamp", "Datapoints[].Average"),
+    "GetMetricData": (
+        "MetricDataResults",
+        "MetricDataResults[].Id",
+        "MetricDataResults[].Timestamps",
+        "MetricDataResults[].Values",
+    ),
+    # identity
+    "GetCallerIdentity": ("Arn",),
+    "GetRole": ("Role", "Role.Arn"),
+    # what `launcher check` and `launcher catalog update` read
+    "ListServiceQuotas": ("Quotas",),
+    "DescribeImages": ("imageDetails",),
+    "DescribeInstanceTypes": ("InstanceTypes",),
+    "DescribeSubnets": ("Subnets", "Subnets[].SubnetId", "Subnets[].VpcId"),
+    "DescribeSecurityGroups": (
+        "SecurityGroups",
+        "SecurityGroups[].GroupId",
+        "SecurityGroups[].VpcId",
+        "SecurityGroups[].IpPermissions[].IpProtocol",
+        "SecurityGroups[].IpPermissionsEgress[].IpProtocol",
+    ),
+    "ListObjectsV2": ("IsTruncated", "Contents[].Key", "Contents[].Size"),
+    # S3: the tag of an object that was stored or read; a proxy's page has none
+    "PutObject": ("ETag",),
+    "UploadPart": ("ETag",),
+    "CreateMultipartUpload": ("UploadId",),
+    "CompleteMultipartUpload": ("ETag",),
+    "CopyObject": ("CopyObjectResult", "CopyObjectResult.ETag"),
+    "HeadObject": ("ETag", "ContentLength"),
+    "GetObject": ("ETag",),
+}
+
+
+def missing_member(operation: str, response: Mapping[str, Any]) -> str | None:
+    """Return the path of the first required member that is absent, empty, or has no time zone."""
+    for path in _REQUIRED.get(operation, ()):
+        if not all(map(_is_given, _found(response, path.split(".")))):
+            return path
+    return None
+
+
+def _found(value: Any, path: list[str]) -> Iterator[Any]:
+    """Yield the values at a path, None for the last name; nothing below an absent parent."""
+    if not path:
+        yield value
+        return
+    name, rest = path[0], path[1:]
+    member = value.get(name.removesuffix("[]"))
+    if name.endswith("[]"):
+        for element in member or ():
+            yield from _found(element, rest)
+    elif rest and member is None:
+        return
+    else:
+        yield from _found(member, rest)
+
+
+def _is_given(value: object) -> bool:
+    if isinstance(value, datetime):
+        return value.tzinfo is not None
+    return value is not None and value != ""

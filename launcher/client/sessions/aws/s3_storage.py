@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from launcher.client.sessions.aws.clients import Clients
-from launcher.client.sessions.aws.foreign_response import foreign_response
+from launcher.client.sessions.aws.response_check import foreign_response
 from launcher.client.sessions.aws.transient_errors import retry_read
 from launcher.client.sessions.base import Progress
 from launcher.client.sessions.content_hashes import content_hash

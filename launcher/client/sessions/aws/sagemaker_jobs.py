@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from launcher.client.sessions.aws.clients import Clients
-from launcher.client.sessions.aws.foreign_response import foreign_response
+from launcher.client.sessions.aws.response_check import foreign_response
 from launcher.client.sessions.aws.transient_errors import (
     READ_POLICY,
     is_throttled,
