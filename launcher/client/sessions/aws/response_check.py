@@ -8,13 +8,20 @@ events, so no call is without them.
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, TypeGuard
 from xml.etree import ElementTree
 
 from launcher.errors import Unreachable
+
+#: Characters of a body that is not AWS's shown in the error.
+_SHOWN = 60
+#: What botocore's parsers raise for an answer of other types. Their only input is the answer.
+_PARSER_ERRORS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+#: Seconds since the epoch of the years 1 and 9999, which datetime has.
+_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
 
 NETWORK_FIX = "check the network, the proxy, and AWS_ENDPOINT_URL if it is set"
 
@@ -27,12 +34,6 @@ def foreign_response(operation: str, what: str) -> Unreachable:
     )
 
 
-#: Characters of such a response shown in the error.
-_SHOWN = 60
-#: What botocore's parsers raise for an answer of other types. Their only input is the answer.
-_PARSER_ERRORS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-
-
 def check_responses(client: Any) -> None:
     """Let a client of boto raise Unreachable for every response that is not AWS's."""
     client.meta.events.register("before-parse.*.*", check_body)
@@ -43,87 +44,56 @@ def check_body(operation_model: Any, response_dict: Mapping[str, Any], **_more: 
     """Handle botocore's before-parse event; raise Unreachable for a body that is not AWS's."""
     if operation_model.has_streaming_output:
         return  # an object's content, which check_members judges by its headers
-    protocol = _protocol(operation_model.service_model)
-    if response_dict["status_code"] < 300:
-        is_whole = _IS_COMPLETE.get(protocol)
-        if is_whole and not is_whole(response_dict["body"], operation_model):
-            raise foreign_response(operation_model.name, f"got {_beginning(response_dict)}")
-    if protocol == "json" and response_dict["status_code"] < 300:
-        _check_types(operation_model, response_dict["body"])
-    else:
-        _try_to_parse(protocol, operation_model, response_dict)
+    from botocore.parsers import ResponseParserError
+
+    try:
+        members = _parsed(operation_model, response_dict)
+    except (*_PARSER_ERRORS, ElementTree.ParseError, ResponseParserError) as error:
+        text = " ".join(response_dict["body"].decode(errors="replace").split())
+        raise foreign_response(operation_model.name, f"got {text[:_SHOWN]!r}") from error
+    if members and (problem := next(_problems(operation_model.output_shape, members, ""), None)):
+        raise foreign_response(operation_model.name, f"has {problem}")
 
 
 def check_members(http_response: Any, parsed: Mapping[str, Any], model: Any, **_more: Any) -> None:
     """Handle botocore's after-call event; raise Unreachable without the fields that we read."""
-    if http_response.status_code < 300 and (missing := missing_member(model.name, parsed)):
+    if http_response.status_code < 300 and (missing := _missing_member(model.name, parsed)):
         if model.has_streaming_output:  # nobody else will read it, nor close its connection
             parsed["Body"].close()
         raise foreign_response(model.name, f"has no {missing}")
 
 
-def _check_types(operation_model: Any, body: bytes) -> None:
-    """Compare a JSON response with the service's model, so that botocore can parse it."""
-    shape = operation_model.output_shape
-    if shape is not None and body and (problem := type_problem(shape, json.loads(body))):
-        raise foreign_response(operation_model.name, f"has {problem}")
+def _parsed(operation_model: Any, response: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of a JSON response; {} for others, which botocore's parser gives types.
 
-
-def _try_to_parse(protocol: str, operation_model: Any, response: Mapping[str, Any]) -> None:
-    """Parse a small response once more, to learn of all that its parser raises."""
-    from botocore.parsers import ResponseParserError, create_parser
-
-    try:
-        create_parser(protocol).parse(response, operation_model.output_shape)
-    except (*_PARSER_ERRORS, ResponseParserError) as error:
-        raise foreign_response(operation_model.name, f"got {_beginning(response)}") from error
-
-
-def _beginning(response: Mapping[str, Any]) -> str:
-    return repr(" ".join(response["body"].decode(errors="replace").split())[:_SHOWN])
-
-
-def _protocol(service_model: Any) -> str:
-    """Return a service's protocol; botocore before 1.35 has one, later versions resolve it."""
-    return str(getattr(service_model, "resolved_protocol", service_model.metadata["protocol"]))
-
-
-def _is_json_object(body: bytes, operation_model: Any) -> bool:
-    if not body:
-        return not (operation_model.output_shape and operation_model.output_shape.members)
-    try:
-        return isinstance(json.loads(body), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _is_xml_answer(body: bytes, operation_model: Any) -> bool:
-    try:
-        root = ElementTree.fromstring(body)
-    except ElementTree.ParseError:
-        return False
-    return root.tag.rpartition("}")[2] == f"{operation_model.name}Response"
-
-
-_IS_COMPLETE: Mapping[str, Callable[[bytes, Any], bool]] = {
-    "json": _is_json_object,
-    "query": _is_xml_answer,
-    "ec2": _is_xml_answer,
-}
-
-#: Seconds since the epoch of the years 1 and 9999, which datetime has.
-_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
-
-
-def type_problem(shape: Any, value: object) -> str | None:
-    """Return the first value of another type than its shape has, for a sentence; None without one.
-
-    null is an absent member, as in botocore, but no element of a list or a map.
+    A small response is parsed twice, to learn of all that its parser raises: _PARSER_ERRORS, which
+    are raised for a response to another operation, too.
     """
-    return next(_problems(shape, value, ""), None)
+    from botocore.parsers import create_parser
+
+    body, shape = response["body"], operation_model.output_shape
+    is_success = response["status_code"] < 300
+    service = operation_model.service_model
+    # botocore before 1.35 has one protocol, later versions resolve it.
+    protocol = getattr(service, "resolved_protocol", service.metadata["protocol"])
+    if is_success and protocol == "json":
+        members = json.loads(body) if body or (shape and shape.members) else {}
+        if not isinstance(members, dict):
+            raise TypeError("no object")
+        return members if shape else {}
+    if is_success and protocol in ("query", "ec2"):
+        root = ElementTree.fromstring(body)
+        if root.tag.rpartition("}")[2] != f"{operation_model.name}Response":
+            raise ValueError(root.tag)
+    create_parser(protocol).parse(response, shape)
+    return {}
 
 
 def _problems(shape: Any, value: object, path: str) -> Iterator[str]:
+    """Yield each value of another type than its shape has, for a sentence.
+
+    null is an absent member, as in botocore, but no element of a list or a map.
+    """
     kind = shape.type_name
     if kind == "structure" and isinstance(value, dict):
         for name, member in shape.members.items():
@@ -136,24 +106,17 @@ def _problems(shape: Any, value: object, path: str) -> Iterator[str]:
     elif kind == "map" and isinstance(value, dict):
         for key, element in value.items():
             yield from _problems(shape.value, element, f"{path}[{key!r}]")
-    elif kind in _CONTAINERS or not _IS_OF[kind](value):
-        yield f"{_shown(value)} as {path or 'the whole'}, which is a {kind}"
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."
+    elif kind not in _IS_OF or not _IS_OF[kind](value):
+        text = repr(value)
+        shown = text if len(text) <= 40 else f"{text[:40]}..."
+        yield f"{shown} as {path}, which is a {kind}"
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer of more than 308 digits
+    """Return True for a finite number; an integer may have more digits than a float."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
         return False
+    return abs(value) <= sys.float_info.max
 
 
 def _is_integer(value: object) -> bool:
@@ -168,7 +131,7 @@ def _is_time(value: object) -> bool:
 
     try:
         return bool(parse_timestamp(value))
-    except (ArithmeticError, RuntimeError, TypeError, ValueError):
+    except _PARSER_ERRORS:
         return False
 
 
@@ -176,7 +139,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-_CONTAINERS = frozenset({"structure", "list", "map"})
+#: Checks of scalars, by the kind of their shape.
 _IS_OF: Mapping[str, Callable[[object], bool]] = {
     "string": _is_text,
     "blob": _is_text,
@@ -254,7 +217,7 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def missing_member(operation: str, response: Mapping[str, Any]) -> str | None:
+def _missing_member(operation: str, response: Mapping[str, Any]) -> str | None:
     """Return the path of the first required member that is absent, empty, or has no time zone."""
     for path in _REQUIRED.get(operation, ()):
         if not all(map(_is_given, _found(response, path.split(".")))):
