@@ -16,7 +16,6 @@ JOB_FILES = sorted(
         "examples/**/*.yaml",
         "tests/local/start_scripts/**/*.yaml",
         "tests/request/golden/*.yaml",
-        "launcher/client/probe/job.yaml",
         "launcher/client/cli/starter/job.yaml.txt",
     )
     for path in REPOSITORY.glob(pattern)

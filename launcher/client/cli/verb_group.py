@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from launcher.client.cli.verbs import VERBS
+from launcher.client.cli.verbs import FORMER_VERBS, VERBS
 
 
 class Verbs(click.Group):
@@ -36,6 +36,8 @@ class Verbs(click.Group):
         if name not in VERBS and not name.startswith("-") and not ctx.resilient_parsing:
             from launcher.shared import did_you_mean
 
+            if name in FORMER_VERBS:
+                ctx.fail(f"{name!r} is no longer a command: {FORMER_VERBS[name]}.")
             near = did_you_mean(name, VERBS)
             hint = f" Did you mean {near!r}?" if near else ""
             ctx.fail(f"No such command {name!r}.{hint}")

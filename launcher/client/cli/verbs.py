@@ -72,9 +72,13 @@ VERBS = {
     "rm": Verb(home="rm:rm", line="Remove jobs NAMES of this machine, with their results."),
     "prune": Verb(home="rm:prune", line="Remove old jobs of this machine, with their results."),
     "interrupt": Verb(home="interrupt:interrupt", line="Reclaim the spot instances of job NAME."),
-    "probe": Verb(home="probe:probe", line="Measure what a platform's documentation leaves open."),
     "endpoint": Verb(home="endpoint:endpoint", line="Serve SageMaker's API on this machine."),
     "completion": Verb(
         home="completion:completion", line="Print the script that lets SHELL complete launcher."
     ),
+}
+
+#: Former verbs, and what to use instead.
+FORMER_VERBS = {
+    "probe": "`launcher run examples/probe/job.yaml --local` measures what it did (docs/probe.md)"
 }
