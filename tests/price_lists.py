@@ -1,10 +1,9 @@
-"""AWS's price list files, in their exact format, and a server of them over HTTP."""
+"""AWS's price list files, in their exact CSV format, and a server of them over HTTP."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ COLUMNS = HEADER.split("|")
 
 @dataclass(frozen=True)
 class Offer:
-    """One price of the list: a line of the CSV file, or a product with its term of the JSON."""
+    """One price of the list: a line of the file."""
 
     usage_type: str
     price: str
@@ -89,57 +88,6 @@ def csv_file(offers: Sequence[Offer], header: Sequence[str] = COLUMNS) -> str:
     return text.getvalue()
 
 
-def json_file(offers: Sequence[Offer]) -> str:
-    products, terms = {}, {"OnDemand": {}, "Reserved": {}}
-    for number, each in enumerate(offers):
-        sku = f"SKU{number:013}"
-        products[sku] = {
-            "sku": sku,
-            "productFamily": "ML Instance",
-            "attributes": {
-                "servicecode": "AmazonSageMaker",
-                "locationType": "AWS Region",
-                "usagetype": each.usage_type,
-                "operation": "RunInstance",
-                "regionCode": each.region,
-            },
-        }
-        code = f"{sku}.JRTCKXETXF"
-        terms[each.term][sku] = {
-            code: {
-                "offerTermCode": "JRTCKXETXF",
-                "sku": sku,
-                "effectiveDate": "2026-11-01T00:00:00Z",
-                "priceDimensions": {
-                    f"{code}.6YS6EN2CT7": {
-                        "rateCode": f"{code}.6YS6EN2CT7",
-                        "description": f"${each.price} per Hr",
-                        "beginRange": each.begin,
-                        "endRange": each.end,
-                        "unit": each.unit,
-                        "pricePerUnit": {each.currency: each.price},
-                        "appliesTo": [],
-                    }
-                },
-                "termAttributes": {},
-            }
-        }
-    whole = {
-        "formatVersion": "v1.0",
-        "disclaimer": "This pricing list is for informational purposes only.",
-        "offerCode": "AmazonSageMaker",
-        "version": "20261120171105",
-        "publicationDate": "2026-11-20T17:11:05Z",
-        "products": products,
-        "terms": terms,
-        "attributesList": {},
-    }
-    return json.dumps(whole, indent=2)
-
-
-FILES = {"csv": csv_file, "json": json_file}
-
-
 @dataclass
 class PriceServer:
     """Serves bodies by path; `short` promises more bytes than it sends."""
@@ -149,8 +97,8 @@ class PriceServer:
     short: bool = False
     asked: list[str] = field(default_factory=list)
 
-    def put(self, text: str, form: str, region: str = "us-east-1") -> None:
-        path = f"/offers/v1.0/aws/AmazonSageMaker/current/{region}/index.{form}"
+    def put(self, text: str, region: str = "us-east-1") -> None:
+        path = f"/offers/v1.0/aws/AmazonSageMaker/current/{region}/index.csv"
         self.bodies[path] = text.encode()
 
 

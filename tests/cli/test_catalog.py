@@ -115,7 +115,7 @@ def test_show_suggests_the_nearest_type(launcher):
 @pytest.fixture
 def price_server():
     with serving() as server:
-        server.put(csv_file(TRAINING), "csv")
+        server.put(csv_file(TRAINING))
         yield server
 
 
@@ -137,7 +137,7 @@ def test_update_asks_ec2_where_there_are_credentials(launcher, aws, price_server
     monkeypatch.setattr("launcher.client.sessions.aws.clients._READ_SECONDS", 300)
     monkeypatch.setattr("launcher.client.sessions.aws.call_limits.CALL_SECONDS", 300)
     offer = Offer("USE1-Train:ml.m5zn.large", "0.2")  # not in Launcher's table
-    price_server.put(csv_file([*TRAINING, offer]), "csv")
+    price_server.put(csv_file([*TRAINING, offer]))
     result = launcher("update", "--price-list", price_server.address, "-o", "json")
 
     types = json.loads(result.stdout)["types"]
@@ -151,7 +151,7 @@ def test_update_asks_ec2_where_there_are_credentials(launcher, aws, price_server
 @pytest.mark.long
 def test_an_update_that_fails_says_so_and_changes_nothing(launcher, offline, price_server):
     launcher("update", "--price-list", price_server.address)
-    price_server.put(csv_file(TRAINING)[:-40], "csv")
+    price_server.put(csv_file(TRAINING)[:-40])
     result = launcher("update", "--price-list", price_server.address, "-o", "json")
 
     assert result.exit_code == 4
