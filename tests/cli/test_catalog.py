@@ -168,3 +168,10 @@ def test_damaged_instance_types_are_named_with_their_fix(launcher, tmp_path):
     assert result.exit_code == 2
     assert f"where: {file}" in result.stderr
     assert "fix: run `launcher catalog update`, or delete the file" in result.stderr
+
+
+def test_the_format_of_the_price_list_is_no_choice(launcher):
+    result = launcher("update", "--format", "json")
+
+    assert result.exit_code == 2
+    assert "there is no --format any more: leave it out" in result.stderr

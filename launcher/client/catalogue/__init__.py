@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         packaged_types,
         types_table,
     )
-    from launcher.client.catalogue.json_stream import JsonStream, JsonStreamError
     from launcher.client.catalogue.price_download import (
         PRICE_LIST_URL,
         PRICE_LIST_VARIABLE,

@@ -23,7 +23,7 @@ from launcher.errors import PlatformError, Refused, Unreachable
 #: The host of AWS's price list files; the variable replaces it, for example by a mirror.
 PRICE_LIST_URL = "https://pricing.us-east-1.amazonaws.com"
 PRICE_LIST_VARIABLE = "LAUNCHER_PRICE_LIST"
-_PATH = "/offers/v1.0/aws/AmazonSageMaker/current/{region}/index.{format}"
+_PATH = "/offers/v1.0/aws/AmazonSageMaker/current/{region}/index.csv"
 #: Seconds without a byte after which the server is given up, and for all of a download, to which
 #: its bytes add more.
 _SILENCE_SECONDS = 60
@@ -31,12 +31,12 @@ _SILENCE_SECONDS = 60
 _LARGEST_FILE = 1 << 30
 
 
-def file_url(region: str, file_format: str, base_url: str | None = None) -> str:
+def file_url(region: str, base_url: str | None = None) -> str:
     """Return the address of a region's newest prices; raises PlatformError for an invalid base."""
     base = base_url or os.environ.get(PRICE_LIST_VARIABLE) or PRICE_LIST_URL
     if urlsplit(base).scheme not in ("http", "https"):
         raise PlatformError(f"{base!r} is not the address of a price list: it starts with https://")
-    return base.rstrip("/") + _PATH.format(region=region, format=file_format)
+    return base.rstrip("/") + _PATH.format(region=region)
 
 
 @contextmanager

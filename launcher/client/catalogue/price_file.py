@@ -1,4 +1,4 @@
-"""Read SageMaker's file of AWS's public price list, CSV or JSON, in bounded memory.
+"""Read SageMaker's file of AWS's public price list, which is CSV, in bounded memory.
 
 Its format: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/bulk-api-reading-price-list-files.html
 The usage type has the instance type: "USE1-Train:ml.c5.xlarge" ("Train:ml..." in some regions). The
@@ -15,9 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, TextIO
+from typing import TextIO
 
-from launcher.client.catalogue.json_stream import JsonStream, JsonStreamError
 from launcher.errors import CloudError
 
 #: Volumes of training hosts: "USE1-Train:VolumeUsage.gp2".
@@ -65,15 +64,15 @@ class _Offer:
     region: str
 
 
-def read_csv(file: TextIO, region: str) -> PriceFile:
-    """Read a CSV file of the price list; raises CloudError if it is no complete price list."""
+def read_price_file(file: TextIO, region: str) -> PriceFile:
+    """Read a file of the price list; raises CloudError if it is no complete price list."""
     try:
-        return _csv_prices(file, region)
+        return _read(file, region)
     except csv.Error as error:
         raise _bad_file(f"the price list is not CSV: {error}") from error
 
 
-def _csv_prices(file: TextIO, region: str) -> PriceFile:
+def _read(file: TextIO, region: str) -> PriceFile:
     preamble = dict(
         [*row, "", ""][:2] for row in itertools.islice(csv.reader(file), _PREAMBLE_LINES)
     )
@@ -84,10 +83,10 @@ def _csv_prices(file: TextIO, region: str) -> PriceFile:
         raise _bad_file(
             f"the price list has no column {', '.join(missing)}; AWS may have renamed it"
         )
-    return _prices(_csv_offers(rows, header), region, published)
+    return _prices(_offers(rows, header), region, published)
 
 
-def _csv_offers(rows: Iterator[list[str]], header: list[str]) -> Iterator[_Offer]:
+def _offers(rows: Iterator[list[str]], header: list[str]) -> Iterator[_Offer]:
     places = {name: header.index(name) for name in _COLUMNS}
     for number, row in enumerate(rows, start=_PREAMBLE_LINES + 2):
         if len(row) != len(header):
@@ -105,67 +104,6 @@ def _csv_offers(rows: Iterator[list[str]], header: list[str]) -> Iterator[_Offer
                 starting_range=cell["startingrange"],
                 region=cell["regioncode"],
             )
-
-
-def read_json(file: TextIO, region: str) -> PriceFile:
-    """Read a JSON file of the price list; raises CloudError if it is no complete price list."""
-    stream = JsonStream(file)
-    products: dict[str, Mapping[str, Any]] = {}
-    offers: list[_Offer] = []
-    published: object = None
-    try:
-        for name in stream.members():
-            if name == "publicationDate":
-                published = stream.value()
-            elif name == "products":
-                products = dict(_training_products(stream))
-            elif name == "terms":
-                offers = list(_json_offers(stream, products))
-            else:
-                stream.skip()
-        stream.end()
-    except (JsonStreamError, RecursionError) as error:
-        raise _bad_file(f"the price list is not complete, or no JSON: {error}") from error
-    except (AttributeError, KeyError, TypeError) as error:
-        raise _bad_file(
-            f"the price list lacks a field ({error}); AWS may have renamed it"
-        ) from error
-    return _prices(offers, region, _date(published if isinstance(published, str) else None))
-
-
-def _training_products(stream: JsonStream) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the attributes of the products of training, by their SKU."""
-    for sku in stream.members():
-        product: Any = stream.value()
-        attributes = product.get("attributes", {})
-        usage = attributes.get("usagetype", "")
-        if _TRAINING.fullmatch(usage) or _STORAGE.fullmatch(usage):
-            yield sku, attributes
-
-
-def _json_offers(stream: JsonStream, products: Mapping[str, Mapping[str, Any]]) -> Iterator[_Offer]:
-    for kind in stream.members():
-        if kind != "OnDemand":
-            stream.skip()
-            continue
-        for sku in stream.members():
-            terms: Any = stream.value()
-            if sku in products:
-                yield from _offers_of(terms, products[sku])
-
-
-def _offers_of(terms: Mapping[str, Any], attributes: Mapping[str, Any]) -> Iterator[_Offer]:
-    for term in terms.values():
-        for rate in term["priceDimensions"].values():
-            for currency, price in rate["pricePerUnit"].items():
-                yield _Offer(
-                    usage_type=attributes["usagetype"],
-                    unit=rate["unit"],
-                    currency=currency,
-                    price=price,
-                    starting_range=rate.get("beginRange", "0"),
-                    region=attributes.get("regionCode", ""),
-                )
 
 
 def _prices(offers: Iterable[_Offer], region: str, published: str) -> PriceFile:
@@ -224,5 +162,4 @@ def _date(published: str | None) -> str:
 
 
 def _bad_file(what: str) -> CloudError:
-    fix = "try again later, or with the other --format; the prices that are there stay"
-    return CloudError(f"{what}\n  fix: {fix}")
+    return CloudError(f"{what}\n  fix: try again later; the prices that are there stay")

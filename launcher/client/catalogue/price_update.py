@@ -11,13 +11,12 @@ from pathlib import Path
 from launcher.client.catalogue.catalogue_home import updated_prices
 from launcher.client.catalogue.csv_table import read_table
 from launcher.client.catalogue.price_download import file_url, open_price_file
-from launcher.client.catalogue.price_file import PriceFile, read_csv, read_json
+from launcher.client.catalogue.price_file import PriceFile, read_price_file
 from launcher.client.catalogue.prices import STORAGE
 from launcher.client.catalogue.regions import check_regions
 from launcher.client.home import writing
 from launcher.shared import write_complete
 
-_READERS = {"csv": read_csv, "json": read_json}
 _COLUMNS = ("instance_type", "price_per_hour", "region", "as_of", "source")
 
 
@@ -35,7 +34,7 @@ class PriceUpdate:
 
 
 def update_prices(
-    regions: Iterable[str], *, base_url: str | None = None, file_format: str = "csv"
+    regions: Iterable[str], *, base_url: str | None = None
 ) -> tuple[PriceUpdate, ...]:
     """Read the price list of each region, then replace the old prices of all of them.
 
@@ -47,8 +46,8 @@ def update_prices(
     check_regions(wanted, "--region")
     found = {}
     for region in wanted:
-        with open_price_file(file_url(region, file_format, base_url)) as file:
-            found[region] = _READERS[file_format](file, region)
+        with open_price_file(file_url(region, base_url)) as file:
+            found[region] = read_price_file(file, region)
     return tuple(_store(region, prices) for region, prices in found.items())
 
 

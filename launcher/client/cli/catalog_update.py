@@ -14,6 +14,7 @@ from launcher.client.catalogue import (
     update_prices,
 )
 from launcher.client.cli.json_output import print_json
+from launcher.client.cli.shared_options import removed_option
 from launcher.client.cli.terminal_output import echo
 from launcher.client.cli.verb_output import print_message, with_output_option
 from launcher.client.planning import CatalogueTypeUpdate, update_catalogue_types
@@ -35,23 +36,16 @@ from launcher.errors import CloudError
     metavar="URL",
     help=f"Server of the price list, instead of ${PRICE_LIST_VARIABLE} or {PRICE_LIST_URL}.",
 )
-@click.option(
-    "--format",
-    "file_format",
-    type=click.Choice(["csv", "json"]),
-    default="csv",
-    show_default=True,
-    help="Format to read. Both have the same prices.",
-)
+@removed_option("--format", "leave it out; the price list is read as CSV")
 @with_output_option
-def update(regions: tuple[str, ...], base_url: str | None, file_format: str, output: str) -> int:
+def update(regions: tuple[str, ...], base_url: str | None, output: str) -> int:
     """Update prices from AWS's public price list, and instance types from EC2.
 
     The price list needs no credentials; EC2 is asked only where there are some. What was there
     stays until everything new has been read.
     """
     print_message("Reading AWS's price list (hundreds of MB in some regions) ...")
-    prices = update_prices(regions, base_url=base_url, file_format=file_format)
+    prices = update_prices(regions, base_url=base_url)
     types, reason = _types(regions[0])
     if output == "json":
         regions_json = [{**asdict(each), "file": str(each.file)} for each in prices]
