@@ -60,10 +60,10 @@ if TYPE_CHECKING:
     from launcher.client.jobs.state_text import StateText
     from launcher.client.jobs.summary import EXIT_CODES, data_groups, rates_of, summarise
     from launcher.client.jobs.summary_layout import VALUE_COLUMN, summary_text
-    from launcher.client.jobs.trackers.callback_tracker import load_callback
     from launcher.client.jobs.trackers.mlflow_tracker import MlflowTracker
     from launcher.client.jobs.trackers.tracker_factories import (
         check_trackers,
+        load_callback,
         load_trackers,
         tracker_problems,
     )

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from launcher.client.jobs.group_hosts import group_of_hosts
 from launcher.client.jobs.metric_records import MetricReader, MetricRecord
@@ -17,7 +17,6 @@ from launcher.client.jobs.metric_records import MetricReader, MetricRecord
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
     from launcher.client.jobs.log_line import LogLine
-    from launcher.client.jobs.trackers.base import Tracker
     from launcher.client.spec import Tracking
     from launcher.shared import TrainingJobDescription
 
@@ -27,6 +26,16 @@ _PERIOD_SECONDS = 1.0
 _LAST_SECONDS, _ERROR_SECONDS = 60.0, 5.0
 
 _Notify = Callable[[str], None]
+
+
+class Tracker(Protocol):
+    """Writes the metrics of one job; any method may raise; the job is not affected."""
+
+    def log(self, records: Sequence[MetricRecord]) -> None:
+        """Write values, by time; each has a step."""
+
+    def close(self, status: str | None) -> None:
+        """End the tracking. status: the job's TrainingJobStatus; None if the job goes on."""
 
 
 def take_values(
