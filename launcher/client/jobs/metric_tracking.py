@@ -63,9 +63,8 @@ def tracked(
     if tracking is None:
         yield None
         return
-    from launcher.client.jobs.trackers.tracker_factories import (
-        openers,  # the spec is slow to import
-    )
+    # The spec is slow to import.
+    from launcher.client.jobs.trackers.tracker_factories import openers
 
     has_many_hosts = len(group_of_hosts(job.description(notify))) > 1
     opened = MetricTracking(openers(tracking, job.name, has_many_hosts=has_many_hosts), notify)

@@ -13,9 +13,9 @@ from launcher.client.spec import is_folder
 DEFAULT_EXPERIMENT = "launcher"
 #: The most values that MLflow takes at once.
 _BATCH = 1000
-#: Characters that MLflow has in no metric's name, and the one that it has in newer versions only.
+#: Characters that MLflow has in no metric's name; only newer versions have the colon.
 #: Source: mlflow/utils/validation.py.
-_REFUSED, _COLON = re.compile(r"[^/\w.\- :]"), ":"
+_REFUSED = re.compile(r"[^/\w.\- :]")
 #: Characters of MLflow's reason for a refusal.
 _REASON_LENGTH = 200
 #: MLflow's status of a run that has ended, by TrainingJobStatus.
@@ -52,7 +52,7 @@ class MlflowTracker:
             try:
                 self._log_batch(batch)
             except self._refusal:
-                if not self._takes_colons or not any(_COLON in each.metric_name for each in batch):
+                if not self._takes_colons or not any(":" in each.metric_name for each in batch):
                     raise
                 self._takes_colons = False
                 self._log_batch(batch)
@@ -73,7 +73,7 @@ class MlflowTracker:
     def _name(self, record: MetricRecord) -> str:
         name = _REFUSED.sub("_", record.metric_name)
         if not self._takes_colons:
-            name = name.replace(_COLON, "_")
+            name = name.replace(":", "_")
         return f"{name}/{record.host}" if self._has_many_hosts and record.host else name
 
 

@@ -1,17 +1,17 @@
-"""Factories of a job's trackers, and checks of what they need on this machine."""
+"""A job's trackers: what opens them, what they need on this machine, and the user's callback."""
 
 from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
 import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.machinery import PathFinder
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -24,7 +24,7 @@ from launcher.client.jobs.trackers.mlflow_tracker import (
 )
 from launcher.client.jobs.trackers.tensorboard_tracker import TensorBoardTracker
 from launcher.client.spec import JobSpec, Tracking, defined_names, is_folder
-from launcher.errors import FieldPath, Problem, SpecError
+from launcher.errors import Problem, SpecError
 
 #: Bytes of a file up to which its names are looked at.
 _MAX_PARSED = 1 << 20
@@ -76,7 +76,7 @@ def tracker_problems(tracking: Tracking) -> Iterator[Problem]:
     """Yield what is missing on this machine: a library, a folder, a function."""
     if tracking.tensorboard:
         yield from _library_problems("tensorboard", "TensorBoard")
-        yield from _folder_problems(("tracking", "tensorboard"), Path(tracking.tensorboard))
+        yield from _folder_problems("tensorboard", Path(tracking.tensorboard))
     if tracking.mlflow:
         missing = [*_library_problems("mlflow", "MLflow")]
         yield from missing or _mlflow_problems(tracking.mlflow)
@@ -86,54 +86,52 @@ def tracker_problems(tracking: Tracking) -> Iterator[Problem]:
 
 def _library_problems(package: str, name: str) -> Iterator[Problem]:
     if find_spec(package) is None:
-        yield Problem(
-            path=("tracking", package),
-            what=f"{name} is not installed for {sys.executable}",
-            fix=f"{sys.executable} -m pip install {package}, or remove tracking.{package}",
-        )
+        what = f"{name} is not installed for {sys.executable}"
+        fix = f"{sys.executable} -m pip install {package}, or remove tracking.{package}"
+        yield _problem(package, what, fix)
 
 
-def _folder_problems(path: FieldPath, folder: Path) -> Iterator[Problem]:
+def _folder_problems(tracker: str, folder: Path) -> Iterator[Problem]:
     existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         reason = "may not be written" if existing.is_dir() else "is not a folder"
         what = f"{folder} cannot be written: {existing} {reason}"
-        yield Problem(path=path, what=what, fix="write the path of a folder of yours")
+        yield _problem(tracker, what, "write the path of a folder of yours")
 
 
 def _mlflow_problems(uri: str) -> Iterator[Problem]:
     """Yield why MLflow cannot write to a folder; servers and databases are not asked yet."""
-    path = ("tracking", "mlflow")
     if is_folder(uri):
-        yield from _folder_problems(path, Path(uri))
-    reason = refusal_of_folder(uri)
-    if reason:
-        what, fix = f"MLflow refuses {uri}: {reason}", "write sqlite:///mlflow.db, or http://SERVER"
-        yield Problem(path=path, what=what, fix=fix)
+        yield from _folder_problems("mlflow", Path(uri))
+    if reason := refusal_of_folder(uri):
+        fix = "write sqlite:///mlflow.db, or http://SERVER"
+        yield _problem("mlflow", f"MLflow refuses {uri}: {reason}", fix)
 
 
 def _callback_problems(callback: str, attempt: Callable[[str], object]) -> Iterator[Problem]:
     try:
         attempt(callback)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's module may raise anything
-        yield Problem(
-            path=("tracking", "callback"),
-            what=f"{callback} cannot be loaded: {type(error).__name__}: {error}",
-            fix="name a function of a module that this Python can import, or of a file",
-        )
+        what = f"{callback} cannot be loaded: {type(error).__name__}: {error}"
+        fix = "name a function of a module that this Python can import, or of a file"
+        yield _problem("callback", what, fix)
 
 
+def _problem(tracker: str, what: str, fix: str) -> Problem:
+    return Problem(path=("tracking", tracker), what=what, fix=fix)
+
+
+@dataclass(frozen=True)
 class CallbackTracker:
     """Calls a function with the job's name and each value."""
 
-    def __init__(self, function: Callback, job_name: str) -> None:
-        self._function = function
-        self._job_name = job_name
+    function: Callback
+    job_name: str
 
     def log(self, records: Sequence[MetricRecord]) -> None:
         """Call the function."""
         for record in records:
-            self._function(self._job_name, record)
+            self.function(self.job_name, record)
 
     def close(self, status: str | None) -> None:
         """Do nothing: a function has no end."""
@@ -157,10 +155,10 @@ def load_callback(name: str) -> Callback:
 def _load_file(path: Path) -> ModuleType:
     name = f"launcher_callback:{path.absolute()}"
     if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
+        spec = spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
             raise ImportError(f"{path} cannot be imported")
-        module = importlib.util.module_from_spec(spec)
+        module = module_from_spec(spec)
         sys.modules[name] = module  # dataclasses in the file look their module up there
         try:
             spec.loader.exec_module(module)
@@ -193,7 +191,7 @@ def _source_of(module: str) -> Path | None:
     Does not import the packages that it is in, as `find_spec` does. Raises ModuleNotFoundError.
     """
     known, *parts = module.split(".")
-    spec = importlib.util.find_spec(known)
+    spec = find_spec(known)
     for part in parts:
         if spec is not None and spec.submodule_search_locations is None:
             return None  # no package, which may have made a module of that name, as os has os.path
