@@ -30,11 +30,6 @@ ROOT = Path(__file__).parents[2] / "launcher"
             "what a worker had prepared is read again, or lost with sharding='dynamic'",
         ),
         (
-            "keras_fit_fails",
-            {"script": "train.py", "line": 7, "why": "fit fails", "fix": "do this"},
-            "warning: train.py, line 7: fit fails; do this",
-        ),
-        (
             "train_step",
             {"step": 79, "steps": 100, "loss": 2.4, "samples_per_second": 102.875},
             "step 79/100: loss 2.4, 102.9 samples/s",

@@ -122,8 +122,6 @@ def test_a_strategy_gives_each_worker_its_own_batches_of_the_loader(make_hosts: 
 def test_a_fit_of_keras_3_fails_with_the_ways_out(make_hosts: MakeHosts) -> None:
     hosts = start(make_hosts, FIT)
     assert set(hosts.wait().values()) == {1}, hosts.output()
-    (event,) = hosts["algo-1"].events("keras_fit_fails")
-    assert event["line"] == 10
     (reason,) = filter(None, (host.failure for host in hosts.hosts.values()))
     assert "PerReplica" in reason
     assert "(Keras 3's fit fails under this strategy: write the training loop" in reason

@@ -199,16 +199,6 @@ def test_a_killed_chief_ends_all_servers(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_a_fit_of_keras_3_is_warned_of_on_the_chief(start: Start) -> None:
-    """The call is in a branch that is not taken: a job that goes on is warned, too."""
-    hosts = start(COUNT + 'if "fit" in sys.argv:\n    tf.keras.Model().fit()\n')
-    assert hosts.wait()["algo-1"] == 0, hosts.output()
-    assert [name for name, host in hosts.hosts.items() if host.events("keras_fit_fails")] == [
-        "algo-1"
-    ]
-
-
-@pytest.mark.slow
 def test_a_stop_leaves_no_server(start: Start) -> None:
     hosts = at_work(start(WITHOUT_END))
     hosts.terminate()
