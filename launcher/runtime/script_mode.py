@@ -94,7 +94,6 @@ def main(archive: str | None = None) -> int:
         if settings.get("sagemaker_mpi_enabled") and environment.cluster.is_in_train_group:
             return _run_mpi(environment, settings, variables, code, program)
         variables |= script_mode_tensorflow.variables(environment, settings)
-        script_mode_tensorflow.warn_of_fit(environment, variables, code, program)
         command = _command(environment, settings, code, program)
         if script_mode_tensorflow.has_servers(environment, settings):
             return _run_beside_server(environment, command, variables, code)

@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from launcher.runtime import processes
@@ -46,14 +45,6 @@ def variables(environment: Environment, settings: Mapping[str, Any]) -> dict[str
     hosts = _hosts(environment)
     workers = [_address(environment, host, _MIRRORED_PORT) for host in hosts]
     return _variable({"worker": workers}, "worker", hosts.index(cluster.host))
-
-
-def warn_of_fit(
-    environment: Environment, variables: Mapping[str, str], code: Path, program: str
-) -> None:
-    """Log, on the first host of a strategy, that the script's `fit` fails with Keras 3."""
-    if TF_CONFIG_VARIABLE in variables and environment.cluster.is_leader:
-        keras_notice.warn_of_fit(code, program, variables)
 
 
 def hint_of_fit(variables: Mapping[str, str], printed: str) -> str:

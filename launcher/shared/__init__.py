@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         Role,
         ScriptPart,
     )
-    from launcher.shared.keras_fit import WAYS_OUT, find_fit
     from launcher.shared.main_guard import has_main_guard
     from launcher.shared.mpi_options import split_mpi_options
     from launcher.shared.observed_rates import COMPUTING, FEWEST_STEPS, ObservedRates, observe

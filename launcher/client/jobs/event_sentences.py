@@ -24,7 +24,6 @@ WARNINGS = {
     "host_unreachable": "{member} cannot be reached: {why}",
     "host_silent": "{member} has sent nothing for {seconds} s; it may be frozen",
     "iterator_not_closed": "the iterator of {dataset} cannot be closed: {why}",
-    "keras_fit_fails": "{script}, line {line}: {why}; {fix}",
     "leader_unreachable": "the leader {leader} cannot be reached: {why}",
     "memory_low": "memory is low: {why}",
     "metrics_not_served": "metrics are not served on port {port}: {why}",

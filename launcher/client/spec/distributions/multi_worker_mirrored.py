@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from launcher.client.spec.distributions import tensorflow_rules
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.spec_names import names
-from launcher.errors import FieldPath, Problem
+from launcher.errors import Problem
 from launcher.shared import Launch, TrainerPart
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
-    from launcher.client.spec.rules.source_rules import SourceFiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +37,6 @@ class MultiWorkerMirrored(Distribution):
     def problems(self, spec: JobSpec) -> Iterator[Problem]:
         """Find problems with what the job has beside it; a cluster of one worker is allowed."""
         yield from tensorflow_rules.find_problems(spec)
-
-    def problems_in(
-        self, spec: JobSpec, files: SourceFiles, wrong: Set[FieldPath]
-    ) -> Iterator[Problem]:
-        """Find a call of Keras's `fit`, which fails with Keras 3."""
-        yield from tensorflow_rules.find_problems_in(spec, files, wrong, self.title())
 
     def trainer_part(self, spec: JobSpec, instance_type: str) -> TrainerPart:
         """Return the train group's part of the job document."""

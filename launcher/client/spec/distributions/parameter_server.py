@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,12 +10,11 @@ from launcher.client.spec.distributions import tensorflow_rules
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.roles import job_roles, leading_group
 from launcher.client.spec.spec_names import names
-from launcher.errors import FieldPath, Problem
+from launcher.errors import Problem
 from launcher.shared import Launch, TrainerPart, choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
-    from launcher.client.spec.rules.source_rules import SourceFiles
 
 _SERVER_GROUP = "server_group"
 _GROUPS = "write instance_groups: one that trains, and one that holds the parameters"
@@ -92,12 +91,6 @@ class ParameterServer(Distribution):
                 what="parameter servers need a chief and a worker, and one host trains",
                 fix="use 2 or more train hosts: the first is the chief, the others are workers",
             )
-
-    def problems_in(
-        self, spec: JobSpec, files: SourceFiles, wrong: Set[FieldPath]
-    ) -> Iterator[Problem]:
-        """Find a call of Keras's `fit`, which fails with Keras 3."""
-        yield from tensorflow_rules.find_problems_in(spec, files, wrong, self.title())
 
     def trainer_part(self, spec: JobSpec, instance_type: str) -> TrainerPart:
         """Return the train group's part of the job document."""

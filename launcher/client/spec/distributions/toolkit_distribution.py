@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from launcher.client.spec.coerce import plain
-from launcher.client.spec.distributions import tensorflow_rules
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.field_checks import groups_with_paths
 from launcher.client.spec.roles import job_roles
@@ -20,7 +19,6 @@ from launcher.shared import Role, TrainerPart, choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
-    from launcher.client.spec.rules.source_rules import SourceFiles
 
 _PATH = ("distribution",)
 _LIBRARIES = ("dataparallel", "modelparallel")
@@ -113,13 +111,6 @@ class Toolkit(Distribution):
         yield from _value_problems(self.strategies)
         yield from _group_problems(spec, self.strategies)
         yield from _problems_beside(spec)
-
-    def problems_in(
-        self, spec: JobSpec, files: SourceFiles, wrong: Set[FieldPath]
-    ) -> Iterator[Problem]:
-        """Find a call of Keras's `fit`, which fails with Keras 3 under TensorFlow's strategies."""
-        for strategy in self.strategies.keys() & _OWN_WORDS:
-            yield from tensorflow_rules.find_problems_in(spec, files, wrong, strategy)
 
     def trainer_part(self, spec: JobSpec, instance_type: str) -> TrainerPart:
         """Return a part that no runtime reads: Launcher does not run in such a job."""
