@@ -8,7 +8,8 @@ import pytest
 
 from launcher import Estimator, JobSpec, MemorySession, MetricDefinition
 from launcher.client.estimator import constructor_arguments
-from launcher.client.jobs import final_metrics, metric_patterns
+from launcher.client.jobs import final_metrics
+from launcher.client.sessions import metric_patterns
 from launcher.data.metrics import StreamCounters
 from launcher.shared import WAIT_METRIC, WAIT_PATTERN, format_event, judge_in_process, wait_share
 

@@ -12,8 +12,8 @@ from launcher.client.cli.follow_output import print_notice
 from launcher.client.cli.metric_output import metric_output, print_values
 from launcher.client.cli.session_options import session_option
 from launcher.client.cli.verb_output import with_exit_code
-from launcher.client.jobs import EXIT_CODES, Job, MetricReader, metric_patterns, with_resume_hint
-from launcher.client.sessions import session_of
+from launcher.client.jobs import EXIT_CODES, Job, MetricReader, with_resume_hint
+from launcher.client.sessions import metric_patterns, session_of
 
 
 @click.command()

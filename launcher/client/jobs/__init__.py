@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         MetricReader,
         MetricRecord,
         TimeRange,
-        metric_patterns,
         records_from_any,
         records_from_cloudwatch,
         records_from_logs,

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs.metric_records import MetricRecord, metric_patterns, records_from_any
+from launcher.client.jobs.metric_records import MetricRecord, records_from_any
+from launcher.client.sessions import metric_patterns
 from launcher.errors import LauncherError, Problem, SpecError
 from launcher.shared import choice_fix
 

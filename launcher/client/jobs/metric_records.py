@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.event_metrics import event_metrics, event_step
 from launcher.client.jobs.log_line import LogLine
-from launcher.client.sessions import HasMetricAverages, metric_values, too_slow_text
+from launcher.client.sessions import HasMetricAverages, MetricMatcher, metric_patterns
 from launcher.errors import CloudError
 from launcher.shared import WAIT_METRIC, is_wait_metric
 
@@ -56,20 +55,6 @@ class TimeRange:
         return first <= time <= (self.end.timestamp() if self.end else math.inf)
 
 
-def metric_patterns(description: TrainingJobDescription) -> dict[str, str]:
-    """Return the regular expression of each metric that the user of a described job defined."""
-    defined = description.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
-    return {each["Name"]: each["Regex"] for each in defined if not is_wait_metric(each)}
-
-
-def _compiled(pattern: str) -> re.Pattern[str] | None:
-    """Return the compiled pattern; None if Python's `re` does not accept it."""
-    try:
-        return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError):
-        return None
-
-
 class MetricReader:
     """Reads the values of metrics from the lines of a described job, in their order.
 
@@ -84,21 +69,16 @@ class MetricReader:
         *,
         own: bool,
     ) -> None:
-        defined = metric_patterns(description)
         self._names = names
         self._own = own
-        self._defined = frozenset(defined)
-        self._patterns = {
-            name: compiled
-            for name, pattern in defined.items()
-            if self._is_wanted(name) and (compiled := _compiled(pattern))
-        }
+        self._defined = frozenset(metric_patterns(description))
+        self._matcher = MetricMatcher(description, warnings.warn, names)
         self._rank: object = None
 
     @property
     def reads_lines(self) -> bool:
         """True if there is anything to read."""
-        return self._own or bool(self._patterns)
+        return self._own or self._matcher.reads_lines
 
     def read(self, line: LogLine) -> Iterator[MetricRecord]:
         """Yield the values in a line."""
@@ -114,24 +94,14 @@ class MetricReader:
 
     def values(self, line: LogLine) -> Iterator[tuple[str, float, int | None]]:
         """Yield the metric, value and step of each value in a line."""
-        for name, pattern in list(self._patterns.items()):
-            for value in self._matches(name, pattern, line.text):
-                yield name, value, None
+        for name, value in self._matcher.values(line.text):
+            yield name, value, None
         event = line.event if self._own else None
         if event is not None and self._is_first_rank(*event):
             step = event_step(*event)
             for name, value in event_metrics(*event).items():
                 if name not in self._defined and self._is_wanted(name):
                     yield name, value, step
-
-    def _matches(self, name: str, pattern: re.Pattern[str], text: str) -> list[float]:
-        """Return a metric's values in a line; warn of a pattern that is too slow, and drop it."""
-        try:
-            return metric_values(pattern, text)
-        except TimeoutError:
-            del self._patterns[name]
-            warnings.warn(too_slow_text(name, text), stacklevel=2)
-            return []
 
     def _is_wanted(self, name: str) -> bool:
         return self._names is None or name in self._names

@@ -129,7 +129,12 @@ if TYPE_CHECKING:
     from launcher.client.sessions.local.source_archive import SourceArchive
     from launcher.client.sessions.local.status_writer import StatusWriter
     from launcher.client.sessions.memory_session import MEMORY, MemoryRun, MemorySession
-    from launcher.client.sessions.metric_match import MATCH_SECONDS, metric_values, too_slow_text
+    from launcher.client.sessions.metric_match import (
+        MATCH_SECONDS,
+        MetricMatcher,
+        metric_patterns,
+        metric_values,
+    )
     from launcher.client.sessions.placed_job import PlacedJob, place_completed, place_job
     from launcher.client.sessions.record_of_submission import new_record
     from launcher.client.sessions.recorded_job import restore_job

@@ -1,4 +1,4 @@
-"""The values of a metric in a line of a log, in bounded time."""
+"""Read the values of a job's metrics from the lines of its logs, in bounded time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from types import FrameType
+from typing import TYPE_CHECKING
+
+from launcher.shared import is_wait_metric
+
+if TYPE_CHECKING:
+    from launcher.shared import TrainingJobRequest
 
 #: A pattern that takes longer for one line, twice, is dropped (catastrophic backtracking). In
 #: seconds of CPU of this thread: that a machine is paused or busy is no fault of a pattern.
@@ -18,6 +24,62 @@ MATCH_SECONDS = 1.0
 _TICK = 0.1
 #: Seconds until a timer of the program that has ended meanwhile.
 _SOON = 1e-3
+
+
+def metric_patterns(job: TrainingJobRequest) -> dict[str, str]:
+    """Return the regular expression of each metric that the user of a job defined."""
+    defined = job.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
+    return {each["Name"]: each["Regex"] for each in defined if not is_wait_metric(each)}
+
+
+class MetricMatcher:
+    """Reads the values of a job's MetricDefinitions from lines.
+
+    A metric is not read if Python's `re` does not accept its Regex, and no longer read once that
+    twice takes more than MATCH_SECONDS for a line.
+
+    names: default, all. notify: called with a sentence about a metric that is no longer read.
+    """
+
+    def __init__(
+        self,
+        job: TrainingJobRequest,
+        notify: Callable[[str], None],
+        names: Collection[str] | None = None,
+    ) -> None:
+        self._notify = notify
+        self._patterns = {
+            name: compiled
+            for name, pattern in metric_patterns(job).items()
+            if (names is None or name in names) and (compiled := _compiled(pattern))
+        }
+
+    @property
+    def reads_lines(self) -> bool:
+        """True if there is anything to read."""
+        return bool(self._patterns)
+
+    def values(self, line: str) -> Iterator[tuple[str, float]]:
+        """Yield the metric and value of each match in a line, metric by metric."""
+        for name, pattern in list(self._patterns.items()):
+            try:
+                values = metric_values(pattern, line)
+            except TimeoutError:
+                del self._patterns[name]
+                self._notify(
+                    f"the metric {name!r} is no longer read: its Regex twice takes more than "
+                    f"{MATCH_SECONDS:.0f} s of CPU on a line of {len(line)} characters"
+                )
+                continue
+            yield from ((name, value) for value in values)
+
+
+def _compiled(pattern: str) -> re.Pattern[str] | None:
+    """Return the compiled pattern; None if Python's `re` does not accept it."""
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return None
 
 
 def metric_values(pattern: re.Pattern[str], line: str) -> list[float]:
@@ -29,14 +91,6 @@ def metric_values(pattern: re.Pattern[str], line: str) -> list[float]:
         return _LIMIT.keep(_numbers, pattern, line)
     except TimeoutError:
         return _LIMIT.keep(_numbers, pattern, line)
-
-
-def too_slow_text(name: str, line: str) -> str:
-    """Return the sentence about a metric whose pattern was dropped at a line."""
-    return (
-        f"the metric {name!r} is no longer read: its Regex twice takes more than "
-        f"{MATCH_SECONDS:.0f} s of CPU on a line of {len(line)} characters"
-    )
 
 
 class _MatchLimit:

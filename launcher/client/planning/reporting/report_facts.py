@@ -15,7 +15,6 @@ from launcher.client.jobs import (
     MetricSeries,
     failure_of,
     group_of_hosts,
-    metric_patterns,
     records_from_cloudwatch,
     sentence,
 )
@@ -28,6 +27,7 @@ from launcher.client.planning.reporting.merged_rows import ReportEvent
 from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun, plan_of_run
 from launcher.client.planning.reporting.report_chart import ChartBar
 from launcher.client.planning.workload import Workload
+from launcher.client.sessions import metric_patterns
 
 if TYPE_CHECKING:
     from launcher.shared import TrainingJobDescription

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +10,7 @@ from launcher.client.sessions.local.host_logs import log_files, read_lines
 from launcher.client.sessions.local.job_description import RecordedMetric
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.metrics_jsonl import append_metrics
-from launcher.client.sessions.metric_match import metric_values, too_slow_text
-from launcher.shared import is_wait_metric
+from launcher.client.sessions.metric_match import MetricMatcher, metric_patterns
 
 if TYPE_CHECKING:
     from launcher.shared import TrainingJobRequest
@@ -25,21 +23,17 @@ class MetricScan:
 
     def __init__(self, request: TrainingJobRequest, folder: JobFolder) -> None:
         self._folder = folder
-        self._patterns = {
-            metric["Name"]: re.compile(metric["Regex"])
-            for metric in request["AlgorithmSpecification"].get("MetricDefinitions", ())
-            if not is_wait_metric(metric)  # its events are read where they are asked for
-        }
-        self._names = tuple(self._patterns)
+        #: Notes for the user, until the caller collects them.
+        self.notes: list[str] = []
+        self._matcher = MetricMatcher(request, lambda note: self.notes.append(note))
+        self._names = tuple(metric_patterns(request))
         self._positions: dict[Path, int] = {}
         self._last: dict[str, RecordedMetric] = {}
         self._next = 0.0
-        #: Notes for the user, until the caller collects them.
-        self.notes: list[str] = []
 
     def poll(self) -> bool:
         """Read new lines, at most once a second; return True if a value has changed."""
-        if not self._patterns or time.monotonic() < self._next:
+        if not self._matcher.reads_lines or time.monotonic() < self._next:
             return False
         self._next = time.monotonic() + _PERIOD_SECONDS
         return self._read(is_over=False)
@@ -47,7 +41,7 @@ class MetricScan:
     def finish(self) -> list[RecordedMetric]:
         """Read the logs to their end and return the final values."""
         before: dict[Path, int] | None = None
-        while self._patterns and before != self._positions:
+        while self._matcher.reads_lines and before != self._positions:
             before = dict(self._positions)
             self._read(is_over=True)
         return self.values()
@@ -63,23 +57,12 @@ class MetricScan:
             lines, self._positions[path] = read_lines(
                 path, self._positions.get(path, 0), is_over=is_over
             )
-            for line in lines:
-                found += self._match(line)
+            found += [
+                {"MetricName": name, "Value": value, "Timestamp": time.time()}
+                for line in lines
+                for name, value in self._matcher.values(line)
+            ]
         if found:
             append_metrics(self._folder, found)
             self._last |= {metric["MetricName"]: metric for metric in found}
         return bool(found)
-
-    def _match(self, line: str) -> list[RecordedMetric]:
-        """Return the values in a line, metric by metric."""
-        found: list[RecordedMetric] = []
-        now = time.time()
-        for name, pattern in list(self._patterns.items()):
-            try:
-                values = metric_values(pattern, line)
-            except TimeoutError:
-                del self._patterns[name]
-                self.notes.append(too_slow_text(name, line))
-                continue
-            found += [{"MetricName": name, "Value": value, "Timestamp": now} for value in values]
-        return found
