@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     )
     from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
     from launcher.client.jobs.job_progress import JobProgress
-    from launcher.client.jobs.last_metrics import final_metrics
     from launcher.client.jobs.log_line import LogLine
     from launcher.client.jobs.merged_log import MergedLog
     from launcher.client.jobs.metric_records import (
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
         MetricReader,
         MetricRecord,
         TimeRange,
+        final_metrics,
         records_from_any,
         records_from_cloudwatch,
         records_from_logs,

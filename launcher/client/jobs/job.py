@@ -18,11 +18,10 @@ from launcher.client.jobs.group_hosts import group_of_hosts, select_hosts, train
 from launcher.client.jobs.job_follower import Deadline, JobFollower, Poll, StateChange
 from launcher.client.jobs.job_metrics import JobMetrics, read_metrics_of
 from launcher.client.jobs.job_printing import print_line, print_notice, print_state, prints_logs
-from launcher.client.jobs.last_metrics import final_metrics
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.merged_log import MergedLog
-from launcher.client.jobs.metric_records import MetricRecord
-from launcher.client.jobs.metric_tracking import take_values, tracked
+from launcher.client.jobs.metric_records import MetricReader, MetricRecord, final_metrics
+from launcher.client.jobs.metric_tracking import tracked
 from launcher.client.jobs.retrying_session import KnownJob, RetryingSession
 from launcher.client.jobs.summary import summarise
 from launcher.client.sessions import TERMINAL_STATUSES, JobRecord, PlatformSession, read_record
@@ -195,12 +194,10 @@ class Job:
         source = self._patient(notices, sleep)
         tracking, self._tracking = self._tracking, None
         with tracked(self, tracking, notices) as tracker:
-            values = [each for each in (metrics, tracker and tracker.take) if each]
-            lines: list[Callable[[LogLine], None]] = [logs] if callable(logs) else []
-            if values:
-                now = source.describe()
-                lines.append(take_values(now, values))
-            follower = self._follower(source, sleep, read_logs=bool(lines), notices=notices)
+            takers = [each for each in (metrics, tracker and tracker.take) if each]
+            reader = MetricReader(source.describe(), own=True) if takers else None
+            read_logs = callable(logs) or reader is not None
+            follower = self._follower(source, sleep, read_logs=read_logs, notices=notices)
             for event in follower.events():
                 if isinstance(event, StateChange):
                     if states:
@@ -211,8 +208,11 @@ class Job:
                     if polls:
                         polls(event.description)
                 else:
-                    for take in lines:
-                        take(event)
+                    if callable(logs):
+                        logs(event)
+                    for record in reader.read(event) if reader else ():
+                        for take in takers:
+                            take(record)
             if tracker:
                 tracker.status = follower.latest["TrainingJobStatus"]
         self._settle(follower)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.failure_report import failure_of
 from launcher.client.jobs.group_hosts import host_groups
-from launcher.client.jobs.last_metrics import final_metrics
+from launcher.client.jobs.metric_records import final_metrics
 from launcher.client.jobs.short_numbers import short_number
 from launcher.client.jobs.sparklines import sparkline
 from launcher.client.jobs.summary import model_uri

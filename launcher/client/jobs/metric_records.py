@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.event_metrics import event_metrics, event_step
 from launcher.client.jobs.log_line import LogLine
-from launcher.client.sessions import HasMetricAverages, MetricMatcher, metric_patterns
+from launcher.client.sessions import HasMetricAverages, MetricMatcher, defines_wait, metric_patterns
 from launcher.errors import CloudError
-from launcher.shared import WAIT_METRIC, is_wait_metric
+from launcher.shared import WAIT_METRIC
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
@@ -53,6 +53,16 @@ class TimeRange:
     def __contains__(self, time: float) -> bool:
         first = self.start.timestamp() if self.start else -math.inf
         return first <= time <= (self.end.timestamp() if self.end else math.inf)
+
+
+def final_metrics(description: TrainingJobDescription) -> dict[str, float]:
+    """Return the last value of each metric that the user of a described job defined."""
+    own = WAIT_METRIC if defines_wait(description) else None
+    return {
+        metric["MetricName"]: metric["Value"]
+        for metric in description.get("FinalMetricDataList", [])
+        if "MetricName" in metric and "Value" in metric and metric["MetricName"] != own
+    }
 
 
 class MetricReader:
@@ -149,7 +159,7 @@ def records_from_cloudwatch(
         return []
     now = job.describe()
     start, end = _time_of(now, within or TimeRange())
-    more = [WAIT_METRIC] if own and _defines_wait(now) else []
+    more = [WAIT_METRIC] if own and defines_wait(now) else []
     found = [
         MetricRecord(metric_name=name, value=point.value, time=point.time)
         for name in ([*metric_patterns(now), *more] if names is None else names)
@@ -175,11 +185,6 @@ def records_from_any(
     except CloudError:
         found = []
     return found or records_from_cloudwatch(job, names, within, period, own=own)
-
-
-def _defines_wait(now: TrainingJobDescription) -> bool:
-    defined = now.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
-    return any(map(is_wait_metric, defined))
 
 
 def _time_of(now: TrainingJobDescription, within: TimeRange) -> tuple[datetime, datetime]:

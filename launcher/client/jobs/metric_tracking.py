@@ -12,13 +12,11 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from launcher.client.jobs.group_hosts import group_of_hosts
-from launcher.client.jobs.metric_records import MetricReader, MetricRecord
+from launcher.client.jobs.metric_records import MetricRecord
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
-    from launcher.client.jobs.log_line import LogLine
     from launcher.client.spec import Tracking
-    from launcher.shared import TrainingJobDescription
 
 #: Seconds between two writes, each of all values that came since the last.
 _PERIOD_SECONDS = 1.0
@@ -36,20 +34,6 @@ class Tracker(Protocol):
 
     def close(self, status: str | None) -> None:
         """End the tracking. status: the job's TrainingJobStatus; None if the job goes on."""
-
-
-def take_values(
-    description: TrainingJobDescription, takers: Sequence[Callable[[MetricRecord], None]]
-) -> Callable[[LogLine], None]:
-    """Return a function that reads the values in each line, and gives them to the takers."""
-    reader = MetricReader(description, own=True)
-
-    def take(line: LogLine) -> None:
-        for record in reader.read(line):
-            for taker in takers:
-                taker(record)
-
-    return take
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.event_sentences import WARNINGS
 from launcher.client.jobs.group_hosts import HostGroup, host_groups
-from launcher.client.jobs.last_metrics import final_metrics
+from launcher.client.jobs.metric_records import final_metrics
 from launcher.errors import JobFailed, JobStopped
 from launcher.shared import (
     FIELD_ERRORS,

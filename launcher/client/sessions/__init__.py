@@ -132,6 +132,7 @@ if TYPE_CHECKING:
     from launcher.client.sessions.metric_match import (
         MATCH_SECONDS,
         MetricMatcher,
+        defines_wait,
         metric_patterns,
         metric_values,
     )

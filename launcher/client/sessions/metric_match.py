@@ -32,6 +32,12 @@ def metric_patterns(job: TrainingJobRequest) -> dict[str, str]:
     return {each["Name"]: each["Regex"] for each in defined if not is_wait_metric(each)}
 
 
+def defines_wait(job: TrainingJobRequest) -> bool:
+    """Return whether a job has Launcher's own metric, beside those of its user."""
+    defined = job.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
+    return any(map(is_wait_metric, defined))
+
+
 class MetricMatcher:
     """Reads the values of a job's MetricDefinitions from lines.
 
