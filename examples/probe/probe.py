@@ -30,13 +30,15 @@ ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
 
 def main(wait: float) -> None:
     config = {path.name: read(path) for path in files(ROOT / "input" / "config")}
-    resources = config["resourceconfig.json"]
-    host, group = resources["current_host"], resources["current_group_name"]
-    other = next(name for name in resources["hosts"] if name != host)
-    platform, machine = platform_answers(config), machine_answers()
+    resources = config.get("resourceconfig.json") or {}
+    hosts, host = resources.get("hosts", []), resources.get("current_host", "unknown")
+    group = group_of(host, resources)
+    platform, machine = platform_answers(config, hosts), machine_answers()
     for folder in (ROOT / "model", ROOT / "output" / "data"):
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "same-name.txt").write_text(host)  # which one is kept?
         (folder / f"of-{host}.txt").write_text(host)
+    other = next((name for name in hosts if name != host), host)
     met = meeting.run(host, other, is_main=group == "main_group", wait=wait, linger=LINGER)
     platform["Can every host bind the same port on all its addresses?"] = met.pop("bound")
     platform["What happens when a helper host ends first, with exit code 0?"] = met
@@ -46,24 +48,30 @@ def main(wait: float) -> None:
     (ROOT / "output" / "data" / f"probe-{host}.json").write_text(json.dumps(answers, indent=2))
 
 
+def group_of(host: str, resources: dict[str, Any]) -> str:
+    """The host's group, from the list of groups or from the host's own entry."""
+    for group in resources.get("instance_groups", ()):
+        if host in group.get("hosts", ()):
+            return str(group["instance_group_name"])
+    return str(resources.get("current_group_name", "unknown"))
+
+
 # What the platform gives a host ------------------------------------------------------------------
 
 
-def platform_answers(config: dict[str, Any]) -> dict[str, Any]:
+def platform_answers(config: dict[str, Any], hosts: list[str]) -> dict[str, Any]:
     """Answers that do not depend on the machine."""
     data, first = ROOT / "input" / "data", Path("/proc", str(first_process()))
-    variables = (first / "environ").read_text().rstrip("\0").split("\0")
+    variables = (first / "environ").read_text(errors="replace").rstrip("\0").split("\0")
     return {
-        "Which channels does a host see?": sorted(path.name for path in data.iterdir()),
+        "Which channels does a host see?": sorted(path.name for path in data.glob("*")),
         "How is a sharded channel dealt out over groups?": [
             path.name for path in files(data / "sharded")
         ],
         "Which files are in input/config?": config,
         "Which folders are in /opt/ml?": sorted(folders()),
         "What is a host's own name?": socket.gethostname(),
-        "Do the names of hosts resolve?": {
-            name: meeting.resolve(name) for name in config["resourceconfig.json"]["hosts"]
-        },
+        "Do the names of hosts resolve?": {name: meeting.resolve(name) for name in hosts},
         "Which variables are in the environment?": dict(
             variable.split("=", 1) for variable in variables
         ),
@@ -77,13 +85,13 @@ def platform_answers(config: dict[str, Any]) -> dict[str, Any]:
 def first_process() -> int:
     """launch.py, whose environment and folder are the platform's, and not those of a script."""
     process = os.getpid()
-    while process > 1:
+    while process:
         words = Path(f"/proc/{process}/cmdline").read_text().split("\0")
         if any(word.endswith("/launch.py") for word in words):
             return process
         status = Path(f"/proc/{process}/status").read_text()
         process = int(status.partition("PPid:")[2].split()[0])
-    return max(process, 1)
+    return os.getpid()  # this script runs alone
 
 
 def read(path: Path) -> Any:
@@ -114,10 +122,10 @@ def folders() -> Iterator[str]:
 
 def machine_answers() -> dict[str, Any]:
     """Answers that differ from machine to machine; sizes in bytes."""
-    release = platform.freedesktop_os_release()
+    release = str(read(Path("/etc/os-release")))
     return {
         "How large are /dev/shm and the disk of /opt/ml?": {
-            str(folder): shutil.disk_usage(folder)._asdict() for folder in ("/dev/shm", ROOT)
+            str(folder): size(folder) for folder in (Path("/dev/shm"), ROOT)
         },
         "What does the machine have?": {
             "cpus": [len(os.sched_getaffinity(0)), os.cpu_count()],
@@ -131,7 +139,7 @@ def machine_answers() -> dict[str, Any]:
         },
         "What runs there, as whom?": {
             "python": platform.python_version(),
-            "system": f"{release.get('PRETTY_NAME')}, kernel {platform.release()}",
+            "system": [*re.findall('PRETTY_NAME="(.*)"', release), platform.release()],
             "user": [os.getuid(), os.getgid(), os.getgroups()],
             "programs": {name: shutil.which(name) for name in ("mpirun", "sshd", "torchrun", "ip")},
         },
@@ -142,10 +150,17 @@ def machine_answers() -> dict[str, Any]:
     }
 
 
+def size(folder: Path) -> dict[str, int] | None:
+    try:
+        return shutil.disk_usage(folder)._asdict()
+    except OSError:
+        return None
+
+
 def accelerators() -> list[str]:
     try:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60)
-    except OSError:
+    except (OSError, subprocess.SubprocessError):
         return []
     # "GPU 0: Tesla T4 (UUID: GPU-...)": drop the identifier, which is private
     return [line.partition(" (UUID")[0] for line in listed.stdout.splitlines()]

@@ -58,6 +58,14 @@ def test_the_answers_are_those_that_are_known(tmp_path, isolation):
     assert token not in job.stderr
 
 
+def test_a_host_of_which_nothing_is_known_leaves_answers(tmp_path):
+    variables = {"SAGEMAKER_BASE_DIR": str(tmp_path), "AWS_REGION": "local"}
+    alone = [sys.executable, f"{FOLDER}/probe.py", "--wait_seconds", "0.1"]
+    subprocess.run(alone, env={**os.environ, **variables}, check=True, timeout=540)
+    (answers,) = tmp_path.glob("output/data/probe-*.json")
+    assert json.loads(answers.read_text())["platform"]["Which channels does a host see?"] == []
+
+
 def test_the_hosts_need_the_standard_library_alone():
     source = (FOLDER / "probe.py").read_text() + (FOLDER / "meeting.py").read_text()
     imported = set(re.findall(r"^(?:import|from) (\w+)", source, re.MULTILINE))
