@@ -76,7 +76,7 @@ _PARTS = {
     "dispatcher": "launcher.data.dispatcher",
     "receiver": "launcher.data.receiver",
     "data worker": "launcher.data.worker",
-    "torchrun": "runtime.torchrun",
+    "torchrun": "runtime.launch.torchrun",
     "torch's torchrun": "torch.distributed.run",
     "rank": "train.py",
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
 from launcher.runtime import handshake
-from launcher.runtime.event_log import emit
+from launcher.runtime.host.event_log import emit
 from launcher.shared import backoff
 
 #: A longer message is an attack or a bug.

@@ -10,27 +10,26 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from launcher.errors import LauncherError
-from launcher.runtime import (
-    command_role,
-    data_role,
-    event_relay,
-    failure_file,
-    job_coordination,
-    processes,
-    script_role,
-    train_role,
+from launcher.runtime.end import failure_file, job_coordination
+from launcher.runtime.end.outcome_decider import SETTLE, JobOutcome
+from launcher.runtime.host import event_relay, processes
+from launcher.runtime.host.environment import Environment
+from launcher.runtime.host.event_log import emit
+from launcher.runtime.host.host_usage import report_usage
+from launcher.runtime.host.job_host import (
+    FAILURE_GRACE,
+    HostFailed,
+    JobEnded,
+    JobHost,
+    StopRequested,
 )
-from launcher.runtime.data_services import data_services
-from launcher.runtime.environment import Environment
-from launcher.runtime.event_log import emit
-from launcher.runtime.host_usage import report_usage
-from launcher.runtime.job_host import FAILURE_GRACE, HostFailed, JobEnded, JobHost, StopRequested
-from launcher.runtime.outcome_decider import SETTLE, JobOutcome
-from launcher.runtime.package_versions import report_versions
-from launcher.runtime.requirements_install import install_requirements
-from launcher.runtime.secret_reading import read_secrets
-from launcher.runtime.sm_variables import child_environment
-from launcher.runtime.starters.registry import starter_for
+from launcher.runtime.host.package_versions import report_versions
+from launcher.runtime.host.requirements_install import install_requirements
+from launcher.runtime.host.secret_reading import read_secrets
+from launcher.runtime.host.sm_variables import child_environment
+from launcher.runtime.launch import command_role, data_role, script_role, train_role
+from launcher.runtime.launch.data_services import data_services
+from launcher.runtime.launch.starters.registry import starter_for
 from launcher.runtime.tensorflow import server_role
 from launcher.shared import (
     EVENTS_VARIABLE,

@@ -175,7 +175,7 @@ class SmallJob:
                     "rank",
                     f"{generation}-{rank}",
                     self.train_hosts[rank % len(self.train_hosts)],
-                    "launcher.runtime.rank",
+                    "launcher.runtime.launch.rank",
                     str(self.files.paths.code / TRAINER),
                     RANK=str(rank),
                     WORLD_SIZE=str(world),

@@ -141,7 +141,7 @@ def test_a_killed_worker_that_held_leases_changes_nothing(example: Example) -> N
 def test_a_killed_rank_fails_the_job_and_leaves_nothing(example: Example) -> None:
     process = example.start("job.yaml", "--name", "killed", "--set", "hyperparameters.epochs=500")
     wait_until(lambda: "train_loss" in log_of(example, "killed", "algo-4"))
-    for pid in example.processes("killed", "launcher.runtime.rank"):
+    for pid in example.processes("killed", "launcher.runtime.launch.rank"):
         if b"\0RANK=1\0" in Path(f"/proc/{pid}/environ").read_bytes():
             os.kill(pid, signal.SIGKILL)
     run = Run(example, *finish(process))

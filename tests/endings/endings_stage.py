@@ -132,9 +132,9 @@ class Stage:
         hosts = [line.host for line in self.job.logs() if said and said in line.text]
         match who:
             case "rank 0":
-                return self.process("algo-3", "launcher.runtime.rank")
+                return self.process("algo-3", "launcher.runtime.launch.rank")
             case "other rank":
-                return self.process("algo-4", "launcher.runtime.rank")
+                return self.process("algo-4", "launcher.runtime.launch.rank")
             case "worker":
                 return self.process((*hosts, "algo-1")[0], "launcher.data.worker")
             case "data host init":

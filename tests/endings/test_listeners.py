@@ -69,7 +69,7 @@ def test_a_job_listens_on_the_loopback_alone(stage: Stage) -> None:
     wait_until(stage.is_over, what="the end of the job")
 
     assert stage.job.summary()["status"] == "Completed"
-    stores = [each for each in found if "launcher.runtime.torchrun" in each[2]]
+    stores = [each for each in found if "launcher.runtime.launch.torchrun" in each[2]]
     assert stores, f"torchrun's store listens: {found}"
     assert len(found) >= 5, "dispatcher, coordination, two receivers and the store"
     assert not [each for each in found if not is_loopback(each[0])]

@@ -262,7 +262,7 @@ def test_a_task_of_a_killed_ray_worker_runs_again(job: Job, keeps: Callable[...,
 def test_a_killed_rank_fails_the_job_with_its_host(job: Job, keeps: Callable[..., None]) -> None:
     job.start(*ENDLESS)
     job.reads()
-    (rank,) = job.of_host("algo-4", "-u -m launcher.runtime.rank ")
+    (rank,) = job.of_host("algo-4", "-u -m launcher.runtime.launch.rank ")
     os.kill(rank.pid, signal.SIGKILL)
     outcome, log = job.end()
     assert outcome["status"] == "Failed"

@@ -508,7 +508,7 @@ def test_of_a_crash_the_lines_that_faulthandler_printed_are_shown() -> None:
         '  File "/usr/lib/python3.11/ctypes/__init__.py", line 519 in string_at',
         f'  File "{CODE}/train.py", line 4 in inner',
         f'  File "{CODE}/train.py", line 6 in <module>',
-        f'  File "{LIBRARY}/runtime/rank.py", line 45 in main',
+        f'  File "{LIBRARY}/runtime/launch/rank.py", line 45 in main',
         "",
         "Extension modules: numpy",
     )

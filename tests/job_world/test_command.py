@@ -234,7 +234,8 @@ def shorten_grace(hosts: Hosts) -> None:
     text = script.read_text()
     line = "    return run(ROOT)\n"
     assert line in text
-    patch = "    import launcher.runtime.supervised_program as program\n\n    program.GRACE = 1.0\n"
+    patch = "    from launcher.runtime.launch import supervised_program as program\n\n"
+    patch += "    program.GRACE = 1.0\n"
     script.write_text(text.replace(line, patch + line))
 
 

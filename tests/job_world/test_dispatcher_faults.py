@@ -272,7 +272,7 @@ def test_a_rank_that_stays_stopped_is_named_and_is_not_killed(
     (rank,) = ranks(hosts, "algo-3")
     os.kill(rank, signal.SIGSTOP)
     wait_until(lambda: hosts["algo-3"].events("process_stopped"))
-    assert named_as_stopped(hosts["algo-3"]) == ("launcher.runtime.rank", rank)
+    assert named_as_stopped(hosts["algo-3"]) == ("launcher.runtime.launch.rank", rank)
     limit = time.monotonic() + KILLED_AFTER + 5.0
     wait_until(lambda: time.monotonic() > limit)
     os.kill(rank, signal.SIGCONT)
@@ -281,7 +281,9 @@ def test_a_rank_that_stays_stopped_is_named_and_is_not_killed(
 
 
 def ranks(hosts: Hosts, host: str) -> list[int]:
-    return [pid for pid in hosts.processes(host) if "-m launcher.runtime.rank" in command(pid)]
+    return [
+        pid for pid in hosts.processes(host) if "-m launcher.runtime.launch.rank" in command(pid)
+    ]
 
 
 def joined(leader: Host, data_host: str) -> list[object]:

@@ -19,7 +19,7 @@ MakeHosts = Callable[..., Hosts]
 ENGINE = """
 import os
 
-from launcher.runtime.data_role import supervise_workers
+from launcher.runtime.launch.data_role import supervise_workers
 
 class MadeUpEngine:
     packages = ("numpy",)

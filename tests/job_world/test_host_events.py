@@ -11,7 +11,7 @@ from hosts import Hosts, running
 #: Each of 20 steps emits an event; a bar stays open on stderr all the time.
 TRAIN = """
 import os, signal, subprocess, sys, time
-from launcher.runtime.event_log import emit
+from launcher.runtime.host.event_log import emit
 
 print("launcher: step_done step=99")
 print(sys.stdout.isatty(), sys.stderr.isatty(), os.isatty(0))
@@ -23,7 +23,7 @@ for step in range(20):
 """
 DYING = """
 import os, signal
-from launcher.runtime.event_log import emit
+from launcher.runtime.host.event_log import emit
 
 if not os.fork():
     emit("from_a_child", text="a\\nb" * 3000)

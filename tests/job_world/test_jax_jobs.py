@@ -108,7 +108,7 @@ def test_the_guides_model_is_sharded_over_the_devices_of_all_hosts(make_hosts: M
 @pytest.mark.library("smoke")
 def test_a_killed_rank_is_the_reason_and_not_its_peers_error(make_hosts: MakeHosts) -> None:
     hosts = at_work(make_hosts)
-    (rank,) = processes(hosts, "launcher.runtime.rank", "algo-4")
+    (rank,) = processes(hosts, "launcher.runtime.launch.rank", "algo-4")
     os.kill(rank, signal.SIGKILL)
     codes = hosts.wait()
     assert codes["algo-3"] == codes["algo-4"] == 1, hosts.output()

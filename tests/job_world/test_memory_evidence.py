@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.runtime import memory_evidence
+from launcher.runtime.host import memory_evidence
 
 GIB = 1 << 30
 MACHINE = {"/proc/meminfo": "MemTotal:  24117248 kB\nMemAvailable:  23068672 kB\n"}

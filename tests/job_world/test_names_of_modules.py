@@ -117,7 +117,7 @@ print(resource.MINE, signal.MINE, profile.MINE, types.MINE)
 """
     asks_last = """
 import asyncio, sys
-from launcher.runtime import processes
+from launcher.runtime.host import processes
 print(sys.modules["signal"] is processes.signal)
 """
     names = ("resource", "signal", "profile", "types")

@@ -99,7 +99,7 @@ def test_a_rank_ends_after_them(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(_TRAIN)
     ended = subprocess.run(
-        [sys.executable, "-m", "launcher.runtime.rank", str(script)],
+        [sys.executable, "-m", "launcher.runtime.launch.rank", str(script)],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

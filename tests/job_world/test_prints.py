@@ -37,7 +37,7 @@ def test_a_printed_line_is_one_write_so_that_ranks_do_not_mix_theirs(tmp_path: P
     script.write_text(LINES)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # keeps writes apart
     with ours, theirs:
-        command = [sys.executable, "-u", "-m", "launcher.runtime.rank", str(script)]
+        command = [sys.executable, "-u", "-m", "launcher.runtime.launch.rank", str(script)]
         subprocess.run(command, stdout=theirs, check=True, timeout=540)
         theirs.close()
         writes = list(iter(lambda: ours.recv(4096), b""))
@@ -54,9 +54,9 @@ def test_a_rank_that_ends_without_a_reader_of_reports_leaves_no_traceback(
     reports.mkdir()
     run = subprocess.run(
         [
-            *(sys.executable, "-m", "launcher.runtime.torchrun", "--rdzv-backend=static"),
+            *(sys.executable, "-m", "launcher.runtime.launch.torchrun", "--rdzv-backend=static"),
             *("--nnodes=1", "--node-rank=0", f"--master-port={_free_port()}"),
-            *("--master-addr=127.0.0.1", "--module", "launcher.runtime.rank", str(script)),
+            *("--master-addr=127.0.0.1", "--module", "launcher.runtime.launch.rank", str(script)),
         ],
         env={**os.environ, REPORTS_VARIABLE: str(reports)},
         capture_output=True,

@@ -203,7 +203,7 @@ def test_the_signature_is_the_one_that_botocore_makes(
 
 PRINTS = """\
 import json, os, sys
-from launcher.runtime.event_log import emit
+from launcher.runtime.host.event_log import emit
 value = os.environ["TOKEN"]
 print("plain", value)
 print(json.dumps({"in json": value}))

@@ -54,7 +54,7 @@ def test_slow_ranks_and_no_shell_script_are_reported(make_hosts: MakeHosts, tmp_
     slow = tmp_path / "slow"
     slow.mkdir()
     (slow / "sitecustomize.py").write_text(
-        "import os, sys, time\nif 'launcher.runtime.rank' in sys.orig_argv: time.sleep(3)\n"
+        "import os, sys, time\nif 'launcher.runtime.launch.rank' in sys.orig_argv: time.sleep(3)\n"
     )
     lasts = "import time\ntime.sleep(3)\n"  # longer than between two looks at the ranks
     hosts = make_hosts({"train.py": lasts}, environment={"PYTHONPATH": str(slow)})

@@ -21,7 +21,7 @@ MODULES = (
     "launcher.data.receiver",
     "launcher.data.worker",
     "launcher.data.tf.servers",
-    "launcher.runtime.rank",
+    "launcher.runtime.launch.rank",
     "launcher.runtime.mpi.mpi_rank",
     "launcher.runtime.mpi.script_mode_rank",
     "launcher.runtime.tensorflow.tf_server",

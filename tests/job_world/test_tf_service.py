@@ -23,7 +23,7 @@ MakeHosts = Callable[..., Hosts]
 pytestmark = [pytest.mark.library("tensorflow"), pytest.mark.long]
 
 LENGTH = 2000
-RANK = "launcher.runtime.rank"
+RANK = "launcher.runtime.launch.rank"
 #: Prints each element of three epochs as it comes; the files are what FILE divides.
 SCRIPT = """
 import os, sys, time
@@ -333,7 +333,7 @@ def test_the_dispatchers_journal_goes_with_the_job(
     temporary = hosts["algo-2"].log.parent
     assert list(temporary.glob("launcher-tf-journal-*"))
     if how == "a failure":
-        (rank,) = processes(hosts, "launcher.runtime.rank")
+        (rank,) = processes(hosts, "launcher.runtime.launch.rank")
         os.kill(rank, signal.SIGKILL)
     elif how == "a stop":
         hosts.terminate()
@@ -368,7 +368,7 @@ import os
 from pathlib import Path
 import tensorflow as tf
 import launcher.data.tf
-from launcher.runtime.environment import TF_SERVICE_VARIABLE
+from launcher.runtime.host.environment import TF_SERVICE_VARIABLE
 
 numbers = tf.data.Dataset.range(2)
 print("ours", sorted(launcher.data.tf.distribute(numbers).as_numpy_iterator()))

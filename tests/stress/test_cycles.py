@@ -54,7 +54,7 @@ def kill_a_worker_and_stop(crowd: Crowd, job: Job) -> str:
 
 def kill_a_rank(crowd: Crowd, job: Job) -> str:
     wait_for_epoch(job)
-    kill(job, crowd, "launcher.runtime.rank")
+    kill(job, crowd, "launcher.runtime.launch.rank")
     return "Failed"
 
 

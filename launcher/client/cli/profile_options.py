@@ -9,12 +9,7 @@ import click
 
 from launcher.client.catalogue import instance_types
 from launcher.client.cli import completion_values
-from launcher.client.cli.shared_options import (
-    Verb,
-    changes_option,
-    removed_option,
-    with_options,
-)
+from launcher.client.cli.shared_options import Verb, changes_option, removed_option, with_options
 from launcher.shared import did_you_mean
 
 _STEP_OF_SCRIPT = (

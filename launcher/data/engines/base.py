@@ -37,7 +37,7 @@ class DataEngine(DataServices, Protocol):
     The batches of a plan are the same, bit for bit, whatever the engine. An engine that does not
     collect its ranks' metrics (`BatchSource.report`) passes them to
     `metrics.in_process.this_process()`, which logs the bottleneck when the rank ends. A source
-    waits through `launcher.runtime.wait_marks`, so that the watchdog can tell waits from hangs.
+    waits through `launcher.runtime.end.wait_marks`, so that the watchdog can tell waits from hangs.
 
     Modules of engines import numpy, torch and the like only in `open_source`, because hosts do not
     need them.

@@ -11,7 +11,7 @@ import sys
 
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
 from launcher.runtime import jsonl_socket
-from launcher.runtime.processes import ignore_stop_signals, shell_code
+from launcher.runtime.host.processes import ignore_stop_signals, shell_code
 from launcher.shared import TOKEN_VARIABLE
 
 #: Variables: the port of every train host's daemons, and the seconds to wait for a host to start.

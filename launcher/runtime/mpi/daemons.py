@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 
 from launcher.errors import AuthenticationError, WireError
 from launcher.runtime import handshake, jsonl_socket
-from launcher.runtime.environment import Environment
-from launcher.runtime.event_log import emit
+from launcher.runtime.host.environment import Environment
+from launcher.runtime.host.event_log import emit
 
 
 class Daemons:

@@ -13,10 +13,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from launcher.runtime import rank
-from launcher.runtime.output import print_to
-from launcher.runtime.processes import shell_code
-from launcher.runtime.report_files import REPORTS_VARIABLE, write_report
+from launcher.runtime.host.output import print_to
+from launcher.runtime.host.processes import shell_code
+from launcher.runtime.host.report_files import REPORTS_VARIABLE, write_report
+from launcher.runtime.launch import rank
 from launcher.shared import CPUS_VARIABLE
 
 #: The pipe in the reports' folder that this host's ranks print to.

@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Collection, Sequence
 
-from launcher.runtime.environment import Environment
+from launcher.runtime.host.environment import Environment
 from launcher.runtime.mpi.agent import PORT_VARIABLE, TIMEOUT_VARIABLE
 
 _AGENT = "launcher.runtime.mpi.agent"

@@ -11,9 +11,9 @@ import os
 import subprocess
 import sys
 
+from launcher.runtime.host.output import Output
+from launcher.runtime.host.processes import shell_code
 from launcher.runtime.mpi.mpi_rank import record_stops, share_memory_in
-from launcher.runtime.output import Output
-from launcher.runtime.processes import shell_code
 from launcher.shared import CPUS_VARIABLE
 
 #: JSON: the folder and the command of each rank of this host, and a folder of its shared memory.

@@ -31,7 +31,7 @@ def _refuse_breakpoints() -> None:
 
 
 def _refuse_breakpoint(*_: object, **__: object) -> None:
-    from launcher.runtime.no_terminal import NoTerminal
+    from launcher.runtime.host.no_terminal import NoTerminal
 
     raise NoTerminal
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from launcher.runtime.failure_file import Failure
+from launcher.runtime.end.failure_file import Failure
 
 #: The ways out, of which each works; docs/guides/tensorflow.md has an example of each.
 _WAYS_OUT = (

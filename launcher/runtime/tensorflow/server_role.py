@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from launcher.runtime.job_host import JobHost
-from launcher.runtime.supervised_program import ProgramSettings, run_program
+from launcher.runtime.host.job_host import JobHost
+from launcher.runtime.launch.supervised_program import ProgramSettings, run_program
 from launcher.runtime.tensorflow.tf_config import port_of, server_config
 from launcher.shared import Lifetime, Ready
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from launcher.runtime.environment import Environment
+from launcher.runtime.host.environment import Environment
 
 TF_CONFIG_VARIABLE = "TF_CONFIG"
 

@@ -11,8 +11,8 @@ import os
 import signal
 import sys
 
-from launcher.runtime.event_log import emit
-from launcher.runtime.processes import CLOSE_SIGNAL
+from launcher.runtime.host.event_log import emit
+from launcher.runtime.host.processes import CLOSE_SIGNAL
 from launcher.runtime.tensorflow.tf_config import TF_CONFIG_VARIABLE
 
 _END_SIGNALS = {signal.SIGTERM, CLOSE_SIGNAL}

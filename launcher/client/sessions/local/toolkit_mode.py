@@ -1,7 +1,7 @@
 """Script mode: jobs that use the image's own start, with the script named by hyperparameters.
 
 SDK v2 and others start AWS's framework images this way. The image is not run here; our runtime
-(runtime/script_mode.py), copied to every host, emulates its start.
+(runtime/script_mode), copied to every host, emulates its start.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MPI = "sagemaker_mpi_enabled"
 _ARCHIVE = "sourcedir.tar.gz"
 _START = (
     f"import sys; sys.path.insert(0, {str(MlPaths().library)!r}); "
-    "from launcher.runtime.script_mode import main; sys.exit(main(*sys.argv[1:]))"
+    "from launcher.runtime.script_mode.toolkit_start import main; sys.exit(main(*sys.argv[1:]))"
 )
 _TORCHRUN = 'torchrun: distribution={"torch_distributed": {"enabled": True}}'
 _PIPELINE = (

@@ -1,0 +1,1 @@
+"""The roles of hosts, and the programs that they start."""

@@ -1,0 +1,161 @@
+"""The registry of starters, by the name in the job document.
+
+Another package lists its starters in the entry point group "launcher.starters"; the job documents
+of its distribution have their names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from launcher.runtime.launch.starters.base import Starter
+from launcher.runtime.launch.starters.mpi_starter import MpiStarter
+from launcher.runtime.launch.starters.python_starter import PythonStarter
+from launcher.runtime.launch.starters.tensorflow_starter import TensorflowStarter
+
+from launcher.errors import ContractError
+from launcher.runtime.host.job_host import JobEnded
+from launcher.runtime.tensorflow.server_role import SERVER_MODULE
+from launcher.runtime.tensorflow.tf_config import (
+    chief_config,
+    mirrored_config,
+    server_config,
+    worker_config,
+)
+from launcher.shared import CODE_CHANNEL, PARALLEL_VARIABLE, TASK_VARIABLE, Launch
+
+
+class TorchrunStarter(Starter):
+    """torchrun on each train host, with static rendezvous; the leader holds the store."""
+
+    def run(self, program: Sequence[str]) -> None:
+        """Run torchrun and the ranks of this host to their end."""
+        self.host.require_package("torch", "torchrun")
+        self.run_child(
+            "launcher.runtime.launch.torchrun", [*self._options(), *program], self._variables()
+        )
+
+    def exits(self, code: int) -> Mapping[int, int]:
+        """Return the exit statuses that torchrun has reported."""
+        return self.reported_exits("torchrun")
+
+    def _options(self) -> list[str]:
+        environment, cluster = self.host.environment, self.host.environment.cluster
+        return [
+            f"--nnodes={len(cluster.train_group.hosts)}",
+            f"--node-rank={cluster.host_rank}",
+            f"--nproc-per-node={environment.document.trainer.processes_per_host}",
+            "--rdzv-backend=static",
+            f"--master-addr={cluster.address(cluster.leader)}",
+            f"--master-port={environment.ports.rendezvous}",
+            f"--rdzv-id={environment.job_name}",
+            f"--rdzv-conf=timeout={int(environment.document.start_timeout)}",
+            f"--log-dir={self.reports}",
+            "--module",
+        ]
+
+    def _variables(self) -> dict[str, str]:
+        """Return the job's settings for each rank: how ranks share the model, and the task."""
+        environment = self.host.environment
+        trainer = environment.document.trainer
+        part = trainer.parallel
+        if part.partition_file:
+            path = environment.paths.channels / CODE_CHANNEL / part.partition_file
+            part = dataclasses.replace(part, partition_file=str(path))
+        task = {} if trainer.task is None else {TASK_VARIABLE: trainer.task}
+        return {PARALLEL_VARIABLE: part.to_json(), **task}
+
+
+_WORKER, _SERVER = "TensorFlow worker", "parameter server"
+
+
+class ParameterServerStarter(TensorflowStarter):
+    """The script on the chief, and TensorFlow's servers on the other train hosts."""
+
+    def run(self, program: Sequence[str]) -> None:
+        """Run the script on the chief, or a worker until the chief has ended."""
+        environment = self.host.environment
+        if not environment.parameter_servers:
+            self._serve(_SERVER, server_config(environment))
+        if environment.cluster.is_leader:
+            super().run(program)
+        else:
+            self._serve(_WORKER, worker_config(environment))
+            self._wait_for_chief()
+        for name in (_WORKER, _SERVER):
+            self.host.close_service(name)
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables of the chief, which is the only rank, and its TF_CONFIG."""
+        alone = {**super().variables(), "RANK": "0", "WORLD_SIZE": "1"}
+        return {**alone, **chief_config(self.host.environment)}
+
+    def _serve(self, name: str, variables: Mapping[str, str]) -> None:
+        self.host.require_package("tensorflow", f"a {name}")
+        self.host.start_service(name, SERVER_MODULE, variables=variables)
+
+    def _wait_for_chief(self) -> None:
+        try:
+            self.host.wait_until(lambda: False)
+        except JobEnded as ended:
+            if ended.outcome.failure is not None:
+                raise
+
+
+class JaxStarter(PythonStarter):
+    """One process on each train host, with the variables of jax.distributed."""
+
+    def variables(self) -> dict[str, str]:
+        """Return what torchrun would set, which the data loader reads, and JAX's variables.
+
+        JAX reads the coordinator's address itself, and `jax.distributed.initialize` takes the
+        other two as arguments. `keras.distribution.initialize` reads all of Keras's.
+        """
+        common = super().variables()
+        coordinator = f"{common['MASTER_ADDR']}:{common['MASTER_PORT']}"
+        return {
+            **common,
+            "JAX_COORDINATOR_ADDRESS": coordinator,
+            "JAX_NUM_PROCESSES": common["WORLD_SIZE"],
+            "JAX_PROCESS_ID": common["RANK"],
+            "KERAS_DISTRIBUTION_JOB_ADDRESSES": coordinator,
+            "KERAS_DISTRIBUTION_NUM_PROCESSES": common["WORLD_SIZE"],
+            "KERAS_DISTRIBUTION_PROCESS_ID": common["RANK"],
+        }
+
+
+class MultiWorkerMirroredStarter(TensorflowStarter):
+    """One process on each train host, with TF_CONFIG; it uses all GPUs of its host."""
+
+    def variables(self) -> dict[str, str]:
+        """Return what torchrun would set, which the data loader reads, and TF_CONFIG."""
+        return {**super().variables(), **mirrored_config(self.host.environment)}
+
+
+ENTRY_POINTS = "launcher.starters"
+
+STARTERS: dict[str, type[Starter]] = {
+    Launch.PYTHON: PythonStarter,
+    Launch.TORCHRUN: TorchrunStarter,
+    Launch.MPI: MpiStarter,
+    Launch.MULTI_WORKER_MIRRORED: MultiWorkerMirroredStarter,
+    Launch.PARAMETER_SERVER: ParameterServerStarter,
+    Launch.JAX: JaxStarter,
+}
+
+
+def starter_for(launch: str) -> type[Starter]:
+    """Return the starter of that name; raise ContractError if there is none."""
+    if launch in STARTERS:
+        return STARTERS[launch]
+    from importlib.metadata import entry_points  # 15 ms to import, and few jobs need it
+
+    for point in entry_points(group=ENTRY_POINTS, name=launch):
+        starter: type[Starter] = point.load()
+        return starter
+    raise ContractError(
+        f"the job document has launch: {launch}, but this image has no starter of that name: "
+        f"use one of {', '.join(STARTERS)}, or install the package that provides it (entry point "
+        f"group {ENTRY_POINTS})"
+    )

@@ -1,0 +1,177 @@
+"""A supervised program of a host: its group's command, or the script where no starter runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from launcher.runtime.end.outcome_decider import JobOutcome
+from launcher.runtime.host import processes
+from launcher.runtime.host.event_log import emit
+from launcher.runtime.host.job_host import (
+    FAILURE_GRACE,
+    STOP_GRACE,
+    HostFailed,
+    JobEnded,
+    JobHost,
+    StopRequested,
+)
+from launcher.runtime.host.output import Output
+from launcher.runtime.launch.readiness import ReadinessProbe, create_probe
+from launcher.runtime.launch.taken_port import TakenPortNotice
+from launcher.shared import Lifetime, Ready
+
+#: Seconds from SIGTERM to SIGKILL when training has ended.
+GRACE = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramSettings:
+    """A program of a host, and when it is ready and may end.
+
+    noun: its name in messages and events. words: the program and its arguments.
+    """
+
+    noun: str
+    words: Sequence[str]
+    folder: Path
+    ready: Ready | None
+    lifetime: Lifetime
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def event(self) -> str:
+        """The first word of its events."""
+        return self.noun.replace(" ", "_")
+
+
+def run_program(
+    host: JobHost,
+    settings: ProgramSettings,
+    find_failure: Callable[[], HostFailed | None] = lambda: None,
+) -> JobOutcome:
+    """Run a program of this host until the job has ended; return the job's outcome.
+
+    find_failure: returns what the program itself has reported of its failure.
+
+    Raises HostFailed when the program fails, exits before it is ready, or is not ready in time.
+    Raises StopRequested when the platform stops the job, once the program has ended.
+    """
+    probe = create_probe(settings.ready, host.environment.paths.code)
+    program = _Program(host, settings, find_failure)
+    try:
+        program.wait_until_ready(probe)
+        host.coordination.report_ready()
+        program.watch()
+    except JobEnded as ended:
+        program.terminate(GRACE if ended.outcome.failure is None else FAILURE_GRACE)
+        return ended.outcome
+    except StopRequested:
+        program.terminate(STOP_GRACE - program.stop_delay)
+        raise
+
+
+class _Program:
+    """The running program and its output.
+
+    stop_delay: seconds that it continues after a stop request. The trainers may use it while they
+        save, so a program that serves them ends when training ends.
+    """
+
+    def __init__(
+        self,
+        host: JobHost,
+        settings: ProgramSettings,
+        find_failure: Callable[[], HostFailed | None],
+    ) -> None:
+        self._host = host
+        self._settings = settings
+        self._find_failure = find_failure
+        exits_by_itself = settings.lifetime is Lifetime.OWN
+        self.stop_delay = 0.0 if exits_by_itself else STOP_GRACE - GRACE
+        self._start_time = time.monotonic()
+        self._output = Output(watch=TakenPortNotice(host.environment.cluster))
+        self._child = self._start()
+        emit(f"{settings.event}_started", pid=self._child.pid)
+
+    def wait_until_ready(self, probe: ReadinessProbe) -> None:
+        """Wait until the program is ready; raise HostFailed if it exits first or takes too long."""
+        timeout = self._timeout()
+        while not probe.is_ready():
+            if self._has_ended():
+                raise self._failure(f"ended before it was ready: {self._exit_status()}")
+            if self._age() > timeout:
+                raise self._failure(f"was not ready within {timeout:.0f} s: {probe.missing}")
+            self._host.pause()
+        self._check_exit()
+        emit(f"{self._settings.event}_ready", seconds=round(self._age(), 3))
+
+    def watch(self) -> NoReturn:
+        """Watch the program until the job has ended, which raises JobEnded.
+
+        A program that has exited with 0 is done: the job no longer needs it.
+        """
+        while not self._has_ended():
+            self._host.pause()
+        self._check_exit()
+        emit(f"{self._settings.event}_ended", how=self._exit_status())
+        self._host.coordination.report_done()
+        while True:
+            self._host.check()
+            self._host.pause()
+
+    def terminate(self, grace: float) -> None:
+        """Send SIGTERM to the program and its descendants, and SIGKILL after the grace."""
+        was_alive = self._child.poll() is None
+        self._host.end_children(grace)
+        self._child.wait()
+        self._output.drain()
+        if was_alive:
+            emit(f"{self._settings.event}_ended", how=self._exit_status())
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        settings = self._settings
+        variables = {**self._host.variables, **settings.variables}
+        try:
+            return self._output.start(settings.words, environment=variables, folder=settings.folder)
+        except OSError as error:
+            program = f"the {settings.noun} {settings.words[0]!r}"
+            raise self._host.refused(program, error, variables) from error
+
+    def _has_ended(self) -> bool:
+        """Return true if the program has ended; raise StopRequested or JobEnded when it is time."""
+        self._host.check(self.stop_delay)
+        if self._child.poll() is None:
+            return False
+        self._host.pause()  # a signal that ended the program may reach this process a moment later
+        self._host.check()
+        return True
+
+    def _check_exit(self) -> None:
+        """Raise HostFailed if the program has ended with anything but 0."""
+        if self._child.poll() is not None and self._has_ended() and self._child.returncode != 0:
+            raise self._failure(f"ended before training did: {self._exit_status()}")
+
+    def _exit_status(self) -> str:
+        return processes.describe_exit(self._child.returncode)
+
+    def _age(self) -> float:
+        return time.monotonic() - self._start_time
+
+    def _timeout(self) -> float:
+        start_timeout = self._host.environment.document.start_timeout
+        ready = self._settings.ready
+        return min(start_timeout, ready.timeout) if ready else start_timeout
+
+    def _failure(self, what: str) -> HostFailed:
+        if self._child.returncode is not None:
+            self._output.drain()
+            if reported := self._find_failure():
+                return reported
+        return self._host.failure(
+            f"the {self._settings.noun} {what}", detail=self._output.last_lines()
+        )
