@@ -187,7 +187,7 @@ def test_where_there_is_no_job_file_the_shell_completes_paths(terminal):
 AS_ANOTHER_USER = """\
 import os
 from launcher.client.cli import completion_values
-from launcher.client.sessions.local import job_root
+from launcher.client.sessions.local.job import job_root
 if os.geteuid() == 0:
     os.setuid(65534)
 found = completion_values.job_files(None, None, "")

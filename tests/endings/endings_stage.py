@@ -150,7 +150,7 @@ class Stage:
         both = [
             pid
             for pid in pids()
-            if "launcher.client.sessions.local.platform_process" in command(pid)
+            if "launcher.client.sessions.local.job.platform_process" in command(pid)
             and str(self.job_folder) in command(pid)
         ]
         (platform,) = [pid for pid in both if parent(pid) in both]

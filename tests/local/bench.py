@@ -51,7 +51,7 @@ def platform_and_keeper(job_folder: Path) -> tuple[int, int]:
     pids = {
         pid
         for pid, command in processes_mentioning(str(job_folder)).items()
-        if "launcher.client.sessions.local.platform_process" in command
+        if "launcher.client.sessions.local.job.platform_process" in command
     }
     parents = {pid: int(Path(f"/proc/{pid}/stat").read_text().split()[3]) for pid in pids}
     (platform,) = [pid for pid in pids if parents[pid] in pids]

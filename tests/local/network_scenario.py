@@ -116,7 +116,7 @@ def run(folder: Path) -> dict[str, object]:
     bench.stop("long")
     stopped = bench.end_of("long")
     for pid, command in processes_mentioning(str(bench.job_folder("orphaned"))).items():
-        if "launcher.client.sessions.local.platform_process" in command:
+        if "launcher.client.sessions.local.job.platform_process" in command:
             os.kill(pid, signal.SIGKILL)
     model = bench.output / "job" / "output" / "model.tar.gz"
     tree = bench.job_folder() / "hosts" / "algo-1" / "ml" / "model" / "weights"

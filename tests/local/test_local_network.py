@@ -106,7 +106,7 @@ def test_no_namespace_device_or_mount_is_left(network_bench: Bench, ending: str)
         bench.stop()
     else:
         for pid, command in processes.items():
-            if "launcher.client.sessions.local.platform_process" in command:
+            if "launcher.client.sessions.local.job.platform_process" in command:
                 os.kill(pid, signal.SIGKILL)
     assert bench.end_of()["TrainingJobStatus"] == {"stopped": "Stopped", "killed": "Failed"}[ending]
     wait_until(lambda: not networks & _networks_in_use())

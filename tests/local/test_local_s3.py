@@ -347,7 +347,7 @@ def test_nothing_of_a_job_in_s3_goes_on_when_it_is_killed(
     plain_s3_bench.start('print("up"); time.sleep(600)', **RESULTS)
     plain_s3_bench.wait_for_line("up")
     for pid, command in processes_mentioning(str(plain_s3_bench.job_folder())).items():
-        if "sessions.local.platform_process" in command:
+        if "sessions.local.job.platform_process" in command:
             os.kill(pid, signal.SIGKILL)
 
     assert plain_s3_bench.end_of()["TrainingJobStatus"] == "Failed"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launcher.client.sessions import S3Process, StatusWriter
-from launcher.client.sessions.local import job_description
+from launcher.client.sessions.local.job import job_description
 
 
 class Folder:

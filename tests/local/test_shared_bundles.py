@@ -12,7 +12,7 @@ STORE = """\
 import sys
 from pathlib import Path
 from launcher import LocalSession
-from launcher.client.sessions.local.file_uris import uri_of
+from launcher.client.sessions.local.storage.file_uris import uri_of
 
 root = Path(sys.argv[1])
 session = LocalSession(root=root)

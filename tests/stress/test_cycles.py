@@ -66,7 +66,7 @@ def kill_a_host(crowd: Crowd, job: Job) -> str:
 
 def kill_the_platform(crowd: Crowd, job: Job) -> str:
     wait_for_epoch(job)
-    kill(job, crowd, "launcher.client.sessions.local.platform_process")
+    kill(job, crowd, "launcher.client.sessions.local.job.platform_process")
     return "Failed"
 
 

@@ -77,27 +77,23 @@ if TYPE_CHECKING:
         read_record,
         write_record,
     )
-    from launcher.client.sessions.local.atomic_files import read_json, write_atomically, write_json
-    from launcher.client.sessions.local.attempt import divide_gpus
-    from launcher.client.sessions.local.checkpoint_sync import CheckpointSync
     from launcher.client.sessions.local.checks import check_request, ignored_field_notes
-    from launcher.client.sessions.local.file_access import (
-        discard_folder,
-        nearest_existing,
-        translate_write_errors,
-        write_obstacle,
-    )
-    from launcher.client.sessions.local.file_uris import uri_of
-    from launcher.client.sessions.local.host_copy import copy_from_host
-    from launcher.client.sessions.local.host_folder import HostFolder
-    from launcher.client.sessions.local.host_logs import (
+    from launcher.client.sessions.local.host.host_copy import copy_from_host
+    from launcher.client.sessions.local.host.host_folder import HostFolder
+    from launcher.client.sessions.local.host.host_logs import (
         bytes_before,
         log_streams,
         read_log,
         stream_bytes,
     )
-    from launcher.client.sessions.local.host_python import HostPython, host_python
-    from launcher.client.sessions.local.input_channels import has_objects, objects
+    from launcher.client.sessions.local.host.host_python import HostPython, host_python
+    from launcher.client.sessions.local.host.line_times import LineTimeRecorder, LineTimes
+    from launcher.client.sessions.local.host.module_command import (
+        module_command,
+        module_environment,
+    )
+    from launcher.client.sessions.local.host.overlay import UNUSED_SECONDS, Overlay, remove_unused
+    from launcher.client.sessions.local.host.process_tree import HOST_VARIABLE, processes_of_host
     from launcher.client.sessions.local.isolation import network_faults
     from launcher.client.sessions.local.isolation.isolation_choice import (
         choose_isolation,
@@ -105,7 +101,8 @@ if TYPE_CHECKING:
     )
     from launcher.client.sessions.local.isolation.namespaces import Namespace
     from launcher.client.sessions.local.isolation_level import Isolation
-    from launcher.client.sessions.local.job_description import (
+    from launcher.client.sessions.local.job.attempt import divide_gpus
+    from launcher.client.sessions.local.job.job_description import (
         JobState,
         RecordedMetric,
         StoredDescription,
@@ -113,21 +110,31 @@ if TYPE_CHECKING:
         job_arn,
         new_description,
     )
-    from launcher.client.sessions.local.job_folder import JobFolder, Settings
-    from launcher.client.sessions.local.job_hosts import LocalHost
-    from launcher.client.sessions.local.job_root import JobRoot
-    from launcher.client.sessions.local.line_times import LineTimeRecorder, LineTimes
-    from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
+    from launcher.client.sessions.local.job.job_folder import JobFolder, Settings
+    from launcher.client.sessions.local.job.job_hosts import LocalHost
+    from launcher.client.sessions.local.job.job_root import JobRoot
+    from launcher.client.sessions.local.job.local_platform import LOCAL_PLATFORM
+    from launcher.client.sessions.local.job.status_writer import StatusWriter
     from launcher.client.sessions.local.local_session import LocalSession
     from launcher.client.sessions.local.metrics_jsonl import append_metrics, read_metrics
-    from launcher.client.sessions.local.module_command import module_command, module_environment
-    from launcher.client.sessions.local.object_store import FolderStore, S3Failed
-    from launcher.client.sessions.local.overlay import UNUSED_SECONDS, Overlay, remove_unused
-    from launcher.client.sessions.local.process_tree import HOST_VARIABLE, processes_of_host
-    from launcher.client.sessions.local.s3_client import S3Client
-    from launcher.client.sessions.local.s3_process import S3Process, TransferStopped
-    from launcher.client.sessions.local.source_archive import SourceArchive
-    from launcher.client.sessions.local.status_writer import StatusWriter
+    from launcher.client.sessions.local.storage.atomic_files import (
+        read_json,
+        write_atomically,
+        write_json,
+    )
+    from launcher.client.sessions.local.storage.checkpoint_sync import CheckpointSync
+    from launcher.client.sessions.local.storage.file_access import (
+        discard_folder,
+        nearest_existing,
+        translate_write_errors,
+        write_obstacle,
+    )
+    from launcher.client.sessions.local.storage.file_uris import uri_of
+    from launcher.client.sessions.local.storage.input_channels import has_objects, objects
+    from launcher.client.sessions.local.storage.object_store import FolderStore, S3Failed
+    from launcher.client.sessions.local.storage.s3_client import S3Client
+    from launcher.client.sessions.local.storage.s3_process import S3Process, TransferStopped
+    from launcher.client.sessions.local.storage.source_archive import SourceArchive
     from launcher.client.sessions.memory_session import MEMORY, MemoryRun, MemorySession
     from launcher.client.sessions.metric_match import (
         MATCH_SECONDS,

@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING
 from launcher.client.home import home_folder
 from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
 from launcher.client.sessions.job_list import newest_jobs
-from launcher.client.sessions.local import file_uris, host_logs, job_description
-from launcher.client.sessions.local.file_access import translate_write_errors
-from launcher.client.sessions.local.file_uris import path_of
+from launcher.client.sessions.local.host import host_logs
 from launcher.client.sessions.local.isolation_level import Isolation
-from launcher.client.sessions.local.job_description import JobState
-from launcher.client.sessions.local.job_folder import JobFolder, Settings
-from launcher.client.sessions.local.job_root import JobRoot
-from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
-from launcher.client.sessions.local.orphan_cleanup import current_boot, reconciled_status
+from launcher.client.sessions.local.job import job_description
+from launcher.client.sessions.local.job.job_description import JobState
+from launcher.client.sessions.local.job.job_folder import JobFolder, Settings
+from launcher.client.sessions.local.job.job_root import JobRoot
+from launcher.client.sessions.local.job.local_platform import LOCAL_PLATFORM
+from launcher.client.sessions.local.job.orphan_cleanup import current_boot, reconciled_status
+from launcher.client.sessions.local.storage import file_uris
+from launcher.client.sessions.local.storage.file_access import translate_write_errors
+from launcher.client.sessions.local.storage.file_uris import path_of
 from launcher.errors import PlatformError
 from launcher.shared import HostFailure
 
@@ -121,7 +123,7 @@ class LocalSession:
         """Start a job in a new platform process; return {"TrainingJobArn": ...}."""
         from launcher.client.sessions.local.checks import check_isolation, check_request
         from launcher.client.sessions.local.isolation import choose_isolation, why_not_sandboxed
-        from launcher.client.sessions.local.platform_start import start_platform
+        from launcher.client.sessions.local.job.platform_start import start_platform
 
         check_request(request, environment=self._platform_environment)
         isolation = choose_isolation(self._isolation)
@@ -195,7 +197,7 @@ class LocalSession:
         It has the host's environment, folder and isolation, and ends with the host. Raises
         PlatformError for a host that does not run.
         """
-        from launcher.client.sessions.local.host_exec import run_in_host
+        from launcher.client.sessions.local.host.host_exec import run_in_host
 
         return run_in_host(self._jobs.find(job_name), host, command)
 
@@ -205,7 +207,7 @@ class LocalSession:
         Raises PlatformError for a path that the host does not have, and for a target that cannot
         be written.
         """
-        from launcher.client.sessions.local.host_copy import copy_from_host
+        from launcher.client.sessions.local.host.host_copy import copy_from_host
 
         return copy_from_host(self._jobs.find(job_name), host, path, target)
 
@@ -214,13 +216,13 @@ class LocalSession:
 
         Raises PlatformError for a job that has not ended.
         """
-        from launcher.client.sessions.local.job_removal import remove_job
+        from launcher.client.sessions.local.job.job_removal import remove_job
 
         return remove_job(self._jobs.find(TrainingJobName), self.root)
 
     def stored_bytes(self, job_name: str) -> int:
         """Return the size of a job's files; one that jobs share counts by its share."""
-        from launcher.client.sessions.local.job_removal import stored_bytes
+        from launcher.client.sessions.local.job.job_removal import stored_bytes
 
         return stored_bytes(self._jobs.find(job_name), self.root)
 
@@ -294,7 +296,7 @@ class LocalSession:
         if shared is None:
             file_uris.upload(content, uri)
         else:
-            from launcher.client.sessions.local.shared_bundles import SharedBundles
+            from launcher.client.sessions.local.storage.shared_bundles import SharedBundles
 
             SharedBundles.below(self.root).store(content, uri, path_of(shared).name)
 
@@ -341,6 +343,6 @@ def _status(folder: JobFolder) -> job_description.StoredDescription:
 
 
 def _executable(python: str) -> str:
-    from launcher.client.sessions.local.host_python import host_python
+    from launcher.client.sessions.local.host.host_python import host_python
 
     return host_python(python).executable

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.host_logs import log_files, read_lines
-from launcher.client.sessions.local.job_description import RecordedMetric
-from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.host.host_logs import log_files, read_lines
+from launcher.client.sessions.local.job.job_description import RecordedMetric
+from launcher.client.sessions.local.job.job_folder import JobFolder
 from launcher.client.sessions.local.metrics_jsonl import append_metrics
 from launcher.client.sessions.metric_match import MetricMatcher, metric_patterns
 

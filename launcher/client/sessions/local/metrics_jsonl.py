@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable
 from typing import Any, cast
 
-from launcher.client.sessions.local.job_description import RecordedMetric
-from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.job.job_description import RecordedMetric
+from launcher.client.sessions.local.job.job_folder import JobFolder
 
 #: Largest amount read at once; a reader calls again for more.
 _CHUNK_BYTES = 1 << 22

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.checks.input_checks import check_inputs
 from launcher.client.sessions.local.checks.value_checks import check_groups, check_job
+from launcher.client.sessions.local.host.toolkit_mode import is_script_mode
 from launcher.client.sessions.local.isolation_level import Isolation
-from launcher.client.sessions.local.local_platform import LOCAL_PLATFORM
-from launcher.client.sessions.local.request_uris import place_of, uris_of
-from launcher.client.sessions.local.secret_values import secret_values
-from launcher.client.sessions.local.toolkit_mode import is_script_mode
+from launcher.client.sessions.local.job.local_platform import LOCAL_PLATFORM
+from launcher.client.sessions.local.job.secret_values import secret_values
+from launcher.client.sessions.local.storage.request_uris import place_of, uris_of
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import PlatformError, Problem, RequestRefused
 from launcher.shared import SHORTEST_SECRET, secret_sources

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.file_uris import path_of
-from launcher.client.sessions.local.input_channels import has_objects
-from launcher.client.sessions.local.request_uris import place_of
+from launcher.client.sessions.local.storage.file_uris import path_of
+from launcher.client.sessions.local.storage.input_channels import has_objects
+from launcher.client.sessions.local.storage.request_uris import place_of
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import PlatformError, Problem
 

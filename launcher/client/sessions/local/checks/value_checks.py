@@ -10,11 +10,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from launcher.client.request import check_name
-from launcher.client.sessions.local.file_access import write_obstacle
-from launcher.client.sessions.local.file_uris import path_of
-from launcher.client.sessions.local.host_folder import checkpoint_config
-from launcher.client.sessions.local.request_uris import CHECKPOINTS, OUTPUT
-from launcher.client.sessions.local.toolkit_mode import check_script_mode, is_script_mode
+from launcher.client.sessions.local.host.host_folder import checkpoint_config
+from launcher.client.sessions.local.host.toolkit_mode import check_script_mode, is_script_mode
+from launcher.client.sessions.local.storage.file_access import write_obstacle
+from launcher.client.sessions.local.storage.file_uris import path_of
+from launcher.client.sessions.local.storage.request_uris import CHECKPOINTS, OUTPUT
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import PlatformError, Problem
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths

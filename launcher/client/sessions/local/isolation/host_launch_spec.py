@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from launcher.client.sessions.local.host_folder import HostFolder
-from launcher.client.sessions.local.host_python import HostPython, host_python
-from launcher.client.sessions.local.input_channels import ChannelMount
-from launcher.client.sessions.local.job_hosts import LocalHost
-from launcher.client.sessions.local.overlay import Overlay
+from launcher.client.sessions.local.host.host_folder import HostFolder
+from launcher.client.sessions.local.host.host_python import HostPython, host_python
+from launcher.client.sessions.local.host.overlay import Overlay
+from launcher.client.sessions.local.job.job_hosts import LocalHost
+from launcher.client.sessions.local.storage.input_channels import ChannelMount
 
 
 @dataclass(frozen=True, kw_only=True)

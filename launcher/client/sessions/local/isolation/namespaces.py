@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import enum
 
-from launcher.client.sessions.local import libc
+from launcher.client.sessions.local.host import libc
 
 # sys/mount.h
 _MS_BIND = 0x1000

@@ -11,10 +11,10 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
+from launcher.client.sessions.local.host.process_tree import processes_of_host
 from launcher.client.sessions.local.isolation import namespaces
 from launcher.client.sessions.local.isolation.namespaces import Namespace
-from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.process_tree import processes_of_host
+from launcher.client.sessions.local.job.job_folder import JobFolder
 from launcher.errors import PlatformError
 from launcher.shared import living_children
 

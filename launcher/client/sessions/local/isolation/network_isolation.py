@@ -20,11 +20,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from launcher.client.sessions.local.host.module_command import module_command, module_environment
 from launcher.client.sessions.local.isolation import namespaces, sandbox_isolation
 from launcher.client.sessions.local.isolation.host_launch_spec import HostLaunchSpec, StartPlan
 from launcher.client.sessions.local.isolation.namespaces import Namespace
-from launcher.client.sessions.local.job_hosts import LocalHost
-from launcher.client.sessions.local.module_command import module_command, module_environment
+from launcher.client.sessions.local.job.job_hosts import LocalHost
 from launcher.errors import PlatformError
 
 INTERFACE = "eth0"

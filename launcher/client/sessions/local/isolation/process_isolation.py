@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from launcher.client.sessions.local.host.process_tree import die_with_parent
 from launcher.client.sessions.local.isolation.host_launch_spec import (
     HostLaunchSpec,
     StartPlan,
@@ -15,7 +16,6 @@ from launcher.client.sessions.local.isolation.host_launch_spec import (
     symlink_files,
     with_local_python,
 )
-from launcher.client.sessions.local.process_tree import die_with_parent
 from launcher.shared import EVENTS_VARIABLE, ML_ROOT_VARIABLE
 
 _ML_ROOT = re.compile(r"(?<![\w./-])/opt/ml(?=/|$)")

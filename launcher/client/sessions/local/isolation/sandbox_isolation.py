@@ -14,16 +14,16 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from launcher.client.sessions.local.host_folder import SANDBOX_HOME, SANDBOX_TMP, HostFolder
-from launcher.client.sessions.local.host_python import HostPython
+from launcher.client.sessions.local.host.host_folder import SANDBOX_HOME, SANDBOX_TMP, HostFolder
+from launcher.client.sessions.local.host.host_python import HostPython
+from launcher.client.sessions.local.host.overlay import Overlay
 from launcher.client.sessions.local.isolation.host_launch_spec import (
     HostLaunchSpec,
     StartPlan,
     hard_link_files,
     with_local_python,
 )
-from launcher.client.sessions.local.job_hosts import LocalHost
-from launcher.client.sessions.local.overlay import Overlay
+from launcher.client.sessions.local.job.job_hosts import LocalHost
 from launcher.shared import DEFAULT_ML_ROOT, EVENTS_VARIABLE, MlPaths
 
 _INSIDE = MlPaths(DEFAULT_ML_ROOT)

@@ -1,0 +1,97 @@
+"""Runs a user's command in a running host of a local job, as `docker exec` does."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from launcher.client.sessions.local.host.host_folder import HostFolder
+from launcher.client.sessions.local.host.module_command import module_command, module_environment
+from launcher.client.sessions.local.host.process_tree import processes_of_host
+from launcher.client.sessions.local.isolation_level import Isolation
+from launcher.client.sessions.local.job.job_description import is_terminal
+from launcher.client.sessions.local.job.job_folder import JobFolder
+from launcher.client.sessions.local.job.job_hosts import groups_of
+from launcher.client.sessions.local.job.orphan_cleanup import reconciled_status
+from launcher.client.sessions.local.storage.atomic_files import read_json
+from launcher.errors import PlatformError
+from launcher.shared import DEFAULT_ML_ROOT, MlPaths, descendants
+
+_NSENTER = "launcher.client.sessions.local.isolation.host_nsenter"
+
+
+def run_in_host(folder: JobFolder, host: str, command: Sequence[str]) -> int:
+    """Run a command in a host, with this process's input and output; return its exit code.
+
+    It is 128 plus the signal's number, as in a shell, if a signal ended the command.
+
+    Raises PlatformError for a host that does not run.
+    """
+    tree = tree_of(folder, host)
+    pid = _process_in(tree, folder)
+    if folder.settings().isolation is Isolation.PROCESS:
+        where = tree.ml.code
+    else:
+        where = MlPaths(DEFAULT_ML_ROOT).code
+    with _leave_interrupts_to_command():
+        code = subprocess.run(
+            module_command(_NSENTER, str(pid), str(where), *command),
+            cwd="/",
+            env=module_environment(),
+            check=False,
+        ).returncode
+    return code if code >= 0 else 128 - code
+
+
+def host_names(folder: JobFolder) -> list[str]:
+    """Return the names of a job's hosts, in numeric order."""
+    hosts = sum(count for *_, count in groups_of(folder.request()))
+    return [f"algo-{number}" for number in range(1, hosts + 1)]
+
+
+def tree_of(folder: JobFolder, host: str) -> HostFolder:
+    """Return the folders of a host; raise PlatformError if the job has no such host."""
+    known = host_names(folder)
+    if host not in known:
+        raise PlatformError(
+            f"job {folder.name} has no host {host!r}: use one of {', '.join(known)}"
+        )
+    return HostFolder(folder.hosts / host)
+
+
+def _process_in(tree: HostFolder, folder: JobFolder) -> int:
+    """Return the first process of a host that is the host's own, and not its sandbox's."""
+    status = reconciled_status(folder)
+    if is_terminal(status):
+        raise PlatformError(
+            f"job {folder.name} has ended ({status['TrainingJobStatus']}), and none of its hosts "
+            f"runs; `launcher logs {folder.name}` has what they printed"
+        )
+    try:
+        started = read_json(tree.process)
+    except (OSError, ValueError):
+        raise PlatformError(
+            f"host {tree.path.name} of job {folder.name} has not started yet "
+            f"({status['SecondaryStatus']}): try again when `launcher status` shows Training"
+        ) from None
+    first = started["pid"]
+    if not processes_of_host(tree.path, [first]):
+        raise PlatformError(f"host {tree.path.name} of job {folder.name} has ended: use another")
+    own = [first, *descendants(first)][started["wrappers"] :]
+    if not own:
+        raise PlatformError(f"host {tree.path.name} of job {folder.name} is starting: try again")
+    return int(own[0])
+
+
+@contextmanager
+def _leave_interrupts_to_command() -> Iterator[None]:
+    """Let Ctrl-C reach the command alone, which shares our terminal, for one block."""
+    numbers = (signal.SIGINT, signal.SIGQUIT)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

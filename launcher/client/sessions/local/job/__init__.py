@@ -1,0 +1,1 @@
+"""A local job: its folder, its processes, its status, and its end."""

@@ -1,0 +1,277 @@
+"""One attempt at a job: prepares its hosts and runs them until the last one has ended.
+
+A job on spot instances makes another attempt, with new hosts, after each interruption.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launcher.client import catalogue
+from launcher.client.sessions.local.host.host_environment import host_environment
+from launcher.client.sessions.local.host.host_folder import (
+    HostFolder,
+    checkpoint_config,
+    write_config,
+)
+from launcher.client.sessions.local.host.host_logs import new_streams
+from launcher.client.sessions.local.host.host_network import HostNetwork
+from launcher.client.sessions.local.host.host_python import host_python
+from launcher.client.sessions.local.host.host_supervision import HostSupervisor, TerminationPolicy
+from launcher.client.sessions.local.host.overlay import Overlay
+from launcher.client.sessions.local.host.process_tree import kill_until_none
+from launcher.client.sessions.local.host.running_host import RunningHost
+from launcher.client.sessions.local.host.toolkit_mode import (
+    command_of,
+    copy_script,
+    mpi_token_variable,
+)
+from launcher.client.sessions.local.isolation import HostLaunchSpec, StartPlan, plan_start
+from launcher.client.sessions.local.job.job_description import JobState
+from launcher.client.sessions.local.job.job_folder import JobFolder, Settings
+from launcher.client.sessions.local.job.job_hosts import LocalHost, hosts_of
+from launcher.client.sessions.local.job.secret_values import secret_values
+from launcher.client.sessions.local.job.stop_conditions import StopConditions
+from launcher.client.sessions.local.storage.channel_download import fetch_channels
+from launcher.client.sessions.local.storage.checkpoint_sync import CheckpointSync
+from launcher.client.sessions.local.storage.input_channels import assign_channels, channels_of
+from launcher.client.sessions.local.storage.request_uris import checkpoint_store
+from launcher.client.sessions.local.storage.s3_process import S3Process, TransferStopped
+from launcher.shared import DEFAULT_ML_ROOT, VISIBLE_GPUS_VARIABLE, descendants, visible_gpus
+
+if TYPE_CHECKING:
+    from launcher.shared import TrainingJobRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One run of all hosts of a job: its inputs, and the callbacks that report on it.
+
+    s3_process: None for a job that uses nothing in S3.
+    overlays: the installed requirements, by group.
+    on_training: called when the hosts are prepared.
+    on_note, on_download: called with messages before that.
+    on_loss: called with a message about files that are not stored.
+    The other callbacks: see HostSupervisor.
+    """
+
+    folder: JobFolder
+    request: TrainingJobRequest
+    settings: Settings
+    network: HostNetwork
+    stop_conditions: StopConditions
+    s3_process: S3Process | None
+    overlays: Mapping[str, Overlay]
+    on_training: Callable[[], None]
+    on_note: Callable[[str], None]
+    on_loss: Callable[[str], None]
+    on_download: Callable[[str], None]
+    on_ending: Callable[[JobState], None]
+    on_tick: Callable[[], None]
+    on_lost: Callable[[RunningHost], None]
+
+    def run(self, scratch: Path) -> HostSupervisor:
+        """Prepare the hosts and run the training; kill their remaining processes.
+
+        scratch: a folder for the hosts' temporary folders.
+        Raises PlatformError or OSError when they cannot be prepared or started.
+        """
+        trees = self.trees()
+        for tree in trees.values():
+            tree.make()
+        try:
+            fetched = self._fetch()
+            copy_script(self.request, trees.values(), self.s3_process, self.folder)
+            checkpoints = self._checkpoints(trees)
+        except TransferStopped:
+            self.on_ending(JobState.STOPPED)
+            return self._supervision([], ending=JobState.STOPPED)
+        plans = self._plans(trees, scratch, fetched)
+        self.on_training()
+        with checkpoints or nullcontext():
+            supervision = self._train(trees, plans)
+            kill_until_none(partial(descendants, os.getpid()))
+        if checkpoints and checkpoints.outside:
+            self.on_loss(_outside_note(checkpoints.outside))
+        if checkpoints and checkpoints.problem and supervision.ending is not JobState.FAILED:
+            supervision.ending, supervision.problem = JobState.FAILED, checkpoints.problem
+        return supervision
+
+    def trees(self) -> dict[LocalHost, HostFolder]:
+        """Return the folders of each host."""
+        hosts = hosts_of(self.request, self.network)
+        return {host: HostFolder(self.folder.hosts / host.name) for host in hosts}
+
+    def _fetch(self) -> dict[str, Path]:
+        """Download the channels that are in S3; return their folders by channel name."""
+        if self.s3_process is None:
+            return {}
+        return fetch_channels(
+            channels_of(self.request),
+            self.s3_process,
+            self.folder.fetched,
+            note=self.on_note,
+            progress=self.on_download,
+        )
+
+    def _checkpoints(self, trees: Mapping[LocalHost, HostFolder]) -> CheckpointSync | None:
+        """Return the sync of the checkpoint folders, already restored; None for a job without."""
+        config = checkpoint_config(self.request)
+        if config is None:
+            return None
+        store = checkpoint_store(config["S3Uri"], self.s3_process, self.folder)
+        sync = CheckpointSync(store, config["LocalPath"], trees.values())
+        sync.restore()
+        return sync
+
+    def _plans(
+        self, trees: Mapping[LocalHost, HostFolder], scratch: Path, fetched: Mapping[str, Path]
+    ) -> dict[LocalHost, StartPlan]:
+        hosts = tuple(trees)
+        given = assign_channels(channels_of(self.request), hosts, fetched)
+        command = command_of(self.request)
+        secret = {**mpi_token_variable(self.request), **secret_values(self.request, os.environ)}
+        interpreter = host_python(self.settings.python)
+        gpus = divide_gpus(hosts, visible_gpus(os.environ))
+        if gpus.note:
+            self.on_note(gpus.note)
+        plans = {}
+        for host, tree in trees.items():
+            write_config(tree, host, hosts, self.request, given[host])
+            own_scratch = scratch / host.name
+            own_scratch.mkdir()
+            overlay = self.overlays.get(host.group)
+            launch_spec = HostLaunchSpec(
+                host=host,
+                hosts=hosts,
+                tree=tree,
+                scratch=own_scratch,
+                command=command,
+                environment={
+                    **host_environment(
+                        self.request,
+                        hosts,
+                        self.network,
+                        tree.path,
+                        self.settings,
+                        interpreter,
+                        overlay,
+                        gpus.variables(host),
+                    ),
+                    **secret,
+                },
+                channel_mounts=given[host],
+                interpreter=interpreter,
+                overlay=overlay,
+            )
+            plans[host] = plan_start(launch_spec, self.settings.isolation)
+        return plans
+
+    def _train(
+        self, trees: Mapping[LocalHost, HostFolder], plans: Mapping[LocalHost, StartPlan]
+    ) -> HostSupervisor:
+        self.stop_conditions.training_starts()
+        streams = new_streams(self.folder, trees, time.time())
+        supervision = self._supervision(
+            [
+                RunningHost(
+                    host,
+                    trees[host],
+                    plan,
+                    log=self.folder.log(streams[host]),
+                    events=self.folder.events(streams[host]),
+                )
+                for host, plan in plans.items()
+            ]
+        )
+        supervision.run()
+        self.stop_conditions.training_ends()
+        return supervision
+
+    def _supervision(
+        self, hosts: Sequence[RunningHost], ending: JobState = JobState.COMPLETED
+    ) -> HostSupervisor:
+        return HostSupervisor(
+            hosts=hosts,
+            ending=ending,
+            termination=TerminationPolicy(
+                requested_end=self.stop_conditions.requested_end,
+                grace_seconds=self.settings.stop_grace_seconds,
+                host_failure=self.settings.host_failure,
+            ),
+            on_ending=self.on_ending,
+            on_tick=self.on_tick,
+            on_lost=self.on_lost,
+        )
+
+
+def _outside_note(names: Collection[str]) -> str:
+    first = ", ".join(sorted(names)[:3])
+    return (
+        f"{len(names)} checkpoints are not stored, since they are links out of {DEFAULT_ML_ROOT}, "
+        f"or to a folder around theirs: {first}"
+    )
+
+
+@contextmanager
+def create_scratch(folder: JobFolder) -> Iterator[Path]:
+    """Yield a temporary folder with a short path, linked from the job's folder, for one block."""
+    scratch = Path(tempfile.mkdtemp(prefix="launcher-"))
+    folder.scratch.symlink_to(scratch)
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        folder.scratch.unlink()
+
+
+_LOCAL_GPU = "local_gpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostGpus:
+    """The GPUs of each host by its name, and a note if hosts that need GPUs get none."""
+
+    by_host: Mapping[str, tuple[str, ...]]
+    note: str | None = None
+
+    def variables(self, host: LocalHost) -> dict[str, str]:
+        """Return the variable by which a host sees its GPUs alone; none without any GPU here."""
+        if host.name not in self.by_host:
+            return {}
+        return {VISIBLE_GPUS_VARIABLE: ",".join(self.by_host[host.name])}
+
+
+def divide_gpus(hosts: Sequence[LocalHost], available: Sequence[str]) -> HostGpus:
+    """Give each host whose instance type has GPUs the same number of this machine's.
+
+    Two ranks of NCCL cannot share a GPU, so that hosts get none if there are fewer GPUs than hosts.
+    """
+    if not available:
+        return HostGpus(by_host={})
+    with_gpus = [host for host in hosts if _has_gpus(host.instance_type)]
+    share = len(available) // len(with_gpus) if with_gpus else 0
+    given: dict[str, tuple[str, ...]] = {host.name: () for host in hosts}
+    for number, host in enumerate(with_gpus):
+        given[host.name] = tuple(available[number * share : (number + 1) * share])
+    note = None
+    if with_gpus and not share:
+        note = (
+            f"this machine has {len(available)} GPU{'s' * (len(available) > 1)} for "
+            f"{len(with_gpus)} hosts with GPUs: they run without"
+        )
+    return HostGpus(by_host=given, note=note)
+
+
+def _has_gpus(instance_type: str) -> bool:
+    known = catalogue.find(instance_type)
+    return instance_type == _LOCAL_GPU or (known is not None and known.accelerators > 0)

@@ -1,0 +1,1 @@
+"""The files of a local job: its channels, checkpoints and results, here and in S3."""
