@@ -163,7 +163,7 @@ if TYPE_CHECKING:
         TrainingJobRequest,
         TrainingJobSummary,
     )
-    from launcher.shared.users_modules import OTHER_NAME, PACKAGE, enter, users_attribute
+    from launcher.shared.users_modules import OTHER_NAME, PACKAGE, enter
     from launcher.shared.variables import (
         ADDRESSES_VARIABLE,
         CHECKPOINT_VARIABLE,

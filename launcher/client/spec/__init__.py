@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from launcher.client.spec.requirements_file import RequirementsFile, read_requirements
     from launcher.client.spec.resolve_paths import anchored
     from launcher.client.spec.roles import infer_roles, job_roles, leading_group, scope_of
-    from launcher.client.spec.rules import SourceFiles, check
+    from launcher.client.spec.rules import check
     from launcher.client.spec.rules.channel_rules import is_channel_name
     from launcher.client.spec.rules.check_spec import examine, refuse_wrong_types
     from launcher.client.spec.rules.limit_rules import METRICS_LIMIT

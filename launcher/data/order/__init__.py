@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from launcher.data.order.single_thread import OneThread, end_idle_threads
     from launcher.data.order.step_set import Range, StepSet
     from launcher.data.order.stream_spec import (
-        FUNCTIONS,
         OnError,
         OnNondeterminism,
         Seeding,

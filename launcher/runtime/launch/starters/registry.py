@@ -9,13 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from launcher.errors import ContractError
+from launcher.runtime.host.job_host import JobEnded
 from launcher.runtime.launch.starters.base import Starter
 from launcher.runtime.launch.starters.mpi_starter import MpiStarter
 from launcher.runtime.launch.starters.python_starter import PythonStarter
 from launcher.runtime.launch.starters.tensorflow_starter import TensorflowStarter
-
-from launcher.errors import ContractError
-from launcher.runtime.host.job_host import JobEnded
 from launcher.runtime.tensorflow.server_role import SERVER_MODULE
 from launcher.runtime.tensorflow.tf_config import (
     chief_config,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from launcher.runtime.launch.starters.python_starter import PythonStarter
-
 from launcher.runtime.host.job_host import HostFailed
+from launcher.runtime.launch.starters.python_starter import PythonStarter
 from launcher.runtime.tensorflow.keras_notice import with_ways_out
 
 

@@ -7,11 +7,10 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from launcher.runtime.launch.starters.base import Starter
-
 from launcher.runtime.host import processes
 from launcher.runtime.host.output import NamedOutput, Output
 from launcher.runtime.host.report_files import REPORTS_VARIABLE
+from launcher.runtime.launch.starters.base import Starter
 from launcher.runtime.mpi.daemons import Daemons
 from launcher.runtime.mpi.mpi_rank import OUTPUT
 from launcher.runtime.mpi.mpirun_of_group import agent_variables, group_command
