@@ -24,8 +24,8 @@ Workload(
 """
 CELLS = (
     "from launcher import compare, diagnose, recommend, report\n"
-    "from launcher.client.planning.measure import Measure\n"
-    "from launcher.client.planning.workload import Workload",
+    "from launcher.client.planning.workloads.measure import Measure\n"
+    "from launcher.client.planning.workloads.workload import Workload",
     f"recommend({WORKLOAD})",
     'diagnose("done-job")',
     'report("done-job")',

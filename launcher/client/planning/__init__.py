@@ -10,35 +10,14 @@ from typing import TYPE_CHECKING
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
-    from launcher.client.planning.candidate_explanation import explanation
-    from launcher.client.planning.candidate_reasons import why_not
-    from launcher.client.planning.capacity_retries import (
-        attempt_names,
-        capacity_shortage,
-        detached_warnings,
-        next_attempt,
-        retry_capacity,
-        type_combinations,
-    )
-    from launcher.client.planning.catalogue_type_update import (
-        CatalogueTypeUpdate,
-        update_catalogue_types,
-    )
-    from launcher.client.planning.cluster_candidates import (
-        MOST_DATA_HOSTS,
-        Candidate,
-        PricedType,
-        can_prepare,
-        candidates,
-        priced_cluster,
-    )
     from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
     from launcher.client.planning.comparison.comparison import Comparison, change_text, compare
     from launcher.client.planning.comparison.price_change import price_change
-    from launcher.client.planning.cost_limit import enforce_max_cost
-    from launcher.client.planning.cost_plan import CostPlan, plan_job
-    from launcher.client.planning.cost_plan_layout import cost_plan_text
-    from launcher.client.planning.dataset_profile import ProfileRequest, profile_datasets
+    from launcher.client.planning.cuts.partition_request import PROFILES
+    from launcher.client.planning.cuts.partition_table import title
+    from launcher.client.planning.cuts.partition_view import Partition
+    from launcher.client.planning.cuts.partitioner import partition
+    from launcher.client.planning.cuts.timeline_picture import timeline_svg
     from launcher.client.planning.diagnosis.advice import Advice, advise, larger_types
     from launcher.client.planning.diagnosis.diagnosis import Diagnosis, diagnose
     from launcher.client.planning.diagnosis.diagnosis_text import advice_text
@@ -55,27 +34,41 @@ if TYPE_CHECKING:
         StepWindow,
         mean_step_time,
     )
-    from launcher.client.planning.job_file_writer import job_of_candidate
-    from launcher.client.planning.job_profile import JobFigures, profile_of_job
-    from launcher.client.planning.machine_cpu import MachineCpu
-    from launcher.client.planning.measure import Measure
-    from launcher.client.planning.measured_step_time import MeasuredStepTime, catalogue_name
-    from launcher.client.planning.model_reader import model_fields
-    from launcher.client.planning.new_file import check_new, write_new
-    from launcher.client.planning.parallel_strategy import (
+    from launcher.client.planning.plans.candidate_explanation import explanation
+    from launcher.client.planning.plans.candidate_reasons import why_not
+    from launcher.client.planning.plans.capacity_retries import (
+        attempt_names,
+        capacity_shortage,
+        detached_warnings,
+        next_attempt,
+        retry_capacity,
+        type_combinations,
+    )
+    from launcher.client.planning.plans.catalogue_type_update import (
+        CatalogueTypeUpdate,
+        update_catalogue_types,
+    )
+    from launcher.client.planning.plans.cluster_candidates import (
+        MOST_DATA_HOSTS,
+        Candidate,
+        PricedType,
+        can_prepare,
+        candidates,
+        priced_cluster,
+    )
+    from launcher.client.planning.plans.cost_limit import enforce_max_cost
+    from launcher.client.planning.plans.cost_plan import CostPlan, plan_job
+    from launcher.client.planning.plans.cost_plan_layout import cost_plan_text
+    from launcher.client.planning.plans.job_file_writer import job_of_candidate
+    from launcher.client.planning.plans.parallel_strategy import (
         RESERVED,
         ModelFigures,
         Strategy,
         strategies,
         strategy_for,
     )
-    from launcher.client.planning.partition_request import PROFILES
-    from launcher.client.planning.partition_table import title
-    from launcher.client.planning.partition_view import Partition
-    from launcher.client.planning.partitioner import partition
-    from launcher.client.planning.prefetch import FEW_STALLS, BatchTimes, stall_seconds
-    from launcher.client.planning.profile_layout import profile_text
-    from launcher.client.planning.recommendation import (
+    from launcher.client.planning.plans.prefetch import FEW_STALLS, BatchTimes, stall_seconds
+    from launcher.client.planning.plans.recommendation import (
         AS_GOOD,
         PlanLimits,
         PlanOrder,
@@ -83,24 +76,21 @@ if TYPE_CHECKING:
         choose,
         recommend,
     )
-    from launcher.client.planning.recommendation_html import recommendation_page
-    from launcher.client.planning.recommendation_json import plain_recommendation
-    from launcher.client.planning.recommendation_layout import (
+    from launcher.client.planning.plans.recommendation_html import recommendation_page
+    from launcher.client.planning.plans.recommendation_json import plain_recommendation
+    from launcher.client.planning.plans.recommendation_layout import (
         explained_clusters,
         recommendation_text,
     )
-    from launcher.client.planning.reporting.job_report import JobReport, report
-    from launcher.client.planning.reporting.plan_section import plan_section
-    from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun, plan_of_run
-    from launcher.client.planning.resource_formulas import formulas
-    from launcher.client.planning.scatter import (
+    from launcher.client.planning.plans.resource_formulas import formulas
+    from launcher.client.planning.plans.scatter import (
         ClusterScatter,
         position,
         recommendation_scatter,
         ticks,
     )
-    from launcher.client.planning.scatter_area import ScatterArea
-    from launcher.client.planning.step_model import (
+    from launcher.client.planning.plans.scatter_area import ScatterArea
+    from launcher.client.planning.plans.step_model import (
         SECONDS_PER_GB,
         Bottleneck,
         ClusterShape,
@@ -111,9 +101,22 @@ if TYPE_CHECKING:
         local_workers,
         spare_vcpus,
     )
-    from launcher.client.planning.timeline_picture import timeline_svg
-    from launcher.client.planning.worker_scaling import worker_counts
-    from launcher.client.planning.workload import Workload
-    from launcher.client.planning.workload_profile import WorkloadProfile
+    from launcher.client.planning.reporting.job_report import JobReport, report
+    from launcher.client.planning.reporting.plan_section import plan_section
+    from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun, plan_of_run
+    from launcher.client.planning.workloads.dataset_profile import ProfileRequest, profile_datasets
+    from launcher.client.planning.workloads.job_profile import JobFigures, profile_of_job
+    from launcher.client.planning.workloads.machine_cpu import MachineCpu
+    from launcher.client.planning.workloads.measure import Measure
+    from launcher.client.planning.workloads.measured_step_time import (
+        MeasuredStepTime,
+        catalogue_name,
+    )
+    from launcher.client.planning.workloads.model_reader import model_fields
+    from launcher.client.planning.workloads.new_file import check_new, write_new
+    from launcher.client.planning.workloads.profile_layout import profile_text
+    from launcher.client.planning.workloads.worker_scaling import worker_counts
+    from launcher.client.planning.workloads.workload import Workload
+    from launcher.client.planning.workloads.workload_profile import WorkloadProfile
 
 __getattr__ = open_door(__name__)

@@ -12,14 +12,6 @@ from dataclasses import dataclass
 
 from launcher.client import catalogue
 from launcher.client.catalogue import InstanceType, Price
-from launcher.client.planning.candidate_reasons import group_text
-from launcher.client.planning.cluster_candidates import (
-    MOST_DATA_HOSTS,
-    Candidate,
-    can_prepare,
-    priced_cluster,
-    useful_clusters,
-)
 from launcher.client.planning.diagnosis.findings import (
     BUSY_CPU,
     IDLE_CPU,
@@ -30,8 +22,16 @@ from launcher.client.planning.diagnosis.findings import (
 )
 from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence, mean_of
 from launcher.client.planning.diagnosis.observed_cluster import ObservedCluster, observe_cluster
-from launcher.client.planning.recommendation import AS_GOOD
-from launcher.client.planning.step_model import GroupShape, Interval, family
+from launcher.client.planning.plans.candidate_reasons import group_text
+from launcher.client.planning.plans.cluster_candidates import (
+    MOST_DATA_HOSTS,
+    Candidate,
+    can_prepare,
+    priced_cluster,
+    useful_clusters,
+)
+from launcher.client.planning.plans.recommendation import AS_GOOD
+from launcher.client.planning.plans.step_model import GroupShape, Interval, family
 from launcher.shared import NEGLIGIBLE, Bound
 
 _CHEAPER = (

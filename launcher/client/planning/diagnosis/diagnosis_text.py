@@ -10,7 +10,7 @@ from launcher.client.jobs import readable
 from launcher.client.planning.diagnosis.advice import Advice, Effect
 from launcher.client.planning.diagnosis.findings import Sureness
 from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
-from launcher.client.planning.step_model import Interval
+from launcher.client.planning.plans.step_model import Interval
 from launcher.client.spec import html_pairs
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import Any
 
 from launcher.client.home import writing
 from launcher.client.jobs import Job
-from launcher.client.planning.recommendation_json import plain_recommendation
+from launcher.client.planning.plans.recommendation_json import plain_recommendation
 from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun
 from launcher.client.planning.reporting.report_chart import ChartBar
 from launcher.client.planning.reporting.report_facts import ReportFacts, read_report_facts
 from launcher.client.planning.reporting.report_html import report_html
-from launcher.client.planning.workload import Workload
+from launcher.client.planning.workloads.workload import Workload
 from launcher.client.sessions import session_of
 from launcher.shared import write_complete
 

@@ -8,15 +8,19 @@ from dataclasses import dataclass, replace
 
 from launcher.client import catalogue
 from launcher.client.catalogue import aws_regions
-from launcher.client.planning.cluster_candidates import can_train, priced_cluster
 from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.planning.diagnosis.observed_cluster import observe_cluster
-from launcher.client.planning.job_profile import JobFigures, profile_of_figures
-from launcher.client.planning.recommendation import Recommendation, recommend
-from launcher.client.planning.scatter import ClusterPoint, ClusterScatter, recommendation_scatter
-from launcher.client.planning.step_model import GroupShape
-from launcher.client.planning.workload import Workload
+from launcher.client.planning.plans.cluster_candidates import can_train, priced_cluster
+from launcher.client.planning.plans.recommendation import Recommendation, recommend
+from launcher.client.planning.plans.scatter import (
+    ClusterPoint,
+    ClusterScatter,
+    recommendation_scatter,
+)
+from launcher.client.planning.plans.step_model import GroupShape
+from launcher.client.planning.workloads.job_profile import JobFigures, profile_of_figures
+from launcher.client.planning.workloads.workload import Workload
 from launcher.errors import PlatformError
 
 _HOUR, _MILLION = 3600, 1e6

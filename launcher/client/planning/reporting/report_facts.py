@@ -22,11 +22,11 @@ from launcher.client.planning.comparison.compared_job import ComparedJob, compar
 from launcher.client.planning.diagnosis.diagnosis import Diagnosis, diagnosis_of
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
-from launcher.client.planning.job_profile import JobFigures
 from launcher.client.planning.reporting.merged_rows import ReportEvent
 from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun, plan_of_run
 from launcher.client.planning.reporting.report_chart import ChartBar
-from launcher.client.planning.workload import Workload
+from launcher.client.planning.workloads.job_profile import JobFigures
+from launcher.client.planning.workloads.workload import Workload
 from launcher.client.sessions import metric_patterns
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from launcher.client.catalogue import dollars_text
-from launcher.client.planning.cluster_candidates import Candidate
-from launcher.client.planning.step_model import (
+from launcher.client.planning.plans.cluster_candidates import Candidate
+from launcher.client.planning.plans.step_model import (
     SECONDS_PER_GB,
     Bottleneck,
     GroupShape,

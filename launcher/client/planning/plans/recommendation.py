@@ -10,8 +10,8 @@ from pathlib import Path
 
 from launcher.client import catalogue
 from launcher.client.catalogue import CatalogueEntry, check_regions, entries
-from launcher.client.planning import candidate_reasons
-from launcher.client.planning.cluster_candidates import (
+from launcher.client.planning.plans import candidate_reasons
+from launcher.client.planning.plans.cluster_candidates import (
     Candidate,
     PricedType,
     can_prepare,
@@ -20,8 +20,8 @@ from launcher.client.planning.cluster_candidates import (
     has_idle_vcpus,
     has_memory,
 )
-from launcher.client.planning.step_model import GroupShape, local_workers
-from launcher.client.planning.workload import Workload
+from launcher.client.planning.plans.step_model import GroupShape, local_workers
+from launcher.client.planning.workloads.workload import Workload
 
 #: Clusters whose price or time per sample differs by less are as good, so the one with fewer hosts
 #: is recommended: 12 large hosts instead of 47 small ones for a thousandth more.
@@ -136,24 +136,24 @@ class Recommendation:
                 yield each
 
     def __repr__(self) -> str:
-        from launcher.client.planning.recommendation_layout import recommendation_text
+        from launcher.client.planning.plans.recommendation_layout import recommendation_text
 
         return recommendation_text(self)
 
     def _repr_html_(self) -> str:
-        from launcher.client.planning.recommendation_html import recommendation_html
+        from launcher.client.planning.plans.recommendation_html import recommendation_html
 
         return recommendation_html(self)
 
     def write_html(self, path: Path) -> None:
         """Write the answer with its picture as a new page; raises PlatformError if it cannot be."""
-        from launcher.client.planning.recommendation_html import write_page
+        from launcher.client.planning.plans.recommendation_html import write_page
 
         write_page(self, path)
 
     def write_job(self, path: Path) -> None:
         """Write the recommended cluster as a job file; raises PlatformError or SpecError."""
-        from launcher.client.planning.job_file_writer import write_job_file
+        from launcher.client.planning.plans.job_file_writer import write_job_file
 
         write_job_file(self, path)
 

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 from launcher.client import catalogue
 from launcher.client.catalogue import CostEstimate, GroupCost, Price, estimate
-from launcher.client.planning.cost_plan_layout import cost_plan_html, cost_plan_text
+from launcher.client.planning.plans.cost_plan_layout import cost_plan_html, cost_plan_text
 from launcher.client.request import JobLocation
 from launcher.client.sessions import PlatformSession, configured_endpoint
 from launcher.client.spec import InstanceGroup, JobSpec, job_roles

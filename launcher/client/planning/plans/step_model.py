@@ -26,11 +26,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from launcher.client.catalogue import InstanceType
-from launcher.client.planning.prefetch import BatchTimes, Prefetch, prefetch_for, stall_seconds
+from launcher.client.planning.plans.prefetch import (
+    BatchTimes,
+    Prefetch,
+    prefetch_for,
+    stall_seconds,
+)
 from launcher.shared import PREFETCH_SHARE
 
 if TYPE_CHECKING:
-    from launcher.client.planning.workload import Workload
+    from launcher.client.planning.workloads.workload import Workload
 
 #: CPU seconds per GB on each side of the data service: "ours" in benchmarks/RESULTS.md has 0.114 to
 #: 0.14 on the trainer's side, and raw TCP as much on the other.

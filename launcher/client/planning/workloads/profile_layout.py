@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.client.jobs import short_number
-from launcher.client.planning.workload_profile import WorkloadProfile
+from launcher.client.planning.workloads.workload_profile import WorkloadProfile
 
 #: Share of a sample's time that it waits without a CPU, above which that is said.
 _WAITING = 0.2

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from launcher.client.planning import partition_table
-from launcher.client.planning.partition_table import Table
-from launcher.client.planning.timeline_picture import timeline_svg
+from launcher.client.planning.cuts import partition_table
+from launcher.client.planning.cuts.partition_table import Table
+from launcher.client.planning.cuts.timeline_picture import timeline_svg
 from launcher.client.spec import escaped, html_table
 from launcher.shared import PartitionFile
 

@@ -10,9 +10,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
-from launcher.client.planning.partition_request import PartitionRequest
-from launcher.client.planning.partition_view import Partition
-from launcher.client.planning.task_subprocess import run_task_program
+from launcher.client.planning.cuts.partition_request import PartitionRequest
+from launcher.client.planning.cuts.partition_view import Partition
+from launcher.client.planning.workloads.task_subprocess import run_task_program
 from launcher.errors import Problem, SpecError
 from launcher.shared import Link, parse_bandwidth, parse_bytes, parse_seconds
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.client.planning.cluster_candidates import Candidate
-from launcher.client.planning.parallel_strategy import FEW_SAMPLES, RESERVED, Strategy, strategies
+from launcher.client.planning.plans.cluster_candidates import Candidate
+from launcher.client.planning.plans.parallel_strategy import (
+    FEW_SAMPLES,
+    RESERVED,
+    Strategy,
+    strategies,
+)
 from launcher.shared import bytes_text
 
 UNKNOWN = (

@@ -8,13 +8,13 @@ from typing import Any
 
 import yaml
 
-from launcher.client.planning.machine_cpu import MachineCpu
-from launcher.client.planning.measure import Measure
-from launcher.client.planning.measured_step_time import MeasuredStepTime
-from launcher.client.planning.model_reader import model_fields
-from launcher.client.planning.parallel_strategy import ModelFigures
-from launcher.client.planning.step_model import UNKNOWN_SPEED
-from launcher.client.planning.workload import BYTES_PER_WORKER, Workload
+from launcher.client.planning.plans.parallel_strategy import ModelFigures
+from launcher.client.planning.plans.step_model import UNKNOWN_SPEED
+from launcher.client.planning.workloads.machine_cpu import MachineCpu
+from launcher.client.planning.workloads.measure import Measure
+from launcher.client.planning.workloads.measured_step_time import MeasuredStepTime
+from launcher.client.planning.workloads.model_reader import model_fields
+from launcher.client.planning.workloads.workload import BYTES_PER_WORKER, Workload
 
 _DIGITS = 4
 

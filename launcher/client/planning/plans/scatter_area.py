@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from launcher.client.jobs import short_number
-from launcher.client.planning.scatter import ClusterPoint, ClusterScatter, position, ticks
+from launcher.client.planning.plans.scatter import ClusterPoint, ClusterScatter, position, ticks
 from launcher.client.spec import escaped
 
 

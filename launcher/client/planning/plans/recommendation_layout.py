@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 from launcher.client.catalogue import dollars_text
 from launcher.client.jobs import aligned
-from launcher.client.planning.candidate_explanation import explanation, unmeasured_families
-from launcher.client.planning.candidate_reasons import break_even, why_not
-from launcher.client.planning.cluster_candidates import Candidate
-from launcher.client.planning.step_model import (
+from launcher.client.planning.plans.candidate_explanation import explanation, unmeasured_families
+from launcher.client.planning.plans.candidate_reasons import break_even, why_not
+from launcher.client.planning.plans.cluster_candidates import Candidate
+from launcher.client.planning.plans.step_model import (
     MOST_WORKERS_PER_VCPU,
     Interval,
     data_workers,
     local_vcpus,
     local_workers,
 )
-from launcher.client.planning.strategy_text import UNKNOWN, strategy_text, strategy_warnings
+from launcher.client.planning.plans.strategy_text import UNKNOWN, strategy_text, strategy_warnings
 from launcher.shared import bytes_text
 
 if TYPE_CHECKING:
-    from launcher.client.planning.recommendation import Recommendation
-    from launcher.client.planning.workload import Workload
+    from launcher.client.planning.plans.recommendation import Recommendation
+    from launcher.client.planning.workloads.workload import Workload
 
 _HEAD = (
     "train",

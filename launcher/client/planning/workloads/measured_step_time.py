@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.client.catalogue import instance_types
-from launcher.client.planning.task_subprocess import run_task_program
+from launcher.client.planning.workloads.task_subprocess import run_task_program
 from launcher.client.spec import JobSpec, TorchrunDistribution
 
 #: NVIDIA's former brand in the names of its driver, as in "Tesla T4".

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.client.catalogue import find
-from launcher.client.planning.step_model import family
+from launcher.client.planning.plans.step_model import family
 
 _CPU_INFO = Path("/proc/cpuinfo")
 #: The instance type, on EC2's Nitro hypervisor.

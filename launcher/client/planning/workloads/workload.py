@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from launcher.client.planning.measure import Measure
-from launcher.client.planning.parallel_strategy import ModelFigures
+from launcher.client.planning.plans.parallel_strategy import ModelFigures
+from launcher.client.planning.workloads.measure import Measure
 
 #: Memory that a worker is given where it is not measured: Python, numpy and a library for images.
 BYTES_PER_WORKER = 2.0**29
@@ -60,6 +60,8 @@ class Workload:
     @classmethod
     def from_yaml(cls, path: str | Path) -> Workload:
         """Read a workload's file; raises SpecError with every problem and its line."""
-        from launcher.client.planning.workload_file import read_workload_file  # loads yaml
+        from launcher.client.planning.workloads.workload_file import (
+            read_workload_file,  # loads yaml
+        )
 
         return cls(**read_workload_file(Path(path), [each.name for each in fields(cls)]))

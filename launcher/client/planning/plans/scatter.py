@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from launcher.client.planning.cluster_candidates import Candidate
+from launcher.client.planning.plans.cluster_candidates import Candidate
 
 if TYPE_CHECKING:
-    from launcher.client.planning.recommendation import Recommendation
+    from launcher.client.planning.plans.recommendation import Recommendation
 
 _MILLION = 1e6
 _HOUR = 3600

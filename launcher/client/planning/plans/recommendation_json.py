@@ -6,13 +6,13 @@ from dataclasses import asdict
 from typing import Any
 
 from launcher.client.catalogue import Price
-from launcher.client.planning.candidate_explanation import explanation
-from launcher.client.planning.candidate_reasons import break_even, why_not
-from launcher.client.planning.cluster_candidates import Candidate
-from launcher.client.planning.recommendation import Recommendation
-from launcher.client.planning.recommendation_layout import notes, shown_clusters
-from launcher.client.planning.step_model import GroupShape, Interval
-from launcher.client.planning.strategy_text import strategy_warnings
+from launcher.client.planning.plans.candidate_explanation import explanation
+from launcher.client.planning.plans.candidate_reasons import break_even, why_not
+from launcher.client.planning.plans.cluster_candidates import Candidate
+from launcher.client.planning.plans.recommendation import Recommendation
+from launcher.client.planning.plans.recommendation_layout import notes, shown_clusters
+from launcher.client.planning.plans.step_model import GroupShape, Interval
+from launcher.client.planning.plans.strategy_text import strategy_warnings
 
 
 def plain_recommendation(recommendation: Recommendation, limit: int) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from launcher.client.planning.parallel_strategy import ModelFigures
-from launcher.client.planning.task_subprocess import run_task_program
+from launcher.client.planning.plans.parallel_strategy import ModelFigures
+from launcher.client.planning.workloads.task_subprocess import run_task_program
 from launcher.client.spec import JobSpec, TorchrunDistribution
 from launcher.shared import Activations, Footprint
 

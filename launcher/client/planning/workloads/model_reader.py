@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.client.planning.parallel_strategy import ModelFigures
+from launcher.client.planning.plans.parallel_strategy import ModelFigures
 from launcher.errors import FieldPath, Problem
 from launcher.shared import PRECISIONS, Activations, Footprint, did_you_mean, shown
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from launcher.client.catalogue import InstanceType
 from launcher.client.home import writing
-from launcher.client.planning.cluster_candidates import Candidate
-from launcher.client.planning.new_file import check_new
-from launcher.client.planning.step_model import data_workers, local_workers
-from launcher.client.planning.workload import Workload
+from launcher.client.planning.plans.cluster_candidates import Candidate
+from launcher.client.planning.plans.step_model import data_workers, local_workers
+from launcher.client.planning.workloads.new_file import check_new
+from launcher.client.planning.workloads.workload import Workload
 from launcher.client.spec import DataParallel, DataService, InstanceGroup, JobSpec, ModelParallel
 from launcher.errors import PlatformError
 from launcher.shared import Role, write_complete
 
 if TYPE_CHECKING:
-    from launcher.client.planning.recommendation import Recommendation
+    from launcher.client.planning.plans.recommendation import Recommendation
 
 
 def write_job_file(recommendation: Recommendation, path: Path) -> None:

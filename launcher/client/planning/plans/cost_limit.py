@@ -10,7 +10,7 @@ from launcher.client.jobs import readable
 from launcher.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from launcher.client.planning.cost_plan import CostPlan
+    from launcher.client.planning.plans.cost_plan import CostPlan
 
 #: Fields of Debugger's rules that run in a processing job which is billed.
 _BILLED = frozenset({"InstanceType", "VolumeSizeInGB"})

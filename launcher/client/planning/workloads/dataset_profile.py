@@ -20,13 +20,16 @@ from launcher.client.doctor import (
     dataset_copy,
     named_datasets,
 )
-from launcher.client.planning.machine_cpu import MachineCpu, this_cpu
-from launcher.client.planning.measure import Measure
-from launcher.client.planning.measured_model_memory import measure_model_memory
-from launcher.client.planning.measured_step_time import MeasuredStepTime, measure_step_time
-from launcher.client.planning.parallel_strategy import ModelFigures
-from launcher.client.planning.worker_scaling import measure_scaling
-from launcher.client.planning.workload_profile import WorkloadProfile, rounded
+from launcher.client.planning.plans.parallel_strategy import ModelFigures
+from launcher.client.planning.workloads.machine_cpu import MachineCpu, this_cpu
+from launcher.client.planning.workloads.measure import Measure
+from launcher.client.planning.workloads.measured_model_memory import measure_model_memory
+from launcher.client.planning.workloads.measured_step_time import (
+    MeasuredStepTime,
+    measure_step_time,
+)
+from launcher.client.planning.workloads.worker_scaling import measure_scaling
+from launcher.client.planning.workloads.workload_profile import WorkloadProfile, rounded
 from launcher.client.request import SourceTree
 from launcher.client.spec import JobSpec
 from launcher.errors import PlatformError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from launcher.client.planning.cluster_candidates import Candidate
-from launcher.client.planning.step_model import (
+from launcher.client.planning.plans.cluster_candidates import Candidate
+from launcher.client.planning.plans.step_model import (
     SECONDS_PER_GB,
     Bottleneck,
     GroupShape,

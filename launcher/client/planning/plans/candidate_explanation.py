@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from launcher.client.catalogue import dollars_text
-from launcher.client.planning.cluster_candidates import Candidate
-from launcher.client.planning.resource_formulas import formulas
-from launcher.client.planning.step_model import (
+from launcher.client.planning.plans.cluster_candidates import Candidate
+from launcher.client.planning.plans.resource_formulas import formulas
+from launcher.client.planning.plans.step_model import (
     SECONDS_PER_GB,
     UNKNOWN_SPEED,
     data_workers,
@@ -15,7 +15,7 @@ from launcher.client.planning.step_model import (
     local_workers,
     spare_vcpus,
 )
-from launcher.client.planning.strategy_text import strategy_why
+from launcher.client.planning.plans.strategy_text import strategy_why
 from launcher.shared import PREFETCH_SHARE, bytes_text
 
 

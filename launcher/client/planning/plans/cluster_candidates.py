@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from launcher.client.catalogue import InstanceType, Price
-from launcher.client.planning.parallel_strategy import Strategy, strategy_for
-from launcher.client.planning.step_model import (
+from launcher.client.planning.plans.parallel_strategy import Strategy, strategy_for
+from launcher.client.planning.plans.step_model import (
     Bottleneck,
     ClusterShape,
     GroupShape,
@@ -21,7 +21,7 @@ from launcher.client.planning.step_model import (
     family,
     spare_vcpus,
 )
-from launcher.client.planning.workload import Workload
+from launcher.client.planning.workloads.workload import Workload
 
 #: Families whose types make a data group: compute-optimized (c) and general-purpose ones (m).
 _DATA_FAMILY = re.compile(r"[cm]\d")

@@ -11,7 +11,7 @@ from launcher.client.jobs import aligned, readable
 from launcher.client.spec import html_cells, html_table
 
 if TYPE_CHECKING:
-    from launcher.client.planning.cost_plan import CostPlan
+    from launcher.client.planning.plans.cost_plan import CostPlan
 
 
 def cost_plan_text(plan: CostPlan, width: int | None = None) -> str:
