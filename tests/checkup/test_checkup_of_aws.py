@@ -104,9 +104,8 @@ def test_a_closed_network(credentials):
 
 
 def test_boto_is_imported_when_aws_is_asked():
-    program = (
-        "import sys, launcher.client.cli.check; print({'boto3', 'botocore'} & set(sys.modules))"
-    )
+    program = "import sys, launcher.client.cli.verbs.check\n"
+    program += "print({'boto3', 'botocore'} & set(sys.modules))"
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=540, check=True
     )

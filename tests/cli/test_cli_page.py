@@ -48,5 +48,5 @@ def test_no_option_is_described_that_is_not_there():
 def test_the_file_of_a_verb_is_short(verb):
     """A verb reads its options and prints; its work is done in the rooms below."""
     module, _, _ = VERBS[verb].home.partition(":")
-    file = Path(launcher.client.cli.__file__).parent / f"{module}.py"
+    file = Path(launcher.client.cli.__file__).parent / "verbs" / f"{module}.py"
     assert len(file.read_text().splitlines()) < 80

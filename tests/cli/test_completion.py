@@ -186,7 +186,7 @@ def test_where_there_is_no_job_file_the_shell_completes_paths(terminal):
 #: Asks as a user whom modes stop, in the folder and with the jobs of another one.
 AS_ANOTHER_USER = """\
 import os
-from launcher.client.cli import completion_values
+from launcher.client.cli.options import completion_values
 from launcher.client.sessions.local.job import job_root
 if os.geteuid() == 0:
     os.setuid(65534)
@@ -250,7 +250,7 @@ def test_completing_loads_nothing_heavy(terminal, jobs):
     assert found == ["status", "stop"]
     assert not {name for name in modules if name.startswith("launcher.client.cli.")} - {
         "launcher.client.cli.verb_group",
-        "launcher.client.cli.verbs",
+        "launcher.client.cli.verb_table",
     }
     _, modules = loaded("run", "")
     assert not set(modules) & {"boto3", "botocore", "torch", "numpy", "rich"}

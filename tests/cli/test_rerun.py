@@ -106,7 +106,7 @@ def test_paths_of_changes_count_from_the_current_folder(terminal, tmp_path, monk
 
     monkeypatch.setattr(JobSender, "draft", draft)
     monkeypatch.setattr(
-        import_module("launcher.client.cli.rerun"), "session_of", lambda *_: session
+        import_module("launcher.client.cli.verbs.rerun"), "session_of", lambda *_: session
     )
     monkeypatch.chdir(tmp_path)
     changes = ("inputs.cats=file://cats", "output_path=file://results", "tracking.tensorboard=runs")

@@ -16,7 +16,7 @@ import yaml
 from click.testing import CliRunner
 
 from launcher import Estimator
-from launcher.client.cli.config import config
+from launcher.client.cli.verbs.config import config
 from launcher.client.doctor import run_checks
 from launcher.client.sessions import (
     AwsSession,

@@ -11,18 +11,18 @@ from launcher.client.cli.verb_group import Verbs, open_streams
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
-    from launcher.client.cli.charts_of_metrics import line_chart, metric_charts, metric_table
-    from launcher.client.cli.charts_of_plans import plan_chart
-    from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c
-    from launcher.client.cli.line_printer import JsonLinePrinter, LinePrinter
-    from launcher.client.cli.line_selection import LineSelection, WantedLines
-    from launcher.client.cli.live_view import JobView, StatusArea
-    from launcher.client.cli.local_options import LocalChoices
-    from launcher.client.cli.screen import wrapped
-    from launcher.client.cli.send_job import JobSender
-    from launcher.client.cli.terminal_output import echo
-    from launcher.client.cli.verb_output import with_exit_code
-    from launcher.client.cli.verbs import VERBS
+    from launcher.client.cli.options.line_selection import LineSelection, WantedLines
+    from launcher.client.cli.options.local_options import LocalChoices
+    from launcher.client.cli.options.send_job import JobSender
+    from launcher.client.cli.screen.charts_of_metrics import line_chart, metric_charts, metric_table
+    from launcher.client.cli.screen.charts_of_plans import plan_chart
+    from launcher.client.cli.screen.ctrl_c import Detached, detach_on_ctrl_c
+    from launcher.client.cli.screen.line_printer import JsonLinePrinter, LinePrinter
+    from launcher.client.cli.screen.live_view import JobView, StatusArea
+    from launcher.client.cli.screen.summaries import wrapped
+    from launcher.client.cli.screen.terminal_output import echo
+    from launcher.client.cli.screen.verb_output import with_exit_code
+    from launcher.client.cli.verb_table import VERBS
 
 __getattr__ = open_door(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from launcher.client.cli.verbs import FORMER_VERBS, VERBS
+from launcher.client.cli.verb_table import FORMER_VERBS, VERBS
 
 
 class Verbs(click.Group):
@@ -30,7 +30,9 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve a verb; for an unknown one, fail and suggest the nearest."""
         name = args[0]
-        from launcher.client.cli.command_line import keep_command_line  # completion needs no more
+        from launcher.client.cli.options.command_line import (
+            keep_command_line,  # completion needs no more
+        )
 
         keep_command_line(ctx, args)
         if name not in VERBS and not name.startswith("-") and not ctx.resilient_parsing:

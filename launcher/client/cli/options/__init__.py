@@ -1,0 +1,1 @@
+"""Options and arguments that verbs share, and what is made of them."""

@@ -1,0 +1,86 @@
+"""The steps of `launcher run`: draft, send and follow a job, and retry on a capacity shortage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from launcher.client.cli.options.command_line import command_line
+from launcher.client.cli.screen.approval import cancel_on_ctrl_c, show_plan
+from launcher.client.cli.screen.deferred_signals import defer_ctrl_c
+from launcher.client.cli.screen.follow_output import follow_unless_left, print_notice
+from launcher.client.cli.screen.summaries import print_summary
+from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.cli.screen.verb_output import print_message, print_warnings
+from launcher.client.jobs import Job, with_resume_hint
+from launcher.client.planning import attempt_names, detached_warnings, plan_job, retry_capacity
+from launcher.client.request import LARGE_SOURCE
+from launcher.client.sessions import PlatformSession
+from launcher.client.spec import JobSpec
+from launcher.client.submit import JobDraft, JobOrigin, draft_job
+
+
+def _origin_of_command() -> JobOrigin:
+    return JobOrigin(command_line=command_line())
+
+
+@dataclass(kw_only=True)
+class JobSender:
+    """The jobs of one `launcher run`, most often one.
+
+    is_offline: AWS is not called, so a job for AWS names everything. is_left: the user detached.
+    verbose: Launcher's own events are shown. origin: for the record of each job.
+    """
+
+    session: PlatformSession
+    is_offline: bool
+    max_cost: float | None
+    is_left: bool
+    verbose: bool
+    origin: JobOrigin = field(default_factory=_origin_of_command)
+
+    def draft(self, spec: JobSpec, name: str) -> JobDraft:
+        """Draft a job, with its warnings; show the plan of one that costs money."""
+        offline = self.is_offline and self.session.platform.uses_aws
+        draft = draft_job(spec, self.session, name, offline=offline, origin=self.origin)
+        print_warnings(draft.warnings)
+        if self.session.platform.bills:
+            show_plan(plan_job(draft.spec, self.session, draft.location), self.max_cost)
+        return draft
+
+    def run(self, first: JobDraft) -> Job:
+        """Run the job, trying other types if needed, and return the one that got its instances.
+
+        A user who detached gets the first attempt only. Raises CapacityError when none got any.
+        """
+        if self.is_left:
+            print_warnings(detached_warnings(first.spec))
+            return self._send(first)
+
+        def start_job(tried: JobSpec, its_name: str) -> Job:  # first: what the user approved
+            return self._send(first if its_name == first.name else self.draft(tried, its_name))
+
+        names = attempt_names(first.name, self.session)
+        return retry_capacity(
+            first.spec, names, start_job, notify=print_notice, is_left=lambda: self.is_left
+        )
+
+    def answer(self, job: Job, output: str) -> int:
+        """Print the job's summary, or its name if the user detached; return the exit code."""
+        if self.is_left and output == "text":
+            echo(job.name)
+            return 0
+        with with_resume_hint(job.name):
+            summary = job.summary(None if self.is_left else print_notice)
+        print_summary(summary, output, is_followed=True)
+        return 0 if self.is_left else summary["exit_code"]
+
+    def _send(self, draft: JobDraft) -> Job:
+        """Create a job and follow it until it ends or the user detaches."""
+        may_take_long = self.session.platform.bills or draft.submission.source_bytes > LARGE_SOURCE
+        if may_take_long:
+            with cancel_on_ctrl_c(draft.name):
+                draft.upload(print_message)
+        with defer_ctrl_c() as is_pressed:
+            job = draft.create() if may_take_long else draft.send()
+        self.is_left = follow_unless_left(job, self.is_left or is_pressed(), verbose=self.verbose)
+        return job

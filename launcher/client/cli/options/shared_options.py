@@ -1,0 +1,71 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from launcher.client.cli.options import completion_values
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+#: -v, for verbs that show what hosts print.
+verbose_option = click.option(
+    "-v", "--verbose", is_flag=True, help="Show Launcher's own events as well."
+)
+#: --set, for verbs that send a job.
+changes_option = click.option(
+    "--set",
+    "changes",
+    metavar="PATH=VALUE",
+    multiple=True,
+    help="Change a field of the job. Repeatable.",
+)
+
+
+def with_options(verb: Verb, options: Sequence[Callable[[Any], Any]]) -> Verb:
+    """Add options to a verb, whose help shows them in this order."""
+    for option in reversed(options):
+        verb = option(verb)
+    return verb
+
+
+def removed_option(name: str, instead: str) -> Callable[[Verb], Verb]:
+    """Refuse an option of an earlier version, with what to do instead."""
+
+    def refuse(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"there is no {name} any more: {instead}")
+
+    return click.option(name, hidden=True, expose_value=False, callback=refuse)
+
+
+def job_file_options(verb: Verb) -> Verb:
+    """Add JOB_FILE, by default that of this folder, and --set to a verb."""
+    return _job_file(default=Path())(changes_option(verb))
+
+
+def optional_job_file_options(verb: Verb) -> Verb:
+    """Add JOB_FILE, which may be left out, and --set to a verb."""
+    return _job_file(default=None)(changes_option(verb))
+
+
+def _job_file(*, default: Path | None) -> Callable[[Verb], Verb]:
+    return click.argument(
+        "job_file",
+        type=click.Path(path_type=Path),
+        default=default,
+        required=False,
+        callback=_find_job_file,
+        shell_complete=completion_values.job_files,
+    )
+
+
+def _find_job_file(
+    _context: click.Context, _parameter: click.Parameter, path: Path | None
+) -> Path | None:
+    """Return the job file, which a folder has as job.yaml; a callback of JOB_FILE."""
+    return path / "job.yaml" if path is not None and path.is_dir() else path

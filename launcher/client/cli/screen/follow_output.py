@@ -1,0 +1,81 @@
+"""Follow a job on the terminal, until it ends or the user detaches."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from launcher.client.cli.screen.ctrl_c import Detached, detach_on_ctrl_c, print_detached
+from launcher.client.cli.screen.live_view import JobView
+from launcher.client.cli.screen.verb_output import print_message, print_warnings
+from launcher.client.jobs import Job, with_resume_hint
+from launcher.errors import CloudError, JobStopped
+
+if TYPE_CHECKING:
+    from launcher.shared import TrainingJobDescription
+
+
+def print_started(job: Job, now: TrainingJobDescription) -> None:
+    """Print where a described job runs, and the differences of that platform from AWS."""
+    where, *notes = job.session.place_notes(now)
+    print_message(f"Job {job.name} runs {where}")
+    for note in notes:
+        print_message(f"note: {note}")
+
+
+def follow(job: Job, *, verbose: bool) -> bool:
+    """Show a job on stderr until it ends; return False if the user detached with Ctrl-C.
+
+    Raises JobStopped for a user who stopped the job and left before its end.
+    """
+    try:
+        with ExitStack() as views, detach_on_ctrl_c(job, views.close):
+            now = job.description(print_notice)
+            print_started(job, now)
+            view = views.enter_context(JobView(job, now, verbose=verbose))
+            job.wait(
+                view.show_line,
+                view.show_state,
+                view.show_notice,
+                polls=view.show_description,
+            )
+    except Detached as left:
+        if left.is_stopping:
+            raise JobStopped(job.name, "Stopping") from None
+        return False
+    return True
+
+
+def watch(job: Job) -> bool:
+    """Show the state of a job on stderr until it ends; return False if the user left with Ctrl-C.
+
+    Nothing of what its programs print is shown.
+    """
+    try:
+        with (
+            with_resume_hint(job.name),
+            JobView(job, job.description(print_notice), is_quiet=True) as view,
+        ):
+            job.wait(view.show_line, view.show_state, view.show_notice, polls=view.show_description)
+    except KeyboardInterrupt:
+        print_detached(job.name)
+        return False
+    return True
+
+
+def follow_unless_left(job: Job, is_left: bool, *, verbose: bool) -> bool:
+    """Follow a job that the user has not left yet; return whether they have left it now."""
+    if is_left:
+        try:
+            print_started(job, job.description())
+        except CloudError as error:  # it was created all the same
+            print_warnings([f"where job {job.name} runs is not known: {error.headline}"])
+        print_detached(job.name)
+        return True
+    with with_resume_hint(job.name):
+        return not follow(job, verbose=verbose)
+
+
+def print_notice(notice: str) -> None:
+    """Print a notice that the job is idle or that the platform does not respond."""
+    print_message(f"({notice})")

@@ -1,0 +1,144 @@
+"""The output of `launcher metrics`: values line by line, or charts that are drawn anew."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from launcher.client.cli.screen.charts_of_metrics import Style, metric_charts, metric_table
+from launcher.client.cli.screen.csv_output import csv_printer
+from launcher.client.cli.screen.deferred_signals import defer_ctrl_c
+from launcher.client.cli.screen.json_output import print_json_line
+from launcher.client.cli.screen.live_view import is_terminal, live_display
+from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.cli.screen.verb_output import print_message, wants_colours
+from launcher.client.jobs import COLUMNS, JobMetrics, MetricRecord, row_of, short_number
+from launcher.shared import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+#: Seconds between two drawings.
+_PERIOD_SECONDS = 1.0
+
+
+class MetricOutput(Protocol):
+    """Shows values as they come."""
+
+    def show(self, record: MetricRecord) -> None:
+        """Take one value, by time."""
+
+    def update(self) -> None:
+        """Show what was taken so far; the platform was asked for more."""
+
+    def close(self) -> None:
+        """End the output."""
+
+
+class ValueLines:
+    """Prints each value as a line on stdout. line: prints one."""
+
+    def __init__(self, line: Callable[[MetricRecord], None]) -> None:
+        self.show = line
+
+    def update(self) -> None:
+        """Do nothing, as each line is printed at once."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class LiveCharts:
+    """Draws the charts of a running job on stderr, and prints the last ones on stdout.
+
+    job_name, defined: as of JobMetrics.
+    """
+
+    def __init__(self, job_name: str, defined: Sequence[str]) -> None:
+        self._records: list[MetricRecord] = []
+        self._metrics = JobMetrics(job_name=job_name, records=self._records, defined=defined)
+        self._next = 0.0
+        self._live = live_display()
+        self._live.start()
+
+    def show(self, record: MetricRecord) -> None:
+        """Take one value."""
+        self._records.append(record)
+
+    def update(self) -> None:
+        """Draw the charts anew, at most once a second."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _PERIOD_SECONDS
+        from rich.text import Text
+
+        with defer_ctrl_c() as is_pressed:  # what is half drawn could not be removed
+            lines = metric_charts(self._metrics, self._live.console.width)
+            self._live.update(Text("\n".join(lines), no_wrap=True), refresh=True)
+        if is_pressed():
+            raise KeyboardInterrupt
+
+    def close(self) -> None:
+        """Print the charts as they are now."""
+        self._live.stop()
+        print_metrics(self._metrics)
+
+
+def metric_output(output: str, job_name: str, defined: Sequence[str]) -> MetricOutput:
+    """Return the output of a job that is followed. output: text, json or csv."""
+    if output == "text" and is_terminal():
+        return LiveCharts(job_name, defined)
+    return ValueLines(_line_printers()[output]())
+
+
+def print_values(metrics: JobMetrics, output: str) -> None:
+    """Print the values so far, in the form that `-o` selects."""
+    if output == "text":
+        print_metrics(metrics)
+        return
+    show = _line_printers()[output]()
+    for record in metrics.records:
+        show(record)
+
+
+def print_metrics(metrics: JobMetrics) -> None:
+    """Print the values so far: as charts on a terminal, else as a table."""
+    if not metrics.records:
+        print_message(f"job {metrics.job_name} has printed no values of metrics yet")
+        return
+    bold: Style = partial(click.style, bold=True) if wants_colours() else str
+    is_chart = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns
+    lines = metric_charts(metrics, width, bold) if is_chart else metric_table(metrics)
+    echo("\n".join(lines))
+
+
+def _line_printers() -> dict[str, Callable[[], Callable[[MetricRecord], None]]]:
+    return {"text": lambda: _print_text, "json": lambda: _print_json, "csv": _csv_printer}
+
+
+def _print_text(record: MetricRecord) -> None:
+    origin = "/".join(part for part in (record.group, record.host) if part) or "-"
+    text = f"{record.metric_name}  {short_number(record.value)}  {origin}"
+    echo(f"{row_of(record)['time']:%H:%M:%S}  {printable(text, keep_styles=False)}")
+
+
+def _print_json(record: MetricRecord) -> None:
+    print_json_line(row_of(record))
+
+
+def _csv_printer() -> Callable[[MetricRecord], None]:
+    """Print the names of the columns; return what prints a value as a row."""
+    write = csv_printer(COLUMNS)
+
+    def show(record: MetricRecord) -> None:
+        write(list(row_of(record).values()))
+
+    return show

@@ -1,0 +1,143 @@
+"""Output of a verb: `-o json`, exit codes and colours.
+
+This is the only place that turns errors into output and exit codes. stdout has only the result;
+messages go to stderr. With `-o json` an error is a result too:
+{"error": {...}, "exit_code": N}.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from launcher.client.cli.screen.json_output import print_json
+from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.home import disk_problem
+from launcher.errors import LauncherError, PlatformError, SpecError
+
+
+def with_output_option(verb: Callable[..., int]) -> Callable[..., None]:
+    """Add `-o` to a verb; its return value, or the error it raises, sets the exit code."""
+    form = click.option(
+        "-o", "output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+    )
+    return form(with_exit_code(verb))
+
+
+def with_data_option(verb: Callable[..., int]) -> Callable[..., None]:
+    """Add `-o`, with CSV among its forms, and `--json` for `-o json`, to a verb."""
+    form = click.option(
+        "-o",
+        "output",
+        type=click.Choice(["text", "json", "csv"]),
+        default="text",
+        is_eager=True,  # known before its short form is read
+        help="Output format.",
+    )
+    short = click.option(
+        "--json", is_flag=True, expose_value=False, callback=_choose_json, help="Short for -o json."
+    )
+    return form(short(with_exit_code(verb)))
+
+
+def _choose_json(context: click.Context, _parameter: click.Parameter, is_given: bool) -> None:
+    if is_given:
+        context.params["output"] = "json"
+
+
+def with_json_flag(verb: Callable[..., int]) -> Callable[..., None]:
+    """Add `--json` to a verb whose `-o` names a file; otherwise as `with_output_option`."""
+    form = click.option("--json", "output", flag_value="json", default="text", help="Print JSON.")
+    return form(with_exit_code(verb))
+
+
+def with_exit_code(verb: Callable[..., int]) -> Callable[..., None]:
+    """Let a verb's return value, or the error it raises, set the exit code."""
+
+    @click.pass_context
+    @functools.wraps(verb)
+    def command(context: click.Context, /, **arguments: object) -> None:
+        context.color = context.color if wants_colours() else False
+        try:
+            with _translate_disk_errors():
+                code = verb(**arguments)
+        except LauncherError as error:
+            code = error.exit_code
+            print_error(error)
+            if arguments.get("output") == "json":
+                print_json(described_error(error))
+        context.exit(code)
+
+    return command
+
+
+@contextmanager
+def _translate_disk_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if problem := disk_problem(error):
+            raise PlatformError(problem) from error
+        raise
+
+
+def act_on_each(
+    names: Iterable[str], act: Callable[[str], Mapping[str, object] | None], output: str
+) -> int:
+    """Act on each job, on the others all the same if one fails; return the first error's exit code.
+
+    Errors are printed at once. act: returns the job as `-o json` prints it, or None to leave it
+    out.
+    """
+    jobs: list[Mapping[str, object]] = []
+    errors: list[LauncherError] = []
+    for name in dict.fromkeys(names):
+        try:
+            done = act(name)
+        except LauncherError as error:
+            errors.append(error)
+            print_error(error)
+            continue
+        if done is not None:
+            jobs.append(done)
+    if output == "json":
+        print_json({"jobs": jobs, **(described_error(errors[0]) if errors else {})})
+    return errors[0].exit_code if errors else 0
+
+
+def print_message(text: str) -> None:
+    """Print a message on stderr, without what its names and values would do to a terminal."""
+    echo(text, err=True)
+
+
+def wants_colours() -> bool:
+    """Return False for a terminal without colours, and for NO_COLOR (https://no-color.org)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Print each warning on stderr."""
+    for warning in warnings:
+        print_message(f"warning: {warning}")
+
+
+def print_error(error: LauncherError) -> None:
+    """Print an error on stderr, with one "error: " in front."""
+    text = str(error)
+    print_message(text if text.startswith("error: ") else f"error: {text}")
+
+
+def described_error(error: LauncherError) -> dict[str, object]:
+    """Return an error as `-o json` prints it."""
+    described: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    if isinstance(error, SpecError):
+        described["problems"] = [
+            {"what": problem.what, "where": problem.where, "fix": problem.fix}
+            for problem in error.problems
+        ]
+    return {"error": described, "exit_code": error.exit_code}

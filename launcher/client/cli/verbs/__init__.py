@@ -1,0 +1,1 @@
+"""The verbs, one file each: they read their options and print."""

@@ -1,0 +1,64 @@
+"""`launcher check`: report what works here, what does not, and how to fix it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import click
+
+from launcher.client.cli.options.session_options import session_of_check_option
+from launcher.client.cli.options.shared_options import optional_job_file_options
+from launcher.client.cli.screen.check_output import checkup_screen
+from launcher.client.cli.screen.json_output import print_json
+from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.cli.screen.verb_output import with_output_option
+from launcher.client.doctor import ReadLimits, run_checks
+
+
+@click.command()
+@session_of_check_option
+@optional_job_file_options
+@click.option(
+    "--data", is_flag=True, help="Read the first samples of each of the job's datasets as well."
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    help="With --data: samples of each dataset to read [default: 64].",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help="With --data: stop reading a dataset after so many seconds [default: 20].",
+)
+@with_output_option
+def check(
+    job_file: Path | None,
+    session: str | None,
+    changes: tuple[str, ...],
+    *,
+    data: bool,
+    samples: int | None,
+    seconds: float | None,
+    output: str,
+) -> int:
+    """Report what works here and what does not.
+
+    Checks this machine, AWS as far as it can be seen from here, and JOB_FILE. Creates nothing.
+    The exit code is 0 when a job (JOB_FILE, if given) can run on the session: this machine, AWS
+    with --cloud, or the one that --session names; else 2. With --data, JOB_FILE is by default
+    job.yaml, and a dataset that fails or does not repeat itself is a problem, too.
+    """
+    if not data and (samples or seconds):
+        raise click.UsageError("--samples and --seconds go with --data, which reads the datasets")
+    limits = ReadLimits(samples=samples or 64, seconds=seconds or 20.0) if data else None
+    if data and job_file is None:
+        job_file = Path("job.yaml")
+    checkup = run_checks(job_file, changes, session=session or "local", data=limits)
+    if output == "json":
+        findings = [dataclasses.asdict(finding) for finding in checkup.findings]
+        print_json({"findings": findings, "exit_code": checkup.exit_code})
+    else:
+        echo(checkup_screen(checkup))
+    return checkup.exit_code

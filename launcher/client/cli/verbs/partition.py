@@ -1,0 +1,64 @@
+"""`launcher partition`: find the best cuts of a task's model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.client.cli.options.other_commands import CommandWithSubcommands
+from launcher.client.cli.options.partition_options import partition_options
+from launcher.client.cli.screen.deferred_signals import sigterm_as_ctrl_c
+from launcher.client.cli.screen.json_output import print_json
+from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.cli.screen.verb_output import print_message, with_json_flag
+from launcher.client.cli.verbs.partition_show import described, show
+from launcher.client.home import writing
+from launcher.client.planning import partition as find
+from launcher.errors import PlatformError
+
+_OTHERS = {"show": show}
+
+
+@click.command(cls=CommandWithSubcommands, subcommands=_OTHERS)
+@click.argument(
+    "task", shell_complete=lambda _c, _p, typed: [n for n in _OTHERS if n.startswith(typed)]
+)
+@partition_options
+@click.option(
+    "-o",
+    "--out",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default="partition.json",
+    show_default=True,
+    help="File to write the partition to.",
+)
+@with_json_flag
+def partition(task: str, path: Path, output: str, **asked: Any) -> int:
+    """Find the best pipeline cuts for a task's model.
+
+    TASK is "module:name": a launcher.trainers.Task, or a function that returns one. Its model is
+    profiled in a separate process, which needs torch. The best cuts, and the measurements behind
+    them, are written to a file that a job takes.
+
+    `launcher partition show FILE` prints the contents of such a file.
+    """
+    if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        raise PlatformError(f"{path} cannot be written: {path.parent} is not a writable folder")
+    with sigterm_as_ctrl_c():
+        found = find(task, **asked)
+    shown = str(found)  # an inconsistent partition raises here, before it is stored
+    with writing(path):
+        found.write(path)
+    if output == "json":
+        print_json({"file": str(path), **described(found)})
+    else:
+        echo(shown)
+        print_message(
+            f"\nThe partition is in {path}. To use it, write in a job.yaml in the same folder:\n"
+        )
+        print_message(f"distribution: {{model_parallel: {{partition_file: {path.name}}}}}")
+    return 0

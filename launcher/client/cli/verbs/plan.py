@@ -1,0 +1,78 @@
+"""`launcher plan`: compare clusters for a workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Any
+
+import click
+
+from launcher.client.cli.options.plan_options import plan_options
+from launcher.client.cli.screen.charts_of_plans import plan_chart
+from launcher.client.cli.screen.csv_output import print_csv
+from launcher.client.cli.screen.json_output import print_json
+from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.cli.screen.verb_output import print_message, with_data_option
+from launcher.client.planning import (
+    PlanLimits,
+    PlanOrder,
+    Workload,
+    check_new,
+    explained_clusters,
+    plain_recommendation,
+    recommend,
+    recommendation_scatter,
+    recommendation_text,
+)
+
+
+@click.command()
+@plan_options
+@with_data_option
+def plan(
+    workload: Path,
+    max_cost_per_hour: float | None,
+    deadline: float | None,
+    sort: str,
+    limit: int,
+    path: Path | None,
+    page: Path | None,
+    is_drawn: bool,
+    is_explained: bool,
+    output: str,
+    **asked: Any,
+) -> int:
+    """Compare clusters for a workload: step time, bottleneck and cost.
+
+    Clusters of one group and of two are compared, with every useful number of data hosts. Nothing
+    is sent to AWS. With -o csv, each cluster is a row.
+    """
+    found = recommend(
+        Workload.from_yaml(workload),
+        limits=PlanLimits(max_cost_per_hour=max_cost_per_hour, deadline_hours=deadline),
+        order=PlanOrder(sort),
+        **asked,
+    )
+    if page:
+        check_new(page)  # before the job is written
+    if path:
+        found.write_job(path)
+    if page:
+        found.write_html(page)
+    if output == "json":
+        print_json(plain_recommendation(found, limit))
+    elif output == "csv":
+        print_csv(plain_recommendation(found, limit)["clusters"])
+    else:
+        echo(recommendation_text(found, limit))
+        if is_drawn and (scatter := recommendation_scatter(found)):
+            echo("\n".join(["", *plan_chart(scatter, get_terminal_size().columns)]))
+        if is_explained:
+            echo("\n".join(explained_clusters(found, limit)))
+    if path:
+        place = f", for {found.best.region}" if found.best and found.has_regions else ""
+        print_message(f"\nThe job is in {path}{place}; `launcher check {path}` checks it.")
+    if page:
+        print_message(f"\nThe picture is in {page}.")
+    return 0 if found.best else 1

@@ -1,0 +1,69 @@
+"""`launcher report`: write a report on a job as one HTML file."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import click
+
+from launcher.client.cli.options import completion_values
+from launcher.client.cli.options.session_options import session_option
+from launcher.client.cli.screen.csv_output import print_csv
+from launcher.client.cli.screen.json_output import print_json
+from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.cli.screen.verb_output import print_message, with_data_option
+from launcher.client.jobs import Job
+from launcher.client.planning import Workload
+from launcher.client.planning import report as report_on
+from launcher.client.sessions import session_of
+
+
+@click.command()
+@click.argument("name", shell_complete=completion_values.jobs)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File to write, or to replace [default: NAME.html in this folder].",
+)
+@click.option(
+    "--workload",
+    "workload_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Workload of the plan, as `launcher profile` writes it; default: what the job shows.",
+)
+@click.option("--open", "is_opened", is_flag=True, help="Open the report in the browser.")
+@session_option
+@with_data_option
+def report(
+    name: str,
+    out: Path | None,
+    workload_file: Path | None,
+    is_opened: bool,
+    session: str | None,
+    output: str,
+) -> int:
+    """Write a report on job NAME as one HTML file.
+
+    It has the states and hosts over time, the parts of a step, the use of the machines, metrics,
+    cost by group and what was idle, the diagnosis, events, and the plan for its workload with the
+    job marked on it. The file loads nothing from a network, so it can be sent and kept. The path is
+    printed on stdout. With -o json or csv its data are printed instead, as CSV the values of its
+    charts, and a file is written only with --out or --open.
+    """
+    workload = Workload.from_yaml(workload_file) if workload_file else None
+    found = report_on(Job(name, session_of(name, session)), workload=workload)
+    if output == "json":
+        print_json(found.to_plain())
+    elif output == "csv":
+        print_csv(found.metric_rows())
+    if output != "text" and out is None and not is_opened:
+        return 0
+    file = found.write(out or Path(f"{name}.html"))
+    if output == "text":
+        echo(file)
+    if is_opened and not webbrowser.open(file.resolve().as_uri()):
+        print_message("no browser could be opened")
+    return 0
