@@ -178,7 +178,7 @@ def test_everything_that_a_verb_prints_passes_one_door(capsys: pytest.CaptureFix
     verbs = Path(__file__).parents[2] / "launcher" / "client" / "cli"
     calling = {
         path.name
-        for path in verbs.glob("*.py")
+        for path in verbs.rglob("*.py")
         if re.search(r"\bclick\.echo\(|^\s*print\(", path.read_text(), re.MULTILINE)
     }
     assert calling == DIRECT.keys()

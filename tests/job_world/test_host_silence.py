@@ -21,8 +21,8 @@ from launcher.runtime import (
     JobOutcome,
     OutcomeDecider,
     cause_of,
-    job_coordination,
 )
+from launcher.runtime.end import job_coordination
 
 #: Looks come often, or this process would seem to have been stopped itself.
 STEP = 0.5

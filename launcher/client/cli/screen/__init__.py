@@ -1,1 +1,1 @@
-"""What verbs print: lines, tables, charts, JSON, questions, and the live view of a job."""
+"""The output of verbs: lines, tables, charts, JSON, questions, and the live view of a job."""
