@@ -1,4 +1,4 @@
-"""The training loop, one for all trainers."""
+"""The training loop, one for all trainers, with its optimizers, checkpoints and log lines."""
 
 from __future__ import annotations
 

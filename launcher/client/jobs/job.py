@@ -397,14 +397,17 @@ class Job:
         """Return what is read from the logs; raise what a follower has just found wrong there."""
         if self._missing and self._seconds_left() is not None:
             raise self._missing
-        return self._in_time(read, lambda: log.answers)
+        return self._in_time(read, log)
 
-    def _in_time(
-        self, call: Callable[[], Result], progress: Callable[[], int] = lambda: 0
-    ) -> Result:
-        """Return the result of a call, which is not waited for long, least after a job's end."""
+    def _in_time(self, call: Callable[[], Result], log: MergedLog | None = None) -> Result:
+        """Return the result of a call, which is not waited for long, least after a job's end.
+
+        log: what the call reads; whose answers show that it goes on.
+        """
         left = self._seconds_left()
-        return within(_OUTCOME_SECONDS, call, progress) if left is None else within(left, call)
+        if left is not None:
+            return within(left, call)
+        return within(_OUTCOME_SECONDS, call, lambda: log.answers if log else 0)
 
     def _seconds_left(self) -> float | None:
         """Return the time for a part of the outcome; None if the job has not just been followed."""

@@ -1,4 +1,4 @@
-"""The registry of starters, by the name in the job document.
+"""Starters of torchrun, JAX and TensorFlow, and the registry of all by their names.
 
 Another package lists its starters in the entry point group "launcher.starters"; the job documents
 of its distribution have their names.
