@@ -65,18 +65,18 @@ BEHIND_DOORS = {
 }
 
 
-def modules(folder: str) -> Iterator[tuple[Path, str, ast.Module]]:
-    """Each file of a folder, its dotted name, and its syntax tree."""
+def modules(folder: str) -> Iterator[tuple[str, Path]]:
+    """The dotted name of each file of a folder."""
     for path in sorted((ROOT / folder).rglob("*.py")):
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        yield path, name.removesuffix(".__init__"), ast.parse(path.read_text())
+        yield ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), path
 
 
-def is_door(path: Path, tree: ast.Module) -> bool:
-    return path.name == "__init__.py" and any(
-        isinstance(node, ast.Call) and ast.unparse(node.func) == "open_door"
-        for node in ast.walk(tree)
-    )
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def is_door(path: Path) -> bool:
+    return path.name == "__init__.py" and "open_door(__name__)" in path.read_text()
 
 
 def listed(tree: ast.Module) -> set[str]:
@@ -86,9 +86,8 @@ def listed(tree: ast.Module) -> set[str]:
     return {each.asname or each.name for line in imports for each in line.names}
 
 
-PRODUCT = list(modules("launcher"))
-DOORS = {name: listed(tree) for path, name, tree in PRODUCT if is_door(path, tree)}
-NAMES = {name for _, name, _ in PRODUCT}
+PRODUCT = dict(modules("launcher"))
+DOORS = {name: listed(tree_of(path)) for name, path in PRODUCT.items() if is_door(path)}
 
 
 def room_of(module: str) -> str:
@@ -106,7 +105,7 @@ def entered_behind(importer: str, tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             whole = {each.name: f"{node.module}.{each.name}" for each in node.names}
             found = {
-                full: full if full in NAMES else node.module
+                full: full if full in PRODUCT else node.module
                 for name, full in whole.items()
                 if name not in DOORS.get(node.module, ())
             }
@@ -122,15 +121,15 @@ def entered_behind(importer: str, tree: ast.Module) -> Iterator[str]:
 
 def test_rooms_import_each_other_by_their_doors():
     assert len(DOORS) > 25
-    found = {name: list(entered_behind(name, tree)) for _, name, tree in PRODUCT}
+    found = {name: list(entered_behind(name, tree_of(path))) for name, path in PRODUCT.items()}
     assert {name: each for name, each in found.items() if each} == {}
 
 
 def test_tests_import_rooms_by_their_doors():
     found = {
         str(path.relative_to(ROOT / "tests"))
-        for path, name, tree in modules("tests")
-        if list(entered_behind(name, tree))
+        for name, path in modules("tests")
+        if list(entered_behind(name, tree_of(path)))
     }
     assert found == set(BEHIND_DOORS)
     assert len(found) <= 40
@@ -147,6 +146,6 @@ def test_a_door_opens_for_each_of_its_names_and_for_no_other(room):
                 raise
             continue
         # a module of the room by that name would be found in place of another thing
-        assert f"{room}.{name}" not in NAMES or isinstance(found, ModuleType), name
+        assert f"{room}.{name}" not in PRODUCT or isinstance(found, ModuleType), name
     with pytest.raises(AttributeError, match="no_such_name"):
         door.no_such_name  # noqa: B018
