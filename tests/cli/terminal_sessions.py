@@ -109,7 +109,7 @@ class Session:
         def happens(text: str) -> bool:
             if self.reclaim_at and self.reclaim_at in text and not reclaimed:
                 reclaimed.append("now")
-                command = [*LAUNCHER, "interrupt", "job-1"]
+                command = [*LAUNCHER, "stop", "--spot", "job-1"]
                 subprocess.Popen(command, env={**os.environ, **environment})
             return self.interrupt_at is not None and self.interrupt_at in text
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 import launcher.client.cli
-from launcher.client.cli import VERBS
+from launcher.client.cli import VERBS, main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 SECTIONS = dict(re.findall(r"^## launcher (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
@@ -50,3 +51,21 @@ def test_the_file_of_a_verb_is_short(verb):
     module, _, _ = VERBS[verb].home.partition(":")
     file = Path(launcher.client.cli.__file__).parent / "verbs" / f"{module}.py"
     assert len(file.read_text().splitlines()) < 80
+
+
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [
+        ("probe", "launcher run examples/probe/job.yaml"),
+        ("schema", "launcher check --schema"),
+        ("config", "launcher check --config"),
+        ("shell", "launcher exec NAME"),
+        ("cp", "launcher download NAME PATH --to TARGET"),
+        ("prune", "launcher rm --older-than"),
+        ("interrupt", "launcher stop --spot"),
+    ],
+)
+def test_a_former_verb_answers_with_what_to_write_now(former, now):
+    answer = CliRunner().invoke(main, [former, "job-1"])
+    assert answer.exit_code == 2
+    assert now in answer.stderr

@@ -80,11 +80,11 @@ def test_every_verb(terminal, disk: Path, trouble, tmp_path: Path, monkeypatch) 
         ["report", name],
         ["wait", name],
         ["stop", name],
-        ["download", name, tmp_path / "results"],
-        ["cp", f"{name}:model/weights", tmp_path / "weights"],
-        ["config"],
+        ["download", name, "--to", tmp_path / "results"],
+        ["download", name, "model/weights", "--to", tmp_path / "weights"],
+        ["check", "--config"],
         ["catalog", "list"],
-        ["schema"],
+        ["check", "--schema"],
         ["init", tmp_path / "new"],
         ["run", job, "--local", "--dry-run"],
     ):
@@ -95,7 +95,7 @@ def test_every_verb(terminal, disk: Path, trouble, tmp_path: Path, monkeypatch) 
         ["run", job, "--local"],
         ["rerun", name],
         ["endpoint", "--port", "0"],
-        *([["rm", name], ["prune", "--older-than", "0h", "--yes"]] if words == READ_ONLY else []),
+        *([["rm", name], ["rm", "--older-than", "0h", "--yes"]] if words == READ_ONLY else []),
     ):
         result = terminal(*verb)
         assert result.exit_code == 2, (verb, result.output)

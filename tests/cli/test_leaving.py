@@ -131,7 +131,7 @@ def test_an_interrupted_job_resumes_from_its_checkpoint(terminal):
     job = terminal.write(COUNTS, terminal.one_host + SPOT)
     process = terminal.start("run", job, "--local", "--name", "job-1")
     terminal.wait_for(process.stderr, "| waiting with 0")
-    assert terminal("interrupt", "job-1").exit_code == 0
+    assert terminal("stop", "--spot", "job-1").exit_code == 0
     terminal.wait_for(process.stderr, "[Interrupted]")
     terminal.wait_for(process.stderr, "| waiting with 1")
     process.communicate(timeout=540)
@@ -143,7 +143,7 @@ def test_an_interrupted_job_resumes_from_its_checkpoint(terminal):
 
 @pytest.mark.long
 def test_a_job_without_spot_instances_is_not_interrupted(terminal, following):
-    result = terminal("interrupt", "job-1")
+    result = terminal("stop", "--spot", "job-1")
     assert result.exit_code == 2
     assert "use_spot_instances: true" in result.stderr
     assert status_of(terminal)["status"] == "InProgress"

@@ -48,9 +48,9 @@ def elsewhere(aws):
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (["interrupt", "there"], "there, AWS alone takes spot instances back"),
+        (["stop", "--spot", "there"], "there, AWS alone takes spot instances back"),
         (["exec", "there", "--host", "algo-2", "--", "ls"], "sagemaker-training-job:there_algo-2"),
-        (["cp", "there:model", "x"], "`launcher download` fetches the results"),
+        (["download", "there", "x"], "`launcher download there --to x` writes the job's results"),
     ],
 )
 def test_a_job_on_aws_is_named_as_one(elsewhere, words, advice):

@@ -194,9 +194,9 @@ def test_a_variable_needs_a_name_and_a_value(terminal, given):
 def test_jobs_that_have_ended_are_removed_with_their_results(ran):
     storage = ran.home / "storage" / "job-1"
     assert storage.is_dir()
-    refused = ran("prune")
+    refused = ran("rm", "job-1", "--older-than", "1h")
     assert refused.exit_code == 2
-    assert ran("prune", "--older-than", "1h").stdout == ""
+    assert ran("rm", "--older-than", "1h").stdout == ""
     (removed,) = json.loads(ran("rm", "job-1", "-o", "json").stdout)["jobs"]
     assert removed["name"] == "job-1"
     assert removed["bytes"] > 1000
@@ -257,7 +257,7 @@ def test_a_job_that_runs_is_not_removed(terminal):
     assert "has not ended: `launcher stop job-1` first" in refused.stderr
     terminal("stop", "job-1")
     terminal("wait", "job-1")
-    assert terminal("prune", "--older-than", "0s", "--yes").stdout.startswith("job-1  ")
+    assert terminal("rm", "--older-than", "0s", "--yes").stdout.startswith("job-1  ")
     assert "No jobs" in terminal("list").stderr
 
 

@@ -1,4 +1,4 @@
-"""launcher schema: what editors read."""
+"""launcher check --schema: what editors read."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from launcher.client.spec import read_value
 
 
 def test_schema_prints_a_json_schema(terminal):
-    result = terminal("schema")
+    result = terminal("check", "--schema")
     assert result.exit_code == 0
     schema = json.loads(result.stdout)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -22,7 +22,7 @@ def test_the_first_job_names_the_schema_beside_it(terminal):
     named = re.match(r"# yaml-language-server: \$schema=(\S+)\n", text)
     assert named
     schema = json.loads((terminal.folder / named[1]).read_text())
-    assert schema == json.loads(terminal("schema").stdout)
+    assert schema == json.loads(terminal("check", "--schema").stdout)
     jsonschema.Draft202012Validator(schema).validate(read_value(text))
 
 

@@ -27,21 +27,21 @@ NO_MODEL = "no model was kept: write to SM_MODEL_DIR what is to stay"
 @pytest.mark.parametrize(
     ("saves", "files", "command"),
     [
-        ('save("model.pt", 70)', "/opt/ml/code/model.pt (70 bytes)", "job:code/model.pt"),
+        ('save("model.pt", 70)', "/opt/ml/code/model.pt (70 bytes)", "job code/model.pt"),
         (
             'save("runs/1/last.ckpt", 2500); save("runs/1/args.yaml", 3)',
             "/opt/ml/code/runs/1/last.ckpt (2.5 kB), /opt/ml/code/runs/1/args.yaml (3 bytes)",
-            "job:code/runs/1",
+            "job code/runs/1",
         ),
         (
             'save("lightning_logs/v0/a", 9); save("wandb/run/b", 8); save("outputs/c", 7)',
             "/opt/ml/code/lightning_logs/v0/a (9 bytes), /opt/ml/code/wandb/run/b (8 bytes), "
             "/opt/ml/code/outputs/c (7 bytes)",
-            "job:code",
+            "job code",
         ),
-        ('save("HOME/best.pt", 5)', "/opt/home/best.pt (5 bytes)", "job:/opt/home/best.pt"),
-        ('save(f"{ml}/results/r", 5)', "/opt/ml/results/r (5 bytes)", "job:results/r"),
-        ('save(f"{ml}/checkpoints/r", 5)', "/opt/ml/checkpoints/r (5 bytes)", "job:checkpoints/r"),
+        ('save("HOME/best.pt", 5)', "/opt/home/best.pt (5 bytes)", "job /opt/home/best.pt"),
+        ('save(f"{ml}/results/r", 5)', "/opt/ml/results/r (5 bytes)", "job results/r"),
+        ('save(f"{ml}/checkpoints/r", 5)', "/opt/ml/checkpoints/r (5 bytes)", "job checkpoints/r"),
         ('save("TMP/best.pt", 5)', "/tmp/best.pt (5 bytes)", None),
     ],
     ids=["cwd", "runs", "trackers", "home", "beside", "checkpoints", "tmp"],
@@ -54,10 +54,10 @@ def test_new_files_are_named_with_the_command_that_copies_them(
     assert description["LocalLosses"] == [
         NOTHING,
         f"new files elsewhere, which are lost on AWS: {files}",
-        f"launcher cp {command} ." if command else gone,
+        f"launcher download {command}" if command else gone,
     ]
     if command:
-        source = command.removeprefix("job:")
+        source = command.removeprefix("job ")
         folder = JobFolder(default_bench.job_folder())
         assert copy_from_host(folder, "algo-1", source, default_bench.folder).exists()
 
@@ -86,7 +86,7 @@ def test_the_largest_files_come_first_and_the_others_are_counted(default_bench: 
     assert losses == [
         NO_MODEL,
         f"new files elsewhere, which are lost on AWS: {named} and 3 more",
-        "launcher cp job:code .",
+        "launcher download job code",
     ]
 
 
@@ -96,7 +96,7 @@ def test_checkpoints_are_kept(default_bench: Bench) -> None:
     assert losses["LocalLosses"] == [
         NO_MODEL,
         "new files elsewhere, which are lost on AWS: /opt/ml/code/log (1 bytes)",
-        "launcher cp job:code/log .",
+        "launcher download job code/log",
     ]
 
 
@@ -108,6 +108,6 @@ def test_files_of_several_hosts(default_bench: Bench) -> None:
         NOTHING,
         "new files elsewhere, which are lost on AWS: /opt/ml/code/runs/own (9 bytes) on algo-2, "
         "/opt/ml/code/runs/same (7 bytes) on 2 hosts",
-        "launcher cp job/algo-2:code/runs .",
-        "launcher cp job/algo-1:code/runs/same .",
+        "launcher download job code/runs --host algo-2",
+        "launcher download job code/runs/same --host algo-1",
     ]

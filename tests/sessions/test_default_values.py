@@ -16,7 +16,7 @@ import yaml
 from click.testing import CliRunner
 
 from launcher import Estimator
-from launcher.client.cli.verbs.config import config
+from launcher.client.cli.verbs.check import check
 from launcher.client.doctor import run_checks
 from launcher.client.sessions import (
     AwsSession,
@@ -142,7 +142,7 @@ def test_a_file_in_a_folder_that_may_not_be_searched_is_reported(
     if place == "named":
         monkeypatch.setenv("SAGEMAKER_USER_CONFIG_OVERRIDE", refused)
     for words in ([], ["-o", "json"]):
-        shown = CliRunner().invoke(config, words, catch_exceptions=False)
+        shown = CliRunner().invoke(check, ["--config", *words], catch_exceptions=False)
         assert shown.exit_code == 2
         assert "the file of defaults cannot be read: Permission denied" in shown.stderr
         assert f"where: {refused}" in shown.stderr
@@ -257,7 +257,7 @@ def test_false_takes_the_place_of_true(write: Write, tmp_path: Path) -> None:
 
     job_file = tmp_path / "job.yaml"
     job_file.write_text("entry_point: train.py\nenable_network_isolation: false\n")
-    answer = json.loads(CliRunner().invoke(config, [str(job_file), "-o", "json"]).stdout)
+    answer = json.loads(CliRunner().invoke(check, ["--config", str(job_file), "-o", "json"]).stdout)
     (row,) = [each for each in answer["values"] if each["field"] == "enable_network_isolation"]
     assert row == {"field": row["field"], "value": False, "source": str(job_file)}
 
@@ -287,12 +287,12 @@ def test_only_jobs_for_aws_get_defaults(write: Write, tmp_path: Path) -> None:
     assert completed(job(), LocalSession(tmp_path)).role is None
 
 
-# launcher config -------------------------------------------------------------------------------
+# launcher check --config --------------------------------------------------------------------------
 
 
-def test_launcher_config_shows_each_value_and_its_file(write: Write, tmp_path: Path) -> None:
+def test_check_config_shows_each_value_and_its_file(write: Write, tmp_path: Path) -> None:
     own = write("own", {"role": ROLE, "tags": {"team": "vision"}})
-    answer = json.loads(CliRunner().invoke(config, ["-o", "json"]).stdout)
+    answer = json.loads(CliRunner().invoke(check, ["--config", "-o", "json"]).stdout)
     rows = {row["field"]: row for row in answer["values"]}
     assert rows["role"] == {"field": "role", "value": ROLE, "source": f"{own}: role"}
     assert rows["subnets"]["source"] == "no default"
@@ -300,7 +300,7 @@ def test_launcher_config_shows_each_value_and_its_file(write: Write, tmp_path: P
 
     job_file = tmp_path / "job.yaml"
     job_file.write_text("entry_point: train.py\ninstance_type: local\ntags: {cost: '7'}\n")
-    answer = json.loads(CliRunner().invoke(config, [str(job_file), "-o", "json"]).stdout)
+    answer = json.loads(CliRunner().invoke(check, ["--config", str(job_file), "-o", "json"]).stdout)
     rows = {row["field"]: row for row in answer["values"]}
     assert rows["tags"]["value"] == {"team": "vision", "cost": "7"}
     assert rows["tags"]["source"] == f"{job_file}, {own}: tags"

@@ -31,11 +31,7 @@ class Verb:
 #: In the order of a job's life.
 VERBS = {
     "init": Verb(home="init:init", line="Write a first job, ready to run."),
-    "schema": Verb(home="schema:schema", line="Print the JSON schema of job.yaml, for editors."),
     "check": Verb(home="check:check", line="Report what works here and what does not."),
-    "config": Verb(
-        home="config:config", line="Show the defaults of jobs for AWS, and where each comes from."
-    ),
     "catalog": Verb(
         home="catalog:catalog", line="Show instance types with their figures and dated prices."
     ),
@@ -65,22 +61,32 @@ VERBS = {
         line="Put jobs NAMES side by side: step time, throughput, prices, and what was idle.",
     ),
     "report": Verb(home="report:report", line="Write a report on job NAME as one HTML file."),
-    "exec": Verb(home="exec:exec_in_host", line="Run COMMAND in a running host of local job NAME."),
-    "shell": Verb(home="exec:shell", line="Open a shell in a running host of local job NAME."),
+    "exec": Verb(
+        home="exec:exec_in_host",
+        line="Run COMMAND, or a shell, in a running host of local job NAME.",
+    ),
     "wait": Verb(home="wait:wait", line="Wait until jobs NAMES have ended."),
-    "download": Verb(home="download:download", line="Download the model and output of job NAME."),
-    "cp": Verb(home="cp:cp", line="Copy PATH of a local job's host to TARGET."),
+    "download": Verb(
+        home="download:download",
+        line="Download the model and output of job NAME, or PATH of a host.",
+    ),
     "stop": Verb(home="stop:stop", line="Stop jobs NAMES, or all jobs."),
-    "rm": Verb(home="rm:rm", line="Remove jobs NAMES of this machine, with their results."),
-    "prune": Verb(home="rm:prune", line="Remove old jobs of this machine, with their results."),
-    "interrupt": Verb(home="interrupt:interrupt", line="Reclaim the spot instances of job NAME."),
+    "rm": Verb(
+        home="rm:rm", line="Remove jobs NAMES of this machine, or old ones, with their results."
+    ),
     "endpoint": Verb(home="endpoint:endpoint", line="Serve SageMaker's API on this machine."),
     "completion": Verb(
         home="completion:completion", line="Print the script that lets SHELL complete launcher."
     ),
 }
 
-#: Former verbs, and what to use instead.
+#: Former verbs, and what to use instead; to be forgotten by version 0.3.
 FORMER_VERBS = {
-    "probe": "`launcher run examples/probe/job.yaml --local` measures what it did (docs/probe.md)"
+    "schema": "`launcher check --schema` prints it",
+    "config": "`launcher check --config [JOB_FILE]` shows it",
+    "shell": "`launcher exec NAME`, without a command, opens a shell",
+    "cp": "`launcher download NAME PATH --to TARGET --host HOST` copies from a host",
+    "prune": "`launcher rm --older-than AGE` removes old jobs",
+    "interrupt": "`launcher stop --spot NAME` reclaims spot instances",
+    "probe": "`launcher run examples/probe/job.yaml --local` measures what it did (docs/probe.md)",
 }

@@ -26,10 +26,6 @@ def _parse_age(
         raise click.BadParameter(f"{text!r} is too long ago: write 90m, 12h or 2d") from None
 
 
-def age_option(
-    help_text: str, *, name: str = "--since", is_required: bool = False
-) -> Callable[[Verb], Verb]:
+def age_option(help_text: str, *, name: str = "--since") -> Callable[[Verb], Verb]:
     """Return the decorator that adds an option for an age to a verb, which gets a time."""
-    return click.option(
-        name, required=is_required, callback=_parse_age, metavar="AGE", help=help_text
-    )
+    return click.option(name, callback=_parse_age, metavar="AGE", help=help_text)

@@ -10,6 +10,7 @@ import click
 from launcher.client.cli.options.session_options import session_of_check_option
 from launcher.client.cli.options.shared_options import optional_job_file_options
 from launcher.client.cli.screen.check_output import checkup_screen
+from launcher.client.cli.screen.config_output import print_config, print_schema
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import with_output_option
@@ -22,6 +23,10 @@ from launcher.client.doctor import ReadLimits, run_checks
 @click.option(
     "--data", is_flag=True, help="Read the first samples of each of the job's datasets as well."
 )
+@click.option(
+    "--config", is_flag=True, help="Only show the defaults of jobs for AWS, and where each is from."
+)
+@click.option("--schema", is_flag=True, help="Only print the JSON schema of job.yaml, for editors.")
 @click.option(
     "--samples",
     type=click.IntRange(min=1),
@@ -39,6 +44,8 @@ def check(
     changes: tuple[str, ...],
     *,
     data: bool,
+    config: bool,
+    schema: bool,
     samples: int | None,
     seconds: float | None,
     output: str,
@@ -48,10 +55,17 @@ def check(
     Checks this machine, AWS as far as it can be seen from here, and JOB_FILE. Creates nothing.
     The exit code is 0 when a job (JOB_FILE, if given) can run on the session: this machine, AWS
     with --cloud, or the one that --session names; else 2. With --data, JOB_FILE is by default
-    job.yaml, and a dataset that fails or does not repeat itself is a problem, too.
+    job.yaml, and a dataset that fails or does not repeat itself is a problem, too. With --config
+    and JOB_FILE, the values are those that the job is sent with.
     """
+    if data + config + schema > 1 or (session and (config or schema)):
+        raise click.UsageError("give --data, --config or --schema; only --data takes a session")
+    if schema and (job_file or changes):
+        raise click.UsageError("--schema is the same for all jobs: leave out JOB_FILE and --set")
     if not data and (samples or seconds):
         raise click.UsageError("--samples and --seconds go with --data, which reads the datasets")
+    if config or schema:
+        return print_config(job_file, changes, output) if config else print_schema()
     limits = ReadLimits(samples=samples or 64, seconds=seconds or 20.0) if data else None
     if data and job_file is None:
         job_file = Path("job.yaml")

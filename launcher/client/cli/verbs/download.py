@@ -1,57 +1,76 @@
-"""`launcher download`: download a job's results to this machine."""
+"""`launcher download`: download a job's results, or files of one of its hosts."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import click
 
 from launcher.client.cli.options import completion_values
+from launcher.client.cli.options.local_job import session_of_local_job
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.confirmation import confirm_each, yes_option
-from launcher.client.cli.screen.json_output import print_json
-from launcher.client.cli.screen.terminal_output import echo
-from launcher.client.cli.screen.verb_output import print_message, with_output_option
+from launcher.client.cli.screen.download_output import print_copied, print_download, print_progress
+from launcher.client.cli.screen.verb_output import with_output_option
 from launcher.client.jobs import ARTIFACTS, Job
 from launcher.client.sessions import session_of
-from launcher.errors import LauncherError
-
-_MIB = 1 << 20
+from launcher.errors import PlatformError
 
 
 @click.command()
 @click.argument("name", shell_complete=completion_values.jobs)
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
+@click.argument("path", required=False)
+@click.option(
+    "--to",
+    "target",
+    type=click.Path(path_type=Path),
+    default=".",
+    help="Folder to write to, or a new name for the copy of PATH [default: the current folder].",
+)
+@click.option(
+    "--host",
+    help="With PATH: the host, for example algo-2 [default: algo-1].",
+    shell_complete=completion_values.hosts,
+)
 @yes_option("Replace files of these names without asking.")
 @session_option
 @with_output_option
-def download(name: str, folder: Path, yes: bool, session: str | None, output: str) -> int:
-    """Download the model and output of job NAME.
+def download(
+    name: str,
+    path: str | None,
+    *,
+    target: Path,
+    host: str | None,
+    yes: bool,
+    session: str | None,
+    output: str,
+) -> int:
+    """Download the model and output of job NAME, or PATH of a host.
 
-    Writes FOLDER/model.tar.gz and FOLDER/output.tar.gz, or whichever of them the job produced. Asks
-    before it replaces one.
+    Writes model.tar.gz and output.tar.gz, or whichever of them the job produced. PATH is a file or
+    folder below /opt/ml in a host of this machine, of a job that runs or has ended: model,
+    output/data or /opt/ml/checkpoints/last.pt. Asks before it replaces files.
     """
+    if path is not None:
+        host = host or "algo-1"
+        earlier = target / PurePosixPath(path).name
+        confirm_each("replace files in", [str(earlier)] if _has_files(earlier) else [], yes=yes)
+        results = f"`launcher download {name} --to {path}` writes the job's results there"
+        session_here = session_of_local_job(name, results)
+        try:
+            copy = session_here.copy_from_host(name, host, path, target)
+        except PlatformError as error:
+            raise PlatformError(f"{error}\n  {results}") from error
+        return print_copied(name, host, path, copy, output)
+    if host or target.is_file():
+        raise click.UsageError("--host, and a file as --to, go with PATH")
     job = Job(name, session_of(name, session))
-    confirm_each("replace", [str(folder / each) for each in _existing(folder)], yes=yes)
-    files = job.download_artifacts(folder, _print_progress if sys.stderr.isatty() else None)
-    if output == "json":
-        print_json({"files": [str(file) for file in files]})
-    elif not files:
-        print_message(f"Job {name} has no model and no output (status: {job.status}).")
-        for line in job.description().get("LocalLosses", ()):
-            print_message(line)
-    else:
-        for file in files:
-            echo(file)
-    return 0 if files else LauncherError.exit_code
+    there = [each for each in ARTIFACTS if (target / each).exists()]
+    confirm_each("replace", [str(target / each) for each in there], yes=yes)
+    files = job.download_artifacts(target, print_progress if sys.stderr.isatty() else None)
+    return print_download(job, files, output)
 
 
-def _existing(folder: Path) -> list[str]:
-    return [name for name in ARTIFACTS if (folder / name).exists()]
-
-
-def _print_progress(file: str, copied: int, size: int | None) -> None:
-    of = f" of {size / _MIB:.1f}" if size is not None else ""
-    is_complete = copied == size
-    click.echo(f"\r{file}  {copied / _MIB:.1f}{of} MiB", err=True, nl=is_complete)
+def _has_files(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from launcher.client.cli.verbs.schema import schema_text
+from launcher.client.cli.screen.config_output import schema_text
 from launcher.client.spec import assume_job
 
 JOB_FILE = "job.yaml"

@@ -1,4 +1,4 @@
-"""`launcher rm` and `launcher prune`: remove jobs of this machine that have ended."""
+"""`launcher rm`: remove jobs of this machine that have ended."""
 
 from __future__ import annotations
 
@@ -20,41 +20,35 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, shell_complete=completion_values.jobs)
+@click.argument("names", nargs=-1, shell_complete=completion_values.jobs)
+@age_option(
+    "Remove the jobs created before that time, for example 12h, 7d or 4w ago.", name="--older-than"
+)
 @yes_option("Remove several jobs without asking.")
 @with_output_option
-def rm(names: tuple[str, ...], yes: bool, output: str) -> int:
-    """Remove jobs NAMES of this machine, with their results.
+def rm(names: tuple[str, ...], older_than: datetime | None, yes: bool, output: str) -> int:
+    """Remove jobs NAMES of this machine, or old ones, with their results.
 
-    They must have ended, and are named in full. Results and checkpoints that they wrote elsewhere
-    stay. If one cannot be removed, the others are removed all the same.
+    They must have ended, and are named in full; --older-than shows them first, and leaves those
+    that run. Results and checkpoints that they wrote elsewhere stay. If one cannot be removed, the
+    others are removed all the same.
     """
+    if (older_than is None) != bool(names):
+        raise click.UsageError("give the NAME of a job, or --older-than AGE")
     session = open_local_session()
+    if older_than is not None:
+        old = _ended_before(older_than, session)
+        confirm_each("remove", old, yes=yes)
+        return act_on_each(old, lambda name: _remove_if_there(name, session, output), output)
     if len(named := list(dict.fromkeys(names))) > 1:
         confirm_each("remove", named, yes=yes)
-    return act_on_each(names, lambda name: _remove(name, session, output), output)
+    return act_on_each(named, lambda name: _remove(name, session, output), output)
 
 
-@click.command()
-@age_option(
-    "Remove jobs created before that time, for example 12h, 7d or 4w ago.",
-    name="--older-than",
-    is_required=True,
-)
-@yes_option("Remove them without asking.")
-@with_output_option
-def prune(older_than: datetime, yes: bool, output: str) -> int:
-    """Remove old jobs of this machine, with their results.
-
-    They are shown first. Jobs that run stay, as do results and checkpoints that jobs wrote
-    elsewhere.
-    """
-    session = open_local_session()
-    jobs = session.list_training_jobs(CreationTimeBefore=older_than)["TrainingJobSummaries"]
-    ended = [job for job in jobs if job["TrainingJobStatus"] in TERMINAL_STATUSES]
-    names = [job["TrainingJobName"] for job in ended]
-    confirm_each("remove", names, yes=yes)
-    return act_on_each(names, lambda name: _remove_if_there(name, session, output), output)
+def _ended_before(time: datetime, session: LocalSession) -> list[str]:
+    """Return the jobs that were created before a time and have ended."""
+    jobs = session.list_training_jobs(CreationTimeBefore=time)["TrainingJobSummaries"]
+    return [job["TrainingJobName"] for job in jobs if job["TrainingJobStatus"] in TERMINAL_STATUSES]
 
 
 def _remove_if_there(name: str, session: LocalSession, output: str) -> dict[str, object] | None:

@@ -9,46 +9,51 @@ from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.confirmation import confirm_each, yes_option
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.verb_output import act_on_each, print_message, with_output_option
-from launcher.client.jobs import Job
-from launcher.client.sessions import (
-    TERMINAL_STATUSES,
-    is_from_here,
-    open_session,
-    require_own,
-    session_of,
-)
+from launcher.client.cli.verbs.one_stop import reclaim_spot_instances, stop_job
+from launcher.client.sessions import is_from_here, open_session, require_own
 
 
 @click.command()
 @click.argument("names", nargs=-1, shell_complete=completion_values.jobs)
 @click.option("--all", "is_all", is_flag=True, help="Stop all jobs of this machine that run.")
 @click.option("--any", "is_any", is_flag=True, help="Also jobs that this machine did not send.")
+@click.option("--spot", is_flag=True, help="Only reclaim a local job's spot instances.")
 @yes_option("Stop several jobs without asking.")
 @session_option
 @with_output_option
 def stop(
-    names: tuple[str, ...], is_all: bool, is_any: bool, yes: bool, session: str | None, output: str
+    names: tuple[str, ...],
+    *,
+    is_all: bool,
+    is_any: bool,
+    spot: bool,
+    yes: bool,
+    session: str | None,
+    output: str,
 ) -> int:
     """Stop jobs NAMES, or all jobs.
 
     Their hosts get 120 seconds to save their work. Jobs are named in full. --all leaves the jobs of
     other sessions alone, unless --session or --cloud names one. Several jobs are stopped only after
-    a question, and only those that this machine sent.
+    a question, and only those that this machine sent. With --spot, a job with use_spot_instances
+    loses its instances, as on AWS at any time, and restarts on new ones from its checkpoints.
     """
+    wanted = list(dict.fromkeys(names))
+    if spot and (len(wanted) != 1 or is_all or is_any or session not in (None, "local")):
+        raise click.UsageError("--spot takes the NAME of one job of this machine")
     if is_all == bool(names):
         raise click.UsageError("give the NAME of a job, or --all")
-    wanted = list(dict.fromkeys(names))
     if len(wanted) == 1:
-        stopped = _stop(wanted[0], session)
+        done = reclaim_spot_instances(wanted[0]) if spot else stop_job(wanted[0], session)
         if output == "json":
-            print_json(stopped)
+            print_json(done)
         return 0
     if is_all:
         wanted = _running_jobs(session or "local", is_any)
     elif not is_any:
         require_own(wanted, session)
     confirm_each("stop", wanted, yes=yes)
-    return act_on_each(wanted, lambda name: _stop(name, session), output)
+    return act_on_each(wanted, lambda name: stop_job(name, session), output)
 
 
 def _running_jobs(session: str, is_any: bool) -> list[str]:
@@ -62,15 +67,3 @@ def _running_jobs(session: str, is_any: bool) -> list[str]:
     if not wanted:
         print_message("No job of this machine runs." if others else "No job runs.")
     return wanted
-
-
-def _stop(name: str, session: str | None) -> dict[str, str]:
-    """Stop a job unless it has ended; return its name and status."""
-    job = Job(name, session_of(name, session))
-    before = job.status
-    if before in TERMINAL_STATUSES:
-        print_message(f"Job {job.name} has already ended: {before}.")
-        return {"name": job.name, "status": before}
-    job.stop()
-    print_message(f"Job {job.name} is stopping; check with `launcher status {job.name}`.")
-    return {"name": job.name, "status": job.status}

@@ -100,7 +100,8 @@ def _ways_to_save(job: str, files: Sequence[_UnkeptFile], *, has_one_host: bool)
         place = Path(os.path.commonpath(paths))
         if place.is_relative_to(DEFAULT_ML_ROOT):
             place = place.relative_to(DEFAULT_ML_ROOT)
-        yield f"launcher cp {job if has_one_host else f'{job}/{host.name}'}:{place} ."
+        of_host = "" if has_one_host else f" --host {host.name}"
+        yield f"launcher download {job} {place}{of_host}"
 
 
 def _unkept_files(

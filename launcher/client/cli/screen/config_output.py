@@ -1,27 +1,20 @@
-"""`launcher config`: show the defaults from files, and where each value of a job comes from."""
+"""Output of `launcher check --config` and `--schema`."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
-from launcher.client.cli.options.shared_options import optional_job_file_options
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.terminal_output import echo
-from launcher.client.cli.screen.verb_output import with_output_option
 from launcher.client.sessions import default_sources, defaults_files, read_defaults, value_sources
-from launcher.client.spec import JobSpec
+from launcher.client.spec import JobSpec, job_schema
 
 
-@click.command()
-@optional_job_file_options
-@with_output_option
-def config(job_file: Path | None, changes: tuple[str, ...], output: str) -> int:
-    """Show the defaults of jobs for AWS, and where each comes from.
-
-    With JOB_FILE, show the value that the job is sent with instead.
-    """
+def print_config(job_file: Path | None, changes: tuple[str, ...], output: str) -> int:
+    """Print the defaults from files, or the values of a job, and where each comes from."""
     defaults = read_defaults()
     if job_file:
         spec = JobSpec.from_yaml(job_file, changes)
@@ -38,3 +31,14 @@ def config(job_file: Path | None, changes: tuple[str, ...], output: str) -> int:
     for file in files:
         echo(f"{'read' if file['exists'] else 'not there'}: {file['file']}", err=True)
     return 0
+
+
+def print_schema() -> int:
+    """Print the JSON schema of a job file."""
+    click.echo(schema_text(), nl=False)
+    return 0
+
+
+def schema_text() -> str:
+    """Return the JSON schema as the text of a file."""
+    return json.dumps(job_schema(), indent=2) + "\n"

@@ -1,4 +1,4 @@
-"""launcher cp: files of a host."""
+"""launcher download: results, and files of a host."""
 
 import json
 
@@ -20,12 +20,12 @@ def ran(terminal):
 
 
 @pytest.mark.long
-def test_cp_says_where_the_copy_is(ran):
+def test_download_says_where_the_copy_is(ran):
     file = ran.folder / "copy"
-    result = ran("cp", "job-1:model/weights", file)
+    result = ran("download", "job-1", "model/weights", "--to", file)
     assert (result.exit_code, result.stdout) == (0, f"{file}\n")
     assert file.read_text() == "w"
-    again = ran("cp", "job-1/algo-1:/opt/ml/model/weights", ran.folder, "-o", "json")
+    again = ran("download", "job-1", "/opt/ml/model/weights", "--to", ran.folder, "-o", "json")
     assert json.loads(again.stdout)["copy"] == str(ran.folder / "weights")
 
 
@@ -33,38 +33,41 @@ def test_cp_says_where_the_copy_is(ran):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["job-1", "."], "'job-1' is not NAME:PATH: write for example my-job:model"),
-        (["job-1/algo-1:model", ".", "--host", "algo-2"], "names host algo-1, and --host algo-2"),
-        (["job-1:model/x", "."], "host algo-1 of job job-1 has no /opt/ml/model/x"),
-        (["job-1:model/gone", "."], "no /opt/ml/model/gone: it is a link to nowhere, which is not"),
-        (["job-1/algo-2:model", "."], "job job-1 has no host 'algo-2': use one of algo-1"),
-        (["job-9:model", "."], "there is no local job 'job-9'"),
+        (["job-1", "model/x"], "host algo-1 of job job-1 has no /opt/ml/model/x"),
+        (["job-1", "results"], "`launcher download job-1 --to results` writes the job's results"),
+        (["job-1", "model/gone"], "no /opt/ml/model/gone: it is a link to nowhere, which is not"),
+        (
+            ["job-1", "model", "--host", "algo-2"],
+            "job job-1 has no host 'algo-2': use one of algo-1",
+        ),
+        (["job-9", "model"], "there is no local job 'job-9'"),
+        (["job-1", "--host", "algo-1"], "--host, and a file as --to, go with PATH"),
     ],
 )
 def test_what_cannot_be_copied(ran, words, message):
-    result = ran("cp", *words)
+    result = ran("download", *words)
     assert result.exit_code == 2
     assert message in result.stderr
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("verb", "earlier"),
+    ("words", "earlier"),
     [
-        pytest.param(["cp", "job-1:model"], "model/mine", id="cp"),
-        pytest.param(["download", "job-1"], "model.tar.gz", id="download"),
+        pytest.param(["job-1", "model"], "model/mine", id="path"),
+        pytest.param(["job-1"], "model.tar.gz", id="results"),
     ],
 )
-def test_what_is_there_is_replaced_only_after_a_question(ran, verb, earlier):
+def test_what_is_there_is_replaced_only_after_a_question(ran, words, earlier):
     there = ran.folder / "there"
     (there / earlier).parent.mkdir(parents=True)
     (there / earlier).write_text("mine")
-    refused = ran(*verb, there)
+    refused = ran("download", *words, "--to", there)
     assert refused.exit_code == 2
     assert "--yes" in refused.stderr
     assert [path for path in there.rglob("*") if path.is_file()] == [there / earlier]
     assert (there / earlier).read_text() == "mine"
-    assert ran(*verb, there, "--yes").exit_code == 0
+    assert ran("download", *words, "--to", there, "--yes").exit_code == 0
 
 
 def test_a_job_that_saves_beside_its_code_says_so(terminal):
@@ -75,13 +78,13 @@ def test_a_job_that_saves_beside_its_code_says_so(terminal):
         "\nFiles    nothing was kept: write to SM_MODEL_DIR what is to stay"
         "\n         new files elsewhere, which are lost on AWS: "
         "/opt/ml/code/runs/model.pt (7 bytes)"
-        "\n         launcher cp job-1:code/runs/model.pt .\n"
+        "\n         launcher download job-1 code/runs/model.pt\n"
     ) in result.stdout
-    nothing = terminal("download", "job-1", terminal.folder / "there")
+    nothing = terminal("download", "job-1", "--to", terminal.folder / "there")
     assert nothing.exit_code == 1
     assert "Job job-1 has no model and no output (status: Completed)" in nothing.stderr
-    assert "launcher cp job-1:code/runs/model.pt ." in nothing.stderr
-    copied = terminal("cp", "job-1:code/runs/model.pt", terminal.folder / "copy")
+    assert "launcher download job-1 code/runs/model.pt" in nothing.stderr
+    copied = terminal("download", "job-1", "code/runs/model.pt", "--to", terminal.folder / "copy")
     assert copied.exit_code == 0
     assert (terminal.folder / "copy").read_text() == "weights"
     assert json.loads(terminal("status", "job-1", "-o", "json").stdout)["losses"]
