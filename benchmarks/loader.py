@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.data import DataLoader
-from launcher.data.order import seeding
+from launcher.data.repeatable import seeding
 from loader_parts.served import measure_served
 from loader_parts.workloads import WORKLOADS, Workload, seconds, torchs
 from table.turns import in_turns

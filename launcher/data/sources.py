@@ -18,16 +18,15 @@ from launcher.data.order import (
     LaterPreparation,
     LocalShardReader,
     LocalVerifier,
-    OneThread,
     Parts,
     SecondPreparations,
     ShardPlan,
     Step,
     StreamSpec,
     samples,
-    seeding,
     shard_interleaving,
 )
+from launcher.data.repeatable import OneThread, seeding
 from launcher.data.torch_arguments import TorchArguments
 from launcher.runtime import ENGINE_VARIABLE, paths_here
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role

@@ -13,14 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.data.order import (
-    OneThread,
-    SampleOrder,
-    SamplerCall,
-    is_generator,
-    seeded_meanwhile,
-    seeding,
-)
+from launcher.data.order import SampleOrder, SamplerCall
+from launcher.data.repeatable import OneThread, is_generator, seeded_meanwhile, seeding
 from launcher.errors import DataError
 
 

@@ -1,7 +1,7 @@
 """Entropy of the operating system, by a reference that nothing replaces afterwards.
 
-Dataset code may be given other numbers in place of the system's
-(`launcher.data.order.entropy_stream`). Tokens, nonces and names of Launcher's own are made here.
+Dataset code may be given other numbers in place of the system's (`launcher.data.repeatable`).
+Tokens, nonces and names of Launcher's own are made here.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ import noisy_samples
 from portions import left_over, noise_of, portions_of
 from schedule import Reading, Schedule
 
-from launcher.data.order import BatchPlan, ResumePoint, StreamSpec, make_plan, seeding
+from launcher.data.order import BatchPlan, ResumePoint, StreamSpec, make_plan
+from launcher.data.repeatable import seeding
 
 
 @dataclass(frozen=True, kw_only=True)

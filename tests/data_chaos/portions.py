@@ -13,7 +13,7 @@ from itertools import chain, count, islice, zip_longest
 import noisy_samples
 from schedule import Samples, Schedule
 
-from launcher.data.order import seeding
+from launcher.data.repeatable import seeding
 
 
 @dataclass(frozen=True, kw_only=True)

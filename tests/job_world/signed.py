@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from hosts import Host, Hosts
 
-from launcher.data.order import BatchPlan, StreamSpec, seeding
+from launcher.data.order import BatchPlan, StreamSpec
+from launcher.data.repeatable import seeding
 
 LENGTH, BATCH_SIZE, EPOCHS, SEED = 303, 4, 2, 3
 #: Batches that a train host holds ahead of its rank: 1 MiB, of 64 KiB and one more for the labels.

@@ -25,7 +25,7 @@ import pytest
 
 from launcher.data import DataLoader
 from launcher.data.batches import class_names
-from launcher.data.order import (
+from launcher.data.repeatable import (
     EntropyStream,
     active_stream,
     preserve_random_states,

@@ -14,7 +14,8 @@ import pytest
 from programs import PIPELINE
 
 from launcher.data import DataLoader
-from launcher.data.order import Datasets, preserve_random_states, seed_everything
+from launcher.data.order import Datasets
+from launcher.data.repeatable import preserve_random_states, seed_everything
 from launcher.errors import DataError, SampleError
 from launcher.shared import parse_event
 

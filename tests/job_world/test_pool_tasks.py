@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from launcher.data import DataLoader
-from launcher.data.order import entropy_sources
+from launcher.data.repeatable import entropy_sources
 
 
 @pytest.fixture(autouse=True)

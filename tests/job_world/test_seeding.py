@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from launcher.data.order import (
+from launcher.data.repeatable import (
     RandomStates,
     generator_memory,
     preserve_random_states,

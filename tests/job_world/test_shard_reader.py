@@ -23,8 +23,8 @@ from launcher.data.order import (
     ShardReaderPlan,
     ShardReaders,
     StreamSpec,
-    webdataset_entropy,
 )
+from launcher.data.repeatable import webdataset_entropy
 from launcher.errors import DataError, SampleError
 from launcher.shared import parse_event
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from launcher.data import DataLoader
-from launcher.data.order import OneThread, single_thread
+from launcher.data.repeatable import OneThread, single_thread
 from launcher.errors import DataError
 
 torch = pytest.importorskip("torch")

@@ -30,13 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.data.batches import PlainBatch, copy_plain, structure, wire
-from launcher.data.order import (
-    OneThread,
-    Parts,
-    SecondPreparations,
-    end_idle_threads,
-    with_original_type,
-)
+from launcher.data.order import Parts, SecondPreparations, with_original_type
+from launcher.data.repeatable import OneThread, end_idle_threads
 from launcher.errors import DataError, SampleError
 from launcher.runtime import handle_signals_here, log_event, print_whole_lines
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
-    from launcher.data.order import samples, seeding, shard_interleaving, user_code, verification
+    from launcher.data.order import samples, shard_interleaving, user_code, verification
     from launcher.data.order.batch_plan import (
         BatchPlan,
         ResumePoint,
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
         with_arguments,
         wrong_values,
     )
-    from launcher.data.order.entropy_stream import EntropyStream, active_stream
-    from launcher.data.order.generator_search import is_generator
-    from launcher.data.order.kept_generators import seeded_meanwhile
     from launcher.data.order.original_error_types import type_names, with_original_type
     from launcher.data.order.sample_order import (
         SampleOrder,
@@ -43,12 +40,6 @@ if TYPE_CHECKING:
         check_dataset,
         is_iterable,
     )
-    from launcher.data.order.seeding import (
-        RandomStates,
-        preserve_random_states,
-        sample_seed,
-        seed_everything,
-    )
     from launcher.data.order.served_code import ServedCodeCheck, is_listed, not_served
     from launcher.data.order.shard_interleaving import (
         Parts,
@@ -62,7 +53,6 @@ if TYPE_CHECKING:
     )
     from launcher.data.order.shard_reader import LocalShardReader, ShardReader, ShardReaders
     from launcher.data.order.shards import ENDLESS, ShardPlan, ShardReaderPlan, plan_shards
-    from launcher.data.order.single_thread import OneThread, end_idle_threads
     from launcher.data.order.step_set import Range, StepSet
     from launcher.data.order.stream_spec import (
         OnError,

@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from launcher.data.order import seeding, user_code
-from launcher.data.order.entropy_stream import EntropyStream
+from launcher.data.order import user_code
 from launcher.data.order.set_epoch import call_set_epoch
-from launcher.data.order.single_thread import OneThread
 from launcher.data.order.user_code import error_repr, latest_traceback
+from launcher.data.repeatable import EntropyStream, OneThread, seeding
 from launcher.errors import DataError
 
 Ids = npt.NDArray[np.int64]

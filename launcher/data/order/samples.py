@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.data.batches import collate
-from launcher.data.order import seeding, user_code
+from launcher.data.order import user_code
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.current_shard import CurrentShard, as_current
 from launcher.data.order.dataset_arguments import (
@@ -24,9 +24,9 @@ from launcher.data.order.dataset_arguments import (
 )
 from launcher.data.order.original_error_types import with_type_of
 from launcher.data.order.set_epoch import FollowsEpochs, are_in_epoch, call_set_epoch
-from launcher.data.order.single_thread import OneThread
 from launcher.data.order.stream_spec import StreamSpec
 from launcher.data.order.user_code import error_repr, error_text, latest_traceback
+from launcher.data.repeatable import OneThread, seeding
 from launcher.errors import DataError, SampleError
 
 #: Skipped samples that a report names.

@@ -14,9 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from launcher.data.batches import running_script, script_module
-from launcher.data.order import seeding
-from launcher.data.order.entropy_stream import EntropyStream
-from launcher.data.order.single_thread import OneThread
+from launcher.data.repeatable import EntropyStream, OneThread, seeding
 from launcher.errors import DataError
 from launcher.shared import did_you_mean
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.data.batches import Array, PlainBatch, structure
-from launcher.data.order import seeding
 from launcher.data.order.batch_fingerprint import fingerprint
 from launcher.data.order.batch_plan import BatchPlan
+from launcher.data.repeatable import seeding
 from launcher.errors import DataError
 from launcher.runtime import log_event
 

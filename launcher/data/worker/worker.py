@@ -35,10 +35,10 @@ from launcher.data.order import (
     error_repr,
     latest_traceback,
     samples,
-    seeding,
     shard_interleaving,
     verification,
 )
+from launcher.data.repeatable import seeding
 from launcher.data.worker.lease_state import LeaseState
 from launcher.data.worker.shared_memory_sender import SharedMemorySender
 from launcher.data.worker.striped_sender import StripedSender

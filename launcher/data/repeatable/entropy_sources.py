@@ -25,17 +25,17 @@ from typing import Any
 import numpy as np
 import numpy.random.bit_generator as numpy_generators
 
-from launcher.data.order import generator_memory
-from launcher.data.order.entropy_stream import (
+from launcher.data.repeatable import generator_memory
+from launcher.data.repeatable.entropy_stream import (
     FORK,
     EntropyStream,
     activate,
     active_stream,
     call_with,
 )
-from launcher.data.order.kept_generators import kept_generators
-from launcher.data.order.single_thread import limit_loaded
-from launcher.data.order.webdataset_entropy import WEBDATASET, patch_webdataset
+from launcher.data.repeatable.kept_generators import kept_generators
+from launcher.data.repeatable.single_thread import limit_loaded
+from launcher.data.repeatable.webdataset_entropy import WEBDATASET, patch_webdataset
 
 #: Seconds to wait for a task that draws from the global generators; it may wait for another one.
 _TASK_PATIENCE = 30.0

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from types import ModuleType
 
-from launcher.data.order.entropy_stream import active_stream
+from launcher.data.repeatable.entropy_stream import active_stream
 
 #: Its package.
 WEBDATASET = "webdataset"

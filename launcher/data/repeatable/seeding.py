@@ -14,10 +14,10 @@ import sys
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from launcher.data.order import entropy_sources, entropy_stream, generator_memory
-from launcher.data.order.entropy_sources import pool_tasks
-from launcher.data.order.entropy_stream import EntropyStream
-from launcher.data.order.kept_generators import KeptGenerator, kept_generators
+from launcher.data.repeatable import entropy_sources, entropy_stream, generator_memory
+from launcher.data.repeatable.entropy_sources import pool_tasks
+from launcher.data.repeatable.entropy_stream import EntropyStream
+from launcher.data.repeatable.kept_generators import KeptGenerator, kept_generators
 
 _T = TypeVar("_T")
 _Given = TypeVar("_Given")

@@ -21,8 +21,8 @@ from typing import Any
 from numpy.random import BitGenerator, Generator, RandomState, SeedSequence
 
 from launcher.data.batches import is_own
-from launcher.data.order.entropy_stream import EntropyStream, drawing_from
-from launcher.data.order.generator_search import named_generators, own_modules, search
+from launcher.data.repeatable.entropy_stream import EntropyStream, drawing_from
+from launcher.data.repeatable.generator_search import named_generators, own_modules, search
 
 #: Searches for numpy's generators that samples have made. Each looks at all objects of the process,
 #: and datasets make what they keep at their first samples.

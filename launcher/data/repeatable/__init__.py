@@ -1,0 +1,23 @@
+"""User code run with the same random draws and sums in every process, whatever ran there before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from launcher.shared.doors import open_door
+
+if TYPE_CHECKING:
+    from launcher.data.repeatable import seeding
+    from launcher.data.repeatable.entropy_stream import EntropyStream, active_stream
+    from launcher.data.repeatable.generator_search import is_generator
+    from launcher.data.repeatable.kept_generators import seeded_meanwhile
+    from launcher.data.repeatable.seeding import (
+        RandomStates,
+        preserve_random_states,
+        sample_seed,
+        seed_everything,
+    )
+    from launcher.data.repeatable.single_thread import OneThread, end_idle_threads
+    from launcher.data.repeatable.webdataset_entropy import patch_webdataset
+
+__getattr__ = open_door(__name__)
