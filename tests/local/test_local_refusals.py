@@ -67,7 +67,7 @@ def test_a_job_folder_that_cannot_be_written(tmp_path: Path) -> None:
             id="no entry point",
         ),
         pytest.param(
-            also({"ChannelName": "x"}), "there is no DataSource", id="channel without source"
+            also({"ChannelName": "x"}), "there is no S3DataSource", id="channel without source"
         ),
         pytest.param(also(channel("x", "s3://b/x")), "no AWS credentials", id="s3 channel"),
         pytest.param(
@@ -129,8 +129,8 @@ def test_all_problems_come_at_once(plain_bench: Bench) -> None:
 
     with pytest.raises(PlatformError) as caught:
         plain_bench.session.create_training_job(**request)
-    assert str(caught.value).count("error:") == 3
-    assert str(caught.value).count("fix:") == 3
+    assert str(caught.value).count("error:") == 4
+    assert str(caught.value).count("fix:") == 4
 
 
 def test_what_has_no_effect_here_is_reported(plain_bench: Bench) -> None:

@@ -30,7 +30,12 @@ if TYPE_CHECKING:
     )
     from launcher.client.request.source_tree import SourceFile, SourceTree
     from launcher.client.request.toolkit import SOURCE_FILE
-    from launcher.client.request.validation.model_limits import compiled, find_violations_of
+    from launcher.client.request.validation.model_limits import (
+        UnknownType,
+        WrongType,
+        compiled,
+        find_violations_of,
+    )
     from launcher.client.request.validation.refusal_answer import aws_answer
     from launcher.client.request.validation.request_check import find_violations
     from launcher.client.request.validation.rules import RULES

@@ -15,18 +15,20 @@ def violations_without_aws(request: TrainingJobRequest, *, scheme: str) -> tuple
 
     There a location may be a URI of the platform's own `scheme`, and any instance type is allowed.
     """
-    from launcher.client.request import find_violations  # not for shell completion
+    from launcher.client.request import UnknownType, find_violations  # not for shell completion
 
     return tuple(
         found
         for found in find_violations(request)
-        if not (found.is_warning or _is_allowed(request, found.path, scheme))
+        if not (
+            found.is_warning
+            or isinstance(found, UnknownType)  # nothing is rented
+            or _has_scheme(request, found.path, scheme)
+        )
     )
 
 
-def _is_allowed(request: TrainingJobRequest, path: FieldPath, scheme: str) -> bool:
-    if path[-1] == "InstanceType":  # nothing is rented
-        return True
+def _has_scheme(request: TrainingJobRequest, path: FieldPath, scheme: str) -> bool:
     value: Any = request
     try:
         for key in path:

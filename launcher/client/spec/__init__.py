@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from launcher.client.spec.rules import check
     from launcher.client.spec.rules.channel_rules import is_channel_name
     from launcher.client.spec.rules.check_spec import examine, refuse_wrong_types
-    from launcher.client.spec.rules.limit_rules import METRICS_LIMIT
+    from launcher.client.spec.rules.limit_rules import METRICS_LIMIT, regex_problems
     from launcher.client.spec.rules.requirements_rules import requirements_of
     from launcher.client.spec.sdk_v2_distribution import as_distribution, limited_to
     from launcher.client.spec.spec_names import names

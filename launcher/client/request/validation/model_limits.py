@@ -33,10 +33,32 @@ _TYPES: Mapping[str, tuple[Any, str]] = {
     "boolean": (bool, "true or false"),
 }
 _NUMBERS = frozenset({"integer", "long", "float", "double"})
+#: How to write a text that must match a pattern, by the name of its shape.
+_FORMS: Mapping[str, str] = {
+    "ArnOrName": "write its name, or arn:aws:sagemaker:REGION:ACCOUNT:algorithm/NAME",
+    "ChannelName": "use 1 to 64 letters, digits, dots, - and _",
+    "ExperimentEntityName": "use 1 to 120 letters, digits and hyphens, without a hyphen at either "
+    "end",
+    "FileSystemId": "write fs-0123456789abcdef0",
+    "KmsKeyId": "write its id, its ARN, or alias/NAME",
+    "RoleArn": "write arn:aws:iam::123456789012:role/NAME",
+    "S3Uri": "write s3://bucket/prefix",
+    "SecurityGroupId": "copy the id from the VPC",
+    "SubnetId": "copy the id from the VPC",
+    "TagKey": "use 1 to 128 letters, digits, spaces and . : / = + - @ _",
+    "TagValue": "use at most 256 letters, digits, spaces and . : / = + - @ _",
+    "TrainingEnvironmentKey": "use letters, digits and _, and no digit first",
+    "TrainingPlanArn": "write arn:aws:sagemaker:REGION:ACCOUNT:training-plan/NAME",
+    "TrainingRepositoryCredentialsProviderArn": "write arn:aws:lambda:REGION:ACCOUNT:function:NAME",
+}
 
 
 class WrongType(Violation):
     """A value of the wrong type, which prevents checking the rules between fields."""
+
+
+class UnknownType(Violation):
+    """An instance type that the installed botocore does not know."""
 
 
 def find_violations_of(shape: Shape, value: object, path: FieldPath = ()) -> Iterator[Violation]:
@@ -70,7 +92,7 @@ def _wrong_type(value: object, word: str, path: FieldPath) -> WrongType:
     return WrongType(
         path=path,
         what=f"{shown(value)} is not {word}",
-        fix=f"write {word}",
+        fix="write a text: encode other values as JSON" if word == "a text" else f"write {word}",
         aws_message=constraint_message(path, value, f"Member must be {word}"),
     )
 
@@ -151,7 +173,6 @@ def _size_violations(shape: Shape, value: Any, path: FieldPath) -> Iterator[Viol
 
 
 def _wrong_size(shape: Shape, value: Any, path: FieldPath, limit: str) -> Violation:
-    least, most = shape.metadata.get("min", 0), shape.metadata.get("max")
     is_number = shape.type_name in _NUMBERS
     unit = "characters" if shape.type_name == "string" else "entries"
     name = dotted(path[-2:] if isinstance(path[-1], int) else path[-1:])
@@ -159,9 +180,16 @@ def _wrong_size(shape: Shape, value: Any, path: FieldPath, limit: str) -> Violat
         path,
         value,
         what=f"{name} is {value}" if is_number else f"{name} has {len(value)} {unit}",
-        fix=f"use {least} or more" if most is None else f"use {least} to {most}",
+        fix=_range_of(shape),
         constraint=f"Member must have {'value' if is_number else 'length'} {limit}",
     )
+
+
+def _range_of(shape: Shape) -> str:
+    least, most = shape.metadata.get("min", 0), shape.metadata.get("max")
+    if most is None:
+        return f"use {least} or more"
+    return f"use {least} to {most}" if least else f"use {most} at most"
 
 
 def _text_violations(shape: Shape, value: str, path: FieldPath) -> Iterator[Violation]:
@@ -169,7 +197,7 @@ def _text_violations(shape: Shape, value: str, path: FieldPath) -> Iterator[Viol
     readable = compiled(pattern) if pattern else None
     if readable and not readable.fullmatch(value):
         what = f"{shown(value)} does not match {pattern}"
-        fix = "write a value that the pattern matches as a whole"
+        fix = _FORMS.get(shape.name, "write a value that the pattern matches as a whole")
         constraint = f"Member must satisfy regular expression pattern: {pattern}"
         yield _broken(path, value, what, fix, constraint)
     if shape.enum and value not in shape.enum:
@@ -178,15 +206,18 @@ def _text_violations(shape: Shape, value: str, path: FieldPath) -> Iterator[Viol
 
 def _unknown_word(shape: Shape, value: str, path: FieldPath) -> Violation:
     """Report an unknown enum value; a new instance type is a warning, as boto3 may be older."""
-    is_type = shape.name.endswith("InstanceType")
-    near = did_you_mean(value, shape.enum)
-    fix = choice_fix(value, shape.enum)
-    if is_type:
-        fix = f'did you mean "{near}"?' if near else "write a type of SageMaker: ml.g5.xlarge"
     constraint = f"Member must satisfy enum value set: [{', '.join(shape.enum)}]"
     what = f"{shown(value)} is not a {path[-1]} that botocore {version()} knows"
-    found = _broken(path, value, what, fix, constraint)
-    return dataclasses.replace(found, is_warning=is_type and value.startswith("ml."))
+    if not shape.name.endswith("InstanceType"):
+        return _broken(path, value, what, choice_fix(value, shape.enum), constraint)
+    near = did_you_mean(value, shape.enum)
+    return UnknownType(
+        path=path,
+        what=what,
+        fix=f'did you mean "{near}"?' if near else "write a type of SageMaker: ml.g5.xlarge",
+        aws_message=constraint_message(path, value, constraint),
+        is_warning=value.startswith("ml."),
+    )
 
 
 def _broken(path: FieldPath, value: object, what: str, fix: str, constraint: str) -> Violation:

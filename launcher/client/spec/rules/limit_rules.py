@@ -182,10 +182,11 @@ def _metric_problems(spec: JobSpec) -> Iterator[Problem]:
         if not 1 <= len(metric.name) <= _METRIC_NAME:
             what = f"a metric's name has {len(metric.name)} characters"
             yield Problem(path=(*path, "Name"), what=what, fix=f"use 1 to {_METRIC_NAME}")
-        yield from _regex_problems(metric.name, metric.regex, (*path, "Regex"))
+        yield from regex_problems(metric.name, metric.regex, (*path, "Regex"))
 
 
-def _regex_problems(name: str, regex: str, path: FieldPath) -> Iterator[Problem]:
+def regex_problems(name: str, regex: str, path: FieldPath) -> Iterator[Problem]:
+    """Find a metric's expression that has no group, or is none of Python's."""
     if not 1 <= len(regex) <= _METRIC_REGEX:
         what = f'the expression of metric "{name}" has {len(regex)} characters'
         yield Problem(path=path, what=what, fix=f"use 1 to {_METRIC_REGEX}")

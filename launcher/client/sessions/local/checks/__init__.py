@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from launcher.client.request import WrongType
 from launcher.client.sessions.local.checks.input_checks import check_inputs
-from launcher.client.sessions.local.checks.value_checks import check_groups, check_job
+from launcher.client.sessions.local.checks.value_checks import check_job
 from launcher.client.sessions.local.host.toolkit_mode import is_script_mode
 from launcher.client.sessions.local.isolation_level import Isolation
 from launcher.client.sessions.local.job.local_platform import LOCAL_PLATFORM
@@ -49,15 +50,21 @@ def find_problems(
     uploads: Collection[str] = (),
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Problem]:
-    """Return everything that this machine cannot do of a request; arguments as `check_request`."""
-    own = [*_system(), *check_fields(request)] or [
-        *check_job(request),
-        *check_groups(request["ResourceConfig"]),
-        *check_inputs(request, uploads),
-        *check_credentials(request, environment),
-        *check_secrets(request, environment),
-    ]
-    return [*own, *_limits(request, own)]
+    """Return everything that this machine cannot do of a request; arguments as `check_request`.
+
+    SageMaker's limits are judged too. A field that this machine refuses is not reported again.
+    """
+    limits = LOCAL_PLATFORM.judge(request)
+    own = [*_system()]
+    if not any(_is_unreadable(found) for found in limits):
+        own += [
+            *check_job(request),
+            *check_inputs(request, uploads),
+            *check_credentials(request, environment),
+            *check_secrets(request, environment),
+        ]
+    refused = [problem.path for problem in own if problem.path]
+    return [*own, *(found for found in limits if not found.depends_on(refused))]
 
 
 def _system() -> Iterator[Problem]:
@@ -71,12 +78,10 @@ def _system() -> Iterator[Problem]:
         )
 
 
-def _limits(request: TrainingJobRequest, own: Collection[Problem]) -> Iterator[Problem]:
-    """Yield the request's violations of SageMaker's limits, but for fields with an own problem."""
-    reported = "\n".join(map(str, own))
-    for found in LOCAL_PLATFORM.judge(request):
-        if not any(isinstance(part, str) and part in reported for part in found.path):
-            yield found
+def _is_unreadable(found: Problem) -> bool:
+    """Return whether a value has the wrong type; the checks read no hyperparameter as a text."""
+    is_entry = found.path[0] in ("HyperParameters", "Environment") and len(found.path) > 1
+    return isinstance(found, WrongType) and not is_entry
 
 
 def check_isolation(request: TrainingJobRequest, isolation: Isolation) -> None:
@@ -136,41 +141,6 @@ def _has_credentials() -> bool:
     import boto3  # slow to import; only jobs that use S3 need it
 
     return boto3.Session().get_credentials() is not None
-
-
-_REQUEST = (
-    "TrainingJobName",
-    "AlgorithmSpecification",
-    "OutputDataConfig",
-    "ResourceConfig",
-    "StoppingCondition",
-)
-_GROUP = ("InstanceGroupName", "InstanceType", "InstanceCount")
-_CHANNEL = ("ChannelName", "DataSource")
-_METRIC = ("Name", "Regex")
-
-
-def check_fields(request: TrainingJobRequest) -> Iterator[Problem]:
-    """Yield a problem for each required field that is absent."""
-    yield from _absent([request], _REQUEST, "the request")
-    algorithm = request.get("AlgorithmSpecification", {})
-    resources = request.get("ResourceConfig", {})
-    yield from _absent(algorithm.get("MetricDefinitions"), _METRIC, "MetricDefinitions")
-    yield from _absent(resources.get("InstanceGroups"), _GROUP, "InstanceGroups")
-    yield from _absent(request.get("InputDataConfig"), _CHANNEL, "InputDataConfig")
-
-
-def _absent(
-    parts: Iterable[Mapping[str, object]] | None, fields: Iterable[str], where: str
-) -> Iterator[Problem]:
-    for number, part in enumerate(parts or (), start=1):
-        for field in fields:
-            if field not in part:
-                yield Problem(
-                    what=f"there is no {field}",
-                    where=f"{where}, entry {number}",
-                    fix=f"give {field}",
-                )
 
 
 #: The job's notes list those that the request sets.

@@ -1,10 +1,8 @@
-"""Checks of field values: job name, command, metrics, instance groups, outputs and limits."""
+"""Checks of what a job runs, what it measures, and where its results go."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -16,111 +14,37 @@ from launcher.client.sessions.local.storage.file_access import write_obstacle
 from launcher.client.sessions.local.storage.file_uris import path_of
 from launcher.client.sessions.local.storage.request_uris import CHECKPOINTS, OUTPUT
 from launcher.client.sessions.s3_uris import is_s3
+from launcher.client.spec import regex_problems
 from launcher.errors import PlatformError, Problem
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 
 if TYPE_CHECKING:
     from launcher.errors import FieldPath
-    from launcher.shared import (
-        CheckpointFields,
-        LimitFields,
-        MetricFields,
-        ResourceFields,
-        TrainingJobRequest,
-    )
-
-_MAX_GROUPS = 5
+    from launcher.shared import CheckpointFields, TrainingJobRequest
 
 
 def check_job(request: TrainingJobRequest) -> Iterator[Problem]:
-    """Check name, command, metrics, output, time limit, and the types of values."""
-    for problem in check_name(request["TrainingJobName"]):
-        yield replace(problem, where="TrainingJobName")
+    """Check the name, the command, the metrics and the places of results."""
+    for problem in check_name(request.get("TrainingJobName")):
+        yield replace(problem, path=("TrainingJobName",), where="TrainingJobName")
+    algorithm = request.get("AlgorithmSpecification", {})
     if is_script_mode(request):
         yield from check_script_mode(request)
-    elif not request["AlgorithmSpecification"].get("ContainerEntrypoint"):
+    elif not algorithm.get("ContainerEntrypoint"):
         yield Problem(
             what="there is no ContainerEntrypoint, and a local job does not run the image's own",
+            path=("AlgorithmSpecification", "ContainerEntrypoint"),
             where="AlgorithmSpecification",
             fix='give the command of every host: ["python3", "/opt/ml/input/data/code/launch.py"]; '
             "or the hyperparameters sagemaker_program and sagemaker_submit_directory",
         )
-    for metric in request["AlgorithmSpecification"].get("MetricDefinitions", ()):
-        yield from _check_metric(metric)
-    output = request["OutputDataConfig"].get("S3OutputPath", "")
-    yield from _check_output_uri(output, OUTPUT)
-    yield from _check_time(request["StoppingCondition"])
+    for index, metric in enumerate(algorithm.get("MetricDefinitions", ())):
+        path = ("AlgorithmSpecification", "MetricDefinitions", index, "Regex")
+        yield from regex_problems(metric.get("Name", ""), metric.get("Regex", "()"), path)
+    output = request.get("OutputDataConfig", {}).get("S3OutputPath")
+    if output is not None:
+        yield from _check_output_uri(output, OUTPUT)
     yield from _check_checkpoints(checkpoint_config(request))
-    yield from _check_strings("HyperParameters", request.get("HyperParameters", {}))
-    yield from _check_strings("Environment", request.get("Environment", {}))
-
-
-def _check_strings(field: str, values: Mapping[str, object]) -> Iterator[Problem]:
-    for key, value in values.items():
-        if not isinstance(value, str):
-            yield Problem(
-                what=f"{value!r} is not a string",
-                where=f"{field} {key!r}",
-                fix="encode it as JSON",
-            )
-
-
-def check_groups(resources: ResourceFields) -> Iterator[Problem]:
-    """Check for either groups or one type and count, for unique names, and for counts above 0."""
-    groups = resources.get("InstanceGroups") or []
-    plain = {"InstanceType", "InstanceCount"} & set(resources)
-    if groups and plain:
-        yield Problem(
-            what="InstanceType or InstanceCount cannot be specified with InstanceGroups",
-            where="ResourceConfig",
-            fix=f"take out {' and '.join(sorted(plain))}",
-        )
-    if not groups and len(plain) < 2:
-        yield Problem(
-            what="neither InstanceGroups nor InstanceType with InstanceCount is given",
-            where="ResourceConfig",
-            fix="give one of the two",
-        )
-    if len(groups) > _MAX_GROUPS:
-        yield Problem(
-            what=f"there are {len(groups)} instance groups",
-            where="ResourceConfig",
-            fix=f"use {_MAX_GROUPS} at most",
-        )
-    for name, times in Counter(group["InstanceGroupName"] for group in groups).items():
-        if times > 1:
-            yield Problem(
-                what=f"{times} groups are named {name!r}",
-                where="ResourceConfig",
-                fix="give each its own name",
-            )
-    counts = [(each.get("InstanceGroupName", ""), each.get("InstanceCount", 1)) for each in groups]
-    for name, count in counts or [("", resources.get("InstanceCount", 1))]:
-        if count < 1:
-            yield Problem(
-                what=f"InstanceCount is {count}",
-                where=f"ResourceConfig {name}".rstrip(),
-                fix="give at least 1",
-            )
-
-
-def _check_metric(metric: MetricFields) -> Iterator[Problem]:
-    where = f"MetricDefinitions {metric['Name']!r}"
-    try:
-        groups = re.compile(metric["Regex"]).groups
-    except (re.error, OverflowError, RecursionError) as error:
-        yield Problem(
-            what=f"{metric['Regex']!r} does not compile: {error}",
-            where=where,
-            fix="give a regular expression of Python",
-        )
-        return
-    if groups < 1:
-        yield Problem(
-            what=f"{metric['Regex']!r} has no group",
-            where=where,
-            fix="put the number in parentheses",
-        )
 
 
 def _check_output_uri(uri: str, path: FieldPath) -> Iterator[Problem]:
@@ -135,16 +59,6 @@ def _check_output_uri(uri: str, path: FieldPath) -> Iterator[Problem]:
         return
     if obstacle := write_obstacle(folder):
         yield Problem(what=obstacle, path=path, where=where, fix="give another place")
-
-
-def _check_time(condition: LimitFields) -> Iterator[Problem]:
-    seconds = condition.get("MaxRuntimeInSeconds", 1)
-    if seconds < 1:
-        yield Problem(
-            what=f"MaxRuntimeInSeconds is {seconds}",
-            where="StoppingCondition",
-            fix="give at least 1 second",
-        )
 
 
 def _check_checkpoints(config: CheckpointFields | None) -> Iterator[Problem]:

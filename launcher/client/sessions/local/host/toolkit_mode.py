@@ -74,7 +74,8 @@ _NEEDS_IMAGE = {
 def is_script_mode(request: TrainingJobRequest) -> bool:
     """Return True if a request uses the image's own start with a script."""
     has_program = _PROGRAM in (request.get("HyperParameters") or {})
-    return has_program and not request["AlgorithmSpecification"].get("ContainerEntrypoint")
+    algorithm = request.get("AlgorithmSpecification", {})
+    return has_program and not algorithm.get("ContainerEntrypoint")
 
 
 def source_of(request: TrainingJobRequest) -> str | None:
@@ -117,7 +118,7 @@ def check_script_mode(request: TrainingJobRequest) -> Iterator[Problem]:
             where=f"HyperParameters {_SOURCE!r}",
             fix="use s3://BUCKET/KEY, or the path of the archive in a channel",
         )
-    image = str(request["AlgorithmSpecification"].get("TrainingImage", ""))
+    image = str(request.get("AlgorithmSpecification", {}).get("TrainingImage", ""))
     for name, software in _NEEDS_IMAGE.items():
         if _decoded(request["HyperParameters"].get(name)):
             of_tensorflow = software.in_tensorflow if "tensorflow" in image else ""

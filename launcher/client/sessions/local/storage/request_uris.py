@@ -28,9 +28,9 @@ CHECKPOINTS = ("CheckpointConfig", "S3Uri")
 def uris_of(request: TrainingJobRequest) -> Iterator[tuple[FieldPath, str]]:
     """Yield (field, URI) for every URI of a request."""
     for index, channel in enumerate(request.get("InputDataConfig", ())):
-        source = channel["DataSource"].get("S3DataSource") or {}
+        source = channel.get("DataSource", {}).get("S3DataSource") or {}
         yield ("InputDataConfig", index), source.get("S3Uri", "")
-    yield OUTPUT, request["OutputDataConfig"].get("S3OutputPath", "")
+    yield OUTPUT, request.get("OutputDataConfig", {}).get("S3OutputPath", "")
     if checkpoints := request.get("CheckpointConfig"):
         yield CHECKPOINTS, checkpoints.get("S3Uri", "")
     if is_script_mode(request):
@@ -41,7 +41,8 @@ def place_of(request: TrainingJobRequest, path: FieldPath) -> str:
     """Return the text of a field's place in a request; a channel has its name."""
     match path:
         case ("InputDataConfig", int(index), *_):
-            return f"InputDataConfig {request['InputDataConfig'][index]['ChannelName']!r}"
+            name = request["InputDataConfig"][index].get("ChannelName", index)
+            return f"InputDataConfig {name!r}"
         case ("HyperParameters", key):
             return f"HyperParameters {key!r}"
     return " ".join(map(str, path))
