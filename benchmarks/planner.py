@@ -4,7 +4,7 @@ Usage: python benchmarks/planner.py [--rounds 3] [--rows clusters,...] [--quick]
 
 clusters    how long the comparison of ten thousand clusters takes
 real-jobs   real jobs on this machine, whose workers sleep, beside their simulation, which
-            tests/plan/test_planned_steps.py holds the planner to
+            tests/planning/test_planned_steps.py holds the planner to
 
 One run takes about 6 minutes, in which nothing else may run. Each line has its target, which its
 median must keep; the exit code is 1 when one does not.

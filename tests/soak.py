@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "job_world")]
+sys.path[:0] = [str(TESTS.parent), str(TESTS / "kit")]
 
 from endpoint_load import CLIENTS, EndpointLoad  # noqa: E402 - found beside this file
 from hosts import Hosts, running  # noqa: E402 - found beside the package

@@ -17,7 +17,7 @@ from launcher.shared import DataPart, JobDocument, Role, TrainerPart
 from table.rows import Invalid
 
 _REPOSITORY = Path(__file__).parents[2]
-sys.path += [str(_REPOSITORY / "tests" / "job_world"), str(_REPOSITORY / "tests")]
+sys.path.append(str(_REPOSITORY / "tests" / "kit"))
 
 from hosts import Hosts, running  # noqa: E402 - where it lives is no package
 

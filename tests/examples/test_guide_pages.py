@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "public"))
+sys.path.append(str(Path(__file__).parents[1] / "docs"))
 from snippets import ROOT, commands, snippets_of
 
 pytestmark = pytest.mark.long

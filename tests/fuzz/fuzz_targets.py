@@ -28,7 +28,7 @@ _DESCRIPTION: Any = {
 CORPORA = Path(__file__).parent / "corpora"
 _TESTS = Path(__file__).parents[1]
 #: Where the tests of the wire, of jobs and of partitions keep what they send.
-sys.path += [str(_TESTS / part) for part in ("job_world", "partitions", "request")]
+sys.path += [str(_TESTS / part) for part in ("kit", "data", "request")]
 
 
 @dataclass(frozen=True, kw_only=True)

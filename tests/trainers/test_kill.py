@@ -48,7 +48,7 @@ def test_a_job_that_is_started_again_learns_the_same(
     variables = {
         "LAUNCHER_CHECKPOINT_DIR": str(tmp_path / "checkpoints"),
         "CALL": str(call),
-        "TESTS": str(Path(__file__).parents[1]),
+        "TESTS": str(Path(__file__).parents[1] / "kit"),
     }
     killed = run(tmp_path, ranks=2, task=_KILLED, parallel=way, **variables)
     assert killed.code != 0

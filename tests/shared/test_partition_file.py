@@ -28,7 +28,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_the_files_of_other_tests_are_of_this_version() -> None:
-    kept = Path(__file__).parent / "spec" / "bad" / "partition.json"
+    kept = Path(__file__).parents[1] / "spec" / "bad" / "partition.json"
     assert PartitionFile.read(kept) == PARTITION, "write it anew: PARTITION.write(...)"
 
 

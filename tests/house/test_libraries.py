@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from library_run import RECORD, files_of, libraries
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", libraries())
@@ -20,19 +20,19 @@ def test_a_library_has_tests(name: str) -> None:
 
 def test_each_mark_names_a_library() -> None:
     marks = re.compile(r"""mark\.library\(["'](.+?)["']\)""")
-    named = {name for file in HERE.rglob("test_*.py") for name in marks.findall(file.read_text())}
+    named = {name for file in TESTS.rglob("test_*.py") for name in marks.findall(file.read_text())}
     assert named == set(libraries())
 
 
 @pytest.mark.parametrize("framework", ["tensorflow", "jax", "ray"])
 def test_ci_runs_a_test_of_each_framework(framework: str) -> None:
     assert set(files_of("smoke")) & set(files_of(framework))
-    assert "make smoke" in (HERE.parent / ".ci" / "run").read_text()
+    assert "make smoke" in (TESTS.parent / ".ci" / "run").read_text()
 
 
 def test_an_unknown_library_is_refused_with_those_that_there_are() -> None:
     before = RECORD.read_bytes()
-    script = HERE / "library_run.py"
+    script = TESTS / "library_run.py"
     run = subprocess.run(
         [sys.executable, script, "caffe"], capture_output=True, text=True, check=False
     )

@@ -1,6 +1,6 @@
 """Workers and dispatcher killed and frozen at random in whole jobs: no batch is other than it was.
 
-The lean jobs of tests/data_chaos have many more schedules, and more kinds of faults.
+The lean jobs of tests/promises have many more schedules, and more kinds of faults.
 """
 
 from __future__ import annotations

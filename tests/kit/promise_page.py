@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "data-promises.md"
+PAGE = Path(__file__).parents[2] / "docs" / "data-promises.md"
 
 
 @dataclass(frozen=True)

@@ -35,16 +35,16 @@ SAID = [
     "3 for made-up-package and other-package",
 ]
 MEND = " (apt-get install made-up-package other-package)"
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parents[1]
 
 
 def test_a_run_says_in_one_line_what_it_has_skipped_and_why(tmp_path: Path) -> None:
-    shutil.copy(HERE / "conftest.py", tmp_path)
+    shutil.copy(FOLDER / "conftest.py", tmp_path)
     (tmp_path / "test_made_up.py").write_text(TESTS)
     (tmp_path / "test_all.py").write_text("import pytest\npytest.importorskip('no_module')")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-c", HERE.parent / "pyproject.toml", "-n2", tmp_path],
-        env={**os.environ, "PYTHONPATH": str(HERE)},
+        [sys.executable, "-m", "pytest", "-c", FOLDER.parent / "pyproject.toml", "-n2", tmp_path],
+        env={**os.environ, "PYTHONPATH": str(FOLDER / "kit")},
         capture_output=True,
         text=True,
         timeout=540,

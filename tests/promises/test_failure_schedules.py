@@ -1,6 +1,6 @@
 """Random failure schedules: whatever happens to a job, its ranks receive what the plan says.
 
-A failing seed is repeated by `python tests/data_chaos/trial.py SEED`.
+A failing seed is repeated by `python tests/promises/trial.py SEED`.
 """
 
 from __future__ import annotations

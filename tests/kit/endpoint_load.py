@@ -1,6 +1,6 @@
 """An endpoint that serves many short jobs from several clients for some time: part of `make soak`.
 
-    python tests/endpoint_load.py FOLDER CLIENT JOBS SECONDS    one client, started by EndpointLoad
+    python tests/kit/endpoint_load.py FOLDER CLIENT JOBS SECONDS  # one client
 
 A client submits its jobs one after the other, spread over the time, reads each one's description,
 log and artifact, and prints a line for it. A job counts its runs in a file outside of its host.
@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-TESTS = Path(__file__).parent
-sys.path[:0] = [str(TESTS.parent), str(TESTS)]
+KIT = Path(__file__).parent
+sys.path[:0] = [str(KIT.parents[1]), str(KIT)]
 
 from customer import BUCKET, Customer  # noqa: E402 - found beside this file
 

@@ -1,4 +1,4 @@
-"""Fixtures for jobs made of real hosts."""
+"""The fixture of jobs that are made of real hosts."""
 
 from __future__ import annotations
 
