@@ -36,14 +36,14 @@ VERBS = {
         home="catalog:catalog", line="Show instance types with their figures and dated prices."
     ),
     "profile": Verb(
-        home="profile_workload:profile",
+        home="plan_measure:profile",
         line="Measure what samples cost on this machine, and write a workload for `launcher plan`.",
     ),
     "plan": Verb(
         home="plan:plan", line="Compare clusters for a workload: step time, bottleneck and cost."
     ),
     "partition": Verb(
-        home="partition:partition", line="Find the best pipeline cuts for a task's model."
+        home="plan_cut:partition", line="Find the best pipeline cuts for a task's model."
     ),
     "run": Verb(home="run:run", line="Run a job and follow it to its end."),
     "rerun": Verb(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from launcher.client.cli.options.other_commands import CommandGroup
+from launcher.client.cli.options.subcommands import CommandGroup
 from launcher.client.cli.verbs.catalog_list import list_types
 from launcher.client.cli.verbs.catalog_show import show_type
 from launcher.client.cli.verbs.catalog_update import update

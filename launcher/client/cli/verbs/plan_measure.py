@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.options.profile_options import profile_options
+from launcher.client.cli.options.measure_options import profile_options
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import print_message, with_output_option

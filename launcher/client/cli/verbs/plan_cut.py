@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.options.other_commands import CommandWithSubcommands
-from launcher.client.cli.options.partition_options import partition_options
+from launcher.client.cli.options.cut_options import partition_options
+from launcher.client.cli.options.subcommands import CommandWithSubcommands
 from launcher.client.cli.screen.deferred_signals import sigterm_as_ctrl_c
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import print_message, with_json_flag
-from launcher.client.cli.verbs.partition_show import described, show
+from launcher.client.cli.verbs.plan_cut_show import described, show
 from launcher.client.home import writing
 from launcher.client.planning import partition as find
 from launcher.errors import PlatformError
