@@ -25,9 +25,9 @@ _TIMED = re.compile(r"timed: (\{.*\})")
 
 
 def measure_parts(each: PredictedWorkload, folder: Path) -> MeasuredParts:
-    """Profile a workload with `launcher profile`, and time the script's steps between batches."""
+    """Measure a workload with `launcher plan measure`, and time steps between batches."""
     out = folder / f"{each.name}-{next(_NUMBERS)}.yaml"
-    words = ["profile", "work_samples:train_set", "--batch-size", str(each.batch_size)]
+    words = ["plan", "measure", "work_samples:train_set", "--batch-size", str(each.batch_size)]
     subprocess.run(
         [sys.executable, "-m", "launcher", *words, "--out", str(out)],
         cwd=_INSIDE,

@@ -32,7 +32,7 @@ def check(found: Fingerprint, of_file: Fingerprint, file: str) -> None:
     """Raise ParallelError with the first difference if the file is of another model."""
     for difference in _differences(found, of_file):
         raise ParallelError(
-            f"{file} was made for another model: {difference}; run `launcher partition` again"
+            f"{file} was made for another model: {difference}; run `launcher plan cut` again"
         )
 
 

@@ -48,7 +48,7 @@ def resolve_starts(
         if not has_weights(model):
             raise ParallelError(
                 "auto_partition measures the model, which has no weights yet: give the job a file "
-                "of `launcher partition`, or starts"
+                "of `launcher plan cut`, or starts"
             )
         from launcher.parallel.partitioning import auto_partition
 
@@ -84,11 +84,11 @@ def _check_degrees(partition: PartitionFile, world: ParallelContext, path: Path)
         if (of_file := getattr(partition, name)) != here:
             raise ParallelError(
                 f"{path.name} was made for {name}={of_file}, but this job has {name}={here}: run "
-                f"`launcher partition` again, or set {name}={of_file} in the job"
+                f"`launcher plan cut` again, or set {name}={of_file} in the job"
             )
     if degrees.shard_degree < partition.shard_degree:
         raise ParallelError(
             f"{path.name} was made for shard_degree={partition.shard_degree}, but this job has "
             f"shard_degree={degrees.shard_degree}, with which a rank needs more memory: run "
-            f"`launcher partition` again, or set shard_degree={partition.shard_degree} in the job"
+            f"`launcher plan cut` again, or set shard_degree={partition.shard_degree} in the job"
         )

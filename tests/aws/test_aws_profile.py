@@ -1,4 +1,4 @@
-"""`launcher profile --from-job` of a job that ran on SageMaker."""
+"""`launcher plan measure --from-job` of a job that ran on SageMaker."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def profiled(past, prepared, front, tmp_path, monkeypatch):
         events = [{"timestamp": began + n, "message": line} for n, line in enumerate(lines)]
         logs.put_log_events(logGroupName=GROUP, logStreamName=stream, logEvents=events)
         runner = CliRunner(env={"LAUNCHER_HOME": str(tmp_path / "home"), "LAUNCHER_PRICES": None})
-        words = ["profile", "--from-job", "job-1", "-o", "json", *words]
+        words = ["plan", "measure", "--from-job", "job-1", "-o", "json", *words]
         result = runner.invoke(main, words, catch_exceptions=False)
         assert result.exit_code == 0, result.stderr
         (found,) = json.loads(result.stdout)["profiles"]

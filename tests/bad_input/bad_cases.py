@@ -60,7 +60,7 @@ FILES = {
         "pinned_stages": "Each stage has a module",
         "partition_file_and_cuts": "A model that a file cuts is not cut in another way",
         "partition_file_missing": "A partition's file exists",
-        "partition_file_damaged": "It was made by `launcher partition`",
+        "partition_file_damaged": "It was made by `launcher plan cut`",
         "partition_file_empty": "It has a name, and was made for its objective",
         "partition_file_contradicted": "A job and its partition's file say the same",
         "partition_file_of_other_ranks": "The file's partitions divide the ranks",

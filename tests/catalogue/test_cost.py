@@ -96,6 +96,7 @@ def test_an_old_price_is_said_to_be_old() -> None:
     assert cost.is_old
     assert [cost.is_old_price(group) for group in cost.groups] == [True, False]
     assert cost.sources[0] == (
-        "us-east-1 on-demand prices of October 2025 (old; `launcher catalog update` reads today's)"
+        "us-east-1 on-demand prices of October 2025 "
+        "(old; `launcher plan types --update` reads today's)"
     )
     assert not estimate(GROUPS, prices, "us-east-1", date(2026, 1, 1)).is_old

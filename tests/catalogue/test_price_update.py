@@ -244,7 +244,7 @@ def test_a_damaged_file_of_prices_is_named_with_its_fix(server: PriceServer) -> 
     done = update_one(server, TRAINING)
     done.file.write_text(done.file.read_text().replace("0.204", "cheap"))
 
-    with pytest.raises(SpecError, match="run `launcher catalog update --region us-east-1`"):
+    with pytest.raises(SpecError, match="run `launcher plan types --update --region us-east-1`"):
         catalogue.price_list()
     assert update(server)[0].lost == ()
     assert dollars("ml.c5.xlarge") == 0.204

@@ -1,4 +1,4 @@
-"""`launcher catalog update` and EC2's DescribeInstanceTypes, answered over HTTP in EC2's XML."""
+"""`launcher plan types --update` and EC2's DescribeInstanceTypes, answered in EC2's XML."""
 
 from __future__ import annotations
 

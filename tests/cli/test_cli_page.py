@@ -16,12 +16,13 @@ SECTIONS = dict(re.findall(r"^## launcher (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOT
 
 def options_of(verb):
     """The long names of a verb's options, and of those of the commands below it."""
-    command = VERBS[verb].load()
-    commands = [command, *getattr(command, "subcommands", {}).values()]
+    verbs = [VERBS[verb]]
+    for each in verbs:
+        verbs += each.subcommands.values()
     options = [
         option
-        for each in commands
-        for option in each.params
+        for each in verbs
+        for option in each.load().params
         if isinstance(option, click.Option) and not option.hidden
     ]
     return {name for option in options for name in option.opts if name.startswith("--")}
@@ -45,12 +46,11 @@ def test_no_option_is_described_that_is_not_there():
     assert words_of(PAGE) <= {"--help"}.union(*map(options_of, VERBS))
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_file_of_a_verb_is_short(verb):
+def test_the_file_of_a_verb_is_short():
     """A verb reads its options and prints; its work is done in the rooms below."""
-    module, _, _ = VERBS[verb].home.partition(":")
-    file = Path(launcher.client.cli.__file__).parent / "verbs" / f"{module}.py"
-    assert len(file.read_text().splitlines()) < 80
+    folder = Path(launcher.client.cli.__file__).parent / "verbs"
+    lines = {each.name: len(each.read_text().splitlines()) for each in folder.glob("*.py")}
+    assert {name: count for name, count in lines.items() if count >= 80} == {}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,9 @@ def test_the_file_of_a_verb_is_short(verb):
         ("config", "launcher check --config"),
         ("shell", "launcher exec NAME"),
         ("cp", "launcher download NAME PATH --to TARGET"),
+        ("catalog", "launcher plan types"),
+        ("profile", "launcher plan measure"),
+        ("partition", "launcher plan cut"),
         ("prune", "launcher rm --older-than"),
         ("interrupt", "launcher stop --spot"),
     ],

@@ -69,7 +69,9 @@ def test_an_old_price_is_said_to_be_old(compared, tmp_path):
     )
     found = compared([20.0, 10.0, 10.1, 9.9, 10.0], [9.0, 5.0, 5.1, 4.9, 5.0])
 
-    assert "The price of ml.g4dn.xlarge is old; `launcher catalog update` reads" in found.stdout
+    assert (
+        "The price of ml.g4dn.xlarge is old; `launcher plan types --update` reads" in found.stdout
+    )
 
 
 def test_csv_has_a_row_for_each_job(compared):

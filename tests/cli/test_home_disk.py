@@ -83,7 +83,7 @@ def test_every_verb(terminal, disk: Path, trouble, tmp_path: Path, monkeypatch) 
         ["download", name, "--to", tmp_path / "results"],
         ["download", name, "model/weights", "--to", tmp_path / "weights"],
         ["check", "--config"],
-        ["catalog", "list"],
+        ["plan", "types"],
         ["check", "--schema"],
         ["init", tmp_path / "new"],
         ["run", job, "--local", "--dry-run"],

@@ -265,7 +265,7 @@ def test_spot_prices_of_your_own_are_named_as_a_range(launcher, tmp_path):
 def test_the_guide_shows_what_is_printed_for_its_workload(launcher, tmp_path):
     guide = (Path(__file__).parents[2] / "docs" / "guides" / "planning.md").read_text()
     (tmp_path / "w.yaml").write_text(re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)[0])
-    command, *shown = re.findall(r"```console\n\$ (launcher plan .*?)```", guide, re.DOTALL)[
+    command, *shown = re.findall(r"```console\n\$ (launcher plan --.*?)```", guide, re.DOTALL)[
         0
     ].splitlines()
     printed = launcher(*command.split()[4:]).stdout.splitlines()

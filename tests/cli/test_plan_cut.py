@@ -1,4 +1,4 @@
-"""launcher partition: a model is cut, and what is in the file is shown."""
+"""launcher plan cut: a model is cut, and what is in the file is shown."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_model_is_cut_and_a_job_can_take_the_file(terminal):
     write_task(terminal.folder)
     out = terminal.folder / "cuts.json"
     result = terminal(
-        "partition", "task:make", "--source-dir", terminal.folder, *ASKED, "-o", out,
+        "plan", "cut", "task:make", "--source-dir", terminal.folder, *ASKED, "-o", out,
         "--set", "layers=4", "--memory-cap", "1MiB", "--latency", "1us",
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
@@ -86,7 +86,7 @@ def test_ctrl_c_leaves_no_process_and_no_file(terminal, tmp_path, number):
     scratch.mkdir()
     terminal.environment["TMPDIR"] = str(scratch)
     process = terminal.start(
-        "partition", "task:make", "--source-dir", terminal.folder, *ASKED,
+        "plan", "cut", "task:make", "--source-dir", terminal.folder, *ASKED,
         "-o", terminal.folder / "partition.json", "--set", f"pids={pids}",
     )  # fmt: skip
     try:
@@ -122,7 +122,7 @@ def test_a_kill_leaves_no_process_and_no_file(terminal, tmp_path, moment):
     scratch.mkdir()
     terminal.environment |= {"TMPDIR": str(scratch), "LAUNCHER_TEST": str(tmp_path)}
     process = terminal.start(
-        "partition", "task:make", "--source-dir", terminal.folder, *ASKED[:6],
+        "plan", "cut", "task:make", "--source-dir", terminal.folder, *ASKED[:6],
         "-o", terminal.folder / "partition.json",
         *(("--set", f"pids={pids}") if task is WAITS else ()),
     )  # fmt: skip
@@ -180,7 +180,7 @@ def is_running(pid):
 def test_a_wrong_command_is_refused_at_once(terminal, monkeypatch, words, said):
     write_task(terminal.folder)
     monkeypatch.chdir(terminal.folder)
-    result = terminal("partition", *words)
+    result = terminal("plan", "cut", *words)
     assert result.exit_code == 2
     assert said in result.stderr
     assert result.stdout == ""
@@ -188,7 +188,7 @@ def test_a_wrong_command_is_refused_at_once(terminal, monkeypatch, words, said):
 
 
 def test_an_error_is_json_too(terminal):
-    result = terminal("partition", "tusk:make", *ASKED, "--memory-cap", "x", "--json")
+    result = terminal("plan", "cut", "tusk:make", *ASKED, "--memory-cap", "x", "--json")
     answer = json.loads(result.stdout)
     assert answer["exit_code"] == result.exit_code == 2
     wheres = {problem["where"] for problem in answer["error"]["problems"]}
@@ -196,17 +196,17 @@ def test_an_error_is_json_too(terminal):
 
 
 def test_the_help_explains_both(terminal):
-    said = terminal("partition", "--help").stdout
+    said = terminal("plan", "cut", "--help").stdout
     assert "--microbatches" in said
-    assert "launcher partition show" in said
-    assert "--svg" in terminal("partition", "show", "--help").stdout
+    assert "launcher plan cut show" in said
+    assert "--svg" in terminal("plan", "cut", "show", "--help").stdout
 
 
 # What a file says ---------------------------------------------------------------------------------
 
 
 def test_the_stages_are_shown_with_what_would_change(terminal, file):
-    result = terminal("partition", "show", file)
+    result = terminal("plan", "cut", "show", file)
     assert result.exit_code == 0
     head, first, second, _, *rest = rows(result.stdout)
     assert dict(zip(head, first, strict=True)) == {
@@ -225,7 +225,7 @@ def test_the_stages_are_shown_with_what_would_change(terminal, file):
 def test_a_search_reports_its_distance_from_the_optimum(terminal, file):
     found = made_up(virtual_stages=2, memory_cap=2**30, recomputed=("blocks",))
     replace(found, gap=0.012, bound=found.step / 1.012).write(file)
-    said = terminal("partition", "show", file).stdout
+    said = terminal("plan", "cut", "show", file).stdout
     assert "not proven: the best that a search found, at most 1.2 % above the optimum" in said
     assert "of 1.00 GiB" in said  # and two stages of a rank together
     together = max(sum(each.memory for each in found.stages[rank::2]) for rank in (0, 1))
@@ -251,13 +251,13 @@ def test_the_proof_of_the_cuts_is_shown(terminal, file, changes, said):
     found = made_up()
     gap = changes.get("gap", 0.0)
     replace(found, **{"bound": found.step / (1 + gap), **changes}).write(file)
-    assert said in terminal("partition", "show", file).stdout
+    assert said in terminal("plan", "cut", "show", file).stdout
 
 
 def test_edited_starts_are_shown_without_a_proof(terminal, file):
     raw = json.loads(file.read_text())
     file.write_text(json.dumps({**raw, "starts": ["blocks.3"]}))
-    result = terminal("partition", "show", file)
+    result = terminal("plan", "cut", "show", file)
     assert result.exit_code == 0
     assert "not proven" in result.stdout
     assert "blocks.3" in result.stdout
@@ -271,7 +271,7 @@ def test_exchanges_of_gradients_are_shown_and_drawn(terminal, file):
     )
     found.write(file)
     svg = terminal.folder / "step.svg"
-    result = terminal("partition", "show", file, "--svg", svg)
+    result = terminal("plan", "cut", "show", file, "--svg", svg)
     assert "Replicas 2, which exchange gradients for 2.00 ms in each step" in result.stdout
     texts = [each.text for each in ElementTree.parse(svg).iter() if each.text]
     assert "exchange of gradients" in texts
@@ -280,7 +280,7 @@ def test_exchanges_of_gradients_are_shown_and_drawn(terminal, file):
 
 
 def test_the_file_and_what_follows_as_json(terminal, file):
-    said = json.loads(terminal("partition", "show", file, "--json").stdout)
+    said = json.loads(terminal("plan", "cut", "show", file, "--json").stdout)
     assert said["stages"][1]["start"] == "blocks.2"
     assert said["idle"] == pytest.approx(1 - 4 * 31 / 155)
     assert said["in_flight"] == [2, 1]
@@ -288,7 +288,7 @@ def test_the_file_and_what_follows_as_json(terminal, file):
 
 def test_a_step_is_drawn(terminal, file):
     svg = terminal.folder / "step.svg"
-    result = terminal("partition", "show", file, "--svg", svg)
+    result = terminal("plan", "cut", "show", file, "--svg", svg)
     assert result.exit_code == 0
     assert str(svg) in result.stderr
     texts = [each.text for each in ElementTree.parse(svg).iter() if each.text]
@@ -306,7 +306,7 @@ def test_a_step_is_drawn(terminal, file):
 )
 def test_a_file_that_is_wrong_is_refused(terminal, file, change, said):
     file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
-    result = terminal("partition", "show", file)
+    result = terminal("plan", "cut", "show", file)
     assert result.exit_code == 1
     assert said in result.stderr
     assert result.stdout == ""

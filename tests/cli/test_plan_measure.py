@@ -1,4 +1,4 @@
-"""`launcher profile`: what samples cost, as the workload of `launcher plan`."""
+"""`launcher plan measure`: what samples cost, as the workload of `launcher plan`."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def launcher(tmp_path, monkeypatch):
         return runner.invoke(main, words, catch_exceptions=False)
 
     def profile(*words, code=""):
-        return run("profile", *words, *FAST, code=code)
+        return run("plan", "measure", *words, *FAST, code=code)
 
     profile.run = run
     return profile

@@ -1,4 +1,4 @@
-"""`launcher catalog list`, `show` and `update`."""
+"""`launcher plan types`."""
 
 import json
 from datetime import date
@@ -14,13 +14,13 @@ from launcher.client.cli import main
 def launcher(tmp_path):
     def run(*words):
         runner = CliRunner(env={"LAUNCHER_HOME": str(tmp_path), "LAUNCHER_PRICES": None})
-        return runner.invoke(main, ["catalog", *words], catch_exceptions=False)
+        return runner.invoke(main, ["plan", "types", *words], catch_exceptions=False)
 
     return run
 
 
 def test_list_has_the_types_with_that_many_accelerators_by_price(launcher):
-    result = launcher("list", "--gpus", "8", "--sort", "price")
+    result = launcher("--gpus", "8", "--sort", "price")
     lines = result.stdout.splitlines()
 
     types = [line.split()[0] for line in lines[1:]]
@@ -33,14 +33,14 @@ def test_list_has_the_types_with_that_many_accelerators_by_price(launcher):
 
 
 def test_list_says_which_region_a_price_is_from(launcher):
-    lines = launcher("list", "--family", "g5", "--region", "eu-west-1").stdout.splitlines()
+    lines = launcher("--family", "g5", "--region", "eu-west-1").stdout.splitlines()
 
     assert len(lines) == 1 + 8
     assert all("  2026-11 us-east-1" in line for line in lines[1:])
 
 
 def test_list_as_json_counts_known_and_unknown_figures(launcher):
-    result = json.loads(launcher("list", "-o", "json").stdout)
+    result = json.loads(launcher("-o", "json").stdout)
 
     assert len(result["types"]) == 225
     figures = [figure for each in result["types"] for figure in each["figures"]]
@@ -50,7 +50,7 @@ def test_list_as_json_counts_known_and_unknown_figures(launcher):
 
 @pytest.mark.parametrize("sort", ["vcpu", "memory", "gpus", "network"])
 def test_list_sorts_unknown_figures_last(launcher, sort):
-    types = json.loads(launcher("list", "--sort", sort, "-o", "json").stdout)["types"]
+    types = json.loads(launcher("--sort", sort, "-o", "json").stdout)["types"]
 
     name = {"vcpu": "vCPU", "gpus": "accelerators"}.get(sort, sort)
     values = [
@@ -61,7 +61,7 @@ def test_list_sorts_unknown_figures_last(launcher, sort):
 
 
 def test_list_of_no_type_is_an_error(launcher):
-    result = launcher("list", "--family", "c99")
+    result = launcher("--family", "c99")
 
     assert result.exit_code == 2
     assert "no instance type of the catalogue is like that" in result.stderr
@@ -69,7 +69,7 @@ def test_list_of_no_type_is_an_error(launcher):
 
 @pytest.mark.parametrize("name", ["ml.g5.xlarge", "g5.xlarge"])
 def test_show_has_the_source_of_each_figure(launcher, name):
-    result = launcher("show", name)
+    result = launcher(name)
     lines = result.stdout.splitlines()
 
     assert lines[0] == "ml.g5.xlarge, NVIDIA A10G"
@@ -83,7 +83,7 @@ def test_show_has_the_source_of_each_figure(launcher, name):
 
 
 def test_show_of_an_unknown_price_says_how_to_add_it(launcher, tmp_path):
-    result = launcher("show", "ml.p5.48xlarge")
+    result = launcher("ml.p5.48xlarge")
 
     assert result.stdout.splitlines()[-1].split() == ["price", "unknown"]
     assert f'"ml.p5.48xlarge,DOLLARS" to {tmp_path / "prices.csv"}' in result.stderr
@@ -92,7 +92,7 @@ def test_show_of_an_unknown_price_says_how_to_add_it(launcher, tmp_path):
 def test_show_of_your_own_price_says_so(launcher, tmp_path):
     (tmp_path / "prices.csv").write_text("instance_type,price_per_hour\nml.p5.48xlarge,31.5\n")
 
-    last = launcher("show", "ml.p5.48xlarge").stdout.splitlines()[-1]
+    last = launcher("ml.p5.48xlarge").stdout.splitlines()[-1]
     assert "31.5 $/h, everywhere" in last
     assert f"your own prices ({tmp_path / 'prices.csv'})" in last
 
@@ -102,11 +102,11 @@ def test_show_of_your_own_spot_prices(launcher, tmp_path):
         "instance_type,price_per_hour,spot_low,spot_high\nml.p5.48xlarge,31.5,12,20\n"
     )
 
-    assert "spot price          12 to 20 $/h" in launcher("show", "ml.p5.48xlarge").stdout
+    assert "spot price          12 to 20 $/h" in launcher("ml.p5.48xlarge").stdout
 
 
 def test_show_suggests_the_nearest_type(launcher):
-    result = launcher("show", "ml.g5.4xlrge", "-o", "json")
+    result = launcher("ml.g5.4xlrge", "-o", "json")
 
     assert result.exit_code == 2
     assert "did you mean ml.g5.4xlarge?" in json.loads(result.stdout)["error"]["message"]
@@ -120,13 +120,13 @@ def price_server():
 
 
 def test_update_needs_no_credentials(launcher, offline, price_server, tmp_path):
-    result = launcher("update", "--price-list", price_server.address)
+    result = launcher("--update", "--price-list", price_server.address)
 
     file = tmp_path / "catalogue" / "prices" / "us-east-1.csv"
     line = f"3 training prices of us-east-1, published 2026-11-20: {file}\n"
     assert result.stdout == line
     assert "Instance types stay as they are: no AWS credentials were found" in result.stderr
-    shown = launcher("show", "ml.p4d.24xlarge").stdout.splitlines()[-1]
+    shown = launcher("ml.p4d.24xlarge").stdout.splitlines()[-1]
     assert "25.251948 $/h, us-east-1, price of 2026-11-20" in shown
     assert "AWS's price list" in shown
 
@@ -138,40 +138,40 @@ def test_update_asks_ec2_where_there_are_credentials(launcher, aws, price_server
     monkeypatch.setattr("launcher.client.sessions.aws.call_limits.CALL_SECONDS", 300)
     offer = Offer("USE1-Train:ml.m5zn.large", "0.2")  # not in Launcher's table
     price_server.put(csv_file([*TRAINING, offer]))
-    result = launcher("update", "--price-list", price_server.address, "-o", "json")
+    result = launcher("--update", "--price-list", price_server.address, "-o", "json")
 
     types = json.loads(result.stdout)["types"]
     assert types["new"] == ["ml.m5zn.large"]
     assert types["count"] > 200
-    lines = launcher("show", "ml.m5zn.large").stdout.splitlines()
-    assert f"asked by `launcher catalog update` ({date.today()})" in lines[1]
+    lines = launcher("ml.m5zn.large").stdout.splitlines()
+    assert f"asked by `launcher plan types --update` ({date.today()})" in lines[1]
     assert "0.2 $/h" in lines[-1]
 
 
 @pytest.mark.long
 def test_an_update_that_fails_says_so_and_changes_nothing(launcher, offline, price_server):
-    launcher("update", "--price-list", price_server.address)
+    launcher("--update", "--price-list", price_server.address)
     price_server.put(csv_file(TRAINING)[:-40])
-    result = launcher("update", "--price-list", price_server.address, "-o", "json")
+    result = launcher("--update", "--price-list", price_server.address, "-o", "json")
 
     assert result.exit_code == 4
     assert "the file is not complete" in json.loads(result.stdout)["error"]["message"]
-    assert "25.251948 $/h" in launcher("show", "ml.p4d.24xlarge").stdout
+    assert "25.251948 $/h" in launcher("ml.p4d.24xlarge").stdout
 
 
 def test_damaged_instance_types_are_named_with_their_fix(launcher, tmp_path):
     file = tmp_path / "catalogue" / "instances.csv"
     file.parent.mkdir()
     file.write_text("instance_type,vcpu\nml.c5.xlarge,many\n")
-    result = launcher("show", "ml.c5.xlarge")
+    result = launcher("ml.c5.xlarge")
 
     assert result.exit_code == 2
     assert f"where: {file}" in result.stderr
-    assert "fix: run `launcher catalog update`, or delete the file" in result.stderr
+    assert "fix: run `launcher plan types --update`, or delete the file" in result.stderr
 
 
 def test_the_format_of_the_price_list_is_no_choice(launcher):
-    result = launcher("update", "--format", "json")
+    result = launcher("--update", "--format", "json")
 
     assert result.exit_code == 2
     assert "there is no --format any more: leave it out" in result.stderr

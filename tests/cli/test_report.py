@@ -161,7 +161,8 @@ def test_an_old_price_is_said_to_be_old(home):
         "instance_type,price_per_hour,as_of\nml.g4dn.xlarge,0.7,2022-10\n"
     )
     run("done-job")
-    note = "The price of ml.g4dn.xlarge is old; <code>launcher catalog update</code> reads today's."
+    command = "<code>launcher plan types --update</code>"
+    note = f"The price of ml.g4dn.xlarge is old; {command} reads today's."
     assert note in Path("done-job.html").read_text().replace("&#x27;", "'")
 
 

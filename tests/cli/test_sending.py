@@ -97,7 +97,7 @@ def test_an_old_price_is_marked_in_the_plan_the_summary_and_the_list(terminal, a
     assert lines["data_group"] == ["$3.00*", "$3.00*"]
     assert lines["train_group"] == ["$7.09", "$7.09"]
     assert lines["total"] == ["$10.09*", "$10.09*"]
-    old = "(old; `launcher catalog update` reads today's)"
+    old = "(old; `launcher plan types --update` reads today's)"
     assert f"eu-west-1 on-demand prices of January 2020 {old}" in result.stderr
     assert json.loads(result.stdout)["cost"]["prices_are_old"] is True
     assert f"January 2020 {old}" in terminal("status", "digits-1").stdout

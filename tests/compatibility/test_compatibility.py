@@ -264,7 +264,7 @@ def test_a_partition_is_read_and_shown() -> None:
     assert (partition.task, partition.starts) == ("compatibility_task:make", ("second",))
     assert [module.name for module in partition.modules] == ["first", "second"]
     assert partition.to_json() == file.read_text()
-    shown = json.loads(launcher("partition", "show", file, "--json"))
+    shown = json.loads(launcher("plan", "cut", "show", file, "--json"))
     assert shown["stages"][1]["start"] == "second"
 
 

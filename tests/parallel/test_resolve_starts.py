@@ -125,7 +125,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, partition: Partitio
     for found in outcome.notes.values():
         assert found["partition"] == (
             "ParallelError: partition.json was made for another model: 0.weight is [16, 16] "
-            "float32 in the file, but [24, 24] float32 in this model; run `launcher partition` "
+            "float32 in the file, but [24, 24] float32 in this model; run `launcher plan cut` "
             "again"
         )
         assert (

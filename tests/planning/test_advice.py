@@ -176,7 +176,7 @@ def test_communication() -> None:
     )
 
     assert "fewer hosts with more accelerators" in found[0].what
-    assert any("launcher partition" in each.what for each in found)
+    assert any("launcher plan cut" in each.what for each in found)
 
 
 @pytest.mark.parametrize(("mode", "words"), [("FastFile", "input_mode File"), ("File", "larger")])

@@ -155,7 +155,7 @@ def test_a_job_of_this_machine_is_marked() -> None:
 
 def test_an_old_price_is_said_to_be_old() -> None:
     old = job("old", 100, group("train_group", 37.688), old_prices=("ml.p4d.24xlarge",))
-    words = "The price of ml.p4d.24xlarge is old; `launcher catalog update` reads today's."
+    words = "The price of ml.p4d.24xlarge is old; `launcher plan types --update` reads today's."
     found = Comparison(jobs=(old, old))
 
     assert words in str(found)

@@ -200,7 +200,7 @@ def test_prices_of_another_region_bound_nothing(priced: Path, region: str) -> No
     assert problem.what.startswith(
         f"today's price of ml.c5.9xlarge, ml.g5.12xlarge, storage in {region} is unknown"
     )
-    assert f"`launcher catalog update --region {region}`" in problem.fix
+    assert f"`launcher plan types --update --region {region}`" in problem.fix
 
 
 def test_a_volume_without_a_price_bounds_nothing() -> None:

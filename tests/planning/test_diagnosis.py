@@ -195,7 +195,9 @@ def test_the_published_cluster_is_advised_where_the_family_has_nothing_larger(
     assert low <= -0.46 <= high + 0.03
     assert "2022-10" in first.effect.price_as_of  # and the text names the date
     assert "ml.p4d.24xlarge" in first.effect.old_prices
-    assert "ml.p4d.24xlarge is old; `launcher catalog update` reads today's" in advice_text(first)
+    assert "ml.p4d.24xlarge is old; `launcher plan types --update` reads today's" in advice_text(
+        first
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`launcher profile --from-job`: the workload of a job that ran, from what its hosts logged."""
+"""`launcher plan measure --from-job`: the workload of a job that ran, from its logs."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def job(tmp_path, monkeypatch):
             ]
             log.write_text("\n".join([*kept, *lines, ""]))
         runner = CliRunner(env={"LAUNCHER_HOME": str(home), "LAUNCHER_PRICES": None})
-        arguments = ["profile", "--from-job", name, *words]
+        arguments = ["plan", "measure", "--from-job", name, *words]
         return runner.invoke(main, arguments, catch_exceptions=False)
 
     return profile
@@ -254,7 +254,7 @@ def test_a_job_without_such_figures_is_refused_with_the_reason(job, lines, why):
     assert result.exit_code == 2
     assert "job done-job has no figures of a sample's cost" in result.stderr
     assert why in result.stderr
-    assert "launcher profile job.yaml" in result.stderr
+    assert "launcher plan measure job.yaml" in result.stderr
 
 
 def test_a_job_that_runs_is_refused(job, tmp_path):

@@ -46,7 +46,7 @@ def test_without_a_gpu_the_memory_of_a_tasks_model_is_measured(
     """And its steps are not: the file says what is missing."""
     pytest.importorskip("torch")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    command = [sys.executable, "-m", "launcher", "profile", "pipeline:train_set"]
+    command = [sys.executable, "-m", "launcher", "plan", "measure", "pipeline:train_set"]
     done = subprocess.run(
         [
             *command,

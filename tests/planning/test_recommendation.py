@@ -591,7 +591,7 @@ def test_recommend_where_nothing_has_a_price(home) -> None:
     plan = recommend(h100, today=TODAY)
 
     assert plan.best is None
-    assert "run `launcher catalog update`" in plan.reason
+    assert "run `launcher plan types --update`" in plan.reason
 
 
 def test_recommend_refuses_what_is_no_region() -> None:
@@ -620,7 +620,7 @@ def test_several_regions_are_compared_by_their_own_prices_only(home) -> None:
     assert "ml.g5.2xlarge" in plan.without_own_price["eu-west-1"]
     assert "us-east-1" not in plan.without_own_price
     assert "No price of eu-west-1 itself, so not compared there: ml.g5.2xlarge" in repr(plan)
-    assert "`launcher catalog update --region eu-west-1` reads them." in repr(plan)
+    assert "`launcher plan types --update --region eu-west-1` reads them." in repr(plan)
     assert "stand for" not in repr(plan)
 
 
@@ -628,7 +628,7 @@ def test_regions_without_any_price_of_their_own_are_not_compared(home) -> None:
     plan = recommend(WORKLOAD, regions=["eu-west-1", "eu-west-2"], today=TODAY)
 
     assert (plan.best, plan.compared) == (None, 0)
-    assert "run `launcher catalog update`" in plan.reason
+    assert "run `launcher plan types --update`" in plan.reason
 
 
 def test_the_recommended_cluster_has_its_region_where_there_are_several(home) -> None:

@@ -127,8 +127,8 @@ def test_a_job_without_a_file_sends_none(source: Folder) -> None:
     ("damage", "what"),
     [
         ({"version": 99}, "it is of version 99, and this Launcher reads version 1: make it again"),
-        ({"partitions": "2"}, "this is not a file of `launcher partition`: partitions is '2'"),
-        ({"colour": "red"}, "this is not a file of `launcher partition`: .*'colour'"),
+        ({"partitions": "2"}, "this is not a file of `launcher plan cut`: partitions is '2'"),
+        ({"colour": "red"}, "this is not a file of `launcher plan cut`: .*'colour'"),
         ({"starts": ["1", "2"]}, "there are 2 starts, and 2 stages need 1; undo"),
         ({"schedule": "1f1b"}, "schedule is '1f1b', and not one of simple, "),
         ({"microbatches": 0}, "microbatches is 0, and at least 1 is needed"),

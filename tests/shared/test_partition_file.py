@@ -86,7 +86,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         PartitionFile.read(tmp_path / "cuts.json")
     (tmp_path / "cuts.json").write_text("[]")
     with pytest.raises(
-        ParallelError, match=r"cuts\.json: this is not a file of `launcher partition`"
+        ParallelError, match=r"cuts\.json: this is not a file of `launcher plan cut`"
     ):
         PartitionFile.read(tmp_path / "cuts.json")
 

@@ -1,4 +1,4 @@
-"""The files of `launcher catalog update`, in the user's Launcher home."""
+"""The files of `launcher plan types --update`, in the user's Launcher home."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _HOUR = 3600
 #: Behind an amount that an old price is part of; its source has the words.
 OLD_MARK = "*"
 #: Words beside an old price.
-OLD_PRICE = "old; `launcher catalog update` reads today's"
+OLD_PRICE = "old; `launcher plan types --update` reads today's"
 
 
 @dataclass(frozen=True, kw_only=True)

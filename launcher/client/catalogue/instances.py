@@ -98,8 +98,8 @@ def near(name: str) -> tuple[str, ...]:
 def instance_types() -> Mapping[str, InstanceType]:
     """Return every type in the catalogue, by name, in the order of the file.
 
-    Types that `launcher catalog update` wrote replace Launcher's own, and new ones follow. Raises
-    SpecError if its file is damaged.
+    Types that `launcher plan types --update` wrote replace Launcher's own, and new ones follow.
+    Raises SpecError if its file is damaged.
     """
     file = updated_instances()
     try:
@@ -123,7 +123,7 @@ def _with_update(file: Path, _changed: int) -> Mapping[str, InstanceType]:
         problem = Problem(
             what=f"the updated instance types cannot be read: {error}",
             where=str(file),
-            fix="run `launcher catalog update`, or delete the file",
+            fix="run `launcher plan types --update`, or delete the file",
         )
         raise SpecError([problem]) from error
 

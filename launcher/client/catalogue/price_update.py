@@ -74,7 +74,9 @@ def _types_of(file: Path) -> tuple[str, ...]:
 
 def _table(region: str, prices: PriceFile) -> str:
     text = io.StringIO()
-    text.write("# Written by `launcher catalog update`; your own prices are in ../../prices.csv.\n")
+    text.write(
+        "# Written by `launcher plan types --update`; your own prices are in ../../prices.csv.\n"
+    )
     table = csv.writer(text, lineterminator="\n")
     table.writerow(_COLUMNS)
     for name, price in prices.per_hour.items():

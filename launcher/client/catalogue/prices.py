@@ -140,7 +140,7 @@ def _damaged(file: Path, what: str) -> Problem:
     return Problem(
         what=f"the updated prices cannot be read: {what}",
         where=str(file),
-        fix=f"run `launcher catalog update --region {file.stem}`, or delete the file",
+        fix=f"run `launcher plan types --update --region {file.stem}`, or delete the file",
     )
 
 
@@ -159,7 +159,7 @@ def price_fix(instance_type: str) -> str:
 
 def update_fix(region: str | None) -> str:
     """Return the fix for prices that are not a region's own, or old."""
-    return f"`launcher catalog update --region {region or 'REGION'}` reads AWS's"
+    return f"`launcher plan types --update --region {region or 'REGION'}` reads AWS's"
 
 
 def published_prices() -> tuple[Price, ...]:

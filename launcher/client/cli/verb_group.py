@@ -10,15 +10,25 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from launcher.client.cli.verb_table import FORMER_VERBS, VERBS
+from launcher.client.cli.verb_table import FORMER_VERBS, VERB_GROUPS, VERBS
 
 
 class Verbs(click.Group):
     """A group of commands that are imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all verbs, in the order of a job's life."""
+        """Return the names of all verbs, group by group."""
         return list(VERBS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs with their summaries, and those of two words, by what they are for."""
+        for group, verbs in VERB_GROUPS.items():
+            rows = []
+            for name, verb in verbs.items():
+                rows.append((name, verb.line))
+                rows += [(f"{name} {word}", each.line) for word, each in verb.subcommands.items()]
+            with formatter.section(group):
+                formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a verb's command; None if there is no such verb."""

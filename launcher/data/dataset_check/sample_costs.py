@@ -1,4 +1,4 @@
-"""Measurement of what the samples of a dataset cost, for `launcher profile`."""
+"""Measurement of what the samples of a dataset cost, for `launcher plan measure`."""
 
 from __future__ import annotations
 

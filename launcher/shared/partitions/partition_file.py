@@ -184,14 +184,14 @@ class PartitionFile:
             if found != VERSION:
                 raise ParallelError(
                     f"it is of version {found!r}, and this Launcher reads version {VERSION}: make "
-                    "it again with `launcher partition`"
+                    "it again with `launcher plan cut`"
                 )
             partition = cls(**dict(_typed(raw)))
             if wrong := [*misfits(partition), *_strays(partition)]:
                 raise TypeError("; ".join(wrong))
         except _NO_FILE as error:
             raise ParallelError(
-                f"this is not a file of `launcher partition`: {error}; make it again"
+                f"this is not a file of `launcher plan cut`: {error}; make it again"
             ) from error
         return partition._checked()
 

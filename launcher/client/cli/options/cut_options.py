@@ -1,4 +1,4 @@
-"""Options of `launcher partition`, named as the arguments of `launcher.partition`."""
+"""Options of `launcher plan cut`, named as the arguments of `launcher.partition`."""
 
 from __future__ import annotations
 
@@ -115,6 +115,6 @@ _OPTIONS = (
 )
 
 
-def partition_options(verb: Verb) -> Verb:
+def cut_options(verb: Verb) -> Verb:
     """Add all the partition options to a verb."""
     return with_options(verb, _OPTIONS)

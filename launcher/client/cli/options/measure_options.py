@@ -1,4 +1,4 @@
-"""The options of `launcher profile`."""
+"""The options of `launcher plan measure`."""
 
 from __future__ import annotations
 
@@ -116,6 +116,6 @@ _OPTIONS = (
 )
 
 
-def profile_options(verb: Verb) -> Verb:
+def measure_options(verb: Verb) -> Verb:
     """Add the options that say what is measured and where it is written."""
     return with_options(verb, _OPTIONS)

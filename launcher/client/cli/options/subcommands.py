@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from launcher.client.cli.verb_table import Verb
 
 
 class CommandWithSubcommands(click.Command):
     """`launcher VERB ARGUMENT`, with subcommands as `launcher VERB NAME ...`."""
 
-    def __init__(
-        self, *arguments: Any, subcommands: Mapping[str, click.Command], **more: Any
-    ) -> None:
+    def __init__(self, *arguments: Any, subcommands: Mapping[str, Verb], **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.subcommands = subcommands
 
@@ -28,23 +30,26 @@ class CommandWithSubcommands(click.Command):
         subcommand = self.subcommands.get(args[0]) if args else None
         if subcommand is None:
             return super().make_context(info_name, args, parent, **more)
-        return subcommand.make_context(f"{info_name} {args[0]}", args[1:], parent, **more)
+        return subcommand.load().make_context(f"{info_name} {args[0]}", args[1:], parent, **more)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, then the subcommands."""
         super().format_options(ctx, formatter)
         with formatter.section("Commands"):
-            lines = {
-                name: subcommand.get_short_help_str(100)
-                for name, subcommand in self.subcommands.items()
-            }
-            formatter.write_dl([(f"{ctx.command_path} {n}", line) for n, line in lines.items()])
+            formatter.write_dl(
+                [
+                    (f"{ctx.command_path} {name}", each.line)
+                    for name, each in self.subcommands.items()
+                ]
+            )
 
-
-class CommandGroup(click.Group):
-    """A verb that has only subcommands: `launcher VERB NAME ...`."""
-
-    @property
-    def subcommands(self) -> Mapping[str, click.Command]:
-        """The commands by name, as those of CommandWithSubcommands."""
-        return self.commands
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the matching subcommands, where no option is in front of them, and options."""
+        sources = [ctx.get_parameter_source(each.name) for each in self.params if each.name]
+        names = {} if ParameterSource.COMMANDLINE in sources else self.subcommands
+        matching = [
+            CompletionItem(name, help=each.line)
+            for name, each in names.items()
+            if name.startswith(incomplete)
+        ]
+        return [*matching, *super().shell_complete(ctx, incomplete)]

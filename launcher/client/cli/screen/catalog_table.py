@@ -12,7 +12,7 @@ from launcher.client.jobs import aligned
 _HEADER = ("TYPE", "vCPU", "GiB", "ACCELERATORS", "GiB EACH", "NVMe GB", "Gbit/s", "$/h", "PRICE")
 _NUMERIC = frozenset({"vCPU", "GiB", "GiB EACH", "NVMe GB", "Gbit/s", "$/h"})
 
-#: Keys of `launcher catalog list --sort`: the figure to sort by.
+#: Keys of `launcher plan types --sort`: the figure to sort by.
 SORT_KEYS: dict[str, Callable[[CatalogueEntry], float | None]] = {
     "name": lambda each: 0,  # as in the catalogue: by family, then by size
     "price": lambda each: each.price.per_hour if each.price else None,

@@ -9,11 +9,13 @@ from typing import Any
 import click
 
 from launcher.client.cli.options.plan_options import plan_options
+from launcher.client.cli.options.subcommands import CommandWithSubcommands
 from launcher.client.cli.screen.charts_of_plans import plan_chart
 from launcher.client.cli.screen.csv_output import print_csv
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import print_message, with_data_option
+from launcher.client.cli.verb_table import VERBS
 from launcher.client.planning import (
     PlanLimits,
     PlanOrder,
@@ -27,7 +29,7 @@ from launcher.client.planning import (
 )
 
 
-@click.command()
+@click.command(cls=CommandWithSubcommands, subcommands=VERBS["plan"].subcommands)
 @plan_options
 @with_data_option
 def plan(
@@ -45,8 +47,7 @@ def plan(
 ) -> int:
     """Compare clusters for a workload: step time, bottleneck and cost.
 
-    Clusters of one group and of two are compared, with every useful number of data hosts. Nothing
-    is sent to AWS. With -o csv, each cluster is a row.
+    Clusters have one group or two, and each useful number of data hosts; with -o csv, a row each.
     """
     found = recommend(
         Workload.from_yaml(workload),

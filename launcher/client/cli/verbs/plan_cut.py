@@ -1,4 +1,4 @@
-"""`launcher partition`: find the best cuts of a task's model."""
+"""`launcher plan cut`: find the best cuts of a task's model."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.options.cut_options import partition_options
+from launcher.client.cli.options.cut_options import cut_options
 from launcher.client.cli.options.subcommands import CommandWithSubcommands
 from launcher.client.cli.screen.deferred_signals import sigterm_as_ctrl_c
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import print_message, with_json_flag
-from launcher.client.cli.verbs.plan_cut_show import described, show
+from launcher.client.cli.verb_table import VERBS
+from launcher.client.cli.verbs.plan_cut_show import described
 from launcher.client.home import writing
 from launcher.client.planning import partition as find
 from launcher.errors import PlatformError
 
-_OTHERS = {"show": show}
+_OTHERS = VERBS["plan"].subcommands["cut"].subcommands
 
 
-@click.command(cls=CommandWithSubcommands, subcommands=_OTHERS)
+@click.command("cut", cls=CommandWithSubcommands, subcommands=_OTHERS)
 @click.argument(
     "task", shell_complete=lambda _c, _p, typed: [n for n in _OTHERS if n.startswith(typed)]
 )
-@partition_options
+@cut_options
 @click.option(
     "-o",
     "--out",
@@ -37,14 +38,14 @@ _OTHERS = {"show": show}
     help="File to write the partition to.",
 )
 @with_json_flag
-def partition(task: str, path: Path, output: str, **asked: Any) -> int:
+def cut(task: str, path: Path, output: str, **asked: Any) -> int:
     """Find the best pipeline cuts for a task's model.
 
     TASK is "module:name": a launcher.trainers.Task, or a function that returns one. Its model is
     profiled in a separate process, which needs torch. The best cuts, and the measurements behind
     them, are written to a file that a job takes.
 
-    `launcher partition show FILE` prints the contents of such a file.
+    `launcher plan cut show FILE` prints the contents of such a file.
     """
     if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
         raise PlatformError(f"{path} cannot be written: {path.parent} is not a writable folder")

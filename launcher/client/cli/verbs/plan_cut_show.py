@@ -1,4 +1,4 @@
-"""`launcher partition show`: print the contents of a partition file."""
+"""`launcher plan cut show`: print the contents of a partition file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from launcher.client.planning import Partition, timeline_svg, title
 )
 @with_json_flag
 def show(file: Path, svg: Path | None, output: str) -> int:
-    """Show a partition file written by `launcher partition`.
+    """Show a partition file written by `launcher plan cut`.
 
     Prints its stages with their times and bytes, the predicted step, and what would change with
     other numbers of partitions or microbatches, or with the other objective.

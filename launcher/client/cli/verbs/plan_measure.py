@@ -1,4 +1,4 @@
-"""`launcher profile`: measure what the samples of a dataset cost."""
+"""`launcher plan measure`: measure what the samples of a dataset cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.options.measure_options import profile_options
+from launcher.client.cli.options.measure_options import measure_options
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import print_message, with_output_option
@@ -26,12 +26,12 @@ from launcher.client.planning import (
 from launcher.client.sessions import session_of
 
 
-@click.command()
+@click.command("measure")
 @click.argument("target", required=False)
-@profile_options
+@measure_options
 @with_output_option
-def profile(target: str | None, out: Path | None, output: str, **asked: Any) -> int:
-    """Measure what samples cost on this machine, and write a workload for `launcher plan`.
+def measure(target: str | None, out: Path | None, output: str, **asked: Any) -> int:
+    """Measure what samples cost on this machine, and write a workload.
 
     TARGET is a dataset such as pipeline:train_set, or a job file, whose datasets are measured; by
     default job.yaml. Each is read by a process of its own, on a copy of the code. The file has the

@@ -32,7 +32,7 @@ from launcher.client.sessions import session_of
     "workload_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Workload of the plan, as `launcher profile` writes it; default: what the job shows.",
+    help="Workload of the plan, as `launcher plan measure` writes it; default: what the job shows.",
 )
 @click.option("--open", "is_opened", is_flag=True, help="Open the report in the browser.")
 @session_option

@@ -292,7 +292,7 @@ def _communication(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]
         what="communicate less often or less: larger batches per rank, gradient accumulation, or "
         "gradients in bf16 (gradient_compression)"
     )
-    yield Advice(what="for a pipeline: more microbatches, and other cuts (`launcher partition`)")
+    yield Advice(what="for a pipeline: more microbatches, and other cuts (`launcher plan cut`)")
 
 
 def _storage(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
@@ -317,7 +317,7 @@ def _imbalanced(finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
     )
     yield Advice(
         what="if it is slow in another run too, its share of the work is larger (longer samples, a "
-        "stage with more layers: `launcher partition`); if not, the instance was"
+        "stage with more layers: `launcher plan cut`); if not, the instance was"
     )
 
 

@@ -157,7 +157,7 @@ def why_not_compared(
             "memory for a worker (bytes_per_worker)"
         )
     reason = "no type has both a price and a time on its accelerator in the workload"
-    hint = "; run `launcher catalog update`" if without_price else ""
+    hint = "; run `launcher plan types --update`" if without_price else ""
     return f"nothing could be compared: {reason}{hint}"
 
 

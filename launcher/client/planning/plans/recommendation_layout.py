@@ -101,13 +101,13 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
     if dates:
         yield f"Prices: on demand, of {', '.join(dates)}; storage and traffic are not included."
     if any(price.is_old(recommendation.today) for price in prices):
-        yield "* an old price; `launcher catalog update` reads today's."
+        yield "* an old price; `launcher plan types --update` reads today's."
     if borrowed := _borrowed(recommendation):
         yield f"Prices of us-east-1 stand for {', '.join(borrowed)}, which differ."
     for region, names in recommendation.without_own_price.items():
         yield (
             f"No price of {region} itself, so not compared there: {_listed(names)}; "
-            f"`launcher catalog update --region {region}` reads them."
+            f"`launcher plan types --update --region {region}` reads them."
         )
     if names := recommendation.without_price:
         yield f"Price unknown, so not compared: {_listed(names)}."

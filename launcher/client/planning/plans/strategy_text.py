@@ -15,7 +15,7 @@ from launcher.shared import bytes_text
 
 UNKNOWN = (
     "The model's memory is not in the workload, so its parallel strategy is not planned: "
-    "`launcher profile --task` measures it."
+    "`launcher plan measure --task` measures it."
 )
 
 

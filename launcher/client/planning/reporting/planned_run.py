@@ -26,7 +26,7 @@ from launcher.errors import PlatformError
 _HOUR, _MILLION = 3600, 1e6
 #: Factor around the run on the axes, which are logarithmic.
 _ROOM = 1.15
-_GIVE_ONE = "a workload that `launcher profile` has measured can be given with --workload"
+_GIVE_ONE = "a workload that `launcher plan measure` has measured can be given with --workload"
 
 
 @dataclass(frozen=True, kw_only=True)

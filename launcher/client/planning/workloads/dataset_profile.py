@@ -153,7 +153,7 @@ def _datasets(
         if not found:
             raise PlatformError(
                 f"no dataset to measure: the job lists none, and {script} names none as text; name "
-                "one: launcher profile pipeline:train_set"
+                "one: launcher plan measure pipeline:train_set"
             )
         return found, listed or [each.reference.partition("(")[0] for each in found]
     name = chosen.partition("(")[0]

@@ -24,7 +24,7 @@ from launcher.shared import FEWEST_STEPS, FIELD_ERRORS, gpu_models, parse_event
 #: A job's mean may be off by this share: its CPU seconds include receiving and sending, and the
 #: kernel counts them in ticks. A host that differs more widens the range further.
 _UNCERTAINTY = 0.15
-_WITHOUT_FIGURES = "measure its dataset instead: launcher profile job.yaml"
+_WITHOUT_FIGURES = "measure its dataset instead: launcher plan measure job.yaml"
 
 
 @dataclass

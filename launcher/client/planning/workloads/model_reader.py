@@ -1,4 +1,4 @@
-"""The memory fields of a model, in bytes, as `launcher profile --task` writes them."""
+"""The memory fields of a model, in bytes, as `launcher plan measure --task` writes them."""
 
 from __future__ import annotations
 

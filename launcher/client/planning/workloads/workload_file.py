@@ -16,7 +16,7 @@ from launcher.errors import FieldPath, Problem, SpecError
 from launcher.shared import did_you_mean, shown
 
 _REQUIRED = ("batch_size", "cpu_seconds_per_sample", "bytes_per_batch", "gpu_seconds_per_step")
-#: What `launcher profile` found beside the workload's fields; nothing is computed from it.
+#: What `launcher plan measure` found beside the workload's fields; nothing is computed from it.
 _RECORD = "measured"
 _MEASURE = ("mean", "low", "high", "deviation")
 _EXAMPLES = {"gpu_seconds_per_step": "{NVIDIA A10G: 0.45}"}

@@ -140,7 +140,7 @@ class WorkloadProfile:
 
     def _heading(self) -> list[str]:
         lines = [
-            f"Workload of {self.dataset}, measured by `launcher profile`, for `launcher plan`."
+            f"Workload of {self.dataset}, measured by `launcher plan measure`, for `launcher plan`."
         ]
         if self.cpu.family:
             lines.append(f"cpu_speed: relative to {self.cpu.family}, on which it was measured.")

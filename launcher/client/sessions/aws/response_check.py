@@ -193,7 +193,7 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {
     # identity
     "GetCallerIdentity": ("Arn",),
     "GetRole": ("Role", "Role.Arn"),
-    # what `launcher check` and `launcher catalog update` read
+    # what `launcher check` and `launcher plan types --update` read
     "ListServiceQuotas": ("Quotas",),
     "DescribeImages": ("imageDetails",),
     "DescribeInstanceTypes": ("InstanceTypes",),

@@ -42,7 +42,7 @@ class ModelParallel(TorchrunDistribution):
         stage ("spread").
     starts: the module at which each stage after the first begins.
     stages: the stage that each named module is pinned to; default_stage takes all others.
-    partition_file: a file written by `launcher partition`, sent with the job. It provides the
+    partition_file: a file written by `launcher plan cut`, sent with the job. It provides the
         starts, and those of its settings that the job leaves unset.
     auto_partition: whether rank 0 profiles the model at job start and chooses the starts.
     optimize: the goal of auto_partition: "speed" (the default for None) or "memory".

@@ -38,7 +38,7 @@ def find_problems(model: ModelParallel) -> Iterator[Problem]:
     elif model.auto_partition:
         yield from _problems_beside(model, "auto_partition", _BY_HAND)
     if model.partition_file == "":
-        fix = "name a file that `launcher partition` has made, or remove it"
+        fix = "name a file that `launcher plan cut` has made, or remove it"
         yield Problem(path=_FILE, what="partition_file is empty", fix=fix)
     if not model.auto_partition:
         yield from _problems_of_nothing_to_find(model)
@@ -54,7 +54,7 @@ def find_problems_in(
     try:
         partition = files.partition
     except ParallelError as error:
-        fix = "name a file that `launcher partition` has made"
+        fix = "name a file that `launcher plan cut` has made"
         yield Problem(path=_FILE, what=str(error), fix=fix)
         return
     if partition is not None:
@@ -73,7 +73,7 @@ def _differences(model: ModelParallel, partition: PartitionFile) -> Iterator[Pro
                 path=(*_MODEL, name),
                 about=(_FILE,),
                 what=f"{name} is {_shown(said)}, and {_name(model)} has {_shown(has)}",
-                fix="remove it, or let `launcher partition` make a file for it",
+                fix="remove it, or let `launcher plan cut` make a file for it",
             )
     if model.shard_degree < partition.shard_degree:
         degree = partition.shard_degree
@@ -82,7 +82,7 @@ def _differences(model: ModelParallel, partition: PartitionFile) -> Iterator[Pro
             about=(_FILE,),
             what=f"{_name(model)} was made for shard_degree={degree}, and the job has "
             f"{model.shard_degree}: its ranks would need more memory than predicted",
-            fix=f"write shard_degree: {degree}, or let `launcher partition` make another file",
+            fix=f"write shard_degree: {degree}, or let `launcher plan cut` make another file",
         )
 
 
