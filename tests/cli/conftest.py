@@ -1,6 +1,7 @@
 """The command line on jobs of its own: LAUNCHER_HOME is a temporary folder."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from launcher.client.cli import main
+from launcher.client.jobs import Job
+from launcher.client.sessions import LocalSession
 
 #: One host of this machine runs train.py.
 ONE_HOST = """\
@@ -65,3 +68,39 @@ def terminal(tmp_path) -> Terminal:
     folder = tmp_path / "project"
     folder.mkdir()
     return Terminal(folder, tmp_path / "home")
+
+
+@pytest.fixture(scope="module")
+def home_with_jobs(tmp_path_factory):
+    """Three jobs that have ended; "pair-2" has two groups. All were made by the real session."""
+    home = tmp_path_factory.mktemp("made") / "home"
+    session = LocalSession(home, "process")
+    one = {"InstanceType": "ml.m5.large", "InstanceCount": 1}
+    pair = [
+        {"InstanceGroupName": name, "InstanceType": "ml.m5.large", "InstanceCount": count}
+        for name, count in (("main_group", 1), ("mending", 2))
+    ]
+    for name, resources in (
+        ("pair-1", one),
+        ("other", one),
+        ("pair-2", {"InstanceGroups": pair}),
+    ):
+        session.create_training_job(
+            TrainingJobName=name,
+            RoleArn="arn:aws:iam::000000000000:role/local",
+            AlgorithmSpecification={
+                "TrainingImage": "local",
+                "TrainingInputMode": "File",
+                "ContainerEntrypoint": ["true"],
+            },
+            OutputDataConfig={"S3OutputPath": f"file://{home}/output"},
+            ResourceConfig={"VolumeSizeInGB": 30, **resources},
+            StoppingCondition={"MaxRuntimeInSeconds": 60},
+        )
+        Job(name, session).wait()
+    return home
+
+
+@pytest.fixture
+def jobs(terminal, home_with_jobs):
+    shutil.copytree(home_with_jobs, terminal.home, symlinks=True)

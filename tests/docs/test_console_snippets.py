@@ -76,7 +76,7 @@ def test_a_mistake_in_one_is_found() -> None:
     with pytest.raises(click.NoSuchOption):
         parse(main, ["run", "job.yaml", "--locall"])
     with pytest.raises(click.MissingParameter):
-        parse(main, ["status"])
+        parse(main, ["exec"])
 
 
 def parse(command: click.Command, words: list[str], parent: click.Context | None = None) -> None:

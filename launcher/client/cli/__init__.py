@@ -34,6 +34,9 @@ __getattr__ = open_door(__name__)
 def main() -> None:
     """Run training jobs on clusters of CPU and GPU hosts; the same job runs on this machine.
 
+    Verbs that read a job NAME take a unique beginning of it, `latest`, or the newest job if there
+    is none.
+
     Exit codes: 0 completed, 1 failed, 2 usage or specification, 3 stopped, 4 credentials or cloud,
     5 no capacity, 124 a wait timed out.
     """

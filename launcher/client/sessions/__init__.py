@@ -149,7 +149,12 @@ if TYPE_CHECKING:
     from launcher.client.sessions.registry import open_local_session, open_session, session_names
     from launcher.client.sessions.remote_source import unpack_source, with_fetched_source
     from launcher.client.sessions.request_limits import violations_without_aws
-    from launcher.client.sessions.resolve import local_session, require_own, session_of
+    from launcher.client.sessions.resolve import (
+        local_session,
+        named_job,
+        require_own,
+        session_of,
+    )
     from launcher.client.sessions.retry_policy import RetryPolicy, retry_call
     from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
     from launcher.client.sessions.source_commit import commit_of_source

@@ -1,6 +1,6 @@
-"""Resolve a job's name to its session: this machine, then other packages' sessions, then SageMaker.
+"""Resolve what a user calls a job to its name and its session. Decided only here.
 
-Decided only here.
+A name is looked for on this machine, then in other packages' sessions, then on SageMaker.
 """
 
 from __future__ import annotations
@@ -8,10 +8,53 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from launcher.client.home import home_folder
 from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.job_record import is_from_here
+from launcher.client.sessions.job_record import is_from_here, records_folder
+from launcher.client.sessions.local.job.job_root import JobRoot
 from launcher.client.sessions.registry import open_session, other_session_names
 from launcher.errors import CloudError, JobNotFound, LauncherError, PlatformError
+
+#: The word for the newest job.
+LATEST = "latest"
+
+
+def named_job(text: str | None, among: str | None = None) -> tuple[str, PlatformSession]:
+    """Return the name and the session of the job that a user means, for what only reads it.
+
+    text: its name, the beginning of only one job's name, or None or "latest" for the newest job.
+    Beginnings and the newest are looked for among the jobs of this machine and those that it sent,
+    or in the session `among`. Raises JobNotFound, with the names where a beginning fits several.
+    """
+    if text in (None, LATEST):
+        if not (names := _names_that_begin("", among)):
+            raise JobNotFound("there is no job yet: `launcher run` sends one")
+        return names[0], session_of(names[0], among)
+    assert text is not None
+    try:
+        return text, session_of(text, among)
+    except (JobNotFound, PlatformError, CloudError) as absent:
+        names = _names_that_begin(text, among) if text else []
+        if len(names) > 1:
+            several = f"{len(names)} jobs begin with {text!r}: {', '.join(names)}"
+            raise JobNotFound(f"{several}; write more of its name") from absent
+        if not names:
+            raise
+        return names[0], session_of(names[0], among)
+
+
+def _names_that_begin(text: str, among: str | None) -> list[str]:
+    """Return the jobs whose names begin so, newest first; of all jobs, perhaps the newest alone."""
+    if among is not None:
+        asked = open_session(among)
+        listed = asked.list_training_jobs(NameContains=text or None, limit=None if text else 1)
+        names = [job["TrainingJobName"] for job in listed["TrainingJobSummaries"]]
+    else:
+        created = {job.name: job.created for job in JobRoot(home_folder()).all()}
+        sent = {file.stem: file.stat().st_mtime for file in records_folder().glob("*/*/*.json")}
+        created = {**sent, **created}
+        names = sorted(created, key=lambda name: -created[name])
+    return [name for name in names if name.startswith(text)]
 
 
 def session_of(job: str, among: str | None = None) -> PlatformSession:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli.options import completion_values
+from launcher.client.cli.options.read_job import job_to_read
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.csv_output import print_csv
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import with_data_option
-from launcher.client.jobs import Job
 from launcher.client.planning import compare as compare_jobs
-from launcher.client.sessions import session_of
 
 
 @click.command()
@@ -26,7 +25,7 @@ def compare(names: tuple[str, ...], session: str | None, output: str) -> int:
     the step times of both. Prices are those of the instance types, also of jobs that ran on this
     machine, which are marked. With -o csv, each job is a row.
     """
-    found = compare_jobs(*(Job(name, session_of(name, session)) for name in names))
+    found = compare_jobs(*(job_to_read(name, session) for name in names))
     if output == "json":
         print_json(found.to_plain())
     elif output == "csv":

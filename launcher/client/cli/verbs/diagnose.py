@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import click
 
-from launcher.client.cli.options import completion_values
+from launcher.client.cli.options.read_job import job_argument, job_to_read
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.csv_output import print_csv
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import with_data_option
-from launcher.client.jobs import Job
 from launcher.client.planning import diagnose as diagnose_job
-from launcher.client.sessions import session_of
 
 
 @click.command()
-@click.argument("name", shell_complete=completion_values.jobs)
+@job_argument
 @session_option
 @with_data_option
-def diagnose(name: str, session: str | None, output: str) -> int:
+def diagnose(name: str | None, session: str | None, output: str) -> int:
     """Say what limits the steps of job NAME, and what to change.
 
     A job is input-bound, compute-bound, communication-bound, storage-bound or imbalanced (one slow
@@ -28,7 +26,7 @@ def diagnose(name: str, session: str | None, output: str) -> int:
     changes are listed with what they cost and save, where the planner can predict it. With -o csv,
     each change is a row.
     """
-    found = diagnose_job(Job(name, session_of(name, session)))
+    found = diagnose_job(job_to_read(name, session))
     if output == "json":
         print_json(found.to_plain())
     elif output == "csv":

@@ -9,17 +9,17 @@ import click
 
 from launcher.client.cli.options import completion_values
 from launcher.client.cli.options.local_job import session_of_local_job
+from launcher.client.cli.options.read_job import job_argument, job_to_read
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.confirmation import confirm_each, yes_option
 from launcher.client.cli.screen.download_output import print_copied, print_download, print_progress
 from launcher.client.cli.screen.verb_output import with_output_option
-from launcher.client.jobs import ARTIFACTS, Job
-from launcher.client.sessions import session_of
+from launcher.client.jobs import ARTIFACTS
 from launcher.errors import PlatformError
 
 
 @click.command()
-@click.argument("name", shell_complete=completion_values.jobs)
+@job_argument
 @click.argument("path", required=False)
 @click.option(
     "--to",
@@ -37,7 +37,7 @@ from launcher.errors import PlatformError
 @session_option
 @with_output_option
 def download(
-    name: str,
+    name: str | None,
     path: str | None,
     *,
     target: Path,
@@ -52,24 +52,23 @@ def download(
     folder below /opt/ml in a host of this machine, of a job that runs or has ended: model,
     output/data or /opt/ml/checkpoints/last.pt. Asks before it replaces files.
     """
-    if path is not None:
-        host = host or "algo-1"
-        earlier = target / PurePosixPath(path).name
-        confirm_each("replace files in", [str(earlier)] if _has_files(earlier) else [], yes=yes)
-        results = f"`launcher download {name} --to {path}` writes the job's results there"
-        session_here = session_of_local_job(name, results)
-        try:
-            copy = session_here.copy_from_host(name, host, path, target)
-        except PlatformError as error:
-            raise PlatformError(f"{error}\n  {results}") from error
-        return print_copied(name, host, path, copy, output)
-    if host or target.is_file():
+    if path is None and (host or target.is_file()):
         raise click.UsageError("--host, and a file as --to, go with PATH")
-    job = Job(name, session_of(name, session))
-    there = [each for each in ARTIFACTS if (target / each).exists()]
-    confirm_each("replace", [str(target / each) for each in there], yes=yes)
-    files = job.download_artifacts(target, print_progress if sys.stderr.isatty() else None)
-    return print_download(job, files, output)
+    job = job_to_read(name, session)
+    if path is None:
+        there = [each for each in ARTIFACTS if (target / each).exists()]
+        confirm_each("replace", [str(target / each) for each in there], yes=yes)
+        files = job.download_artifacts(target, print_progress if sys.stderr.isatty() else None)
+        return print_download(job, files, output)
+    earlier = target / PurePosixPath(path).name
+    confirm_each("replace files in", [str(earlier)] if _has_files(earlier) else [], yes=yes)
+    results = f"`launcher download {job.name} --to {path}` writes the job's results there"
+    session_here = session_of_local_job(job.name, results)
+    try:
+        copy = session_here.copy_from_host(job.name, host or "algo-1", path, target)
+    except PlatformError as error:
+        raise PlatformError(f"{error}\n  {results}") from error
+    return print_copied(job.name, host or "algo-1", path, copy, output)
 
 
 def _has_files(folder: Path) -> bool:

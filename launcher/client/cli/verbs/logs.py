@@ -11,6 +11,7 @@ from launcher.client.cli.options.line_selection import (
     WantedLines,
     line_selection_options,
 )
+from launcher.client.cli.options.read_job import job_argument, job_to_read
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.options.shared_options import verbose_option
 from launcher.client.cli.screen.ctrl_c import print_detached
@@ -18,12 +19,11 @@ from launcher.client.cli.screen.follow_output import print_notice
 from launcher.client.cli.screen.line_printer import JsonLinePrinter, LinePrinter
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import with_output_option
-from launcher.client.jobs import EXIT_CODES, Job, host_groups, with_resume_hint
-from launcher.client.sessions import session_of
+from launcher.client.jobs import EXIT_CODES, host_groups, with_resume_hint
 
 
 @click.command()
-@click.argument("name", shell_complete=completion_values.jobs)
+@job_argument
 @click.option("-f", "--follow", is_flag=True, help="Follow the logs until the job ends.")
 @click.option(
     "--group", help="Only the hosts of this group.", shell_complete=completion_values.groups
@@ -37,7 +37,7 @@ from launcher.client.sessions import session_of
 @session_option
 @with_output_option
 def logs(
-    name: str,
+    name: str | None,
     follow: bool,
     group: str | None,
     host: str | None,
@@ -53,9 +53,9 @@ def logs(
     JSON object; Launcher's own lines add their name as "event" and their "fields". With -f, the
     exit code is the job's.
     """
-    job = Job(name, session_of(name, session))
+    job = job_to_read(name, session)
     try:
-        with with_resume_hint(name):
+        with with_resume_hint(job.name):
             printer: Printer = JsonLinePrinter()
             if output == "text":
                 groups = host_groups(job.description(print_notice if follow else None))
@@ -69,6 +69,6 @@ def logs(
             lines.release()
             status = job.description(print_notice)["TrainingJobStatus"] if follow else ""
     except KeyboardInterrupt:
-        print_detached(name)
+        print_detached(job.name)
         return 0
     return EXIT_CODES.get(status, 0)

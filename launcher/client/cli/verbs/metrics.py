@@ -6,18 +6,18 @@ from contextlib import closing
 
 import click
 
-from launcher.client.cli.options import completion_values
+from launcher.client.cli.options.read_job import job_argument, job_to_read
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.ctrl_c import print_detached
 from launcher.client.cli.screen.follow_output import print_notice
 from launcher.client.cli.screen.metric_output import metric_output, print_values
 from launcher.client.cli.screen.verb_output import with_exit_code
 from launcher.client.jobs import EXIT_CODES, Job, MetricReader, with_resume_hint
-from launcher.client.sessions import metric_patterns, session_of
+from launcher.client.sessions import metric_patterns
 
 
 @click.command()
-@click.argument("name", shell_complete=completion_values.jobs)
+@job_argument
 @click.option("-f", "--follow", is_flag=True, help="Follow the metrics until the job ends.")
 @click.option("--name", "metric_names", multiple=True, help="Only this metric; may be repeated.")
 @session_option
@@ -30,7 +30,7 @@ from launcher.client.sessions import metric_patterns, session_of
 )
 @with_exit_code
 def metrics(
-    name: str, follow: bool, metric_names: tuple[str, ...], session: str | None, output: str
+    name: str | None, follow: bool, metric_names: tuple[str, ...], session: str | None, output: str
 ) -> int:
     """Show the metrics of job NAME over time.
 
@@ -39,7 +39,7 @@ def metrics(
     group, with a line for each host; elsewhere a table is printed. With -o json or csv, every value
     is one JSON object or row. With -f, the exit code is the job's.
     """
-    job = Job(name, session_of(name, session))
+    job = job_to_read(name, session)
     if not follow:
         print_values(job.metric_series(metric_names or None), output)
         return 0

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from launcher.client.cli.options.measure_options import measure_options
+from launcher.client.cli.options.read_job import job_to_read
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import print_message, with_output_option
 from launcher.client.doctor import ReadLimits
-from launcher.client.jobs import Job
 from launcher.client.planning import (
     ProfileRequest,
     WorkloadProfile,
@@ -23,7 +23,6 @@ from launcher.client.planning import (
     profile_text,
     write_new,
 )
-from launcher.client.sessions import session_of
 
 
 @click.command("measure")
@@ -66,4 +65,4 @@ def _profiles(
         return profile_datasets(target, ProfileRequest(limits=limits, **asked))
     if target or any(asked.pop(name) for name in ("changes", "task")):
         raise click.UsageError("--from-job takes a job that has ended: no TARGET, --task or --set")
-    return [profile_of_job(Job(from_job, session_of(from_job)), **asked)]
+    return [profile_of_job(job_to_read(from_job), **asked)]

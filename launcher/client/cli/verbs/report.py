@@ -7,20 +7,18 @@ from pathlib import Path
 
 import click
 
-from launcher.client.cli.options import completion_values
+from launcher.client.cli.options.read_job import job_argument, job_to_read
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.csv_output import print_csv
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import print_message, with_data_option
-from launcher.client.jobs import Job
 from launcher.client.planning import Workload
 from launcher.client.planning import report as report_on
-from launcher.client.sessions import session_of
 
 
 @click.command()
-@click.argument("name", shell_complete=completion_values.jobs)
+@job_argument
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -38,7 +36,7 @@ from launcher.client.sessions import session_of
 @session_option
 @with_data_option
 def report(
-    name: str,
+    name: str | None,
     out: Path | None,
     workload_file: Path | None,
     is_opened: bool,
@@ -54,14 +52,15 @@ def report(
     charts, and a file is written only with --out or --open.
     """
     workload = Workload.from_yaml(workload_file) if workload_file else None
-    found = report_on(Job(name, session_of(name, session)), workload=workload)
+    job = job_to_read(name, session)
+    found = report_on(job, workload=workload)
     if output == "json":
         print_json(found.to_plain())
     elif output == "csv":
         print_csv(found.metric_rows())
     if output != "text" and out is None and not is_opened:
         return 0
-    file = found.write(out or Path(f"{name}.html"))
+    file = found.write(out or Path(f"{job.name}.html"))
     if output == "text":
         echo(file)
     if is_opened and not webbrowser.open(file.resolve().as_uri()):

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import click
 
-from launcher.client.cli.options import completion_values
+from launcher.client.cli.options.read_job import job_argument, job_to_read
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.follow_output import print_notice, watch
 from launcher.client.cli.screen.summaries import print_record, print_summary
 from launcher.client.cli.screen.verb_output import with_output_option
-from launcher.client.jobs import Job
-from launcher.client.sessions import TERMINAL_STATUSES, session_of
+from launcher.client.sessions import TERMINAL_STATUSES
 
 
 @click.command()
-@click.argument("name", shell_complete=completion_values.jobs)
+@job_argument
 @click.option("--watch", "is_watched", is_flag=True, help="Show it live until the job ends.")
 @click.option("-v", "--verbose", is_flag=True, help="Show how the job was made as well.")
 @session_option
 @with_output_option
-def status(name: str, is_watched: bool, verbose: bool, session: str | None, output: str) -> int:
+def status(
+    name: str | None, is_watched: bool, verbose: bool, session: str | None, output: str
+) -> int:
     """Show the progress or outcome of job NAME.
 
     Prints its status, hosts, data, metrics and model. The exit code is the job's own once it has
     ended; 0 while it runs. With --watch, its state is drawn anew until it ends, without what its
     programs print; Ctrl-C leaves it running.
     """
-    job = Job(name, session_of(name, session))
+    job = job_to_read(name, session)
     if is_watched:
         now = job.description(print_notice)
         if now["TrainingJobStatus"] not in TERMINAL_STATUSES and not watch(job):

@@ -7,18 +7,18 @@ import time
 import click
 
 from launcher.client.cli.options import completion_values
+from launcher.client.cli.options.read_job import job_to_read
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.follow_output import print_notice
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import described_error, print_error, with_output_option
-from launcher.client.jobs import EXIT_CODES, Job, with_resume_hint
-from launcher.client.sessions import session_of
+from launcher.client.jobs import EXIT_CODES, with_resume_hint
 from launcher.errors import StillRunning
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, shell_complete=completion_values.jobs)
+@click.argument("names", nargs=-1, shell_complete=completion_values.jobs)
 @click.option("--timeout", type=click.FloatRange(min=0), help="Wait at most this many seconds.")
 @session_option
 @with_output_option
@@ -28,7 +28,7 @@ def wait(names: tuple[str, ...], timeout: float | None, session: str | None, out
     Prints the status of each. The exit code is that of the first of them that did not complete;
     124 if none failed or was stopped, and some still ran at the timeout.
     """
-    jobs = [Job(name, session_of(name, session)) for name in dict.fromkeys(names)]
+    jobs = [job_to_read(name, session) for name in dict.fromkeys(names or (None,))]
     until = None if timeout is None else time.monotonic() + timeout
     statuses = {}
     late: list[StillRunning] = []
