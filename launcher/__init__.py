@@ -63,30 +63,15 @@ if TYPE_CHECKING:
         TrainingInput,
     )
     from launcher.errors import (
-        AuthenticationError,
-        CapacityError,
         CloudError,
-        ContractError,
-        CredentialsExpired,
-        DataError,
-        DataServiceUnavailable,
         JobFailed,
         JobNotFound,
         JobStopped,
         LauncherError,
-        LogNotFound,
-        NotSent,
-        ParallelError,
         PlatformError,
         Problem,
-        Refused,
-        RequestRefused,
-        RuntimeFault,
-        SampleError,
         SpecError,
         StillRunning,
-        Unreachable,
-        WireError,
     )
 
 __version__ = "0.1.0"
@@ -143,26 +128,11 @@ __all__ = [
     "Problem",
     "SpecError",
     "PlatformError",
-    "RequestRefused",
     "JobNotFound",
     "JobFailed",
     "JobStopped",
     "StillRunning",
-    "NotSent",
     "CloudError",
-    "Refused",
-    "LogNotFound",
-    "Unreachable",
-    "CredentialsExpired",
-    "CapacityError",
-    "RuntimeFault",
-    "ContractError",
-    "ParallelError",
-    "DataError",
-    "DataServiceUnavailable",
-    "AuthenticationError",
-    "WireError",
-    "SampleError",
 ]
 
 
@@ -177,8 +147,11 @@ def __getattr__(name: str) -> object:
         except ModuleNotFoundError as error:
             if error.name != f"{__name__}.client":
                 raise
+    from launcher.errors import KINDS
     from launcher.shared.users_modules import users_attribute
 
+    if name in KINDS:
+        return KINDS[name]
     try:
         return users_attribute(name)
     except AttributeError:

@@ -1,15 +1,18 @@
 """Every error that Launcher raises, in one tree.
 
-LauncherError                     exit code
-├── SpecError                     2   the job's description is wrong; lists every problem
-├── PlatformError                 2   this machine cannot do what was requested
+Eight are public names of `launcher`, marked *: what a script that makes jobs can act on. The others
+are kinds of these, by which Launcher itself decides, and what is raised inside a job.
+
+LauncherError *                   exit code
+├── SpecError *                   2   the job's description is wrong; lists every problem
+├── PlatformError *               2   this machine cannot do what was requested
 │   └── RequestRefused                it cannot run this request; lists every problem
-├── JobNotFound                   2   there is no job of that name
-├── JobFailed                     1   the job ended as Failed
-├── JobStopped                    3   the job ended as Stopped
-├── StillRunning                  124 the job had not ended when a wait for it was over
-├── NotSent                       3   the user declined before the job was submitted
-├── CloudError                    4   credentials, permissions, or an answer of AWS
+├── JobNotFound *                 2   there is no job of that name
+├── JobFailed *                   1   the job ended as Failed
+├── JobStopped *                  3   the job ended as Stopped
+│   └── NotSent                       the user declined before the job was submitted
+├── StillRunning *                124 the job had not ended when a wait for it was over
+├── CloudError *                  4   credentials, permissions, or an answer of AWS
 │   ├── Refused                       AWS answered with an error; keeps its code and request id
 │   │   └── LogNotFound               a log stream that was there is not found
 │   ├── Unreachable                   no answer: the network is down or AWS is silent
@@ -175,13 +178,12 @@ class StillRunning(LauncherError):
     exit_code = 124  # that of timeout(1)
 
 
-class NotSent(LauncherError):
+class NotSent(JobStopped):
     """The user declined, or pressed Ctrl-C, before the job was submitted."""
 
-    exit_code = 3
-
     def __init__(self, name: str) -> None:
-        super().__init__(f"job {name} was not sent; nothing was created")
+        super().__init__(name, "NotSent")
+        self.args = (f"job {name} was not sent; nothing was created",)
 
 
 class CloudError(LauncherError):
@@ -272,3 +274,14 @@ class SampleError(DataError):
         self.index = index
         self.remote_traceback = remote_traceback
         super().__init__(f"{message}\n{remote_traceback}")
+
+
+#: Kinds that `launcher` has under these names, too, as when they were among its public ones.
+KINDS: dict[str, type[LauncherError]] = {
+    kind.__name__: kind
+    for kind in (
+        *(RequestRefused, NotSent, Refused, LogNotFound, Unreachable, CredentialsExpired),
+        *(CapacityError, RuntimeFault, ContractError, ParallelError, DataError),
+        *(DataServiceUnavailable, AuthenticationError, WireError, SampleError),
+    )
+}
