@@ -174,7 +174,7 @@ def test_a_job_is_not_prepared_for_aws_when_aws_would_refuse_it(source):
     with pytest.raises(SpecError) as refused:
         prepare(spec, placement(output_uri="bucket", role_arn="arn:aws:iam::1111:role/Training"))
     places = [problem.where for problem in refused.value.problems]
-    assert places == ["RoleArn", "OutputDataConfig.S3OutputPath"]
+    assert places == ["OutputDataConfig.S3OutputPath", "RoleArn"]
 
 
 @pytest.mark.parametrize(

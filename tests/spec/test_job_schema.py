@@ -103,6 +103,8 @@ def test_editors_are_told_what_a_field_means(schema):
     assert groups["instance_count"] == {"type": ["integer", "null"], "default": 1}
     assert groups["role"]["description"].startswith("the role of the hosts")
     assert "ml.p3.8xlarge" in groups["instance_type"]["examples"]
+    limit = schema.schema["properties"]["max_run"]
+    assert limit["description"] == "Seconds after which the platform stops the job."
 
 
 def test_a_note_has_all_lines_of_its_paragraph():

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from launcher.client.request.job_names import NAME_LIMIT, check_name, job_name
     from launcher.client.request.prepared import Submission, prepare, redacted
     from launcher.client.request.request_paths import (
-        ELSEWHERE,
         REQUEST_PATHS,
         field_of,
         fill_paths,

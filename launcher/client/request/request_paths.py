@@ -1,9 +1,7 @@
-"""The path of each field of a job in the CreateTrainingJob request, written once.
+"""The way from the fields of a job to the CreateTrainingJob request and back, by declared paths.
 
-The builder fills these paths, and an Estimator's arguments are read back from them. A field that
-the builder does not make from several others is a plain copy: it needs its line here and no more.
-
-Source of the paths: the CreateTrainingJob page of the SageMaker API reference.
+The builder fills the paths, and an Estimator's arguments are read back from them. A field that the
+builder does not make from several others is a plain copy.
 """
 
 from __future__ import annotations
@@ -15,80 +13,11 @@ from typing import Any
 from launcher.client.spec import JobSpec
 from launcher.errors import FieldPath
 
-_IMAGE_CONFIG = "AlgorithmSpecification.TrainingImageConfig"
-
-#: In the order of the request.
+#: In the order of the job's fields.
 REQUEST_PATHS: Mapping[str, str] = {
-    "image_uri": "AlgorithmSpecification.TrainingImage",
-    "algorithm_arn": "AlgorithmSpecification.AlgorithmName",
-    "input_mode": "AlgorithmSpecification.TrainingInputMode",
-    "container_entry_point": "AlgorithmSpecification.ContainerEntrypoint",
-    "container_arguments": "AlgorithmSpecification.ContainerArguments",
-    "metric_definitions": "AlgorithmSpecification.MetricDefinitions",
-    "enable_sagemaker_metrics": "AlgorithmSpecification.EnableSageMakerMetricsTimeSeries",
-    "training_repository_access_mode": f"{_IMAGE_CONFIG}.TrainingRepositoryAccessMode",
-    "training_repository_credentials_provider_arn": f"{_IMAGE_CONFIG}.TrainingRepositoryAuthConfig"
-    ".TrainingRepositoryCredentialsProviderArn",
-    "role": "RoleArn",
-    "inputs": "InputDataConfig",
-    "output_path": "OutputDataConfig.S3OutputPath",
-    "output_kms_key": "OutputDataConfig.KmsKeyId",
-    "disable_output_compression": "OutputDataConfig.CompressionType",
-    "instance_type": "ResourceConfig.InstanceType",
-    "instance_count": "ResourceConfig.InstanceCount",
-    "instance_groups": "ResourceConfig.InstanceGroups",
-    "volume_size": "ResourceConfig.VolumeSizeInGB",
-    "volume_kms_key": "ResourceConfig.VolumeKmsKeyId",
-    "keep_alive_period_in_seconds": "ResourceConfig.KeepAlivePeriodInSeconds",
-    "training_plan": "ResourceConfig.TrainingPlanArn",
-    "instance_placement_config": "ResourceConfig.InstancePlacementConfig",
-    "max_run": "StoppingCondition.MaxRuntimeInSeconds",
-    "max_wait": "StoppingCondition.MaxWaitTimeInSeconds",
-    "hyperparameters": "HyperParameters",
-    "environment": "Environment",
-    "use_spot_instances": "EnableManagedSpotTraining",
-    "checkpoint_s3_uri": "CheckpointConfig.S3Uri",
-    "checkpoint_local_path": "CheckpointConfig.LocalPath",
-    "max_retry_attempts": "RetryStrategy.MaximumRetryAttempts",
-    "tags": "Tags",
-    "subnets": "VpcConfig.Subnets",
-    "security_group_ids": "VpcConfig.SecurityGroupIds",
-    "encrypt_inter_container_traffic": "EnableInterContainerTrafficEncryption",
-    "enable_network_isolation": "EnableNetworkIsolation",
-    "enable_session_tag_chaining": "SessionChainingConfig.EnableSessionTagChaining",
-    "experiment_config": "ExperimentConfig",
-    "tensorboard_output_config": "TensorBoardOutputConfig",
-    "debugger_hook_config": "DebugHookConfig",
-    "rules": "DebugRuleConfigurations",
-    "profiler_config": "ProfilerConfig",
-    "profiler_rules": "ProfilerRuleConfigurations",
-    "enable_remote_debug": "RemoteDebugConfig.EnableRemoteDebug",
-    "enable_infra_check": "InfraCheckConfig.EnableInfraCheck",
-}
-
-#: Fields without a path of their own, with the place where they take effect instead.
-ELSEWHERE: Mapping[str, str] = {
-    "entry_point": "the job document",
-    "task": "the job document",
-    "source_dir": "the bundle",
-    "dependencies": "the bundle",
-    "distribution": "the job document, or the toolkit's hyperparameters",
-    "data_service": "the job document",
-    "capacity_retry": "the sender, when AWS has no capacity",
-    "tracking": "whoever follows the job",
-    "framework": "the choice of the image",
-    "framework_version": "the choice of the image",
-    "py_version": "the choice of the image",
-    "transformers_version": "the choice of the image",
-    "container_log_level": "the toolkit's hyperparameters",
-    "model_uri": "a channel of the inputs",
-    "model_channel_name": "a channel of the inputs",
-    "code_location": "the URI of the code channel",
-    "allow_restart_from_scratch": "the rules",
-    "base_job_name": "the job's name",
-    "disable_profiler": "the profiler_config",
-    "secrets": "the Environment: the source of each, not its value",
-    "extra_request": "wherever its keys say",
+    part.name: part.metadata["path"]
+    for part in dataclasses.fields(JobSpec)
+    if part.metadata.get("path")
 }
 
 

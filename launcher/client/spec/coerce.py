@@ -5,44 +5,19 @@ from __future__ import annotations
 import dataclasses
 import numbers
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from launcher.client.spec.metric_definition import MetricDefinition
 from launcher.client.spec.spec_names import names
 from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
 
-_TEXTS = (
-    "dependencies",
-    "container_entry_point",
-    "container_arguments",
-    "subnets",
-    "security_group_ids",
-)
-_MAPPINGS = (
-    "hyperparameters",
-    "environment",
-    "secrets",
-    "tags",
-    "instance_placement_config",
-    "experiment_config",
-    "tensorboard_output_config",
-    "debugger_hook_config",
-    "profiler_config",
-    "extra_request",
-)
-
 
 def kept_forms(spec: Any) -> dict[str, Any]:
-    """Return the fields of a JobSpec that accept several forms, coerced to their declared types."""
+    """Return the fields of a JobSpec, coerced to their declared types where they accept others."""
     return {
-        **{part.name: _native(getattr(spec, part.name)) for part in dataclasses.fields(spec)},
-        "instance_groups": tuple(map(_native, spec.instance_groups)),
-        "inputs": _channels(spec.inputs),
-        "metric_definitions": tuple(map(_metric, spec.metric_definitions)),
-        **{name: names(getattr(spec, name)) for name in _TEXTS},
-        **{name: plain(getattr(spec, name)) for name in _MAPPINGS},
-        **{name: tuple(plain(getattr(spec, name))) for name in ("rules", "profiler_rules")},
+        part.name: _FORMS.get(part.type, _native)(getattr(spec, part.name))
+        for part in dataclasses.fields(spec)
     }
 
 
@@ -94,3 +69,13 @@ def _metric(metric: MetricDefinition | Mapping[str, str]) -> MetricDefinition:
     if isinstance(metric, Mapping) and metric.keys() == {"Name", "Regex"}:
         return MetricDefinition(metric["Name"], metric["Regex"])
     return metric  # type: ignore[return-value]  # the rules report other mappings
+
+
+_FORMS: Mapping[Any, Callable[[Any], Any]] = {
+    "Sequence[str]": names,
+    "Sequence[InstanceGroup]": lambda groups: tuple(map(_native, groups)),
+    "Sequence[MetricDefinition]": lambda metrics: tuple(map(_metric, metrics)),
+    "Sequence[Mapping[str, Any]]": lambda parts: tuple(plain(parts)),
+    "Mapping[str, TrainingInput | FileSystemInput]": _channels,
+    **dict.fromkeys(("Mapping[str, str]", "Mapping[str, Any]", "Mapping[str, Any] | None"), plain),
+}

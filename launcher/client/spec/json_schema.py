@@ -19,6 +19,7 @@ from launcher.client import catalogue
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.registry import distributions
 from launcher.client.spec.groups import LOCAL_TYPES
+from launcher.client.spec.job_fields import field_doc
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.metric_definition import MetricDefinition
 from launcher.client.spec.rules.channel_rules import CHANNEL_WORDS, INPUT_MODES
@@ -167,8 +168,9 @@ _START = re.compile(r"(?P<names>[a-z][a-z0-9_]*(?:, [a-z][a-z0-9_]*)*): (?P<text
 
 def field_notes(declared: Any) -> dict[str, str]:
     """Return the notes on a dataclass's fields, by field; a field may have none."""
-    known = {part.name for part in dataclasses.fields(declared)}
-    notes: dict[str, str] = {}
+    parts = dataclasses.fields(declared)
+    known = {part.name for part in parts}
+    notes = {part.name: field_doc(part) for part in parts if "doc" in part.metadata}
     current: list[str] = []
     for line in inspect.cleandoc(declared.__doc__ or "").splitlines():
         start = _START.match(line)
