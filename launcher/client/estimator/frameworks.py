@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.estimator.estimator import Estimator
-from launcher.client.estimator.job_keywords import FrameworkKeywords
+from launcher.client.estimator.sdk_v2_types import PathLike
 from launcher.client.estimator.unknown_arguments import refusing_unknown
 from launcher.client.spec import Distribution
 from launcher.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # mypy brings it; in `typing` from Python 3.11
+
+    from launcher.client.estimator.arguments import FrameworkKeywords
+
+#: The fields that the class and its own arguments stand for.
+_CHOSEN = ("framework", "framework_version", "transformers_version")
 
 
 class PyTorch(Estimator):
@@ -23,14 +27,14 @@ class PyTorch(Estimator):
     job on this machine runs in the Python that submits it.
     """
 
-    @refusing_unknown(FrameworkKeywords)
+    @refusing_unknown(without=_CHOSEN)
     def __init__(
         self,
-        entry_point: str | os.PathLike[str] = "",
+        entry_point: PathLike = "",
         framework_version: str | None = None,
         py_version: str | None = None,
-        source_dir: str | os.PathLike[str] | None = None,
-        hyperparameters: Mapping[str, object] | None = None,
+        source_dir: PathLike | None = None,
+        hyperparameters: Mapping[str, Any] | None = None,
         image_uri: str | None = None,
         distribution: Distribution | Mapping[str, object] | None = None,
         **more: Unpack[FrameworkKeywords],
@@ -55,7 +59,7 @@ class TensorFlow(Estimator):
     the script gets only if it is given.
     """
 
-    @refusing_unknown(FrameworkKeywords)
+    @refusing_unknown(without=_CHOSEN)
     def __init__(
         self,
         py_version: str | None = None,
@@ -64,9 +68,9 @@ class TensorFlow(Estimator):
         image_uri: str | None = None,
         distribution: Distribution | Mapping[str, object] | None = None,
         *,
-        entry_point: str | os.PathLike[str],
-        source_dir: str | os.PathLike[str] | None = None,
-        hyperparameters: Mapping[str, object] | None = None,
+        entry_point: PathLike,
+        source_dir: PathLike | None = None,
+        hyperparameters: Mapping[str, Any] | None = None,
         **more: Unpack[FrameworkKeywords],
     ) -> None:
         added = {"model_dir": model_dir} if model_dir else {}
@@ -109,16 +113,16 @@ class HuggingFace(Estimator):
     py_version: as in PyTorch.
     """
 
-    @refusing_unknown(FrameworkKeywords)
+    @refusing_unknown(without=_CHOSEN)
     def __init__(
         self,
         py_version: str | None = None,
-        entry_point: str | os.PathLike[str] = "",
+        entry_point: PathLike = "",
         transformers_version: str | None = None,
         tensorflow_version: str | None = None,
         pytorch_version: str | None = None,
-        source_dir: str | os.PathLike[str] | None = None,
-        hyperparameters: Mapping[str, object] | None = None,
+        source_dir: PathLike | None = None,
+        hyperparameters: Mapping[str, Any] | None = None,
         image_uri: str | None = None,
         distribution: Distribution | Mapping[str, object] | None = None,
         **more: Unpack[FrameworkKeywords],

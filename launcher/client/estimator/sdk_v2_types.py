@@ -62,7 +62,11 @@ class _ProfilerRule(Protocol):
 
 
 #: A part of the request: as a mapping, or as an object of the sagemaker package.
-RequestPart = Mapping[str, object] | _RequestObject | None
+RequestPart = Mapping[str, object] | _RequestObject
+#: Tags: a mapping, or AWS's list of {"Key": ..., "Value": ...}.
+Tags = Mapping[str, str] | Sequence[Mapping[str, str]]
+#: Metrics: ours, or AWS's {"Name": ..., "Regex": ...}.
+Metrics = Sequence[MetricDefinition | Mapping[str, str]]
 #: A path of this machine.
 PathLike = str | os.PathLike[str]
 #: A rule of SageMaker Debugger or its profiler.
@@ -160,7 +164,7 @@ def _s3_input(channel: Mapping[str, Any]) -> TrainingInput:
     )
 
 
-def as_tags(tags: Mapping[str, str] | Sequence[Mapping[str, str]]) -> dict[str, str]:
+def as_tags(tags: Tags) -> dict[str, str]:
     """Convert tags given as a mapping, or as AWS's list of {"Key": ..., "Value": ...}."""
     if isinstance(tags, Mapping):
         return dict(tags)
@@ -183,12 +187,7 @@ def as_tags(tags: Mapping[str, str] | Sequence[Mapping[str, str]]) -> dict[str, 
     return dict(pairs)
 
 
-def as_own_mapping(value: object) -> object:
-    """Return a copy of a mapping; the rules report what is none."""
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def as_path(path: object, where: str) -> str:
+def as_path(path: PathLike, where: str) -> str:
     """Return a path as text.
 
     Raises SpecError for any other object, such as an estimator of the sagemaker package.
@@ -207,19 +206,17 @@ def as_paths(paths: PathLike | Iterable[PathLike]) -> tuple[str, ...]:
     return tuple(as_path(path, "dependencies") for path in given)
 
 
-def as_metrics(
-    metrics: Sequence[MetricDefinition | Mapping[str, str]],
-) -> tuple[MetricDefinition, ...]:
+def as_metrics(metrics: Metrics) -> tuple[MetricDefinition, ...]:
     """Return metrics as a JobSpec takes them; it converts AWS's mappings, and reports others."""
     return cast("tuple[MetricDefinition, ...]", tuple(metrics))
 
 
-def as_request_part(value: RequestPart) -> Mapping[str, Any] | None:
+def as_request_part(value: RequestPart) -> Mapping[str, Any]:
     """Return a part of the request, given as a mapping or as an object of the sagemaker package.
 
     Unset fields of such an object are omitted.
     """
-    if value is None or isinstance(value, Mapping):
+    if isinstance(value, Mapping):
         return value
     if not hasattr(value, "_to_request_dict"):
         return cast("Mapping[str, Any]", value)  # the rules report it
@@ -235,12 +232,12 @@ def as_hook(value: RequestPart | bool) -> Mapping[str, Any] | None:
 
 
 def as_rules(
-    rules: Sequence[Any],
+    rules: Sequence[Rule],
 ) -> tuple[tuple[Mapping[str, Any], ...], tuple[Mapping[str, Any], ...]]:
     """Split SDK v2's rules into debugger rules, which include mappings, and profiler rules."""
-    rules = (rules,) if isinstance(rules, Mapping) else tuple(rules)
-    debugger = [rule for rule in rules if not hasattr(rule, "to_profiler_rule_config_dict")]
-    profiler = [rule for rule in rules if hasattr(rule, "to_profiler_rule_config_dict")]
+    given: tuple[Any, ...] = (rules,) if isinstance(rules, Mapping) else tuple(rules)
+    debugger = [rule for rule in given if not hasattr(rule, "to_profiler_rule_config_dict")]
+    profiler = [rule for rule in given if hasattr(rule, "to_profiler_rule_config_dict")]
     return (
         tuple(
             rule.to_debugger_rule_config_dict()

@@ -1,4 +1,4 @@
-"""The attributes of an Estimator by SDK v2's names: they read and change its JobSpec.
+"""The fields of a JobSpec as arguments and attributes of an Estimator, by SDK v2's names.
 
 estimator.instance_count = 2   # estimator.spec.instance_count
 """
@@ -6,62 +6,94 @@ estimator.instance_count = 2   # estimator.spec.instance_count
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
 from functools import partial
-from typing import Any, cast, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
 from launcher.client.estimator.sdk_v2_types import (
     as_groups,
     as_hook,
-    as_own_mapping,
+    as_metrics,
     as_path,
     as_paths,
     as_request_part,
     as_rules,
     as_tags,
 )
-from launcher.client.spec import NOT_TAKEN, JobSpec, as_distribution, hint_for_name
+from launcher.client.spec import NOT_TAKEN, JobSpec, as_distribution, field_doc, hint_for_name
 
+Kept = TypeVar("Kept")
+Given = TypeVar("Given", contravariant=True)
+
+#: The fields that an Estimator has, by name: `fit` takes the inputs, and no user writes `where`.
+FIELDS: Mapping[str, Field[Any]] = {
+    part.name: part for part in fields(JobSpec) if part.name not in ("inputs", "where")
+}
+#: Fields that are methods of an Estimator, as in SDK v2; they can be set like the others.
+METHODS = frozenset({"hyperparameters", "enable_network_isolation", "enable_remote_debug"})
 #: The values that SDK v2 takes in another form than a JobSpec.
-CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
+_CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
     "entry_point": partial(as_path, where="entry_point"),
     "source_dir": partial(as_path, where="source_dir"),
     "dependencies": as_paths,
-    "hyperparameters": as_own_mapping,
     "distribution": as_distribution,
     "tags": as_tags,
+    "metric_definitions": as_metrics,
     "tensorboard_output_config": as_request_part,
     "debugger_hook_config": as_hook,
     "profiler_config": as_request_part,
 }
+_EMPTY = JobSpec()
+#: Attributes of each estimator beside the fields of its job.
+_KEPT = frozenset({"spec", "sagemaker_session"})
 
 
-class SpecAttribute:
-    """One field of the JobSpec; None stands for its empty default, as in the constructor."""
+def accepted_type(part: Field[Any]) -> str:
+    """Return the type that an Estimator accepts for a field; None stands for an empty default."""
+    convert = {**_CONVERSIONS, "instance_groups": as_groups, "rules": as_rules}.get(part.name)
+    function = getattr(convert, "func", convert)
+    accepted = str(next(iter(function.__annotations__.values())) if function else part.type)
+    is_optional = part.default in (None, ()) or part.default is MISSING
+    return f"{accepted} | None" if is_optional and "None" not in accepted else accepted
 
-    def __set_name__(self, owner: type, name: str) -> None:
+
+def described(spec: JobSpec, given: Mapping[str, Any]) -> JobSpec:
+    """Return the job with some fields as an Estimator accepts them; None is a field's default.
+
+    SDK v2's distribution names the group that trains, and its rules are of two kinds.
+    """
+    made = {
+        name: getattr(_EMPTY, name)
+        if value is None
+        else _CONVERSIONS.get(name, lambda value: value)(value)
+        for name, value in given.items()
+    }
+    if given.keys() & {"instance_groups", "distribution"}:
+        groups = made.get("instance_groups", spec.instance_groups)
+        made["instance_groups"] = as_groups(groups, given.get("distribution"))
+    if "rules" in given:
+        made["rules"], of_profiler = as_rules(made["rules"])
+        if of_profiler:
+            made["profiler_rules"] = (*made.get("profiler_rules", ()), *of_profiler)
+    return spec.replace(**made)
+
+
+class SpecAttribute(Generic[Kept, Given]):
+    """One field of the JobSpec. Kept: the type that is read; Given: the types that can be set."""
+
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.__doc__ = f"The job's {name}: see JobSpec."
+        self.__doc__ = field_doc(FIELDS[name])
 
     @overload
-    def __get__(self, estimator: None, owner: type) -> SpecAttribute: ...
+    def __get__(self, estimator: None, owner: type) -> SpecAttribute[Kept, Given]: ...
     @overload
-    def __get__(self, estimator: SpecAttributes, owner: type) -> Any: ...
+    def __get__(self, estimator: SpecAttributes, owner: type) -> Kept: ...
     def __get__(self, estimator: SpecAttributes | None, owner: type) -> Any:
         return self if estimator is None else getattr(estimator.spec, self.name)
 
-    def __set__(self, estimator: SpecAttributes, value: object) -> None:
-        if value is None:
-            value = getattr(_EMPTY, self.name)
-        elif self.name in CONVERSIONS:
-            value = CONVERSIONS[self.name](value)
-        estimator.spec = estimator.spec.replace(**{self.name: value})
-
-
-_EMPTY = JobSpec()
-#: Arguments that are methods here, as in SDK v2; they can be set like the others.
-_METHODS = frozenset({"hyperparameters", "enable_network_isolation", "enable_remote_debug"})
-#: Attributes of each estimator beside the fields of its job.
-_KEPT = frozenset({"spec", "sagemaker_session"})
+    def __set__(self, estimator: SpecAttributes, value: Given) -> None:
+        estimator.spec = described(estimator.spec, {self.name: value})
 
 
 class SpecAttributes:
@@ -72,15 +104,15 @@ class SpecAttributes:
     """
 
     spec: JobSpec
+    sagemaker_session: object
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set an attribute; one that would change nothing raises AttributeError.
 
         A subclass of another package may have attributes of its own.
         """
-        if name in _METHODS:
-            given = getattr(JobSpec(), name) if value is None else value
-            self.spec = self.spec.replace(**{name: as_own_mapping(given)})
+        if name in METHODS:
+            self.spec = described(self.spec, {name: value})
             return
         is_read = name in _KEPT or name.startswith("_") or hasattr(type(self), name)
         is_ours = name in NOT_TAKEN or type(self).__module__.startswith(__package__)
@@ -88,106 +120,6 @@ class SpecAttributes:
             what = f"no job of {type(self).__name__} reads the attribute {name!r}"
             raise AttributeError(what + hint_for_name(name, dir(self)))
         super().__setattr__(name, value)
-
-    entry_point = SpecAttribute()
-    task = SpecAttribute()
-    source_dir = SpecAttribute()
-    dependencies = SpecAttribute()
-    instance_type = SpecAttribute()
-    instance_count = SpecAttribute()
-    data_service = SpecAttribute()
-    environment = SpecAttribute()
-    secrets = SpecAttribute()
-    volume_size = SpecAttribute()
-    volume_kms_key = SpecAttribute()
-    keep_alive_period_in_seconds = SpecAttribute()
-    training_plan = SpecAttribute()
-    instance_placement_config = SpecAttribute()
-    capacity_retry = SpecAttribute()
-    image_uri = SpecAttribute()
-    algorithm_arn = SpecAttribute()
-    framework = SpecAttribute()
-    framework_version = SpecAttribute()
-    py_version = SpecAttribute()
-    transformers_version = SpecAttribute()
-    container_entry_point = SpecAttribute()
-    container_arguments = SpecAttribute()
-    container_log_level = SpecAttribute()
-    training_repository_access_mode = SpecAttribute()
-    training_repository_credentials_provider_arn = SpecAttribute()
-    input_mode = SpecAttribute()
-    model_uri = SpecAttribute()
-    model_channel_name = SpecAttribute()
-    output_path = SpecAttribute()
-    output_kms_key = SpecAttribute()
-    disable_output_compression = SpecAttribute()
-    code_location = SpecAttribute()
-    max_run = SpecAttribute()
-    use_spot_instances = SpecAttribute()
-    max_wait = SpecAttribute()
-    checkpoint_s3_uri = SpecAttribute()
-    checkpoint_local_path = SpecAttribute()
-    allow_restart_from_scratch = SpecAttribute()
-    max_retry_attempts = SpecAttribute()
-    role = SpecAttribute()
-    base_job_name = SpecAttribute()
-    tags = SpecAttribute()
-    subnets = SpecAttribute()
-    security_group_ids = SpecAttribute()
-    encrypt_inter_container_traffic = SpecAttribute()
-    enable_session_tag_chaining = SpecAttribute()
-    metric_definitions = SpecAttribute()
-    tracking = SpecAttribute()
-    enable_sagemaker_metrics = SpecAttribute()
-    experiment_config = SpecAttribute()
-    tensorboard_output_config = SpecAttribute()
-    debugger_hook_config = SpecAttribute()
-    profiler_config = SpecAttribute()
-    profiler_rules = SpecAttribute()
-    disable_profiler = SpecAttribute()
-    enable_infra_check = SpecAttribute()
-    extra_request = SpecAttribute()
-
-    @property
-    def instance_groups(self) -> Any:
-        """The job's instance groups: see JobSpec.
-
-        New groups have their own roles: set a distribution that names one of them once more.
-        """
-        return self.spec.instance_groups
-
-    @instance_groups.setter
-    def instance_groups(self, groups: Any) -> None:
-        self.spec = self.spec.replace(instance_groups=as_groups(groups or (), None))
-
-    @property
-    def distribution(self) -> Any:
-        """The way training starts; SDK v2's dictionary also names the group that trains.
-
-        See JobSpec.
-        """
-        return self.spec.distribution
-
-    @distribution.setter
-    def distribution(self, distribution: Any) -> None:
-        self.spec = self.spec.replace(
-            distribution=as_distribution(distribution),
-            instance_groups=as_groups(self.spec.instance_groups, distribution),
-        )
-
-    @property
-    def rules(self) -> Any:
-        """Debugger's rules; rules of its profiler are added to `profiler_rules` when they are set.
-
-        See JobSpec.
-        """
-        return self.spec.rules
-
-    @rules.setter
-    def rules(self, rules: Any) -> None:
-        debugger, profiler = as_rules(rules or ())
-        profiler_rules = profiler or self.spec.profiler_rules
-        self.spec = self.spec.replace(rules=debugger, profiler_rules=profiler_rules)
 
     def hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters, with their types; a change of the mapping takes effect."""

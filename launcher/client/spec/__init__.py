@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from launcher.client.spec.field_hints import NOT_TAKEN, hint_for_name
     from launcher.client.spec.groups import CapacityRetry, InstanceGroup
     from launcher.client.spec.html_tables import escaped, html_cells, html_pairs, html_table
+    from launcher.client.spec.job_fields import field_doc
     from launcher.client.spec.job_spec import JobSpec
     from launcher.client.spec.json_schema import field_notes, job_schema
     from launcher.client.spec.metric_definition import MetricDefinition
