@@ -109,17 +109,10 @@ def test_a_job_has_its_names_of_sdk_v2(folder, session):
 # The estimator's attributes ----------------------------------------------------------------------
 
 
-#: But for two that no constructor takes.
-FIELDS = JobSpec.__dataclass_fields__.keys() - {"inputs", "where"}
-
-
 def attributes():
-    return sorted(name for name in FIELDS if not callable(getattr(Estimator, name)))
-
-
-def test_each_field_of_a_job_is_an_attribute_or_as_in_sdk_v2_a_method():
-    methods = {"hyperparameters", "enable_network_isolation", "enable_remote_debug"}
-    assert FIELDS - set(attributes()) == methods
+    """But for two fields that no constructor takes, and three that are methods in SDK v2."""
+    fields = JobSpec.__dataclass_fields__.keys() - {"inputs", "where"}
+    return sorted(name for name in fields if not callable(getattr(Estimator, name)))
 
 
 @pytest.mark.parametrize("name", attributes())

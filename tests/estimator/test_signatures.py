@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import os
 import re
@@ -11,18 +10,14 @@ from typing import Any
 
 import pytest
 
-from launcher import Estimator, HuggingFace, JobSpec, PyTorch, TensorFlow
+from launcher import Estimator, HuggingFace, PyTorch, TensorFlow
 
-#: Fields of a JobSpec that are no argument: `fit` takes the inputs, and no user writes `where`.
-NOT_ARGUMENTS = {"inputs", "where"}
-#: Arguments that are no field of a JobSpec.
-NOT_FIELDS = {"sagemaker_session", "model_dir", "pytorch_version", "tensorflow_version"}
-#: What each constructor sets or adds.
+#: What each constructor adds.
 OWN = {
-    Estimator: (set(), set()),
-    PyTorch: ({"framework", "transformers_version"}, set()),
-    TensorFlow: ({"framework", "transformers_version"}, {"model_dir"}),
-    HuggingFace: ({"framework", "framework_version"}, {"pytorch_version", "tensorflow_version"}),
+    Estimator: (),
+    PyTorch: (),
+    TensorFlow: ("model_dir",),
+    HuggingFace: ("pytorch_version", "tensorflow_version"),
 }
 
 CONSTRUCTORS = pytest.mark.parametrize("kind", list(OWN))
@@ -45,32 +40,14 @@ def test_each_argument_is_named_once_with_its_type_and_a_line_of_documentation(k
 
 
 @CONSTRUCTORS
-def test_the_arguments_are_the_fields_of_a_job(kind) -> None:
-    fields = {field.name for field in dataclasses.fields(JobSpec)} - NOT_ARGUMENTS
-    without, additional = OWN[kind]
-    assert parameters(kind).keys() - NOT_FIELDS == fields - without
-    assert parameters(kind).keys() & NOT_FIELDS == {"sagemaker_session"} | additional
-
-
-@CONSTRUCTORS
 def test_types_and_defaults_are_those_of_the_estimator(kind) -> None:
     own = parameters(Estimator)
     for name, parameter in parameters(kind).items():
-        if name in OWN[kind][1]:
+        if name in OWN[kind]:
             continue
         assert parameter.annotation == own[name].annotation, name
         if (kind, name) != (TensorFlow, "entry_point"):
             assert parameter.default == own[name].default, name
-
-
-def test_defaults_are_those_of_the_job() -> None:
-    """None stands for the job's own default where that is an empty collection or False."""
-    for field in dataclasses.fields(JobSpec):
-        if field.name in NOT_ARGUMENTS or field.default is dataclasses.MISSING:
-            continue
-        default = parameters(Estimator)[field.name].default
-        assert (default or field.default) == field.default, field.name
-        assert default is not None or not field.default, field.name
 
 
 #: A value of each argument that differs from its default.
