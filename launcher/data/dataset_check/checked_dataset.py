@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -82,19 +82,39 @@ class DatasetCheck:
 
     def read(self) -> None:
         """Read what was asked for, into `found`."""
-        answer, request = self.found, self.request
-        stream = CheckedStream(request)
-        described = stream.described
-        answer.length, answer.iterable = described.length, described.iterable
-        answer.shards = stream.shards
-        if described.length == 0 and not described.iterable:
-            raise DataError(f"{request.dataset} has no samples: its __len__ returned 0")
+        stream = self.open()
         self._read_batch(stream)
         self._orders = stream.orders()
-        answer.orders = list(self._orders)
+        self.found.orders = list(self._orders)
         self._read_samples(stream)
-        if answer.samples == 0:
-            raise DataError(f"{request.dataset} has no samples: its __iter__ yielded none")
+        self.refuse_empty()
+
+    def open(self) -> CheckedStream:
+        """Build the dataset and note what it is; raise DataError if its length is 0."""
+        stream = CheckedStream(self.request)
+        described, self.found.shards = stream.described, stream.shards
+        self.found.length, self.found.iterable = described.length, described.iterable
+        if described.length == 0 and not described.iterable:
+            raise DataError(f"{self.request.dataset} has no samples: its __len__ returned 0")
+        return stream
+
+    def refuse_empty(self) -> None:
+        """Raise DataError for a dataset that has ended without a sample."""
+        if self.found.samples == 0:
+            raise DataError(f"{self.request.dataset} has no samples: its __iter__ yielded none")
+
+    @contextlib.contextmanager
+    def noting_not_collated(
+        self, stream: CheckedStream, batches: Sequence[object] = ()
+    ) -> Iterator[None]:
+        """Note why samples do not make a batch, where the default makes it and has made none."""
+        try:
+            yield
+        except DataError as error:
+            is_default = not stream.collate_fn and stream.batch_size is not None
+            if batches or not is_default or type(error) is not DataError:
+                raise
+            self.found.not_collated = str(error).partition("\n")[0]
 
     # ---------------------------------------------------------------------------------------
 
@@ -102,7 +122,7 @@ class DatasetCheck:
         answer, request = self.found, self.request
         opening = 0.0  # seconds until the first sample of each shard, which waits for its dataset
         with contextlib.closing(stream.samples()) as samples:
-            for (place, parts), seconds in _timed(samples):
+            for (place, parts), _, seconds in timed(samples):
                 self._contents[place] = BatchContent.take(*parts, 1)
                 self._parts = list(outline(*parts))
                 answer.samples += 1
@@ -118,13 +138,10 @@ class DatasetCheck:
 
     def _read_batch(self, stream: CheckedStream) -> None:
         """Read one batch, or if samples do not make one, a sample."""
-        try:
+        with self.noting_not_collated(stream):
             parts = stream.first_batch()
             self.found.batch_size = stream.batch_size or 1
-        except DataError as error:
-            if stream.collate_fn or stream.batch_size is None or type(error) is not DataError:
-                raise
-            self.found.not_collated = str(error).partition("\n")[0]
+        if self.found.not_collated:
             parts = stream.first_batch(collated=False)
             self.found.batch_size = 1
         self.found.batch = list(map(str, outline(*parts)))
@@ -210,15 +227,15 @@ def _batch_of(stream: CheckedStream) -> BatchContent:
     return BatchContent.take(*stream.first_batch(), 1)
 
 
-def _timed(items: Iterator[_T]) -> Iterator[tuple[_T, float]]:
-    """Yield each item with the seconds that it took."""
+def timed(items: Iterator[_T]) -> Iterator[tuple[_T, float, float]]:
+    """Yield each item with this process's CPU seconds, in all threads, and seconds that it took."""
     while True:
-        begin = time.perf_counter()
+        cpu, begin = time.process_time(), time.perf_counter()
         try:
             item = next(items)
         except StopIteration:
             return
-        yield item, time.perf_counter() - begin
+        yield item, time.process_time() - cpu, time.perf_counter() - begin
 
 
 def _users_text(text: str) -> str:

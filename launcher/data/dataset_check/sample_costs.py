@@ -5,17 +5,14 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 
 from launcher.data.batches import Array
 from launcher.data.dataset_check.check_request import SampleCosts
-from launcher.data.dataset_check.checked_dataset import DatasetCheck
+from launcher.data.dataset_check.checked_dataset import DatasetCheck, timed
 from launcher.data.dataset_check.checked_stream import CheckedStream
 from launcher.data.metrics import cpu_seconds, starved_seconds
-from launcher.data.order import Parts
-from launcher.errors import DataError
 
 #: Seeds of the random orders: batches are made of other samples than those read one by one.
 _SAMPLES_SEED, _BATCHES_SEED = 0, 1
@@ -25,34 +22,15 @@ _CHILDREN = 0.05
 _LEAST_SECONDS = 1.0
 
 
-@dataclass
-class _Clock:
-    """CPU seconds of this process, in all its threads, and seconds of the clock."""
-
-    cpu: float = field(default_factory=time.process_time)
-    wall: float = field(default_factory=time.perf_counter)
-
-    def lap(self) -> tuple[float, float]:
-        """Return the CPU seconds and the seconds since the last lap."""
-        now = _Clock()
-        passed = now.cpu - self.cpu, now.wall - self.wall
-        self.cpu, self.wall = now.cpu, now.wall
-        return passed
-
-
 class CostMeasurement(DatasetCheck):
     """Reads samples one by one, then whole batches of other samples, and counts what they take."""
 
     def read(self) -> None:
         """Measure, each of both for the request's seconds at most."""
         self.found.costs = costs = SampleCosts()
-        clock, tree, own = _Clock(), cpu_seconds(), time.process_time()
-        stream = CheckedStream(self.request)
-        self.found.length = stream.described.length
-        self.found.iterable = stream.described.iterable
-        if self.found.length == 0 and not self.found.iterable:
-            raise DataError(f"{self.request.dataset} has no samples: its __len__ returned 0")
-        costs.build_seconds = clock.lap()[1]
+        begin, tree, own = time.perf_counter(), cpu_seconds(), time.process_time()
+        stream = self.open()
+        costs.build_seconds = time.perf_counter() - begin
         starved = starved_seconds()
         has_ended = self._read_one_by_one(stream, costs)
         costs.starved = starved_seconds() - starved
@@ -65,7 +43,7 @@ class CostMeasurement(DatasetCheck):
     def _read_one_by_one(self, stream: CheckedStream, costs: SampleCosts) -> bool:
         """Return whether the dataset ended."""
         with contextlib.closing(stream.in_random_order(None, _SAMPLES_SEED)) as samples:
-            for cpu, wall, (_, arrays) in _measured(samples):
+            for (_, arrays), cpu, wall in timed(samples):
                 self.found.samples += 1
                 costs.bytes += _size_of(arrays)
                 if self.found.samples == 1:
@@ -75,8 +53,7 @@ class CostMeasurement(DatasetCheck):
                     costs.wall += wall
                 if self.found.samples >= self.request.samples or costs.wall > self.request.seconds:
                     return False
-        if self.found.samples == 0:
-            raise DataError(f"{self.request.dataset} has no samples: its __iter__ yielded none")
+        self.refuse_empty()
         return True
 
     def _size(self, costs: SampleCosts, length: int | None) -> int:
@@ -90,19 +67,15 @@ class CostMeasurement(DatasetCheck):
         self, stream: CheckedStream, costs: SampleCosts, length: int | None
     ) -> None:
         """Read batches; none if the samples do not make one and the loader has no collate_fn."""
-        try:
+        with self.noting_not_collated(stream, costs.batches):
             self._read_batches(stream, costs, length)
             if len(costs.batches) > 1:
                 del costs.batches[0]  # it warms up
-        except DataError as error:
-            if stream.collate_fn or costs.batches or type(error) is not DataError:
-                raise
-            self.found.not_collated = str(error).partition("\n")[0]
 
     def _read_batches(self, stream: CheckedStream, costs: SampleCosts, length: int | None) -> None:
         size, read, spent, starved = self._size(costs, length), 0, 0.0, starved_seconds()
         with contextlib.closing(stream.in_random_order(size, _BATCHES_SEED)) as batches:
-            for cpu, wall, (_, arrays) in _measured(batches):
+            for (_, arrays), cpu, wall in timed(batches):
                 if length and read + size > length:
                     return  # the last batch is short
                 before, starved = starved, starved_seconds()
@@ -125,14 +98,3 @@ def _peak_bytes() -> int:
     """
     found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
     return int(found[1]) * 1024 if found else 0
-
-
-def _measured(items: Iterator[Parts]) -> Iterator[tuple[float, float, Parts]]:
-    """Yield the CPU seconds and the seconds that each item took, and the item."""
-    while True:
-        clock = _Clock()
-        try:
-            item = next(items)
-        except StopIteration:
-            return
-        yield (*clock.lap(), item)

@@ -27,7 +27,7 @@ class RateMeasurement(DatasetCheck):
     def read(self) -> None:
         """Measure the rounds that the request names."""
         output = Path(self.request.output)
-        stream = CheckedStream(self.request)
+        stream = self.open()
         self._rate(stream, 0.0)  # the first sample often opens files
         Path(f"{output}.ready").touch()
         for number in self.request.rounds:
