@@ -7,7 +7,7 @@ from pathlib import Path
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.jobs import check_trackers
-from launcher.client.request import SourceTree
+from launcher.client.request import SourceTree, read_job
 from launcher.client.sessions import PlatformSession, new_job_name, place_completed, with_source
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, PlatformError, Problem, RequestRefused, SpecError
@@ -17,7 +17,7 @@ from launcher.shared import OTHER_NAME, PACKAGE
 def read(job_file: Path, changes: Iterable[str]) -> tuple[JobSpec | None, Sequence[CheckResult]]:
     """Return the job; or None, with the reasons why it cannot be read."""
     try:
-        return JobSpec.from_yaml(job_file, changes), ()
+        return read_job(job_file, changes), ()
     except SpecError as error:
         return None, _problems(job_file, error.problems)
 

@@ -168,7 +168,9 @@ class Estimator(LatestJob, JobArguments):
         lone = None if isinstance(inputs, Mapping) else next(iter(channels.values()), None)
         if mode := getattr(lone, "input_mode", None):  # the job's own too, as in SDK v2
             spec = spec.replace(input_mode=mode)
-        refuse_wrong_types(spec)
+        from launcher.client.request import find_limits
+
+        refuse_wrong_types(spec, find_limits)
         return anchored(spec, Path.cwd())
 
     def _session(self, spec: JobSpec, local: bool | None) -> PlatformSession:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         registry_problems,
     )
     from launcher.client.request.images import find_image, image_of
+    from launcher.client.request.job_limits import find_limits, read_job
     from launcher.client.request.job_names import NAME_LIMIT, check_name, job_name
     from launcher.client.request.prepared import Submission, prepare, redacted
     from launcher.client.request.request_paths import (

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -20,11 +21,11 @@ from launcher.client.request.bundle import (
     build_source,
     launch_script,
 )
+from launcher.client.request.job_limits import find_limits, in_words_of
 from launcher.client.request.source_tree import SourceTree
 from launcher.client.request.toolkit import SOURCE_FILE
-from launcher.client.request.validation import Violation
 from launcher.client.spec import JobSpec, check
-from launcher.errors import SpecError
+from launcher.errors import Problem, SpecError
 from launcher.shared import (
     BUNDLE_FILE,
     DOCUMENT_FILE,
@@ -83,18 +84,21 @@ def _place_of_archives() -> str | None:
 def prepare(spec: JobSpec, placement: JobLocation) -> Submission:
     """Check a spec and build its submission; raise SpecError with every problem.
 
-    The spec's own rules are checked first, then the request against its platform's limits.
+    The spec's own rules and its platform's limits are judged first, then the whole request.
     """
     source = SourceTree(spec)
-    warnings = check(spec, source, scheme=placement.code_uri.partition("://")[0])
+    scheme = placement.code_uri.partition("://")[0]
+    limits = partial(find_limits, location=placement)
+    warnings = check(spec, source, scheme=scheme, limits=limits)
     request = cast("TrainingJobRequest", build_request(spec, placement))
-    warnings += _accepted(placement.judge(request))
+    problems = [in_words_of(spec, request, found) for found in placement.judge(request)]
+    warnings += _accepted(problems)
     objects = _code(spec, source.partition, placement.code_uri)
     bundles = [each for each in objects.values() if isinstance(each, Bundle)]
     return Submission(
         request=request,
         objects=objects,
-        warnings=(*warnings, *(text for bundle in bundles for text in bundle.warnings)),
+        warnings=(*dict.fromkeys(warnings), *(w for bundle in bundles for w in bundle.warnings)),
         doubts=tuple(text for bundle in bundles for text in bundle.doubts),
     )
 
@@ -117,14 +121,14 @@ def _code(spec: JobSpec, partition: PartitionFile | None, uri: str) -> dict[str,
     return {uri + name: content for name, content in objects.items()}
 
 
-def _accepted(violations: Sequence[Violation]) -> tuple[str, ...]:
+def _accepted(problems: Sequence[Problem]) -> tuple[str, ...]:
     """Return the warnings about a request; raise SpecError for what its platform would reject."""
-    if errors := [found for found in violations if not found.is_warning]:
+    if errors := [problem for problem in problems if not problem.is_warning]:
         raise SpecError(errors)
     return tuple(
-        found.in_one_line
-        for found in violations
-        if found.path[-1:] != ("InstanceType",)  # the spec's rules already warn about a new type
+        problem.in_one_line
+        for problem in problems
+        if problem.path[-1:] != ("instance_type",)  # the spec's rules already warn about a new type
     )
 
 

@@ -7,11 +7,13 @@ builder does not make from several others is a plain copy.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from launcher.client.spec import JobSpec
 from launcher.errors import FieldPath
+from launcher.shared import SECRET_PREFIX
 
 #: In the order of the job's fields.
 REQUEST_PATHS: Mapping[str, str] = {
@@ -51,24 +53,52 @@ def read_path(description: Any, path: str) -> Any:
     return description
 
 
+#: The names of a channel's fields that differ from the request's.
+_OF_CHANNELS = {
+    "S3Uri": "s3_data",
+    "S3DataDistributionType": "distribution",
+    "CompressionType": "compression",
+    "RecordWrapperType": "record_wrapping",
+    "InstanceGroupNames": "instance_groups",
+}
+_AROUND_A_FIELD = ("DataSource", "S3DataSource", "FileSystemDataSource", "ChannelName")
+
+
 def field_of(spec: JobSpec, request: Mapping[str, Any], path: FieldPath) -> FieldPath | None:
     """Return the field of a job that a part of its request comes from, None where it has none.
 
     path: of the part, as ("InputDataConfig", 0). A channel is the input of its name, or the model.
     """
-    if path[:1] == ("InputDataConfig",) and len(path) > 1:
-        name = request["InputDataConfig"][path[1]]["ChannelName"]
-        if name in spec.inputs:
-            return ("inputs", name)
-        is_model = spec.model_uri is not None and name == spec.model_channel_name
-        return ("model_uri",) if is_model else None
-    if path == ("HyperParameters", "sagemaker_submit_directory"):
-        return ("source_dir",)
+    match path:
+        case ("InputDataConfig", int(index), *below):
+            return _field_of_channel(spec, request["InputDataConfig"][index]["ChannelName"], below)
+        case ("HyperParameters", "sagemaker_submit_directory"):
+            return ("source_dir",)
+        case ("Environment", str(name)) if name.startswith(SECRET_PREFIX):
+            return ("secrets", name.removeprefix(SECRET_PREFIX))
+        case ("Tags", int(index), *_):
+            return ("tags", request["Tags"][index].get("Key", ""))
+        case ("ResourceConfig", "InstanceGroups", int(index), str(name)):
+            return ("instance_groups", index, _snake_case(name))
     parts = [str(part) for part in path]
     for name, place in REQUEST_PATHS.items():
         if parts[: len(names := place.split("."))] == names:
             return (name, *path[len(names) :])
     return None
+
+
+def _field_of_channel(spec: JobSpec, name: str, below: Sequence[str | int]) -> FieldPath | None:
+    if name in spec.inputs:
+        parts = [part for part in below if part not in _AROUND_A_FIELD][:2]
+        fields = (part if isinstance(part, int) else _snake_case(part) for part in parts)
+        return ("inputs", name, *fields)
+    if spec.model_uri is None or name != spec.model_channel_name:
+        return None
+    return ("model_channel_name",) if tuple(below) == ("ChannelName",) else ("model_uri",)
+
+
+def _snake_case(name: str) -> str:
+    return _OF_CHANNELS.get(name) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _copy(value: object, default: object) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from launcher.client.spec.distributions.registry import distribution_from
     from launcher.client.spec.distributions.toolkit_distribution import Toolkit
     from launcher.client.spec.distributions.torchrun_distribution import TorchrunDistribution
-    from launcher.client.spec.document_builder import read_plain, read_value
+    from launcher.client.spec.document_builder import read_document, read_plain, read_value
     from launcher.client.spec.field_checks import range_problems
     from launcher.client.spec.field_hints import NOT_TAKEN, hint_for_name
     from launcher.client.spec.groups import CapacityRetry, InstanceGroup

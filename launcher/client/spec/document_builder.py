@@ -18,7 +18,7 @@ from launcher.client.spec.bounded_yaml import (
 )
 from launcher.client.spec.changes import apply_changes
 from launcher.client.spec.resolve_paths import anchored
-from launcher.client.spec.rules import examine
+from launcher.client.spec.rules import Limits, examine, no_limits
 from launcher.client.spec.yaml_reader import YamlReading, read_spec
 from launcher.client.spec.yaml_writer import plain_values
 from launcher.errors import FieldPath, Problem, SpecError, dotted
@@ -96,14 +96,14 @@ class Document:
     broken: frozenset[FieldPath]
     places: Places
 
-    def raise_problems(self) -> None:
+    def raise_problems(self, limits: Limits = no_limits) -> None:
         """Raise SpecError if the document has parse errors.
 
-        The error also lists what the rules find in the readable part of the job, so that all
-        problems can be fixed at once.
+        The error also lists what the rules and limits find in the readable part of the job, so that
+        all problems can be fixed at once.
         """
         if self.problems:
-            judged = (p for p in examine(self.spec) if not p.is_warning)
+            judged = (p for p in examine(self.spec, limits) if not p.is_warning)
             problems = [*self.problems, *(p for p in judged if not p.depends_on(self.broken))]
             problems.sort(key=lambda problem: self.places.line(problem.path))
             raise SpecError(problem.located(self.places.where) for problem in problems)

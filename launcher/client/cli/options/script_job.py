@@ -83,7 +83,9 @@ class DescribedJob:
             if value is not None:
                 what = f"{option} goes with a script; a job file has its own instance groups"
                 raise click.UsageError(f"{what}: {self.path}")
-        return JobSpec.from_yaml(self.path, self.changes)
+        from launcher.client.request import read_job
+
+        return read_job(self.path, self.changes)
 
     def _assumed(self) -> JobSpec:
         home = self.save.parent if self.save else Path()

@@ -9,15 +9,16 @@ import click
 
 from launcher.client.cli.screen.json_output import print_json
 from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.request import read_job
 from launcher.client.sessions import default_sources, defaults_files, read_defaults, value_sources
-from launcher.client.spec import JobSpec, job_schema
+from launcher.client.spec import job_schema
 
 
 def print_config(job_file: Path | None, changes: tuple[str, ...], output: str) -> int:
     """Print the defaults from files, or the values of a job, and where each comes from."""
     defaults = read_defaults()
     if job_file:
-        spec = JobSpec.from_yaml(job_file, changes)
+        spec = read_job(job_file, changes)
         rows = list(value_sources(spec, str(job_file), defaults))
     else:
         rows = list(default_sources(defaults))

@@ -13,8 +13,9 @@ from launcher.client.cli.options.send_job import JobSender
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.approval import approval_options, cancel_on_ctrl_c, confirm_job
 from launcher.client.cli.screen.verb_output import with_output_option
+from launcher.client.request import read_job
 from launcher.client.sessions import new_job_name, restore_job, session_of
-from launcher.client.spec import JobSpec, anchored
+from launcher.client.spec import anchored
 from launcher.client.submit import JobOrigin
 
 
@@ -46,7 +47,7 @@ def rerun(
     with tempfile.TemporaryDirectory(prefix="launcher-rerun-") as folder:
         repeated = restore_job(job, session_of(job, session), Path(folder))
         # Paths of changes are the user's: relative to this folder, not to that of the copy.
-        spec = anchored(JobSpec.from_yaml(repeated.job_file, changes), Path.cwd())
+        spec = anchored(read_job(repeated.job_file, changes), Path.cwd())
         name = name or new_job_name(spec)
         git = repeated.record.git
         launch = JobSender(

@@ -51,10 +51,20 @@ _FORMS: Mapping[str, str] = {
     "TrainingPlanArn": "write arn:aws:sagemaker:REGION:ACCOUNT:training-plan/NAME",
     "TrainingRepositoryCredentialsProviderArn": "write arn:aws:lambda:REGION:ACCOUNT:function:NAME",
 }
+#: What follows the range of a length or a number, by the name of its shape.
+_AFTER_RANGE: Mapping[str, str] = {
+    "HyperParameterValue": "; put larger values into a file",
+    "KeepAlivePeriodInSeconds": " (6 hours, in seconds)",
+    "TrainingEnvironmentValue": "; put larger values into a file",
+}
 
 
 class WrongType(Violation):
     """A value of the wrong type, which prevents checking the rules between fields."""
+
+
+class WrongForm(Violation):
+    """A text that does not match its pattern."""
 
 
 class UnknownType(Violation):
@@ -189,7 +199,8 @@ def _range_of(shape: Shape) -> str:
     least, most = shape.metadata.get("min", 0), shape.metadata.get("max")
     if most is None:
         return f"use {least} or more"
-    return f"use {least} to {most}" if least else f"use {most} at most"
+    limit = f"use {least} to {most}" if least else f"use {most} at most"
+    return limit + _AFTER_RANGE.get(shape.name, "")
 
 
 def _text_violations(shape: Shape, value: str, path: FieldPath) -> Iterator[Violation]:
@@ -199,7 +210,8 @@ def _text_violations(shape: Shape, value: str, path: FieldPath) -> Iterator[Viol
         what = f"{shown(value)} does not match {pattern}"
         fix = _FORMS.get(shape.name, "write a value that the pattern matches as a whole")
         constraint = f"Member must satisfy regular expression pattern: {pattern}"
-        yield _broken(path, value, what, fix, constraint)
+        message = constraint_message(path, value, constraint)
+        yield WrongForm(path=path, what=what, fix=fix, aws_message=message)
     if shape.enum and value not in shape.enum:
         yield _unknown_word(shape, value, path)
 
@@ -207,7 +219,7 @@ def _text_violations(shape: Shape, value: str, path: FieldPath) -> Iterator[Viol
 def _unknown_word(shape: Shape, value: str, path: FieldPath) -> Violation:
     """Report an unknown enum value; a new instance type is a warning, as boto3 may be older."""
     constraint = f"Member must satisfy enum value set: [{', '.join(shape.enum)}]"
-    what = f"{shown(value)} is not a {path[-1]} that botocore {version()} knows"
+    what = f"{shown(value)} is no {path[-1]} that botocore {version()} knows"
     if not shape.name.endswith("InstanceType"):
         return _broken(path, value, what, choice_fix(value, shape.enum), constraint)
     near = did_you_mean(value, shape.enum)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.client.spec.rules import (
@@ -71,10 +71,24 @@ _RULES = (
 )
 
 
+#: Finds what the platform's limits refuse of a job.
+Limits = Callable[["JobSpec"], Iterable[Problem]]
+
+
+def no_limits(spec: JobSpec) -> Iterable[Problem]:
+    """Find nothing: a job that no platform is to run keeps no limits."""
+    return ()
+
+
 def check(
-    spec: JobSpec, files: SourceFiles, where: Where | None = None, *, scheme: str = "s3"
+    spec: JobSpec,
+    files: SourceFiles,
+    where: Where | None = None,
+    *,
+    scheme: str = "s3",
+    limits: Limits = no_limits,
 ) -> tuple[str, ...]:
-    """Check a job against every rule and return the warnings.
+    """Check a job against every rule and the limits, and return the warnings.
 
     files: the files sent with the job. where: formats a field's location; default: `spec.where`.
     scheme: of the session's URIs; the session's own limits judge them.
@@ -82,7 +96,7 @@ def check(
     Raises SpecError with every problem.
     """
     where = where or spec.where
-    readable, judged = _judge(spec)
+    readable, judged = _judge(spec, limits)
     found = [*judged, *_problems_in_distribution(readable, files, judged)]
     of_files: Sequence[Problem] = ()
     try:
@@ -108,22 +122,24 @@ def _fields_with_uris_of(spec: JobSpec, scheme: str) -> set[str]:
     return {field for field, uri in spec.uris.items() if uri.startswith(f"{scheme}://")}
 
 
-def refuse_wrong_types(spec: JobSpec) -> None:
+def refuse_wrong_types(spec: JobSpec, limits: Limits = no_limits) -> None:
     """Raise SpecError with all problems of a job if a value has not its field's type."""
     if _read_again(spec)[0].problems:
-        found = (problem.located(spec.where) for problem in examine(spec))
+        found = (problem.located(spec.where) for problem in examine(spec, limits))
         raise SpecError(problem for problem in found if not problem.is_warning)
 
 
-def examine(spec: JobSpec) -> tuple[Problem, ...]:
+def examine(spec: JobSpec, limits: Limits = no_limits) -> tuple[Problem, ...]:
     """Return all errors and warnings that follow from the specification alone."""
-    return _judge(spec)[1]
+    return _judge(spec, limits)[1]
 
 
-def _judge(spec: JobSpec) -> tuple[JobSpec, tuple[Problem, ...]]:
-    """Return the readable part of the job and its problems."""
+def _judge(spec: JobSpec, limits: Limits) -> tuple[JobSpec, tuple[Problem, ...]]:
+    """Return the readable part of the job and its problems; a rule's word precedes a limit's."""
     reading, readable = _read_again(spec)
-    judged = (problem for rule in _RULES for problem in rule(readable))
+    judged = [problem for rule in _RULES for problem in rule(readable)]
+    known = {problem.path for problem in judged}
+    judged += (problem for problem in limits(readable) if problem.path not in known)
     problems = (*reading.problems, *(p for p in judged if not p.depends_on(reading.broken)))
     fields = [part.name for part in dataclasses.fields(spec)]
     return readable, tuple(sorted(problems, key=lambda p: _place_among(fields, p)))

@@ -1,0 +1,124 @@
+"""SageMaker's limits on a job: the judge of its request, in the job's own fields and words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from launcher.client.request.builder import JobLocation, build_request
+from launcher.client.request.request_paths import REQUEST_PATHS, field_of
+from launcher.client.request.validation import Violation, find_violations
+from launcher.client.request.validation.model_limits import UnknownType, WrongForm
+from launcher.client.spec import JobSpec, read_document
+from launcher.errors import FieldPath, Problem
+
+if TYPE_CHECKING:
+    from launcher.shared import TrainingJobRequest
+
+#: The job's words for the request's, where a message names another field than its own.
+_WORDS = {
+    **{path.rpartition(".")[2]: name for name, path in REQUEST_PATHS.items()},
+    "InstanceGroupNames": "instance_groups",
+    "VpcConfig": "subnets and security_group_ids",
+}
+
+
+def find_limits(spec: JobSpec, location: JobLocation | None = None) -> Iterator[Problem]:
+    """Find what the platform's limits refuse of the fields that a job sets.
+
+    location: where the job is to run; by default anywhere, and by SageMaker's limits. What the
+    session adds, `extra_request` and the distribution are judged with the whole request.
+    """
+    location = location or _anywhere(spec)
+    request: Any = build_request(_buildable(spec), location)
+    previous: FieldPath = ()
+    for found in location.judge(request):
+        problem = in_words_of(spec, request, found)
+        is_same = isinstance(found, WrongForm) and found.path == previous  # its length is wrong
+        is_of_job = problem is not found
+        if is_of_job and not is_same and not isinstance(found, UnknownType):  # the catalogue's
+            yield problem
+        previous = found.path
+
+
+def read_job(text_or_path: str | Path, changes: Iterable[str] = ()) -> JobSpec:
+    """Read a job as `JobSpec.from_yaml` does.
+
+    Raises SpecError with every problem of a wrong document, which here includes the limits.
+    """
+    document = read_document(JobSpec, text_or_path, changes)
+    document.raise_problems(find_limits)
+    return document.spec
+
+
+def in_words_of(spec: JobSpec, request: TrainingJobRequest, found: Violation) -> Problem:
+    """Return a violation as a problem of the job's own field; unchanged, if none was set."""
+    path = field_of(spec, request, found.path)
+    if path is None or not _is_set(spec, path):
+        return found
+    words = {**_WORDS, _last_name(found.path): _last_name(path)}
+    name = re.compile(rf"(?<![\"'.\w])({'|'.join(words)})(?![\"'\w])")  # not in a quoted value
+    mentioned = [words[word] for word in name.findall(f"{found.what} {found.fix}")]
+    others = (field_of(spec, request, other) for other in found.about)
+    return Problem(
+        path=path,
+        about=(*((field,) for field in mentioned), *(other for other in others if other)),
+        what=name.sub(lambda word: words[word[1]], found.what),
+        fix=name.sub(lambda word: words[word[1]], found.fix),
+        where=spec.where(path),
+        is_warning=found.is_warning,
+    )
+
+
+def _last_name(path: FieldPath) -> str:
+    return next(part for part in reversed(path) if isinstance(part, str))
+
+
+def _is_set(spec: JobSpec, path: FieldPath) -> bool:
+    value = getattr(spec, str(path[0]))
+    return value is not None and value != "" and value != () and value != {}
+
+
+def _anywhere(spec: JobSpec) -> JobLocation:
+    """Return stand-ins for what a session chooses; a file of this machine may be uploaded yet."""
+
+    def judge(request: TrainingJobRequest) -> tuple[Violation, ...]:
+        return tuple(
+            found
+            for found in find_violations(request)
+            if not (isinstance(found, WrongForm) and found.what.startswith("'file://"))
+        )
+
+    return JobLocation(
+        job_name="job",
+        role_arn="arn:aws:iam::111122223333:role/any",
+        image_uri=spec.image_uri or spec.algorithm_arn or "any",
+        code_uri="s3://any/code/",
+        output_uri="s3://any",
+        checkpoint_uri=spec.checkpoint_s3_uri,
+        token="any",
+        judge=judge,
+    )
+
+
+def _buildable(spec: JobSpec) -> JobSpec:
+    """Return the job without what only a job that keeps the rules is built from."""
+    machines = {} if spec.groups else {"instance_type": "any", "instance_count": 1}
+    return spec.replace(
+        distribution=None,
+        framework=None,
+        extra_request={},
+        hyperparameters={n: v for n, v in spec.hyperparameters.items() if _is_json(v)},
+        **machines,
+    )
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True
