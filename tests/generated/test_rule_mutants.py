@@ -16,7 +16,7 @@ from job_strategies import job_specs
 from rule_mutants import MUTANTS, Mutant
 
 import launcher.client.spec
-from launcher.client.request import SourceTree
+from launcher.client.request import SourceTree, find_limits
 from launcher.client.spec import DataService, InstanceGroup, JobSpec, MultiWorkerMirrored, check
 from launcher.errors import Problem, SpecError
 from launcher.shared import Role
@@ -43,7 +43,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def told(spec: JobSpec) -> tuple[list[str], list[str]]:
     """(what is wrong, what is warned of)."""
     try:
-        return [], list(check(spec, SourceTree(spec)))
+        return [], list(check(spec, SourceTree(spec), limits=find_limits))
     except SpecError as error:
         return [problem.what for problem in error.problems], []
 

@@ -421,7 +421,13 @@ MUTANTS: tuple[Case, ...] = (
         _WAIT,
         {"EnableManagedSpotTraining": False},
     ),
-    _breaks("is_given_for_spot_instances", "spot, not waiting", SPOT, _WAIT, {_WAIT: GONE}),
+    _breaks(
+        "is_given_for_spot_instances",
+        "spot, not waiting",
+        SPOT,
+        "EnableManagedSpotTraining",
+        {_WAIT: GONE},
+    ),
     _breaks("lasts_as_long_as_the_job", "a wait too short", SPOT, _WAIT, {_WAIT: 3599}),
     _breaks(
         "lasts_as_long_as_the_job",

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.spec import JobSpec, check
+from launcher.client.request import find_limits, read_job
+from launcher.client.spec import check
 from launcher.errors import SpecError
 from launcher.shared import PartitionFile
 
@@ -39,13 +40,13 @@ class Folder:
 
 
 def load_and_check(path: Path) -> None:
-    spec = JobSpec.from_yaml(path)
+    spec = read_job(path)
     if spec.source_dir:
         cut = getattr(spec.distribution, "partition_file", None)
-        check(spec, Folder(Path(spec.source_dir), partition_file=cut))
+        check(spec, Folder(Path(spec.source_dir), partition_file=cut), limits=find_limits)
     else:
         script = Path(spec.entry_point)
-        check(spec, Folder(script.parent, only=script.name))
+        check(spec, Folder(script.parent, only=script.name), limits=find_limits)
 
 
 def expected(path: Path) -> str:

@@ -146,10 +146,10 @@ class UnreadableFiles:
 def test_problems_of_files_are_reported_with_all_others() -> None:
     cut = ModelParallel(partition_file="cuts.json")
     with pytest.raises(SpecError) as raised:
-        check(GOOD.replace(max_run=0, distribution=cut), UnreadableFiles())
+        check(GOOD.replace(volume_size=0, distribution=cut), UnreadableFiles())
 
     assert [problem.what for problem in raised.value.problems] == [
-        "max_run is 0",
+        "volume_size is 0",
         "cuts.json cannot be read",
         "the link x leaves the source folder",
     ]
@@ -217,12 +217,12 @@ def test_a_dictionary_in_place_of_a_class(changes: dict[str, Any], told: list[st
 
 def test_the_lines_of_a_document_are_known_to_every_later_check() -> None:
     spec = JobSpec.from_yaml(
-        "entry_point: train.py\nsource_dir: .\ninstance_type: ml.c5.xlarge\nmax_run: 0\n"
+        "entry_point: train.py\nsource_dir: .\ninstance_type: ml.c5.xlarge\nvolume_size: 0\n"
     )
 
     with pytest.raises(SpecError) as raised:
         check(spec, FILES)
-    assert raised.value.problems[0].where == "line 4 (max_run)"
+    assert raised.value.problems[0].where == "line 4 (volume_size)"
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,10 @@ S3 = "s3://my-bucket/"
 
 def examine(spec: JobSpec) -> Sequence[Any]:
     # Imported here: `make same` reads the rows below in older trees, where rules may be elsewhere.
+    from launcher.client.request import find_limits
     from launcher.client.spec import examine as examine_rules
 
-    return examine_rules(spec)
+    return examine_rules(spec, find_limits)
 
 
 def findings(spec: JobSpec) -> list[tuple[str, bool]]:
@@ -460,7 +461,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "keep-alive of groups": (
         {**groups("a"), "keep_alive_period_in_seconds": 0},
         {**groups("a"), "keep_alive_period_in_seconds": 1},
-        "keep_alive_period_in_seconds is given beside instance_groups",
+        "keep_alive_period_in_seconds is given together with instance_groups",
     ),
     "volume key": (
         {"volume_kms_key": "alias/mine", "instance_type": "ml.c5.xlarge"},
@@ -475,12 +476,12 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "output key": (
         {"output_kms_key": "x" * 2048},
         {"output_kms_key": "x" * 2049},
-        "cannot be a KMS key",
+        "output_kms_key has 2049 characters",
     ),
     "training plan": (
         {"training_plan": PLAN + "mine"},
-        {"training_plan": PLAN},
-        "is not the ARN of a training plan",
+        {"training_plan": PLAN.replace("1", "x")},
+        "has the wrong form",
     ),
     "least retries": (
         {"max_retry_attempts": 1},
@@ -520,12 +521,12 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "an own command": (
         no_script(image_uri="image:1", container_entry_point=("sh", "x" * 256)),
         no_script(image_uri="image:1", container_entry_point=("sh", "x" * 257)),
-        "the word has 257 characters",
+        "container_entry_point[1] has 257 characters",
     ),
     "words of a command": (
         no_script(image_uri="image:1", container_arguments=("x",) * 100),
         no_script(image_uri="image:1", container_arguments=("x",) * 101),
-        "101 container_arguments",
+        "container_arguments has 101 entries",
     ),
     "a command beside a script": (
         no_script(image_uri="image:1", container_arguments=("x",)),
@@ -546,7 +547,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "name of an algorithm": (
         no_script(algorithm_arn="a" * 63),
         no_script(algorithm_arn="a" * 64),
-        "cannot be an algorithm",
+        "has the wrong form",
     ),
     "framework": (
         {"framework": "tensorflow", "framework_version": "2.12"},
@@ -582,22 +583,22 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "function of a registry": (
         registry(provider=LOGIN),
         registry(provider="login"),
-        "is not the ARN of a Lambda function",
+        "'login' has the wrong form",
     ),
     "experiment": (
         {"experiment_config": {"RunName": "a" * 120}},
         {"experiment_config": {"RunName": "a" * 121}},
-        "cannot be the RunName",
+        "RunName has 121 characters",
     ),
     "part of an experiment": (
         {"experiment_config": {"TrialName": "a"}},
         {"experiment_config": {"Trial": "a"}},
-        '"Trial" is not a part of experiment_config',
+        "there is no field Trial here",
     ),
     "output of TensorBoard": (
         {"tensorboard_output_config": {"S3OutputPath": S3}},
         {"tensorboard_output_config": {"LocalPath": "/opt/ml/output/tensorboard"}},
-        "tensorboard_output_config without S3OutputPath",
+        "S3OutputPath is missing",
     ),
     "output of the debugger": (
         {"debugger_hook_config": {}},
@@ -605,7 +606,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         '"x" is not the URI of data',
     ),
     "image of a rule": (
-        {"rules": [{"RuleEvaluatorImage": "image:1"}]},
+        {"rules": [{"RuleConfigurationName": "a", "RuleEvaluatorImage": "image:1"}]},
         {"rules": [{"RuleEvaluatorImage": "DEFAULT_RULE_EVALUATOR_IMAGE"}]},
         "the image of the rule depends on the region",
     ),
@@ -627,7 +628,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "name of a model's channel": (
         {"model_uri": S3, "model_channel_name": "a-b"},
         {"model_uri": S3, "model_channel_name": "a b"},
-        '"a b" cannot be the name of a channel',
+        "'a b' has the wrong form",
     ),
     "place of a model": (
         {"model_uri": S3 + "model.tar.gz"},
@@ -638,32 +639,32 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "file system and routes": (
         mounted(),
         mounted(route=("a", "b")),
-        'channel "b" goes to some groups, and a file system cannot',
+        'the channel "a" names no instance groups, and "b" does',
     ),
     "id of a file system, short": (
         mounted(file_system_id="fs-01234567"),
         mounted(file_system_id="fs-0123456"),
-        "cannot be the id of a file system",
+        "file_system_id has 10 characters",
     ),
     "id of a file system, long": (
         mounted(file_system_id="fs-" + "0" * 18),
         mounted(file_system_id="fs-" + "0" * 19),
-        "cannot be the id of a file system",
+        "file_system_id has 22 characters",
     ),
     "kind of a file system": (
         mounted(file_system_type="EFS"),
         mounted(file_system_type="efs"),
-        '"efs" is not a known file_system_type',
+        "'efs' is not a known file_system_type",
     ),
     "mode of a file system": (
         mounted(file_system_access_mode="rw"),
         mounted(file_system_access_mode="wr"),
-        '"wr" is not a known file_system_access_mode',
+        "'wr' is not a known file_system_access_mode",
     ),
     "folder of a file system": (
         mounted(directory_path="/" + "x" * 4095),
         mounted(directory_path="/" + "x" * 4096),
-        "cannot be a folder of the file system",
+        "directory_path has 4097 characters",
     ),
     "root of a file system": (
         mounted(directory_path="/"),
@@ -691,7 +692,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "checkpoint folder, long": (
         kept("/opt/ml/" + "x" * 4088),
         kept("/opt/ml/" + "x" * 4089),
-        "cannot be the checkpoint folder",
+        "checkpoint_local_path has 4097 characters",
     ),
     "checkpoint folder, printable": (
         kept("/opt/ml/a b"),
@@ -752,20 +753,24 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "groups": (
         groups("a", "b", "c", "d", "e"),
         groups("a", "b", "c", "d", "e", "f"),
-        "6 instance groups",
+        "instance_groups has 6 entries",
     ),
-    "group's name, short": (groups("a"), groups(""), '"" cannot be the name of a group'),
-    "group's name, long": (groups("a" * 64), groups("a" * 65), "cannot be the name of a group"),
+    "group's name, short": (groups("a"), groups(""), "instance_group_name has 0 characters"),
+    "group's name, long": (
+        groups("a" * 64),
+        groups("a" * 65),
+        "instance_group_name has 65 characters",
+    ),
     "group's name, printable": (groups("a b"), groups("a\tb"), '"a\\tb" cannot be the name'),
     "hyperparameters": (
         {"hyperparameters": many(100, 1)},
         {"hyperparameters": many(101, 1)},
-        "101 hyperparameters",
+        "hyperparameters has 101 entries",
     ),
     "hyperparameter's name": (
         {"hyperparameters": {"a" * 256: 1}},
         {"hyperparameters": {"a" * 257: 1}},
-        "cannot be the name of a hyperparameter",
+        "has 257 characters",
     ),
     "hyperparameter's short name": (
         {"hyperparameters": {"a": 1}},
@@ -795,7 +800,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "hyperparameter's length": (
         {"hyperparameters": {"a": "x" * 2498}},
         {"hyperparameters": {"a": "x" * 2499}},
-        'the hyperparameter "a" has 2501 characters as JSON',
+        "hyperparameters 'a' has 2501 characters",
     ),
     "hyperparameter's text": (
         {"hyperparameters": {"a": "x\n\u0001\ud7ff\ue000"}},
@@ -860,17 +865,17 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "variable's name": (
         {"environment": {"_" * 512: ""}},
         {"environment": {"_" * 513: ""}},
-        "cannot be the name of an environment variable",
+        "has 513 characters",
     ),
     "variable's characters": (
         {"environment": {"aZ_9": ""}},
         {"environment": {"a-b": ""}},
-        '"a-b" cannot be the name of an environment variable',
+        "'a-b' has the wrong form",
     ),
     "variable's text": (
         {"environment": {"A": "x" * 512}},
         {"environment": {"A": "x" * 513}},
-        "the environment variable A has 513 characters",
+        "environment 'A' has 513 characters",
     ),
     "variable's content": (
         {"environment": {"A": "\n"}},
@@ -882,37 +887,41 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"environment": {"LAUNCHER_TOKEN": ""}},
         "LAUNCHER_TOKEN is set by Launcher itself",
     ),
-    "tags": ({"tags": many(50, "")}, {"tags": many(51, "")}, "51 tags"),
+    "tags": ({"tags": many(50, "")}, {"tags": many(51, "")}, "tags has 51 entries"),
     "tag's key": (
         {"tags": {"a" * 128: ""}},
         {"tags": {"a" * 129: ""}},
-        "cannot be the key of a tag",
+        "Key has 129 characters",
     ),
-    "tag's short key": ({"tags": {"a": ""}}, {"tags": {"": ""}}, '"" cannot be the key of a tag'),
+    "tag's short key": ({"tags": {"a": ""}}, {"tags": {"": ""}}, "Key has 0 characters"),
     "tag's characters": (
         {"tags": {"é 9_.:/=+-@": "é 9_.:/=+-@"}},
         {"tags": {"a%": ""}},
-        '"a%" cannot be the key of a tag',
+        "'a%' has the wrong form",
     ),
     "tag of AWS": ({"tags": {"awsome": ""}}, {"tags": {"AWS:x": ""}}, "a prefix that AWS keeps"),
     "tag's value": (
         {"tags": {"a": "x" * 256}},
         {"tags": {"a": "x" * 257}},
-        "cannot be the value of a tag",
+        "Value has 257 characters",
     ),
     "metrics": (
         {"metric_definitions": [MetricDefinition("a", "(x)")] * 40},
         {"metric_definitions": [MetricDefinition("a", "(x)")] * 41},
-        "41 metric_definitions",
+        "metric_definitions has 41 entries",
     ),
-    "metric's name": (metric("a" * 255), metric("a" * 256), "a metric's name has 256 characters"),
-    "metric's short name": (metric("a"), metric(""), "a metric's name has 0 characters"),
+    "metric's name": (metric("a" * 255), metric("a" * 256), "Name has 256 characters"),
+    "metric's short name": (metric("a"), metric(""), "Name has 0 characters"),
     "metric's expression": (
         metric(regex="(x)" + "x" * 497),
         metric(regex="(x)" + "x" * 498),
-        'the expression of metric "loss" has 501 characters',
+        "Regex has 501 characters",
     ),
-    "metric's short expression": (metric(regex="()"), metric(regex=""), "has 0 characters"),
+    "metric's short expression": (
+        metric(regex="()"),
+        metric(regex=""),
+        'the expression of metric "loss" has no group: ',
+    ),
     "metric's group": (metric(regex="(a)(b)"), metric(regex="a"), "has no group: a"),
     "metric's syntax": (metric(regex="(a)"), metric(regex="(a"), "is not a regular expression"),
     "metric's repetitions": (
@@ -920,24 +929,24 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         metric(regex=f"([0-9]{{1,{2**64}}})"),
         "is not a regular expression: the repetition number is too large",
     ),
-    "subnets": (network(16, 1), network(17, 1), "17 subnets"),
-    "security groups": (network(1, 5), network(1, 6), "6 security_group_ids"),
+    "subnets": (network(16, 1), network(17, 1), "subnets has 17 entries"),
+    "security groups": (network(1, 5), network(1, 6), "security_group_ids has 6 entries"),
     "a VPC has security groups": (network(1, 1), network(1, 0), "subnets without security_group"),
     "a VPC has subnets": (network(0, 0), network(0, 1), "security_group_ids without subnets"),
     "network's id": (
         network(1, 1, "a" * 31),
         network(1, 1, "a" * 32),
-        f'"{"a" * 32}0" cannot be one of subnets',
+        "security_group_ids[0] has 33 characters",
     ),
     "network's characters": (
         network(1, 1, "sg-"),
         network(1, 1, "sg_"),
-        '"sg_0" cannot be one of security_group_ids',
+        "'sg_0' has the wrong form",
     ),
     "image": (
         {"image_uri": "x" * 255},
         {"image_uri": "x" * 256},
-        "cannot be an image",
+        "image_uri has 256 characters",
     ),
     "image's characters": (
         {"image_uri": "a/b:c"},
@@ -990,7 +999,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "channel's name": (
         {"inputs": {"aZ9._-" + "a" * 58: S3}},
         {"inputs": {"aZ9._-" + "a" * 59: S3}},
-        "cannot be the name of a channel",
+        "ChannelName has 65 characters",
     ),
     "channel of the code": (
         {"inputs": {"Code": S3}},
@@ -1000,7 +1009,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "URI's length": (
         channel(s3_data=S3 + "x" * (1024 - len(S3))),
         channel(s3_data=S3 + "x" * (1025 - len(S3))),
-        "the URI has 1025 characters",
+        "s3_data has 1025 characters",
     ),
     "bucket": (
         channel(s3_data="s3://a.b"),
@@ -1010,7 +1019,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "distribution of a channel": (
         channel(distribution="ShardedByS3Key"),
         channel(distribution="Sharded"),
-        '"Sharded" is not a known distribution',
+        "'Sharded' is not a known distribution",
     ),
     "compression": (channel(compression="None"), channel(compression="Zip"), "compression"),
     "record_wrapping": (

@@ -179,8 +179,9 @@ def _machines(spec: JobSpec) -> dict[str, Any]:
         }
         for group in spec.groups
     ]
-    only_of_one_type = ("instance_type", "instance_count", "keep_alive_period_in_seconds")
-    return {"instance_groups": groups, **dict.fromkeys(only_of_one_type)}
+    kept = spec.keep_alive_period_in_seconds or None  # none are kept for 0 seconds
+    of_one_type = dict.fromkeys(("instance_type", "instance_count"))
+    return {"instance_groups": groups, "keep_alive_period_in_seconds": kept, **of_one_type}
 
 
 def _environment(spec: JobSpec, placement: JobLocation) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,13 +59,20 @@ def in_words_of(spec: JobSpec, request: TrainingJobRequest, found: Violation) ->
     path = field_of(spec, request, found.path)
     if path is None or not _is_set(spec, path):
         return found
-    words = {**_WORDS, _last_name(found.path): _last_name(path)}
+    is_entry = len(path) == 2 and isinstance(getattr(spec, str(path[0])), Mapping)
+    own = _last_name(found.path)
+    words = {**_WORDS, own: own if is_entry else _last_name(path)}
     name = re.compile(rf"(?<![\"'.\w])({'|'.join(words)})(?![\"'\w])")  # not in a quoted value
-    mentioned = [words[word] for word in name.findall(f"{found.what} {found.fix}")]
+    mentioned = {
+        w for w in name.findall(f"{found.what} {found.fix}") if w not in (own, *found.path)
+    }
     others = (field_of(spec, request, other) for other in found.about)
     return Problem(
         path=path,
-        about=(*((field,) for field in mentioned), *(other for other in others if other)),
+        about=(
+            *((field,) for word in sorted(mentioned) for field in words[word].split(" and ")),
+            *(other for other in others if other),
+        ),
         what=name.sub(lambda word: words[word[1]], found.what),
         fix=name.sub(lambda word: words[word[1]], found.fix),
         where=spec.where(path),
@@ -78,8 +85,8 @@ def _last_name(path: FieldPath) -> str:
 
 
 def _is_set(spec: JobSpec, path: FieldPath) -> bool:
-    value = getattr(spec, str(path[0]))
-    return value is not None and value != "" and value != () and value != {}
+    name = str(path[0])
+    return bool(getattr(spec, name) != getattr(JobSpec, name, None))  # the default
 
 
 def _anywhere(spec: JobSpec) -> JobLocation:
@@ -111,6 +118,7 @@ def _buildable(spec: JobSpec) -> JobSpec:
         distribution=None,
         framework=None,
         extra_request={},
+        model_uri=None if spec.model_channel_name in spec.inputs else spec.model_uri,
         hyperparameters={n: v for n, v in spec.hyperparameters.items() if _is_json(v)},
         **machines,
     )

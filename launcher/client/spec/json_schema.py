@@ -22,7 +22,6 @@ from launcher.client.spec.groups import LOCAL_TYPES
 from launcher.client.spec.job_fields import field_doc
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.metric_definition import MetricDefinition
-from launcher.client.spec.rules.channel_rules import CHANNEL_WORDS, INPUT_MODES
 from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
 from launcher.client.spec.yaml_reader import METRIC_KEYS, is_required, written_fields
 from launcher.client.spec.yaml_writer import plain_values
@@ -37,10 +36,17 @@ _SCALARS: Mapping[type, str] = {
     float: "number",
     bool: "boolean",
 }
-#: The words that the rules allow for a text, by class and field; None among them is its absence.
+_INPUT_MODES = ("File", "FastFile", "Pipe")
+#: The words that are allowed for a text, by class and field; None among them is its absence.
 _WORDS: Mapping[str, Mapping[str, Sequence[str | None]]] = {
-    "JobSpec": {"input_mode": INPUT_MODES},
-    "TrainingInput": CHANNEL_WORDS,
+    "JobSpec": {"input_mode": _INPUT_MODES},
+    "TrainingInput": {
+        "distribution": ("FullyReplicated", "ShardedByS3Key"),
+        "compression": (None, "None", "Gzip"),
+        "record_wrapping": (None, "None", "RecordIO"),
+        "s3_data_type": ("S3Prefix", "ManifestFile", "AugmentedManifestFile"),
+        "input_mode": (None, *_INPUT_MODES),
+    },
     "DataParallel": {"compression": COMPRESSIONS, "precision": PRECISIONS},
     "ModelParallel": {
         "optimize": OBJECTIVES,

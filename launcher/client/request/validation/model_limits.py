@@ -36,26 +36,26 @@ _NUMBERS = frozenset({"integer", "long", "float", "double"})
 #: How to write a text that must match a pattern, by the name of its shape.
 _FORMS: Mapping[str, str] = {
     "ArnOrName": "write its name, or arn:aws:sagemaker:REGION:ACCOUNT:algorithm/NAME",
-    "ChannelName": "use 1 to 64 letters, digits, dots, - and _",
-    "ExperimentEntityName": "use 1 to 120 letters, digits and hyphens, without a hyphen at either "
-    "end",
+    "ChannelName": "use letters, digits, dots, - and _",
+    "ExperimentEntityName": "use letters, digits and hyphens, without a hyphen at either end",
     "FileSystemId": "write fs-0123456789abcdef0",
     "KmsKeyId": "write its id, its ARN, or alias/NAME",
     "RoleArn": "write arn:aws:iam::123456789012:role/NAME",
     "S3Uri": "write s3://bucket/prefix",
     "SecurityGroupId": "copy the id from the VPC",
     "SubnetId": "copy the id from the VPC",
-    "TagKey": "use 1 to 128 letters, digits, spaces and . : / = + - @ _",
-    "TagValue": "use at most 256 letters, digits, spaces and . : / = + - @ _",
+    "TagKey": "use letters, digits, spaces and . : / = + - @ _",
+    "TagValue": "use letters, digits, spaces and . : / = + - @ _",
     "TrainingEnvironmentKey": "use letters, digits and _, and no digit first",
     "TrainingPlanArn": "write arn:aws:sagemaker:REGION:ACCOUNT:training-plan/NAME",
     "TrainingRepositoryCredentialsProviderArn": "write arn:aws:lambda:REGION:ACCOUNT:function:NAME",
 }
-#: What follows the range of a length or a number, by the name of its shape.
-_AFTER_RANGE: Mapping[str, str] = {
-    "HyperParameterValue": "; put larger values into a file",
-    "KeepAlivePeriodInSeconds": " (6 hours, in seconds)",
-    "TrainingEnvironmentValue": "; put larger values into a file",
+#: More about a length or a number that is out of its range.
+_MORE: Mapping[str, str] = {
+    **_FORMS,
+    "HyperParameterValue": "put larger values into a file (quotes of JSON count)",
+    "KeepAlivePeriodInSeconds": "6 hours, in seconds",
+    "TrainingEnvironmentValue": "put larger values into a file",
 }
 
 
@@ -110,7 +110,7 @@ def _wrong_type(value: object, word: str, path: FieldPath) -> WrongType:
 def _member_violations(shape: Shape, value: Any, path: FieldPath) -> Iterator[Violation]:
     for name in shape.required_members:
         if name not in value:
-            yield missing((*path, name))
+            yield missing((*path, name), _FORMS.get(shape.members[name].name, ""))
     for name, item in value.items():
         if name in shape.members:
             yield from find_violations_of(shape.members[name], item, (*path, name))
@@ -125,7 +125,7 @@ def _unknown_field(shape: Shape, name: object, item: object, path: FieldPath) ->
     here = (*path, str(name))
     return Violation(
         path=here,
-        what=f"botocore {version()} knows no field {name} here",
+        what=f"there is no field {name} here",
         fix=f"{hint}remove it, or upgrade boto3 if AWS has it since: pip install -U boto3",
         aws_message=constraint_message(here, item, "Member must be a field of the request"),
     )
@@ -133,12 +133,12 @@ def _unknown_field(shape: Shape, name: object, item: object, path: FieldPath) ->
 
 def _entry_violations(shape: Shape, value: Any, path: FieldPath) -> Iterator[Violation]:
     for key, item in value.items():
-        here = (*path, str(key))
-        for found in find_violations_of(shape.key, key, here):
-            what = f"the name {shown(key)}: {found.what}"
-            yield _of_container(found, shape.key, value, path, "Map keys", what)
-        for found in find_violations_of(shape.value, item, here):
-            yield _of_container(found, shape.value, value, path, "Map value", found.what)
+        named = [(*path, f"the name {shown(key)}"), (*path, f"{path[-1]} {shown(key)}")]
+        keys, items = shape.key, shape.value
+        for found in find_violations_of(keys, key, named[0]):
+            yield _of_container(found, keys, value, path, "Map keys", (*path, str(key)))
+        for found in find_violations_of(items, item, named[1]):
+            yield _of_container(found, items, value, path, "Map value", (*path, str(key)))
 
 
 def _item_violations(shape: Shape, value: Any, path: FieldPath) -> Iterator[Violation]:
@@ -147,16 +147,16 @@ def _item_violations(shape: Shape, value: Any, path: FieldPath) -> Iterator[Viol
             if shape.member.type_name == "structure":
                 yield found
             else:
-                yield _of_container(found, shape.member, value, path, "Member", found.what)
+                yield _of_container(found, shape.member, value, path, "Member", found.path)
 
 
 def _of_container(
-    found: Violation, shape: Shape, value: object, path: FieldPath, part: str, what: str
+    found: Violation, shape: Shape, value: object, path: FieldPath, part: str, entry: FieldPath
 ) -> Violation:
-    """Reword a violation as AWS does, with the whole list or map instead of the entry."""
+    """Reword a violation of an entry as AWS does, with the whole list or map instead."""
     constraint = f"{part} must satisfy constraint: [{', '.join(_constraints(shape))}]"
     message = constraint_message(path, value, constraint)
-    return dataclasses.replace(found, what=what, aws_message=message)
+    return dataclasses.replace(found, path=entry, where="", aws_message=message)
 
 
 def _constraints(shape: Shape) -> Iterator[str]:
@@ -200,15 +200,16 @@ def _range_of(shape: Shape) -> str:
     if most is None:
         return f"use {least} or more"
     limit = f"use {least} to {most}" if least else f"use {most} at most"
-    return limit + _AFTER_RANGE.get(shape.name, "")
+    return f"{limit}; {more}" if (more := _MORE.get(shape.name)) else limit
 
 
 def _text_violations(shape: Shape, value: str, path: FieldPath) -> Iterator[Violation]:
     pattern = shape.metadata.get("pattern")
     readable = compiled(pattern) if pattern else None
     if readable and not readable.fullmatch(value):
-        what = f"{shown(value)} does not match {pattern}"
-        fix = _FORMS.get(shape.name, "write a value that the pattern matches as a whole")
+        form = _FORMS.get(shape.name)
+        what = f"{shown(value)} " + ("has the wrong form" if form else f"does not match {pattern}")
+        fix = form or "write a value that the pattern matches as a whole"
         constraint = f"Member must satisfy regular expression pattern: {pattern}"
         message = constraint_message(path, value, constraint)
         yield WrongForm(path=path, what=what, fix=fix, aws_message=message)
@@ -219,13 +220,13 @@ def _text_violations(shape: Shape, value: str, path: FieldPath) -> Iterator[Viol
 def _unknown_word(shape: Shape, value: str, path: FieldPath) -> Violation:
     """Report an unknown enum value; a new instance type is a warning, as boto3 may be older."""
     constraint = f"Member must satisfy enum value set: [{', '.join(shape.enum)}]"
-    what = f"{shown(value)} is no {path[-1]} that botocore {version()} knows"
     if not shape.name.endswith("InstanceType"):
+        what = f"{shown(value)} is not a known {path[-1]}"
         return _broken(path, value, what, choice_fix(value, shape.enum), constraint)
     near = did_you_mean(value, shape.enum)
     return UnknownType(
         path=path,
-        what=what,
+        what=f"{shown(value)} is not a {path[-1]} that botocore {version()} knows",
         fix=f'did you mean "{near}"?' if near else "write a type of SageMaker: ml.g5.xlarge",
         aws_message=constraint_message(path, value, constraint),
         is_warning=value.startswith("ml."),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from launcher.client.spec.roles import job_roles
 from launcher.client.spec.training_inputs import TrainingInput
 from launcher.errors import FieldPath, Problem
-from launcher.shared import CODE_CHANNEL, Role, choice_fix
+from launcher.shared import CODE_CHANNEL, Role
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
@@ -21,17 +21,7 @@ if TYPE_CHECKING:
 _INPUTS = ("inputs",)
 _CHANNELS_LIMIT = 20
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_URI_LIMIT = 1024
 _S3_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
-INPUT_MODES = ("File", "FastFile", "Pipe")
-#: The words that each of these fields of a channel may have.
-CHANNEL_WORDS = {
-    "distribution": ("FullyReplicated", "ShardedByS3Key"),
-    "compression": (None, "None", "Gzip"),
-    "record_wrapping": (None, "None", "RecordIO"),
-    "s3_data_type": ("S3Prefix", "ManifestFile", "AugmentedManifestFile"),
-    "input_mode": (None, *INPUT_MODES),
-}
 
 
 def find_problems(spec: JobSpec) -> Iterator[Problem]:
@@ -48,9 +38,7 @@ def find_problems(spec: JobSpec) -> Iterator[Problem]:
     for name, channel in spec.s3_inputs.items():
         path = (*_INPUTS, name)
         yield from uri_problems(channel.s3_data, (*path, "s3_data"))
-        yield from _choice_problems(channel, path)
         yield from _manifest_problems(spec, channel, path)
-        yield from _routing_problems(spec, channel, path)
         yield from _sharding_problems(spec, channel, path)
 
 
@@ -79,9 +67,6 @@ def uri_problems(uri: str, path: FieldPath) -> Iterator[Problem]:
         fix = "write s3://bucket/prefix, or file:///folder"
     if not _S3_URI.fullmatch(uri):
         yield Problem(path=path, what=f'"{uri}" is not the URI of data', fix=fix)
-    elif len(uri) > _URI_LIMIT:
-        what = f"the URI has {len(uri)} characters"
-        yield Problem(path=path, what=what, fix=f"use {_URI_LIMIT} at most")
 
 
 def is_channel_name(name: str) -> bool:
@@ -95,17 +80,9 @@ def _name_problems(spec: JobSpec, name: str, path: FieldPath) -> Iterator[Proble
     if name == CODE_CHANNEL:
         what = f'the channel name "{name}" is reserved for the code'
         yield Problem(path=path, what=what, fix="give the channel another name")
-    elif not is_channel_name(name):
+    elif name in (".", ".."):
         what = f'"{name}" cannot be the name of a channel'
-        yield Problem(path=path, what=what, fix="use 1 to 64 letters, digits, dots, - and _")
-
-
-def _choice_problems(channel: TrainingInput, path: FieldPath) -> Iterator[Problem]:
-    for field, known in CHANNEL_WORDS.items():
-        value = getattr(channel, field)
-        if value not in known:
-            fix = choice_fix(value, (word for word in known if word))
-            yield Problem(path=(*path, field), what=f'"{value}" is not a known {field}', fix=fix)
+        yield Problem(path=path, what=what, fix="give the channel's folder a name")
 
 
 def _manifest_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -> Iterator[Problem]:
@@ -126,24 +103,6 @@ def _manifest_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -
         what = f"input mode FastFile cannot read {channel.s3_data_type}"
         fix = "use S3Prefix, or input mode File"
         yield Problem(path=path, about=(("input_mode",),), what=what, fix=fix)
-
-
-def _routing_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -> Iterator[Problem]:
-    known = [group.instance_group_name for group in spec.instance_groups]
-    for index, name in enumerate(channel.instance_groups):
-        here = (*path, "instance_groups", index)
-        if not known:
-            what = f'the channel goes to group "{name}", but the job has no instance groups'
-            fix = "remove the channel's instance_groups"
-            yield Problem(path=here, about=(("instance_groups",),), what=what, fix=fix)
-        elif name not in known:
-            what = f'the channel goes to group "{name}", which is not in the job'
-            names = tuple(_group_name(index) for index in range(len(known)))
-            yield Problem(path=here, about=names, what=what, fix=choice_fix(name, known))
-
-
-def _group_name(index: int) -> FieldPath:
-    return ("instance_groups", index, "instance_group_name")
 
 
 def _reach_problems(spec: JobSpec) -> Iterator[Problem]:

@@ -135,11 +135,14 @@ def examine(spec: JobSpec, limits: Limits = no_limits) -> tuple[Problem, ...]:
 
 
 def _judge(spec: JobSpec, limits: Limits) -> tuple[JobSpec, tuple[Problem, ...]]:
-    """Return the readable part of the job and its problems; a rule's word precedes a limit's."""
+    """Return the readable part of the job and its problems.
+
+    A rule's word about a field takes the place of the field's own limits.
+    """
     reading, readable = _read_again(spec)
     judged = [problem for rule in _RULES for problem in rule(readable)]
     known = {problem.path for problem in judged}
-    judged += (problem for problem in limits(readable) if problem.path not in known)
+    judged += (each for each in limits(readable) if each.about or each.path not in known)
     problems = (*reading.problems, *(p for p in judged if not p.depends_on(reading.broken)))
     fields = [part.name for part in dataclasses.fields(spec)]
     return readable, tuple(sorted(problems, key=lambda p: _place_among(fields, p)))

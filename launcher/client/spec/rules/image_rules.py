@@ -9,18 +9,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.spec.rules.limit_rules import count_problems
 from launcher.errors import Problem
 from launcher.shared import choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
 
-_IMAGE_LIMIT = 255
-_WORDS_LIMIT, _WORD_LIMIT = 100, 256
-_ALGORITHM = re.compile(
-    r"(arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:[0-9]{12}:[a-z-]*/)?[a-zA-Z0-9][a-zA-Z0-9-]{0,62}"
-)
 _FRAMEWORKS = ("pytorch", "tensorflow")
 _VERSIONS = {
     "framework_version": (re.compile(r"\d+(\.\d+){1,2}"), "2.2 or 2.2.0"),
@@ -29,8 +23,6 @@ _VERSIONS = {
 }
 _ACCESS = ("training_repository_access_mode",)
 _PROVIDER = ("training_repository_credentials_provider_arn",)
-_ACCESS_MODES = ("Platform", "Vpc")
-_FUNCTION_ARN = re.compile(r"arn:[a-zA-Z0-9-]+:lambda:[a-zA-Z0-9-]+:[0-9]{12}:function:.+")
 
 
 def find_problems(spec: JobSpec) -> Iterator[Problem]:
@@ -43,19 +35,15 @@ def find_problems(spec: JobSpec) -> Iterator[Problem]:
 
 def _source_problems(spec: JobSpec) -> Iterator[Problem]:
     image, algorithm = spec.image_uri, spec.algorithm_arn
-    if image is not None and not re.fullmatch(rf"\S{{1,{_IMAGE_LIMIT}}}", image):
-        fix = f"write registry/name:tag, {_IMAGE_LIMIT} characters at most"
+    if image is not None and not re.fullmatch(r"\S+", image):
+        fix = "write registry/name:tag"
         yield Problem(path=("image_uri",), what=f'"{image}" cannot be an image', fix=fix)
     if algorithm is None:
         return
-    path = ("algorithm_arn",)
-    if not _ALGORITHM.fullmatch(algorithm):
-        fix = "write its name, or arn:aws:sagemaker:REGION:ACCOUNT:algorithm/NAME"
-        yield Problem(path=path, what=f'"{algorithm}" cannot be an algorithm', fix=fix)
     for field, part in _OWN.items():
         if getattr(spec, field):
             yield Problem(
-                path=path,
+                path=("algorithm_arn",),
                 about=((field,),),
                 what=f"algorithm_arn is given beside {field}",
                 fix=f"remove one of them: an algorithm has its own {part}",
@@ -104,19 +92,11 @@ def _command_problems(spec: JobSpec) -> Iterator[Problem]:
             what = f"{field} is given beside {code}"
             fix = "remove one of them: a container starts either Launcher or a command of your own"
             yield Problem(path=(field,), about=((code,),), what=what, fix=fix)
-        yield from count_problems((field,), words, _WORDS_LIMIT)
-        for index, word in enumerate(words):
-            if len(word) > _WORD_LIMIT:
-                what = f"the word has {len(word)} characters"
-                yield Problem(path=(field, index), what=what, fix=f"use {_WORD_LIMIT} at most")
 
 
 def _registry_problems(spec: JobSpec) -> Iterator[Problem]:
     mode = spec.training_repository_access_mode
     provider = spec.training_repository_credentials_provider_arn
-    if mode is not None and mode not in _ACCESS_MODES:
-        what = f'"{mode}" is not a known training_repository_access_mode'
-        yield Problem(path=_ACCESS, what=what, fix=choice_fix(mode, _ACCESS_MODES))
     if mode == "Vpc" and not spec.subnets:
         what = "a registry in a VPC, but the job is in none"
         fix = "write subnets and security_group_ids"
@@ -125,7 +105,3 @@ def _registry_problems(spec: JobSpec) -> Iterator[Problem]:
         what = "credentials for a registry that is not in a VPC"
         fix = "write training_repository_access_mode: Vpc, or remove the credentials"
         yield Problem(path=_PROVIDER, about=(_ACCESS,), what=what, fix=fix)
-    if provider is not None and not _FUNCTION_ARN.fullmatch(provider):
-        what = f'"{provider}" is not the ARN of a Lambda function'
-        fix = "write arn:aws:lambda:REGION:ACCOUNT:function:NAME"
-        yield Problem(path=_PROVIDER, what=what, fix=fix)

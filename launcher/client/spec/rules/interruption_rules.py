@@ -16,17 +16,14 @@ from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
 
-_MAX_WAIT, _MAX_RUN = ("max_wait",), ("max_run",)
 _SPOT = ("use_spot_instances",)
 _LOCAL_PATH = ("checkpoint_local_path",)
-_LOCAL_PATH_LIMIT = 4096
 #: Folders below /opt/ml that the platform itself fills or empties.
 _TAKEN = ("input", "code", "lib", "output", "model")
 
 
 def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with spot instances and checkpoints."""
-    yield from _waiting_problems(spec)
     yield from _folder_problems(spec)
     is_lost = spec.checkpoint_s3_uri is None and not spec.allow_restart_from_scratch
     if spec.use_spot_instances and is_lost:
@@ -37,21 +34,6 @@ def find_problems(spec: JobSpec) -> Iterator[Problem]:
             fix="write checkpoint_s3_uri: s3://bucket/prefix, and save to /opt/ml/checkpoints; "
             "or allow_restart_from_scratch: true",
         )
-
-
-def _waiting_problems(spec: JobSpec) -> Iterator[Problem]:
-    if spec.max_wait is None:
-        if spec.use_spot_instances:
-            fix = f"write max_wait: seconds from creation to end, max_run ({spec.max_run}) or more"
-            yield Problem(path=_SPOT, what="spot instances without max_wait", fix=fix)
-    elif not spec.use_spot_instances:
-        what = "max_wait is given, but the job uses no spot instances"
-        fix = "remove max_wait, or write use_spot_instances: true"
-        yield Problem(path=_MAX_WAIT, about=(_SPOT,), what=what, fix=fix)
-    elif spec.max_wait < spec.max_run:
-        what = f"max_wait ({spec.max_wait}) is less than max_run ({spec.max_run})"
-        fix = "max_wait includes the running time: use max_run or more"
-        yield Problem(path=_MAX_WAIT, about=(_MAX_RUN,), what=what, fix=fix)
 
 
 def _folder_problems(spec: JobSpec) -> Iterator[Problem]:
@@ -71,7 +53,7 @@ def _folder_problems(spec: JobSpec) -> Iterator[Problem]:
 def _is_own_folder(folder: str) -> bool:
     """Return whether a folder is below /opt/ml (which local hosts have too) and not reserved."""
     path = PurePosixPath(folder)
-    if ".." in path.parts or len(folder) > _LOCAL_PATH_LIMIT or not folder.isprintable():
+    if ".." in path.parts or not folder.isprintable():
         return False
     if not path.is_relative_to(DEFAULT_ML_ROOT):
         return False

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
 
 _GROUPS = ("instance_groups",)
-_GROUPS_LIMIT = 5
-_NAME_LIMIT = 64
 
 
 def find_problems(spec: JobSpec) -> Iterator[Problem]:
@@ -90,24 +88,12 @@ def _local_and_cloud(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _name_problems(spec: JobSpec) -> Iterator[Problem]:
-    if len(spec.instance_groups) > _GROUPS_LIMIT:
-        yield Problem(
-            path=_GROUPS,
-            what=f"{len(spec.instance_groups)} instance groups",
-            fix=f"use {_GROUPS_LIMIT} at most (SageMaker's limit)",
-        )
-    seen: dict[str, int] = {}
     for index, group in enumerate(spec.instance_groups):
-        path = (*_GROUPS, index, "instance_group_name")
         name = group.instance_group_name
-        if not 1 <= len(name) <= _NAME_LIMIT or not name.isprintable():
+        if not name.isprintable():
             what = f"{json.dumps(name, ensure_ascii=False)} cannot be the name of a group"
-            fix = f"use 1 to {_NAME_LIMIT} printable characters"
-            yield Problem(path=path, what=what, fix=fix)
-        if name in seen:
-            what = f'group {seen[name] + 1} is called "{name}" too'
-            yield Problem(path=path, what=what, fix="give each group a name of its own")
-        seen.setdefault(name, index)
+            path = (*_GROUPS, index, "instance_group_name")
+            yield Problem(path=path, what=what, fix="use printable characters")
 
 
 def _are_distinct(spec: JobSpec) -> bool:

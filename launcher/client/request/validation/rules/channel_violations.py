@@ -60,6 +60,7 @@ def go_to_groups_all_or_none(request: TrainingJobRequest) -> Iterator[Violation]
         channel.get("ChannelName", ""): (path, bool(_groups_of(channel)))
         for path, channel in _channels(request)
     }
+    sources = {c.get("ChannelName", ""): c.get("DataSource", {}) for _, c in _channels(request)}
     some = [name for name, (_, is_routed) in routed.items() if is_routed]
     others = {name: path for name, (path, is_routed) in routed.items() if not is_routed}
     if not some or not others:
@@ -72,7 +73,9 @@ def go_to_groups_all_or_none(request: TrainingJobRequest) -> Iterator[Violation]
         yield Violation(
             path=(*path, "DataSource"),
             what=f'the channel "{name}" names no instance groups, and "{some[0]}" does',
-            fix="write InstanceGroupNames in all channels or in none",
+            fix="remove InstanceGroupNames of all channels: a file system has none"
+            if "FileSystemDataSource" in sources[name]
+            else "write InstanceGroupNames in all channels or in none",
             aws_message=message,
         )
 
@@ -89,6 +92,7 @@ def go_to_groups_that_exist(request: TrainingJobRequest) -> Iterator[Violation]:
             yield Violation(
                 path=here,
                 what=f'the channel goes to group "{name}", which is not in the job',
+                about=(("ResourceConfig", "InstanceGroups"),),
                 fix=choice_fix(name, known) if known else "remove it: the job has no groups",
                 aws_message=f"Instance group {name} of channel {channel.get('ChannelName')} is not "
                 f"in InstanceGroups: [{', '.join(known)}]",
@@ -102,8 +106,8 @@ def reach_file_systems_in_a_vpc(request: TrainingJobRequest) -> Iterator[Violati
         if here[-1] in channel.get("DataSource", {}) and "VpcConfig" not in request:
             yield Violation(
                 path=here,
-                what="the channel is a file system, and the job has no VpcConfig",
-                fix="write VpcConfig: subnets and security groups that reach the file system",
+                what="a file system is in a VPC, but the job is in none",
+                fix="write VpcConfig from which it can be reached",
                 aws_message="VpcConfig must be specified when a channel has a FileSystemDataSource",
             )
 

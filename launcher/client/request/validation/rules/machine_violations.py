@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from launcher.client import catalogue
@@ -64,7 +65,7 @@ def have_hosts(request: TrainingJobRequest) -> Iterator[Violation]:
     ]
     for path, item in counted:
         if item.get(_COUNT, 1) == 0:
-            yield _too_few((*path, _COUNT), 0, "value", "there are no hosts")
+            yield _too_few((*path, _COUNT), 0, "value", f"{_COUNT} is 0")
     if _GROUPS in resources and not resources[_GROUPS]:
         yield _too_few((_RESOURCES, _GROUPS), [], "length", "there are no groups")
 
@@ -129,8 +130,9 @@ def encrypt_no_local_storage(request: TrainingJobRequest) -> Iterator[Violation]
         constraint = f"Member must be null for instance types with local storage: [{local[0]}]"
         yield Violation(
             path=path,
-            what=f"{local[0]} has disks of its own, which are encrypted without a key of yours",
-            fix="remove VolumeKmsKeyId, or use types without local disks",
+            about=((_RESOURCES, _TYPE), (_RESOURCES, _GROUPS)),
+            what=f"{local[0]} has disks of its own, which no KMS key of yours can encrypt",
+            fix="remove VolumeKmsKeyId (its hardware encrypts them), or use a type without NVMe",
             aws_message=constraint_message(path, resources["VolumeKmsKeyId"], constraint),
         )
 
@@ -148,11 +150,13 @@ def keep_warm_pools_to_one_type(request: TrainingJobRequest) -> Iterator[Violati
     if not resources.get(_KEEP):
         return
     if _GROUPS in resources:
-        yield _conflict((_RESOURCES, _KEEP), resources[_KEEP], _GROUPS)
+        found = _conflict((_RESOURCES, _KEEP), resources[_KEEP], _GROUPS)
+        fix = f"remove {_KEEP}: hosts are kept only of a job with {_TYPE}"
+        yield replace(found, fix=fix)
     if request.get(_SPOT):
         yield Violation(
             path=(_RESOURCES, _KEEP),
-            what="a warm pool with spot instances, which AWS is not documented to keep",
+            what="AWS is not documented to keep spot instances in a warm pool",
             fix=f"remove {_KEEP} or {_SPOT}",
             aws_message=f"{_KEEP} is not supported when {_SPOT} is set to true",
             is_warning=True,

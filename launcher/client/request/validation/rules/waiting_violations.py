@@ -48,10 +48,11 @@ def is_for_spot_instances(request: TrainingJobRequest) -> Iterator[Violation]:
 def is_given_for_spot_instances(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find spot instances without a maximum wait time."""
     if request.get(_SPOT) and _WAIT[-1] not in _limits(request):
+        run = _limits(request).get(_RUN[-1], _DEFAULT_RUN)
         yield Violation(
-            path=_WAIT,
+            path=(_SPOT,),
             what="spot instances without MaxWaitTimeInSeconds",
-            fix="write how long to wait for them, MaxRuntimeInSeconds or more",
+            fix=f"write {_WAIT[-1]}: seconds from creation to end, {_RUN[-1]} ({run}) or more",
             aws_message="MaxWaitTimeInSeconds must be specified when EnableManagedSpotTraining is "
             "set to true",
         )
@@ -62,7 +63,7 @@ def lasts_as_long_as_the_job(request: TrainingJobRequest) -> Iterator[Violation]
     limits = _limits(request)
     run = limits.get("MaxRuntimeInSeconds", _DEFAULT_RUN)
     wait = limits.get("MaxWaitTimeInSeconds", run)
-    if wait < run:
+    if wait < run and request.get(_SPOT):
         constraint = f"Member must have value greater than or equal to MaxRuntimeInSeconds, {run}"
         yield Violation(
             path=_WAIT,
