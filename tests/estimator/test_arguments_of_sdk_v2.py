@@ -408,7 +408,7 @@ def test_hyperparameters_of_a_program_are_as_long_as_their_texts() -> None:
     program = Estimator(IMAGE, hyperparameters=given, **machines, **places).request("job-1")
     assert program["HyperParameters"] == {"prompt": "é" * 2500, "rounds": "50", "eta": "0.1"}
     longer = Estimator(IMAGE, hyperparameters={"prompt": "é" * 2501}, **machines, **places)
-    with pytest.raises(SpecError, match='the hyperparameter "prompt" has 2501 characters'):
+    with pytest.raises(SpecError, match="hyperparameters 'prompt' has 2501 characters"):
         longer.request("job-1")
 
 

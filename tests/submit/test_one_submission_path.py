@@ -93,7 +93,7 @@ def test_a_sessions_refusal_names_the_fields_as_they_were_written(
     assert re.findall(r"where: (.*)", by_fit) == [
         "output_path",
         "checkpoint_s3_uri",
-        "inputs.train",
+        "inputs.train.s3_data",
         "model_uri",
         "inputs.code_of_mine",
     ]
@@ -103,7 +103,7 @@ def test_a_sessions_refusal_names_the_fields_as_they_were_written(
         draft_job(JobSpec.from_yaml(tmp_path / "job.yaml"), LocalSession(), "never-run").send()
     for problem in refused.value.problems:
         number = int(re.search(r"job.yaml:(\d+) ", problem.where)[1])  # type: ignore[index]
-        assert lines[number - 1].strip().startswith(f"{problem.path[-1]}:")
+        assert lines[number - 1].strip().startswith(tuple(f"{part}:" for part in problem.path))
 
 
 def test_a_dry_run_is_the_request_that_is_sent(tmp_path: Path) -> None:
