@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from launcher.data.repeatable import seeding
 from loader_parts.served import measure_served
 from loader_parts.workloads import WORKLOADS, Workload, seconds, torchs
@@ -58,11 +58,12 @@ def compare(work: Workload, rounds: int, clock: Callable[[], float]) -> dict[str
         {
             "torch": lambda: seconds(torchs(work), clock),
             "sample": lambda: seconds(ours(work), clock),
-            "worker": lambda: seconds(ours(work, seeding="worker"), clock),
+            "worker": lambda: seconds(ours(work, options=LoaderOptions(seeding="worker")), clock),
             "torch, 2 workers": lambda: seconds(torchs(long, _WORKERS), time.perf_counter),
             "2 workers": lambda: seconds(ours(long, workers=_WORKERS), time.perf_counter),
             "2 workers, unseeded": lambda: seconds(
-                ours(long, workers=_WORKERS, seeding="worker"), time.perf_counter
+                ours(long, workers=_WORKERS, options=LoaderOptions(seeding="worker")),
+                time.perf_counter,
             ),
             "limit": lambda: _limit(long),
         },

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from loader_parts.workloads import WORKLOADS, seconds, torchs
 from table.turns import in_turns
 
@@ -45,5 +45,5 @@ def _served(name: str) -> Any:
         collate_fn=collate,
         name=f"{name}, {next(_numbers)}",
         epochs=1,
-        verify=0,
+        options=LoaderOptions(verify=0),
     )

@@ -5,7 +5,7 @@ loader.
 
 The modules here are what a training script uses:
 
-loader              DataLoader, the public class
+loader, loader_options          DataLoader, the public class, and LoaderOptions
 given_code, torch_arguments     its arguments: datasets and functions, and those of torch's loader
 sendable_objects    refusal of objects where data hosts prepare the data
 instance_code       the arguments of a dataset object
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from launcher.data.batches import register_codec
     from launcher.data.instance_code import describe_instance
     from launcher.data.loader import DataLoader
+    from launcher.data.loader_options import LoaderOptions
     from launcher.data.loader_state import LoaderProgress, read_state, write_state
     from launcher.data.order import EPOCH, channel, shard
     from launcher.data.service import ServiceSource
     from launcher.data.sources import LocalSource
 
-__all__ = ["EPOCH", "DataLoader", "channel", "register_codec", "shard"]
+__all__ = ["EPOCH", "DataLoader", "LoaderOptions", "channel", "register_codec", "shard"]
 
 __getattr__ = open_door(__name__)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from types import FunctionType, GeneratorType
 from typing import Any, TypeGuard
 
-from launcher.data.batches import Assembly, reference_to
+from launcher.data.batches import reference_to
 from launcher.data.instance_code import describe_instance
 from launcher.data.order import UNKNOWN, check_dataset, is_iterable, with_arguments
 from launcher.data.torch_samplers import TorchSampler, read_sampler
@@ -114,37 +113,6 @@ def read_functions(
         else:
             references[what] = _reference(function, what, home, dataset.is_instance)
     return GivenFunctions(references=references, objects=objects, sampler=sampler)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GivenOptions:
-    """Options as the script gave them, where what follows from them may change from epoch to epoch.
-
-    They are those of `DataLoader`.
-    """
-
-    shuffle: bool
-    seed: int
-    uneven: str
-    rank: int | None
-    world_size: int | None
-    tensors: bool | None
-    types: tuple[type, ...]
-
-    def share(self, sampler: TorchSampler) -> tuple[int, int]:
-        """Return this reader's rank and world size: given, or the sampler's, or the process's."""
-        rank, world = sampler.share(self.rank, self.world_size)
-        own = int(os.environ.get("RANK", 0)) if rank is None else whole("rank", rank)
-        if world is None:
-            return own, int(os.environ.get("WORLD_SIZE", 1))
-        return (0 if world == 1 and rank is None else own), whole("world_size", world)
-
-    def assembly(self, collate_fn: str | None) -> Assembly:
-        """Return what makes the script's batches."""
-        tensors = self.tensors
-        if tensors is None and collate_fn is None:
-            tensors = "torch" in sys.modules
-        return Assembly(tensors=tensors, types=self.types)
 
 
 def whole(what: str, number: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -12,11 +13,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from weakref import WeakMethod, finalize
 
+from launcher.data.batches import Assembly
 from launcher.data.engines import BatchSource
 from launcher.data.epoch_recorder import EpochRecorder, first_epochs
-from launcher.data.given_code import GivenOptions, read_dataset, read_functions, whole
+from launcher.data.given_code import read_dataset, read_functions, whole
 from launcher.data.gradient_state import EpochEnd, entered
 from launcher.data.loader_attributes import LoaderAttributes
+from launcher.data.loader_options import LoaderOptions, refuse_options
 from launcher.data.loader_state import State, read_state, write_state
 from launcher.data.memory import open_pinning
 from launcher.data.metrics import StreamCounters, stream_totals
@@ -24,13 +27,9 @@ from launcher.data.order import (
     BatchPlan,
     Description,
     GivenObjects,
-    OnError,
-    OnNondeterminism,
     ResumePoint,
-    Seeding,
     ShardPlan,
     StreamSpec,
-    Uneven,
     check_not_empty,
     make_plan,
     plan_shards,
@@ -77,38 +76,20 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
     batch_sampler: the same for whole batches of ids, which are dealt to the ranks in turn.
     collate_fn: "module:function", or the function itself, of a list of samples that returns the
         batch. Names must be in the dataset's module.
-    uneven: "pad" (default), "drop" or "error", when the last step does not divide among the ranks;
-        every rank always has the same number of steps.
     epochs: total number of epochs, so that none is prepared needlessly; None (default): unknown.
     steps, shards: for iterable datasets only: the batches of each rank in an epoch (default: to
         the end of the data, on one rank), and in how many parts the dataset is read (default 1),
         each by one worker at a time; at least one for each rank.
+    options: what fewer scripts need, as a `LoaderOptions`.
     in_order: False returns batches as they become ready, so that a slow sample delays only its
         own batch; those of an iterable dataset come in order nevertheless.
-    on_error: "raise" (default) when a sample raises, or "skip": leave it out of its batch.
-    seeding: "sample" (default) seeds random numbers for each sample, so that a sample is the same
-        wherever it is prepared; "worker" seeds each process once, as torch does, which is quicker
-        by the 10 to 20 microseconds that seeding takes for a sample. Batches of datasets that draw
-        random numbers then differ between runs and clusters, and after a resumption.
-    on_nondeterminism: "error" or "warn" when samples that are prepared again differ, as after the
-        loss of a worker; by default, an error of an iterable dataset and a warning of a map-style
-        one.
-    verify: share of the batches of a map-style dataset, from 0 to 1, that are prepared a second
-        time, by another worker if there is one, and compared; by default the first three of each
-        rank in the first epoch.
     name: of the stream; needed when two loaders read one dataset in different ways.
-    rank, world_size: this reader's share; by default RANK and WORLD_SIZE as torchrun sets them.
-        world_size=1 reads everything, on one rank or on each.
     tensors: True converts arrays to torch tensors, False converts tensors to arrays. By default,
         the result of a collate_fn is unchanged, and without one arrays become tensors if torch
         has been imported.
-    types: NamedTuples, dataclasses and enums that batches hold and that are not of the job's own
-        code; those are known once the script has imported them. Data hosts send the names of
-        classes, and nothing is imported because of a name. For other classes see `register_codec`.
     pin_memory: page-locked batches, for `to("cuda", non_blocking=True)`. A copy must be on the
         current stream, or awaited by it, when the next batch is requested. Without CUDA, only a
         warning.
-    allow_empty: an epoch without a batch, an error by default, is read as one.
     workers: processes to fork beside the script, for map-style datasets where no data group
         prepares the batches; the batches are the same.
     timeout: seconds to wait for a batch of the data group; 0 (default): as long as it exists.
@@ -122,6 +103,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
     DataServiceUnavailable when the job's data group cannot be reached.
     """
 
+    @refuse_options
     def __init__(
         self,
         dataset: object,
@@ -134,23 +116,15 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         sampler: object = None,
         batch_sampler: object = None,
         collate_fn: str | Callable[[Any], Any] | None = None,
-        uneven: Uneven = "pad",
         epochs: int | None = None,
         steps: int | None = None,
         shards: int = 1,
         in_order: bool = True,
-        on_error: OnError = "raise",
-        seeding: Seeding = "sample",
-        on_nondeterminism: OnNondeterminism | None = None,
-        verify: float | None = None,
         name: str | None = None,
-        rank: int | None = None,
-        world_size: int | None = None,
         tensors: bool | None = None,
-        types: Sequence[type] = (),
         pin_memory: bool = False,
-        allow_empty: bool = False,
         workers: int = 0,
+        options: LoaderOptions | None = None,
         num_workers: int = 0,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
@@ -182,15 +156,8 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
             collates=batch_size is not None,
         )
         self._sampler = functions.sampler
-        self._options = GivenOptions(
-            shuffle=bool(shuffle),
-            seed=seed,
-            uneven=uneven,
-            rank=rank,
-            world_size=world_size,
-            tensors=tensors,
-            types=tuple(types),
-        )
+        self._options = options = options or LoaderOptions()
+        self._shuffle, self._seed, self._tensors = bool(shuffle), seed, tensors
         self._as_torch = as_torch
         self._spec = StreamSpec(
             name=name or given.name,
@@ -198,13 +165,13 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
             batch_size=None if batch_size is None else whole("batch_size", batch_size),
             drop_last=drop_last,
             in_order=in_order,
-            on_error=on_error,
-            seeding=seeding,
-            on_nondeterminism=on_nondeterminism,
-            verify=verify,
+            on_error=options.on_error,
+            seeding=options.seeding,
+            on_nondeterminism=options.on_nondeterminism,
+            verify=options.verify,
             shards=whole("shards", shards),
             steps=None if steps is None else whole("steps", steps),
-            allow_empty=allow_empty,
+            allow_empty=options.allow_empty,
             **self._order(),
             **functions.references,
         )
@@ -214,7 +181,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
             raise DataError(f"epochs is {epochs}; it must be at least 1, or None when not known")
         self._epochs = epochs
         self._rank, self._world = self._options.share(self._sampler)
-        self._assembly = self._options.assembly(self._spec.collate_fn)
+        self._assembly = self._new_assembly()
         self._pins, self._pinning = bool(pin_memory), open_pinning(pin_memory)
         self._process, self._forks = os.getpid(), _forks
         self._source: BatchSource | None = None
@@ -326,10 +293,18 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
 
     def _order(self) -> dict[str, Any]:
         """Return the settings of the stream that follow from the sampler and the generator."""
-        options = self._options
         return self._sampler.settings(
-            shuffle=options.shuffle, seed=self._as_torch.seed(options.seed), uneven=options.uneven
+            shuffle=self._shuffle,
+            seed=self._as_torch.seed(self._seed),
+            uneven=self._options.uneven,
         )
+
+    def _new_assembly(self) -> Assembly:
+        """Return what makes the script's batches."""
+        tensors = self._tensors
+        if tensors is None and self._spec.collate_fn is None:
+            tensors = "torch" in sys.modules
+        return Assembly(tensors=tensors, types=tuple(self._options.types))
 
     @property
     def _order_generator(self) -> Any:
@@ -362,7 +337,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         self._spec = replace(self._spec, **functions.references)
         others = {each: code for each, code in self._given.functions.items() if each != name}
         self._given = replace(self._given, functions={**others, **functions.objects})
-        self._assembly = self._options.assembly(self._spec.collate_fn)
+        self._assembly = self._new_assembly()
         if isinstance(self._source, LocalSource):
             self._source.give(self._given)
 

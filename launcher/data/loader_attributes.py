@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from launcher.data.batches import collate
+from launcher.data.loader_options import OPTION_NAMES
 from launcher.data.order import GivenObjects, StreamSpec
 from launcher.data.torch_arguments import TorchArguments
 from launcher.data.torch_samplers import TorchSampler
@@ -48,12 +49,12 @@ class LoaderAttributes(ABC):
         """
         if name in _ASSIGNABLE:
             self._assign(name, value)
-        elif name in _arguments(type(self)) or isinstance(
+        elif name in _arguments(type(self)) | OPTION_NAMES or isinstance(
             getattr(type(self), name, None), property
         ):
             raise DataError(
                 f"{name} is assigned to the loader of {self._spec.name}, which has been made "
-                f"already: give it where the loader is made, DataLoader(..., {name}=...), and let "
+                f"already: give it where the loader is made, {_where_given(name)}, and let "
                 "a new loader continue by load_state_dict(old.state_dict())"
             )
         else:
@@ -180,6 +181,12 @@ def _arguments(kind: type) -> frozenset[str]:
     return frozenset(
         name for each in filter(None, constructors) for name in inspect.signature(each).parameters
     )
+
+
+def _where_given(name: str) -> str:
+    if name in OPTION_NAMES:
+        return f"DataLoader(..., options=LoaderOptions({name}=...))"
+    return f"DataLoader(..., {name}=...)"
 
 
 def _same(sample: object) -> object:

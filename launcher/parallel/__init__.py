@@ -3,7 +3,8 @@
     from launcher import parallel
 
     parallel.init(pipeline=2, global_batch=64, microbatches=4)      # in each rank, under torchrun
-    loader = DataLoader(..., rank=parallel.dp_rank(), world_size=parallel.dp_size())
+    share = LoaderOptions(rank=parallel.dp_rank(), world_size=parallel.dp_size())
+    loader = DataLoader(..., options=share)
 
 `dims` holds the arithmetic, `context` the processes. The functions here describe the calling
 process once it has called `init`. Their names are those of SageMaker's model-parallel library v1.

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from launcher.errors import ParallelError
 from launcher.parallel import ParallelContext
 from launcher.parallel.tracing import flatten
@@ -31,9 +31,11 @@ class TrainingBatches:
             seed=task.seed,
             drop_last=True,
             epochs=task.epochs,
-            rank=world.dp_rank,
-            world_size=world.degrees.data,
-            allow_empty=True,  # refused below, where the optimizer step's size is known
+            options=LoaderOptions(
+                rank=world.dp_rank,
+                world_size=world.degrees.data,
+                allow_empty=True,  # refused below, where the optimizer step's size is known
+            ),
         )
         self.loader.set_epoch(0)  # each training of a process begins there
         #: Optimizer steps per epoch.
@@ -80,8 +82,7 @@ class ValidationBatches:
             task.validation_data or task.train_data,
             world.degrees.batch,
             name="validation",
-            rank=world.dp_rank,
-            world_size=world.degrees.data,
+            options=LoaderOptions(rank=world.dp_rank, world_size=world.degrees.data),
         )
         #: Samples per step of all replicas.
         self._stride = (world.degrees.batch or 0) * world.degrees.data

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loader_arguments import loader_arguments
 
 from launcher import (
     DataError,
@@ -222,7 +223,7 @@ def test_a_task_resumes_from_an_old_checkpoint(home: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", LOADERS)
 def test_a_loader_resumes_with_the_remaining_batches(source: Path, name: str) -> None:
     kept = LOADERS[name]
-    loader = DataLoader(**kept["arguments"])
+    loader = DataLoader(**loader_arguments(**kept["arguments"]))
     loader.load_state_dict(kept["state"])
     assert [batch.tolist() for batch in loader] == kept["remaining"]
     assert [batch.tolist() for batch in loader] == kept["next_epoch"]
@@ -231,7 +232,7 @@ def test_a_loader_resumes_with_the_remaining_batches(source: Path, name: str) ->
 @pytest.mark.parametrize("name", LOADERS)
 def test_a_loader_at_the_same_place_has_the_same_state_today(source: Path, name: str) -> None:
     kept = LOADERS[name]
-    loader = DataLoader(**kept["arguments"])
+    loader = DataLoader(**loader_arguments(**kept["arguments"]))
     batches = iter(loader)
     assert [next(batches).tolist() for _ in kept["taken"]] == kept["taken"]
     state = json.loads(json.dumps(loader.state_dict()))
@@ -250,7 +251,7 @@ def test_what_was_taken_and_what_was_left_is_the_epoch() -> None:
 @pytest.mark.parametrize("version", [1, 3, None])
 def test_a_state_of_another_version_is_refused(source: Path, version: int | None) -> None:
     kept = LOADERS["map-style"]
-    loader = DataLoader(**kept["arguments"])
+    loader = DataLoader(**loader_arguments(**kept["arguments"]))
     with pytest.raises(DataError, match=f"version {version}, and 2 is expected"):
         loader.load_state_dict({**kept["state"], "version": version})
 

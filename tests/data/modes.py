@@ -86,8 +86,8 @@ MODES: dict[str, tuple[str, dict[str, object]]] = {
     "sampler": ("train_set", {"batch_size": 4, "sampler": "balanced"}),
     "batch_sampler": ("train_set", {"batch_sampler": "buckets"}),
     "collate_fn": ("train_set", {"batch_size": 4, "collate_fn": "mixed"}),
-    "skip": ("broken_set", {"batch_size": 4, "on_error": "skip"}),
-    "skip one by one": ("broken_set", {"batch_size": 1, "on_error": "skip"}),
+    "skip": ("broken_set", {"batch_size": 4, "skips": True}),
+    "skip one by one": ("broken_set", {"batch_size": 1, "skips": True}),
     "at once": ("at_once_set", {"batch_size": 4, "shuffle": True, "seed": 5}),
 }
 
@@ -95,7 +95,7 @@ MODES: dict[str, tuple[str, dict[str, object]]] = {
 MODES_READER = f"""
 import hashlib, os
 import numpy as np
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 
 MODES = {MODES!r}
 
@@ -113,7 +113,9 @@ for name, (dataset, arguments) in MODES.items():
     for key in ("sampler", "batch_sampler", "collate_fn"):
         if key in arguments:
             arguments[key] = f"pipeline:{{arguments[key]}}"
-    loader = DataLoader(f"pipeline:{{dataset}}", name=name, **{{"tensors": False, **arguments}})
+    options = LoaderOptions(on_error="skip" if arguments.pop("skips", False) else "raise")
+    arguments = {{"tensors": False, "options": options, **arguments}}
+    loader = DataLoader(f"pipeline:{{dataset}}", name=name, **arguments)
     for epoch in range(2):
         digest = hashlib.sha256()
         steps = 0

@@ -17,7 +17,7 @@ pytest.importorskip("recipes")
 
 from recipes import FORCED, FOUND, KEPT, KEPT_AND_FOUND
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from launcher.data.order import with_arguments
 from launcher.errors import DataError
 
@@ -101,9 +101,8 @@ def is_refused(recipe: Recipe, collates: bool) -> bool:
         batch_size=2,
         dataset_args=recipe,
         collate_fn="recipes:collate_with_noise" if collates else None,
-        verify=1.0,
-        on_nondeterminism="error",
         workers=2,
+        options=LoaderOptions(verify=1.0, on_nondeterminism="error"),
     )
     try:
         list(loader)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from launcher.data import DataLoader, shard
+from launcher.data import DataLoader, LoaderOptions, shard
 from launcher.data.batches import class_names
 from launcher.data.order import type_names, with_original_type
 from launcher.errors import DataError, SampleError
@@ -182,7 +182,9 @@ def test_a_dataset_that_reads_lists_of_indices_is_read_by_a_collate_fn() -> None
 )
 def test_a_sampler_may_be_a_list_of_ids(arguments: dict[str, Any], expected: Any) -> None:
     loader = DataLoader(
-        list(range(4)), **{"batch_size": 2, "allow_empty": True, "tensors": False, **arguments}
+        list(range(4)),
+        **{"batch_size": 2, "tensors": False, **arguments},
+        options=LoaderOptions(allow_empty=True),
     )
     for _ in range(2):
         assert [batch.tolist() for batch in loader] == expected

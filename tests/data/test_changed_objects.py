@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loader_arguments import loader_arguments
 
 from launcher.data import DataLoader
 from launcher.errors import DataError
@@ -227,7 +228,9 @@ def test_a_generator_that_is_seeded_anew_is_followed(kind: str) -> None:
         options = {"sampler": torch_data.RandomSampler(Numbers(), generator=generator)}
     if kind == "drawn":
         options = {"sampler": torch_data.SubsetRandomSampler(range(8), generator=generator)}
-    loader = DataLoader(Numbers(), batch_size=8, name=f"seeded {kind}", **options)
+    loader = DataLoader(
+        Numbers(), **loader_arguments(batch_size=8, name=f"seeded {kind}", **options)
+    )
     orders = {}
     for seed in (1, 2, 1):
         generator.manual_seed(seed)
@@ -272,7 +275,9 @@ def warned(make: Callable[[], list[Any]]) -> list[str]:
 
 
 def loader(name: str, **options: Any) -> DataLoader:
-    return DataLoader(Numbers(), batch_size=4, shuffle=True, name=name, **options)
+    return DataLoader(
+        Numbers(), **loader_arguments(batch_size=4, shuffle=True, name=name, **options)
+    )
 
 
 def set_to(loader: DataLoader, epoch: int) -> DataLoader:

@@ -273,7 +273,7 @@ def test_a_class_is_refused_with_the_line_to_write_and_sent_once_it_is_written()
 
 def test_plain_classes_are_registered_without_functions(foreign: None) -> None:
     batch = [Pair(Colour.RED, Access.READ | Access.WRITE), Holder(Access(0))]
-    with pytest.raises(DataError, match=r"a Colour of .* types=\[Colour\]"):
+    with pytest.raises(DataError, match=r"a Colour of .*\(types=\[Colour\]\)"):
         sent_and_rebuilt(batch, types=())
     for kind in (Pair, Colour, Access, Holder):
         register_codec(kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -12,11 +13,13 @@ import os
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from loader_arguments import loader_arguments
 
-from launcher.data import DataLoader, channel, describe_instance
+from launcher.data import DataLoader, LoaderOptions, channel, describe_instance
 from launcher.data.batches import class_names
 from launcher.data.order import dataset_arguments, user_code
 from launcher.errors import DataError
@@ -94,7 +97,8 @@ def pipeline(ml: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def read(*arguments: object, **options: object) -> list[object]:
-    loader = DataLoader(*arguments, **{"batch_size": 2, "tensors": False, **options})  # type: ignore[arg-type]
+    given = loader_arguments(**{"batch_size": 2, "tensors": False, **options})
+    loader = DataLoader(*arguments, **given)  # type: ignore[arg-type]
     return [repr(batch) for batch in loader]
 
 
@@ -384,7 +388,7 @@ def test_torchs_arguments_without_a_meaning_name_ours(
     options: dict[str, object], message: str
 ) -> None:
     with pytest.raises(DataError, match=message):
-        DataLoader("p:f", **options)  # type: ignore[arg-type]
+        DataLoader("p:f", **loader_arguments(**options))  # type: ignore[arg-type]
 
 
 class Indices:
@@ -424,10 +428,10 @@ def test_every_argument_of_torchs_loader_is_accepted_or_refused_by_name() -> Non
     for name in theirs:
         if name in ACCEPTED:
             given = {"dataset": Indices(), name: ACCEPTED[name], "tensors": False}
-            assert len(list(DataLoader(**given))) > 0
+            assert len(list(DataLoader(**loader_arguments(**given)))) > 0
         else:
             with pytest.raises(DataError, match=f"{name} does not apply: .*leave it out"):
-                DataLoader(Indices(), **{name: REFUSED[name]})
+                DataLoader(Indices(), **loader_arguments(**{name: REFUSED[name]}))
 
 
 def test_a_worker_init_fn_is_called_once_and_for_each_shard(pipeline: ModuleType) -> None:
@@ -514,7 +518,9 @@ def test_large_arguments_of_an_object_are_not_written_out() -> None:
 def test_a_distributed_sampler_shares_among_ranks_and_sets_the_epoch(pipeline: ModuleType) -> None:
     data = pytest.importorskip("torch.utils.data")
     dataset = pipeline.Digits(size=7)
-    ours = DataLoader(dataset, 2, shuffle=True, rank=1, world_size=2, tensors=False)
+    ours = DataLoader(
+        dataset, 2, shuffle=True, tensors=False, options=LoaderOptions(rank=1, world_size=2)
+    )
     epochs = [[repr(batch) for batch in ours] for _ in range(3)]
     sampler = data.DistributedSampler(dataset, num_replicas=2, rank=1)
     loader = DataLoader(dataset, 2, sampler=sampler, tensors=False)
@@ -540,3 +546,16 @@ def test_torchs_conversion_of_samples_makes_no_batch_of_them() -> None:
     (batch,) = DataLoader(ragged, 2, collate_fn=torch.utils.data.default_convert)
     assert [each.tolist() for each in batch] == [[1.0], [1.0, 1.0]]
     assert all(map(torch.is_tensor, batch))
+
+
+def test_a_loader_has_torchs_arguments_and_eight_of_its_own() -> None:
+    data = pytest.importorskip("torch.utils.data")
+    ours = {*inspect.signature(DataLoader).parameters} - {"options"}
+    assert len(ours - {*inspect.signature(data.DataLoader).parameters}) <= 8
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(LoaderOptions), ids=lambda field: field.name)
+def test_an_option_as_an_argument_is_refused_with_its_place(field: dataclasses.Field[Any]) -> None:
+    said = rf"{field.name} of a DataLoader is given in its options: .*LoaderOptions\({field.name}="
+    with pytest.raises(DataError, match=said):
+        DataLoader([1, 2], **{field.name: field.default})

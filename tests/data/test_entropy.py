@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from launcher.data.batches import class_names
 from launcher.data.repeatable import (
     EntropyStream,
@@ -120,14 +120,14 @@ class Numbers:
 
 def first_and_rest(make: Callable[[], object]) -> tuple[list[float], list[float]]:
     """The first six numbers of a dataset, and those after three as a resumed run has them."""
-    loader = DataLoader(make(), verify=0)
+    loader = DataLoader(make(), options=LoaderOptions(verify=0))
     first = [batch.item() for batch in itertools.islice(loader, 6)]
     assert len([*itertools.islice(loader, 3)]) == 3
     loader.set_epoch(0)
     steps = iter(loader)
     for _ in range(3):
         next(steps)
-    rest = DataLoader(make(), verify=0)
+    rest = DataLoader(make(), options=LoaderOptions(verify=0))
     rest.load_state_dict(loader.state_dict())
     return first, [batch.item() for batch in itertools.islice(rest, 3)]
 
@@ -195,7 +195,7 @@ def test_generators_of_an_object_are_left_to_the_script_as_they_were() -> None:
 
 
 def test_a_generator_that_each_sample_seeds_is_kept_once() -> None:
-    loader = DataLoader("entropy_datasets:Reseeding", verify=0)
+    loader = DataLoader("entropy_datasets:Reseeding", options=LoaderOptions(verify=0))
     assert len(list(loader)) == 8
     loaded, kept = entropy_datasets.Reseeding.loaded, len(seeding.kept_generators.states())
     assert len(list(loader)) == 8
@@ -360,7 +360,7 @@ def test_an_import_in_another_thread_takes_no_number_back(
     monkeypatch.syspath_prepend(str(tmp_path))
     gates = SimpleNamespace(entered=threading.Event(), go=threading.Event())
     monkeypatch.setitem(sys.modules, "gates", gates)  # type: ignore[arg-type] # it serves as one
-    (batch,) = DataLoader(ImportsBeside(), verify=0)
+    (batch,) = DataLoader(ImportsBeside(), options=LoaderOptions(verify=0))
     del sys.modules["waits_for_gates"]
     assert len({part.item() for part in batch}) == 6
 

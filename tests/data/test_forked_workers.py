@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loader_arguments import loader_arguments
 from waiting import wait_until
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from launcher.errors import DataError, SampleError
 
 #: They read a stream again from its start, to compare.
@@ -62,7 +63,8 @@ class WithProcess(Augmented):
 
 def read(dataset: Any, **arguments: Any) -> list[Any]:
     loader = DataLoader(
-        dataset, **{"batch_size": 4, "shuffle": True, "tensors": False, **arguments}
+        dataset,
+        **loader_arguments(**{"batch_size": 4, "shuffle": True, "tensors": False, **arguments}),
     )
     return [{name: part.tolist() for name, part in batch.items()} for batch in loader]
 
@@ -98,7 +100,11 @@ def test_the_exit_codes_of_an_epoch_are_taken_at_a_later_one() -> None:
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
 def test_a_batch_is_gone_once_the_script_drops_it(workers: int, on_error: str) -> None:
     loader = DataLoader(
-        Augmented(), batch_size=4, workers=workers, on_error=on_error, tensors=False
+        Augmented(),
+        batch_size=4,
+        workers=workers,
+        tensors=False,
+        options=LoaderOptions(on_error=on_error),
     )
     for batch in loader:
         array = weakref.ref(batch["numpy"])
@@ -192,7 +198,9 @@ def test_a_sample_that_differs_between_two_workers_fails_the_epoch(
         def __getitem__(self, index: int) -> dict[str, Any]:
             return {"process": os.getpid() if index == differs_at else 0}
 
-    loader = DataLoader(WithProcessAt(), 4, workers=2, collate_fn=collate_fn, **VERIFIED)
+    loader = DataLoader(
+        WithProcessAt(), 4, **loader_arguments(workers=2, collate_fn=collate_fn, **VERIFIED)
+    )
     with pytest.raises(
         DataError, match=rf"not reproducible: the batch of samples {differs_at // 4 * 4}"
     ):
@@ -200,7 +208,9 @@ def test_a_sample_that_differs_between_two_workers_fails_the_epoch(
 
 
 def test_a_sample_that_differs_is_a_warning_by_default(caplog: pytest.LogCaptureFixture) -> None:
-    assert len(list(DataLoader(WithProcess(), 4, workers=2, verify=1.0))) == 6
+    assert (
+        len(list(DataLoader(WithProcess(), 4, workers=2, options=LoaderOptions(verify=1.0)))) == 6
+    )
     assert caplog.text.count("is not reproducible") == 1
 
 

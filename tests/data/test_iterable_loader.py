@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from loader_arguments import loader_arguments
 
 from launcher.data import DataLoader
 from launcher.errors import DataError
@@ -65,7 +66,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def loader(module: str, dataset: str = "train_set", **arguments: object) -> DataLoader:
     options = {"batch_size": 4, "tensors": False, **arguments}
-    return DataLoader(f"{module}:{dataset}", **options)  # type: ignore[arg-type]
+    return DataLoader(f"{module}:{dataset}", **loader_arguments(**options))  # type: ignore[arg-type]
 
 
 def ids(batches: object) -> list[list[int]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from loader_arguments import loader_arguments
 from programs import PIPELINE
 
 from launcher.data import DataLoader
@@ -36,7 +37,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def loader(module: str, **arguments: object) -> DataLoader:
     options = {"batch_size": 8, "shuffle": True, "tensors": False, **arguments}
-    return DataLoader(f"{module}:train_set", **options)  # type: ignore[arg-type]
+    return DataLoader(f"{module}:train_set", **loader_arguments(**options))  # type: ignore[arg-type]
 
 
 def labels(batches: object) -> list[list[int]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from loader_arguments import loader_arguments
 from programs import PIPELINE
 
 from launcher.data import DataLoader
@@ -35,7 +36,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def loader(module: str, dataset: str = "train_set", **arguments: object) -> DataLoader:
     options = {"batch_size": 8, "tensors": False, **arguments}
-    return DataLoader(f"{module}:{dataset}", **options)  # type: ignore[arg-type]
+    return DataLoader(f"{module}:{dataset}", **loader_arguments(**options))  # type: ignore[arg-type]
 
 
 def labels(batches: object) -> list[list[int]]:

@@ -235,8 +235,8 @@ def test_the_first_batch_of_the_next_epoch_is_there_before_it_is_asked_for(
 
 def test_nothing_is_prepared_beyond_the_last_epoch(make_hosts: MakeHosts, tmp_path: Path) -> None:
     script = """
-from launcher.data import DataLoader
-loader = DataLoader("pipeline:train_set", epochs=2, verify=0)
+from launcher.data import DataLoader, LoaderOptions
+loader = DataLoader("pipeline:train_set", epochs=2, options=LoaderOptions(verify=0))
 for epoch in range(2):
     print([int(batch[0]) for batch in loader])
 """

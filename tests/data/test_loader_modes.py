@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loader_arguments import loader_arguments
 from modes import MODES_PIPELINE
 from waiting import PATIENCE
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from launcher.data.order import StreamSpec, sampled
 from launcher.errors import DataError, SampleError
 from launcher.shared import parse_event
@@ -47,7 +48,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         for name in ("sampler", "batch_sampler", "collate_fn"):
             if name in arguments:
                 arguments[name] = f"{module}:{arguments[name]}"
-        return DataLoader(f"{module}:{dataset}", **{"tensors": False, **arguments})
+        return DataLoader(
+            f"{module}:{dataset}", **loader_arguments(**{"tensors": False, **arguments})
+        )
 
     return make
 
@@ -468,9 +471,9 @@ def test_wrong_arguments_are_refused_before_anything_is_opened(
     arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(DataError, match=message):
-        DataLoader("p:d", **arguments)
+        DataLoader("p:d", **loader_arguments(**arguments))
 
 
 def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(DataError, match=r"(?s)batch_size is 0.*uneven is 'no'.*sampler excludes"):
-        DataLoader("p:d", 0, uneven="no", sampler="p:s", shuffle=True)  # type: ignore[arg-type]
+        DataLoader("p:d", 0, sampler="p:s", shuffle=True, options=LoaderOptions(uneven="no"))  # type: ignore[arg-type]

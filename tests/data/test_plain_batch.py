@@ -9,8 +9,9 @@ import pytest
 from batches import TYPES, Point, batches, keys, numbers, same, texts
 from hypothesis import given
 from hypothesis import strategies as st
+from loader_arguments import loader_arguments
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from launcher.data.batches import Assembly, PlainBatch, copy_plain, structure
 from launcher.errors import DataError, SampleError
 
@@ -120,7 +121,7 @@ def as_given(samples: list[Any]) -> list[Any]:
 @pytest.mark.parametrize("arguments", [{}, {"seeding": "worker"}, {"verify": 1.0}], ids=str)
 def test_a_script_may_modify_ragged_lists(arguments: dict[str, Any]) -> None:
     dataset = Ragged()
-    loader = DataLoader(dataset, batch_size=2, collate_fn=as_given, **arguments)
+    loader = DataLoader(dataset, **loader_arguments(batch_size=2, collate_fn=as_given, **arguments))
     for _ in range(2):
         found = list(loader)
         assert found == [[[0, 1, 2], []], [[0, 1, 2, 3, 4], [0]]]
@@ -136,6 +137,13 @@ def test_an_error_names_its_sample_where_none_is_seeded() -> None:
             return {0: [1], 1: [2]}[index]
 
     with pytest.raises(SampleError, match=r"KeyError for sample 2") as raised:
-        list(DataLoader(Failing(), batch_size=4, seeding="worker", collate_fn=as_given))
+        list(
+            DataLoader(
+                Failing(),
+                batch_size=4,
+                collate_fn=as_given,
+                options=LoaderOptions(seeding="worker"),
+            )
+        )
     assert raised.value.index == 2
     assert isinstance(raised.value, KeyError)

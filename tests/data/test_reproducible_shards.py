@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from loader_arguments import loader_arguments
 
 pytest.importorskip("telling_datasets")
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from launcher.data.order import (
     ShardBatch,
     ShardEnd,
@@ -68,12 +69,12 @@ def test_a_loss_may_be_a_warning(caplog: pytest.LogCaptureFixture) -> None:
 
 def resumed(dataset: str, taken: int, **options: object) -> list[object]:
     arguments = {"batch_size": 2, "shards": 2, **options}
-    loader = DataLoader(dataset, **arguments)  # type: ignore[arg-type]
+    loader = DataLoader(dataset, **loader_arguments(**arguments))  # type: ignore[arg-type]
     reading = iter(loader)
     for _ in range(taken):
         next(reading)
     state = loader.state_dict()
-    again = DataLoader(dataset, **arguments)  # type: ignore[arg-type]
+    again = DataLoader(dataset, **loader_arguments(**arguments))  # type: ignore[arg-type]
     again.load_state_dict(state)
     return list(again)
 
@@ -92,7 +93,7 @@ def test_a_resumed_run_fails_where_the_shards_differ(taken: int) -> None:
 
 def test_a_state_of_another_rank_compares_nothing() -> None:
     options = {"batch_size": 2, "shards": 2, "steps": 4, "world_size": 2}
-    loaders = [DataLoader(DRIFTING, rank=rank, **options) for rank in range(2)]  # type: ignore[arg-type]
+    loaders = [DataLoader(DRIFTING, **loader_arguments(rank=rank, **options)) for rank in range(2)]  # type: ignore[arg-type]
     next(iter(loaders[0]))
     loaders[1].load_state_dict(loaders[0].state_dict())
     assert len(list(loaders[1])) == 3
@@ -100,4 +101,4 @@ def test_a_state_of_another_rank_compares_nothing() -> None:
 
 def test_an_unknown_word_is_refused() -> None:
     with pytest.raises(DataError, match="on_nondeterminism is 'ignore'; it must be one of"):
-        DataLoader(STEADY, on_nondeterminism="ignore")  # type: ignore[arg-type]
+        DataLoader(STEADY, options=LoaderOptions(on_nondeterminism="ignore"))  # type: ignore[arg-type]

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loader_arguments import loader_arguments
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from launcher.data.repeatable import OneThread, single_thread
 from launcher.errors import DataError
 
@@ -131,7 +132,8 @@ def test_all_code_of_a_dataset_sees_one_thread(
 ) -> None:
     """Import, constructor, __len__, set_epoch and worker_init_fn: what they keep is in samples."""
     loader = DataLoader(
-        f"{module_of_told}:{dataset}", worker_init_fn=f"{module_of_told}:start", **arguments
+        f"{module_of_told}:{dataset}",
+        **loader_arguments(worker_init_fn=f"{module_of_told}:start", **arguments),
     )
     seen = torch.cat(next(iter(loader))).tolist()
     assert len(seen) >= 5
@@ -197,7 +199,10 @@ class Large(Seen):
 def test_large_samples_are_stacked_with_the_scripts_threads(monkeypatch: Any) -> None:
     used, stack = [], torch.stack
     monkeypatch.setattr(torch, "stack", lambda x: used.append(torch.get_num_threads()) or stack(x))
-    batches = [batch[:, -1].tolist() for batch in DataLoader(Large(), batch_size=2, verify=0)]
+    batches = [
+        batch[:, -1].tolist()
+        for batch in DataLoader(Large(), batch_size=2, options=LoaderOptions(verify=0))
+    ]
     assert batches == [[0, 1], [2]]
     assert used == [2, 2]
 
@@ -262,7 +267,7 @@ def test_a_library_that_is_loaded_late_uses_one_thread_from_its_first_batch_on(
     del sys.modules["loaded_late"]
     monkeypatch.setattr(single_thread, "_loaded_libraries", libraries_of_late)
     monkeypatch.setattr(Late.library, "threads", 3)
-    loader = DataLoader(dataset(), workers=workers, verify=0)
+    loader = DataLoader(dataset(), workers=workers, options=LoaderOptions(verify=0))
     assert [int(batch[0]) for batch in loader] == [1, 1]
     assert Late.library.threads == 3
 
@@ -287,7 +292,7 @@ import sys
 
 sys.path.append(sys.argv[1])
 os.environ["OMP_NUM_THREADS"] = "2"
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 
 if sys.argv[2] == "script":
     import loads_openmp
@@ -303,7 +308,7 @@ class Seen:
         return loads_openmp.library.omp_get_max_threads()
 
 
-print([int(batch[0]) for batch in DataLoader(Seen(), verify=0)])
+print([int(batch[0]) for batch in DataLoader(Seen(), options=LoaderOptions(verify=0))])
 print(Seen()[0], "torch" in sys.modules)
 """
 
@@ -384,16 +389,17 @@ def test_seeding_by_worker_draws_from_the_scripts_generators_as_torch_does() -> 
 
     seed_all(1)
     plain = [Drawing()[index] for index in range(4)]
-    ours = read(DataLoader, seeding="worker", tensors=True)
+    unseeded = LoaderOptions(seeding="worker")
+    ours = read(DataLoader, options=unseeded, tensors=True)
     assert [tuple(sample) for batch in ours for sample in zip(*batch, strict=True)] == plain
     assert read(DataLoader) != ours
-    assert read(DataLoader, seeding="worker") == ours
-    seen = next(iter(DataLoader(Seen(), seeding="worker", collate_fn=collate_counts)))
+    assert read(DataLoader, options=unseeded) == ours
+    seen = next(iter(DataLoader(Seen(), collate_fn=collate_counts, options=unseeded)))
     assert seen[-1] == counts()
 
 
 def test_a_seeding_that_there_is_not_is_refused() -> None:
     with pytest.raises(DataError, match=r"seeding is 'none'; it must be one of"):
-        DataLoader(Drawing(), seeding="none")  # type: ignore[arg-type] # the mistake
+        DataLoader(Drawing(), options=LoaderOptions(seeding="none"))  # type: ignore[arg-type] # the mistake
     with pytest.raises(DataError, match=r"seeding=.worker.: .* is iterable"):
-        list(DataLoader(SeenStream(), seeding="worker"))
+        list(DataLoader(SeenStream(), options=LoaderOptions(seeding="worker")))

@@ -163,7 +163,7 @@ def test_classes_arrive_when_both_sides_know_them() -> None:
 
 def test_a_class_that_the_loader_does_not_know_is_named() -> None:
     elsewhere = f"{Point.__module__}:Elsewhere"
-    with pytest.raises(DataError, match=r"holds a Elsewhere of .* DataLoader\(..., types="):
+    with pytest.raises(DataError, match=r"holds a Elsewhere of .*LoaderOptions\(types="):
         Assembly(types=(Box,)).rebuild(["class", elsewhere, ["x"], 1], [])
 
 

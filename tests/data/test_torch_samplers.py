@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loader_arguments import loader_arguments
 
 from launcher.data import DataLoader
 from launcher.data.order import sample_order
@@ -56,7 +57,9 @@ def test_other_samplers_are_iterated_once_per_epoch(kind: str) -> None:
     what, make, expected, count = DRAWN[kind]
 
     def loader(**options: Any) -> DataLoader:
-        return DataLoader(Indices(), tensors=False, **{what: make(data)}, **options)
+        return DataLoader(
+            Indices(), **loader_arguments(tensors=False, **{what: make(data)}, **options)
+        )
 
     first = loader()
     epochs = [ids_of(first) for _ in range(3)]
@@ -88,9 +91,9 @@ def test_a_sampler_with_a_generator_gives_other_ids_in_each_epoch_and_keeps_its_
 
 def test_ids_that_ranks_cannot_share_evenly_are_refused_where_asked() -> None:
     options = {"world_size": 2, "rank": 0, "uneven": "error", "tensors": False}
-    assert ids_of(DataLoader(Indices(), sampler=[3, 1], **options)) == [3]
+    assert ids_of(DataLoader(Indices(), **loader_arguments(sampler=[3, 1], **options))) == [3]
     with pytest.raises(DataError, match="cannot be shared evenly by 2 ranks"):
-        ids_of(DataLoader(Indices(), sampler=[3, 1, 0], **options))
+        ids_of(DataLoader(Indices(), **loader_arguments(sampler=[3, 1, 0], **options)))
 
 
 @pytest.mark.parametrize("kind", ["SequentialSampler", "RandomSampler", "DistributedSampler"])

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from loader_arguments import loader_arguments
 
 from launcher.data import DataLoader
 from launcher.errors import DataError
@@ -85,7 +86,7 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def read(dataset: object, **options: Any) -> None:
-    list(DataLoader(dataset, **{"tensors": False, **options}))
+    list(DataLoader(dataset, **loader_arguments(**{"tensors": False, **options})))
 
 
 def read_twice_at_once(dataset: object) -> None:
@@ -227,7 +228,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], str, str, str]] = {
         lambda p: read(p.Numbers, dataset_args={"size": 0}),
         "its length is 0",
         ":Numbers(size=0).*rank 0",
-        "check where it finds its samples, or give the loader allow_empty=True",
+        "check where it finds its samples, or give the loader LoaderOptions(allow_empty=True)",
     ),
     "an empty stream": (
         lambda p: read(p.EmptyStream),

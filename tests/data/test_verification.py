@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hosts import Hosts
+from loader_arguments import loader_arguments
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from launcher.data.dispatcher import DeterminismCheck
 from launcher.data.order import BatchContent, BatchPlan, StreamSpec, is_chosen
 from launcher.errors import DataError
@@ -32,14 +33,16 @@ class Counting:
 
 
 def test_a_difference_within_a_process_is_an_error_with_sample_and_array() -> None:
-    loader = DataLoader(Counting(), batch_size=4, verify=1.0, on_nondeterminism="error")
+    loader = DataLoader(
+        Counting(), batch_size=4, options=LoaderOptions(verify=1.0, on_nondeterminism="error")
+    )
     expected = r"Counting.* is not reproducible: the batch of samples 4, 5, 6, 7 was prepared twice"
     with pytest.raises(DataError, match=rf"{expected} and differs in sample 5, in array 1 \(int64"):
         list(loader)
 
 
 def test_a_difference_is_a_warning_by_default_and_once(caplog: pytest.LogCaptureFixture) -> None:
-    loader = DataLoader(Counting(), batch_size=4, verify=1.0)
+    loader = DataLoader(Counting(), batch_size=4, options=LoaderOptions(verify=1.0))
     assert len(list(loader)) + len(list(loader)) == 6
     assert caplog.text.count("is not reproducible") == 1
 
@@ -54,7 +57,7 @@ def test_the_text_of_a_skipped_sample_may_hold_an_address(length: int) -> None:
             return {"id": index}
 
     options = {"on_error": "skip", "verify": 1.0, "on_nondeterminism": "error", "tensors": False}
-    batches = list(DataLoader(Broken(), 4, **options))  # type: ignore[arg-type]
+    batches = list(DataLoader(Broken(), 4, **loader_arguments(**options)))  # type: ignore[arg-type]
     assert [batch["id"].tolist() for batch in batches] == [[0, 1, 2, 3], [4, 6, 7], [8, 9, 10, 11]]
 
 
@@ -66,7 +69,9 @@ def test_a_difference_beside_a_skipped_sample_is_found() -> None:
             return super().__getitem__(index)
 
     loader = DataLoader(
-        Broken(), batch_size=4, verify=1.0, on_error="skip", on_nondeterminism="error"
+        Broken(),
+        batch_size=4,
+        options=LoaderOptions(verify=1.0, on_error="skip", on_nondeterminism="error"),
     )
     with pytest.raises(DataError, match="prepared twice and differs in its samples, in array 1"):
         list(loader)
@@ -74,7 +79,7 @@ def test_a_difference_beside_a_skipped_sample_is_found() -> None:
 
 def test_nothing_is_prepared_twice_without_verify() -> None:
     dataset = Counting()
-    list(DataLoader(dataset, batch_size=4, verify=0))
+    list(DataLoader(dataset, batch_size=4, options=LoaderOptions(verify=0)))
     assert dataset.prepared == 1
 
 
@@ -103,7 +108,7 @@ def test_by_default_the_first_batches_of_the_first_epoch_are_prepared_twice() ->
 @pytest.mark.parametrize("share", [-0.1, 1.5, "all", True])
 def test_a_share_is_a_number_from_0_to_1(share: object) -> None:
     with pytest.raises(DataError, match=f"verify is {share!r}; it must be "):
-        DataLoader(Counting(), verify=share)  # type: ignore[arg-type]
+        DataLoader(Counting(), options=LoaderOptions(verify=share))  # type: ignore[arg-type]
 
 
 def of_rows() -> Iterator[int]:
@@ -119,8 +124,14 @@ def test_a_share_of_what_cannot_be_compared_is_refused(
     dataset: object, options: dict[str, Any]
 ) -> None:
     with pytest.raises(DataError, match=r"^verify=1\.0: .*: leave it out"):
-        list(DataLoader(dataset, 4, verify=1.0, on_nondeterminism="error", **options))
-    assert list(DataLoader(dataset, 4, verify=0, name="not compared", **options))
+        list(
+            DataLoader(
+                dataset, 4, **loader_arguments(verify=1.0, on_nondeterminism="error", **options)
+            )
+        )
+    assert list(
+        DataLoader(dataset, 4, **loader_arguments(verify=0, name="not compared", **options))
+    )
 
 
 @pytest.mark.parametrize("share", [0.001, 0.02, 0.5])
@@ -238,8 +249,9 @@ def train_set():
     return Drifting()
 """
 READER = """
-from launcher.data import DataLoader
-loader = DataLoader("pipeline:train_set", batch_size=2, verify=1.0, on_nondeterminism="WORD")
+from launcher.data import DataLoader, LoaderOptions
+options = LoaderOptions(verify=1.0, on_nondeterminism="WORD")
+loader = DataLoader("pipeline:train_set", batch_size=2, options=options)
 print("batches", sum(1 for _ in loader), flush=True)
 """
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loader_arguments import loader_arguments
 
 from launcher.data import DataLoader
 
@@ -47,7 +48,7 @@ def make_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
 
     def make(dataset: str = "train_set", **options: Any) -> DataLoader:
         options = {"batch_size": 8, "shuffle": True, "tensors": True, **options}
-        return DataLoader(f"{name}:{dataset}", **options)
+        return DataLoader(f"{name}:{dataset}", **loader_arguments(**options))
 
     return make
 

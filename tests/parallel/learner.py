@@ -17,7 +17,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.functional import cross_entropy
 
 from launcher import parallel
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from launcher.parallel import ParallelContext, Pipeline, replicate, shard_mesh
 from launcher.parallel.checkpoints import Checkpoints, State
 from launcher.shared import ParallelDims
@@ -89,8 +89,7 @@ class Learner:
             "learner:Samples",
             self.world.degrees.batch,
             shuffle=True,
-            rank=self.world.dp_rank,
-            world_size=self.world.degrees.data,
+            options=LoaderOptions(rank=self.world.dp_rank, world_size=self.world.degrees.data),
         )
         self._batches = itertools.chain.from_iterable(itertools.repeat(self._loader))
         self.checkpoints = Checkpoints(folder, self.world)

@@ -18,7 +18,7 @@ from hosts import Hosts
 from kill_schedules import ROUND, TF_LENGTH, Kill, KillJob, KillSchedule, Mode, Victim
 from waiting import wait_until
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from launcher.shared import DEFAULT_ENGINE, TF_ENGINE
 
 #: Lines of a file, which is a part that tf.data's workers get.
@@ -255,8 +255,7 @@ def _wanted(job: KillJob, rank: int) -> list[Got]:
         shuffle=True,
         seed=job.seed,
         tensors=False,
-        rank=rank,
-        world_size=job.train_hosts,
+        options=LoaderOptions(rank=rank, world_size=job.train_hosts),
     )
     return [
         Got(epoch, tuple(batch["id"].tolist()), zlib.crc32(batch["noise"].tobytes()))

@@ -15,13 +15,14 @@ from typing import Any
 
 from noisy_samples import Measurements
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 
 logging.basicConfig(level=logging.INFO, format="%(message)s")  # each epoch's counts
 folder, generation = Path(os.environ["CHAOS_FOLDER"]), os.environ["CHAOS_GENERATION"]
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 job = json.loads(os.environ["CHAOS_TRAINER"])
-loader = DataLoader(**job["loader"])
+options = LoaderOptions(**{name: job["loader"].pop(name) for name in ("uneven", "on_error")})
+loader = DataLoader(**job["loader"], options=options)
 saved = folder / "checkpoint.json"
 checkpoint = json.loads(saved.read_text()) if saved.exists() else {"since": None}
 if "state" in checkpoint:

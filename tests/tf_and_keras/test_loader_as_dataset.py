@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 from launcher.errors import DataError
 
 pytestmark = [
@@ -148,7 +148,11 @@ def test_drop_last_fixes_only_what_has_the_batch_size() -> None:
     packed = from_service(DataLoader(Growing(), 2, drop_last=True, collate_fn=pack, tensors=False))
     assert [(len(tokens), len(sizes)) for tokens, sizes in packed] == [(3, 2), (7, 2), (11, 2)]
     assert packed.element_spec[1].shape.as_list() == [2]
-    skips = from_service(DataLoader(Broken(), 3, drop_last=True, on_error="skip", tensors=False))
+    skips = from_service(
+        DataLoader(
+            Broken(), 3, drop_last=True, tensors=False, options=LoaderOptions(on_error="skip")
+        )
+    )
     assert [len(batch) for batch in skips] == [3, 2]
 
 

@@ -59,12 +59,13 @@ SCRIPT = """\
 import sys
 sys.path.insert(0, "..")
 from findings import found
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
+EVERYTHING = LoaderOptions(world_size=1)
 
 print("FOUND", found())
 seen = {}
 while len(seen) < 2:
-    for (report,) in DataLoader("pipeline:reports", batch_size=1, world_size=1):
+    for (report,) in DataLoader("pipeline:reports", options=EVERYTHING):
         seen[report.split('"CURRENT_HOST": ')[1][:8]] = report
 for report in seen.values():
     print("FOUND", report)

@@ -35,10 +35,11 @@ class Hosts:
 READER = (
     REPORT
     + """
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
+EVERYTHING = LoaderOptions(world_size=1)
 seen = set()
 while len(seen) < 2:
-    seen |= {host for (host,) in DataLoader("pipeline:Hosts", batch_size=1, world_size=1)}
+    seen |= {host for (host,) in DataLoader("pipeline:Hosts", options=EVERYTHING)}
 """
 )
 #: Differences that are intended, each with its reason.

@@ -137,7 +137,8 @@ class Assembly:
             raise DataError(
                 f"a batch holds a {path} of {module}, which this process does not know: import it "
                 f"in the script, from {module} import {path}; a class that is not of the job's own "
-                f"code must be given to the loader, too: DataLoader(..., types=[{path}])"
+                "code must be given to the loader, too: "
+                f"DataLoader(..., options=LoaderOptions(types=[{path}]))"
             )
         return kind
 

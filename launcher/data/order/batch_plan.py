@@ -280,7 +280,7 @@ def check_not_empty(plan: BatchPlan) -> None:
     if plan.steps or plan.spec.allow_empty or plan.position or plan.done:
         return
     spec, where = plan.spec, f"so rank {plan.rank} has no batch in epoch {plan.epoch}"
-    or_allow = "or give the loader allow_empty=True"
+    or_allow = "or give the loader LoaderOptions(allow_empty=True)"
     if plan.dataset_length == 0 or (plan.length == 0 and not spec.is_sampled):
         raise DataError(
             f"the dataset {spec.dataset} is empty: its length is 0, {where}; check where it finds "

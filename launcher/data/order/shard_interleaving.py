@@ -187,7 +187,8 @@ def _no_batch(plan: ShardPlan) -> str:
     return (
         f"the shards {list(plan.shards)} of {plan.spec.dataset} have no batch{dropped}, so rank "
         f"{plan.rank} has none to read in epoch {plan.epoch}: check where the dataset finds its "
-        "samples and how it shares them among the shards, or give the loader allow_empty=True"
+        "samples and how it shares them among the shards, or give the loader "
+        "LoaderOptions(allow_empty=True)"
     )
 
 
