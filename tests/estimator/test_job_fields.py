@@ -151,3 +151,11 @@ def test_a_derived_file_is_as_its_fields_are_declared(derive, path) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(made, encoding="utf-8")
     assert made == path.read_text(encoding="utf-8"), "UPDATE_GOLDEN=1 renews the file"
+
+
+@pytest.mark.long
+def test_editors_see_the_arguments() -> None:
+    jedi = pytest.importorskip("jedi", reason="comes with ipykernel")
+    script = jedi.Script("from launcher import Estimator\nEstimator(", project=jedi.Project(ROOT))
+    (signature,) = script.get_signatures(2, len("Estimator("))
+    assert [parameter.name for parameter in signature.params] == list(ARGUMENTS)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 EstimatorType = TypeVar("EstimatorType", bound="Estimator")
 
 
-class Estimator(LatestJob, JobArguments):
-    """A training job to run once or several times; `JobArguments` lists its arguments.
+class Estimator(JobArguments, LatestJob):
+    """A training job to run once or several times; docs/jobs.md lists its arguments.
 
     The job runs on this machine when the instance type is "local", when `sagemaker_session` is a
     LocalSession, or with `fit(..., local=True)`.
