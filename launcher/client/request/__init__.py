@@ -36,10 +36,9 @@ if TYPE_CHECKING:
         compiled,
         find_violations_of,
     )
-    from launcher.client.request.validation.refusal_answer import aws_answer
     from launcher.client.request.validation.request_check import find_violations
     from launcher.client.request.validation.rules import RULES
     from launcher.client.request.validation.service_model import input_shape, service_model
-    from launcher.client.request.validation.violations import RequestJudge, Violation
+    from launcher.client.request.validation.violations import RequestJudge, Violation, aws_answer
 
 __getattr__ = open_door(__name__)

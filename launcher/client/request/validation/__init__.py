@@ -4,8 +4,7 @@ The limits come from botocore's own service model, so they are as recent as the 
 the request. The rules between fields, which no model has, are in `rules`. Nothing here calls AWS.
 """
 
-from launcher.client.request.validation.refusal_answer import aws_answer
 from launcher.client.request.validation.request_check import find_violations
-from launcher.client.request.validation.violations import Violation
+from launcher.client.request.validation.violations import Violation, aws_answer
 
 __all__ = ["find_violations", "Violation", "aws_answer"]

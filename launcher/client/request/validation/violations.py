@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from launcher.errors import FieldPath, Problem
 if TYPE_CHECKING:
     from launcher.shared import TrainingJobRequest
 
-ONE_ERROR = "1 validation error detected: "
+_ONE_ERROR = "1 validation error detected: "
 _SHOWN = 60
 
 
@@ -23,6 +23,21 @@ class Violation(Problem):
     """
 
     aws_message: str
+
+
+def aws_answer(violations: Iterable[Violation]) -> str:
+    """Return the message of AWS's ValidationException for these errors; "" if all are warnings.
+
+    The service first checks a request against its model and reports every violation. Only then
+    does it check its own rules, of which it reports the first that is broken.
+    """
+    messages = [found.aws_message for found in violations if not found.is_warning]
+    constraints = dict.fromkeys(
+        text.removeprefix(_ONE_ERROR) for text in messages if text.startswith(_ONE_ERROR)
+    )
+    if len(constraints) > 1:
+        return f"{len(constraints)} validation errors detected: {'; '.join(constraints)}"
+    return "".join(_ONE_ERROR + text for text in constraints) or "".join(messages[:1])
 
 
 #: Returns the violations of a request against one platform's limits.
@@ -38,7 +53,7 @@ Member must ..."
     """
     shown = "null" if value is None else f"'{_java(value)}'"
     where = aws_path(path)
-    return f"{ONE_ERROR}Value {shown} at '{where}' failed to satisfy constraint: {constraint}"
+    return f"{_ONE_ERROR}Value {shown} at '{where}' failed to satisfy constraint: {constraint}"
 
 
 def aws_path(path: FieldPath) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from launcher.client.spec.roles import job_roles
-from launcher.client.spec.training_inputs import TrainingInput
+from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
 from launcher.errors import FieldPath, Problem
 from launcher.shared import CODE_CHANNEL, Role
 
@@ -33,8 +33,10 @@ def find_problems(spec: JobSpec) -> Iterator[Problem]:
         yield Problem(path=_INPUTS, about=(("model_uri",),), what=what, fix=fix)
     yield from _reach_problems(spec)
     yield from _model_problems(spec)
-    for name in spec.inputs:
+    for name, each in spec.inputs.items():
         yield from _name_problems(spec, name, (*_INPUTS, name))
+        if isinstance(each, FileSystemInput):
+            yield from _folder_problems(each.directory_path, (*_INPUTS, name, "directory_path"))
     for name, channel in spec.s3_inputs.items():
         path = (*_INPUTS, name)
         yield from uri_problems(channel.s3_data, (*path, "s3_data"))
@@ -83,6 +85,13 @@ def _name_problems(spec: JobSpec, name: str, path: FieldPath) -> Iterator[Proble
     elif name in (".", ".."):
         what = f'"{name}" cannot be the name of a channel'
         yield Problem(path=path, what=what, fix="give the channel's folder a name")
+
+
+def _folder_problems(folder: str, path: FieldPath) -> Iterator[Problem]:
+    if not folder.startswith("/") or not folder.isprintable():
+        what = f'"{folder}" cannot be a folder of the file system'
+        fix = "write its path from the root; for FSxLustre, /MOUNT_NAME/folder"
+        yield Problem(path=path, what=what, fix=fix)
 
 
 def _manifest_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -> Iterator[Problem]:

@@ -61,10 +61,6 @@ def _check_kind(
             source.get("S3DataType", "S3Prefix"),
             ("S3Prefix", "ManifestFile"),
         ),
-        (*_SOURCE, "S3DataDistributionType"): (
-            source.get("S3DataDistributionType", "FullyReplicated"),
-            ("FullyReplicated", "ShardedByS3Key"),
-        ),
         ("CompressionType",): (channel.get("CompressionType", "None"), ("None",)),
         ("RecordWrapperType",): (channel.get("RecordWrapperType", "None"), ("None",)),
     }
