@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from launcher.client.doctor import missing_requirements, unmet_needs
-from launcher.client.jobs import Job, check_trackers, load_trackers
+from launcher.client import doctor, jobs
 from launcher.client.request import LARGE_SOURCE, Submission
 from launcher.client.sessions import (
     PlacedJob,
@@ -80,11 +79,11 @@ class JobDraft(PlacedJob):
 
     def upload(self, notify: Notify | None = None) -> None:
         """Store what the request refers to; afterwards any client may send it. See `upload`."""
-        load_trackers(self.spec)
+        jobs.load_trackers(self.spec)
         with self.naming_fields():
             upload(self.submission, self.session, notify)
 
-    def create(self) -> Job:
+    def create(self) -> jobs.Job:
         """Create the job, whose objects are stored, and record how it was made. See `create`."""
         created = datetime.now(timezone.utc)
         create(self.submission, self.session)
@@ -96,9 +95,9 @@ class JobDraft(PlacedJob):
             rerun_of=self.origin.rerun_of,
         )
         write_record(self.session, self.name, record)
-        return Job(self.name, self.session, tracking=self.spec.tracking, created=created)
+        return jobs.Job(self.name, self.session, tracking=self.spec.tracking, created=created)
 
-    def send(self, notify: Notify | None = None) -> Job:
+    def send(self, notify: Notify | None = None) -> jobs.Job:
         """Upload, then create. See `send`."""
         self.upload(notify)
         return self.create()
@@ -129,11 +128,11 @@ def draft_job(
     Raises SpecError with every problem.
     """
     placed = place_job(spec, session, name, offline=offline)
-    check_trackers(placed.spec)
+    jobs.check_trackers(placed.spec)
     platform = session.platform
-    needs = [*unmet_needs(spec, platform.python)] if platform.runs_here else []
+    needs = [*doctor.unmet_needs(spec, platform.python)] if platform.runs_here else []
     if not platform.installs:
-        needs += missing_requirements(spec, platform.python)
+        needs += doctor.missing_requirements(spec, platform.python)
     made = origin.completed(placed.spec)
     return JobDraft(**vars(placed), unmet_needs=tuple(needs), origin=made)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.catalogue import PriceList
 from launcher.client.request.channel_routing import build_channels
@@ -36,12 +36,14 @@ from launcher.shared import (
     DataPart,
     JobDocument,
     Lifetime,
-    PartitionFile,
     Role,
     ScriptPart,
     TrainerPart,
     secret_variables_of,
 )
+
+if TYPE_CHECKING:
+    from launcher.shared import PartitionFile
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,11 +33,10 @@ from launcher.shared import (
     PARTITION_FILE,
     REDACTED,
     TOKEN_VARIABLE,
-    PartitionFile,
 )
 
 if TYPE_CHECKING:
-    from launcher.shared import TrainingJobDescription, TrainingJobRequest
+    from launcher.shared import PartitionFile, TrainingJobDescription, TrainingJobRequest
 
 Requested = TypeVar("Requested", "TrainingJobRequest", "TrainingJobDescription")
 

@@ -12,11 +12,11 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
+from launcher import shared
 from launcher.client.request.credential_files import is_credential
 from launcher.client.request.ignore import INCLUDING_FILE, IgnoreRules
 from launcher.client.spec import JobSpec
 from launcher.errors import Problem, SpecError
-from launcher.shared import PartitionFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,12 +141,12 @@ class SourceTree:
         return tuple(sorted(found, key=lambda file: file.path)), findings
 
     @cached_property
-    def partition(self) -> PartitionFile | None:
+    def partition(self) -> shared.PartitionFile | None:
         """The content of the job's partition_file, if it has one; it is sent beside the tree.
 
         Raises ParallelError.
         """
-        return PartitionFile.read(Path(self.partition_file)) if self.partition_file else None
+        return shared.PartitionFile.read(Path(self.partition_file)) if self.partition_file else None
 
     @cached_property
     def _by_path(self) -> dict[str, SourceFile]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from launcher.client import catalogue
 from launcher.errors import FieldPath, Problem
-from launcher.shared import PartitionFile, TrainerPart
+from launcher.shared import TrainerPart
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
     from launcher.client.spec.rules.source_rules import SourceFiles
+    from launcher.shared import PartitionFile
 
 
 class Distribution(ABC):

@@ -16,11 +16,12 @@ from launcher.client.spec.distributions.torchrun_distribution import (
 )
 from launcher.client.spec.spec_names import names
 from launcher.errors import FieldPath, Problem
-from launcher.shared import DEFAULT_HANG_TIMEOUT, PARTITION_FILE, ParallelPart, PartitionFile
+from launcher.shared import DEFAULT_HANG_TIMEOUT, PARTITION_FILE, ParallelPart
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
     from launcher.client.spec.rules.source_rules import SourceFiles
+    from launcher.shared import PartitionFile
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from launcher.client.spec.distributions import pipeline_rules
 from launcher.client.spec.field_checks import range_problems, word_problems
 from launcher.errors import FieldPath, ParallelError, Problem
-from launcher.shared import OBJECTIVES, PartitionFile, shown
+from launcher.shared import OBJECTIVES, shown
 
 if TYPE_CHECKING:
     from launcher.client.spec.distributions.model_parallel import ModelParallel
     from launcher.client.spec.job_spec import JobSpec
     from launcher.client.spec.rules.source_rules import SourceFiles
+    from launcher.shared import PartitionFile
 
 #: Settings that the partition file provides where the job leaves them unset.
 OF_PARTITIONS = (

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from launcher.client.spec.module_names import defined_names
 from launcher.errors import FieldPath, Problem
-from launcher.shared import JOB_WORLD, PACKAGE, PartitionFile, choice_fix, did_you_mean
+from launcher.shared import JOB_WORLD, PACKAGE, choice_fix, did_you_mean
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
+    from launcher.shared import PartitionFile
 
 _ENTRY_POINT, _TASK, _SOURCE = ("entry_point",), ("task",), ("source_dir",)
 _DATASETS = ("data_service", "datasets")
