@@ -11,7 +11,7 @@ FUZZ := .venv/.fuzz
 WORKERS ?= 6
 # Examples of Hypothesis that no run has had; other targets draw the same ones each time.
 FRESH := --hypothesis-profile=fresh
-# Of each long test: make test-long CASES=first
+# Of the long tests: make test-long CASES=first
 CASES ?= all
 BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/plan_predictions.py,$(wildcard benchmarks/*.py))
 DIGITS := examples/digits
@@ -21,6 +21,9 @@ TARGETS ?= yaml_document wire_frame control_message event_line job_document part
   endpoint_http
 SECONDS ?= 300
 
+# A worker of pytest writes down what it has compiled, for the next run.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test bare test-long test-full lowest frameworks smoke coverage matrix soak fuzz check docs mutants size same bench gpu
 .DEFAULT_GOAL := help
 
@@ -29,7 +32,7 @@ help:
 	@echo "make test       run the tests (minutes)"
 	@echo "make bare       run demo and test in a clone with nothing but Python, make and git; by root as nobody too"
 	@echo "make test-long  run the longer tests: whole examples, notebooks, installations"
-	@echo "                CASES=first: the first case of each"
+	@echo "                CASES=first: the first case of each; CASES=few: the first of each file"
 	@echo "make test-full  run all tests, the slow and the destructive ones too"
 	@echo "                LIB=awscli: the tests of one library (pyproject.toml has the list) in its own environment"
 	@echo "make lowest     run the tests with the lowest versions of what Launcher needs"

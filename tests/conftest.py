@@ -35,7 +35,10 @@ REGION = "eu-west-1"
 def pytest_addoption(parser):
     parser.addoption("--library", help="run the tests of this library, whose environment this is")
     parser.addoption(
-        "--cases", choices=["all", "first"], default="all", help="run these cases of each test"
+        "--cases",
+        choices=["all", "first", "few"],
+        default="all",
+        help="run these cases of each test",
     )
 
 
@@ -43,17 +46,18 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     """Leave out the tests of other libraries than the one that is here, or all others' tests.
 
-    With `--cases first`, leave out the further cases of each test.
+    With `--cases first`, leave out the further cases of each test; with `--cases few`, what comes
+    after the first case of each file.
     """
     here, cases = config.getoption("--library"), config.getoption("--cases")
     meant, left_out, tests = [], [], set()
     for item in items:
         names = {mark.args[0] for mark in item.iter_markers("library")}
-        test = item.nodeid.partition("[")[0]
+        test = item.nodeid.partition("::" if cases == "few" else "[")[0]
         is_of_here = here in names if here else not names
-        is_meant = is_of_here and not (cases == "first" and test in tests)
+        is_meant = is_of_here and (cases == "all" or test not in tests)
         (meant if is_meant else left_out).append(item)
-        tests.add(test)
+        tests |= {test} if is_meant else set()
     config.hook.pytest_deselected(items=left_out)
     items[:] = meant
     if workers := getattr(config, "workerinput", {}).get("workercount"):
