@@ -102,18 +102,20 @@ def _found(simulation: Simulation, allowed: float, effort: int) -> Bounded:
         best = _best(simulation, allowed)
         bound = best.step
     else:
-        squeeze = _squeeze(simulation) if math.isfinite(allowed) else Outcome(bound=0, ways=())
-        starts = set(squeeze.ways)
+        memory_game = (
+            _memory_game(simulation) if math.isfinite(allowed) else Outcome(bound=0, ways=())
+        )
+        starts = set(memory_game.ways)
         if allowed:
             best, bound = _shortest(simulation, starts, allowed, effort)
         else:
-            race = _race(simulation, math.inf, effort)
-            best = _led(simulation, {_even(simulation), *race.ways, *starts}, allowed)
-            bound = race.bound
+            time_game = _time_game(simulation, math.inf, effort)
+            best = _improved(simulation, {_even(simulation), *time_game.ways, *starts}, allowed)
+            bound = time_game.bound
     memory = float(simulation.memory(as_rows([best.way]))[0])
     least = None if allowed else memory
     if not allowed and bound < best.step:
-        bound, least = _race(simulation, memory, effort).bound, min(memory, squeeze.bound)
+        bound, least = _time_game(simulation, memory, effort).bound, min(memory, memory_game.bound)
     return _bounded(best, memory, bound, least)
 
 
@@ -155,11 +157,11 @@ def _shortest(
     if _actions(simulation) <= effort:
         best = _best(simulation, allowed)
         return best, best.step
-    race = _race(simulation, allowed, effort)
-    best = _led(simulation, {_even(simulation), *race.ways, *starts}, allowed)
+    time_game = _time_game(simulation, allowed, effort)
+    best = _improved(simulation, {_even(simulation), *time_game.ways, *starts}, allowed)
     if best.excess:
-        return best, race.bound
-    return _ruled_out(simulation, race, best, allowed, effort)
+        return best, time_game.bound
+    return _ruled_out(simulation, time_game, best, allowed, effort)
 
 
 def _infeasible(simulation: Simulation, least: float, cap: float, effort: int) -> str:
@@ -190,8 +192,10 @@ def _least_ranks(simulation: Simulation, cap: float, effort: int) -> int | None:
 def _does_fit(simulation: Simulation, cap: float, effort: int) -> bool:
     if _actions(simulation) <= effort:
         return _best(simulation, cap).excess <= 0
-    squeeze = _squeeze(simulation)
-    return squeeze.bound <= cap and _led(simulation, set(squeeze.ways), cap).excess <= 0
+    memory_game = _memory_game(simulation)
+    return (
+        memory_game.bound <= cap and _improved(simulation, set(memory_game.ways), cap).excess <= 0
+    )
 
 
 # All cuts --------------------------------------------------------------------------------------
@@ -227,8 +231,8 @@ def _sorted(simulation: Simulation, ways: Ways, allowed: float, count: int = 1) 
 # Some cuts -------------------------------------------------------------------------------------
 
 
-def _led(simulation: Simulation, ways: set[Way], allowed: float) -> _Tried:
-    """Return the best cuts that moves lead to: few moves of many starts, then many of a few."""
+def _improved(simulation: Simulation, ways: set[Way], allowed: float) -> _Tried:
+    """Return the best cuts of a local search: few moves from many starts, then many from a few."""
     found = _sorted(simulation, as_rows(sorted(ways)), allowed, _STARTS)
     cuts = simulation.orders.stages - 1
     for moves, count in ((_together(cuts), _STARTS), (_apart(cuts), _STARTS // 4)):
@@ -238,15 +242,15 @@ def _led(simulation: Simulation, ways: set[Way], allowed: float) -> _Tried:
 
 
 def _ruled_out(
-    simulation: Simulation, race: Outcome, best: _Tried, allowed: float, effort: int
+    simulation: Simulation, time_game: Outcome, best: _Tried, allowed: float, effort: int
 ) -> tuple[_Tried, float]:
     """Simulate all cuts that could be better than the best ones, unless that takes too much effort.
 
     Returns the best cuts, and a lower bound: their step, if no others are left.
     """
-    size = (1 + len(race.counts)) * simulation.orders.stages * simulation.times[0].size
+    size = (1 + len(time_game.counts)) * simulation.orders.stages * simulation.times[0].size
     if size > effort // 4:  # the tables alone would take it
-        return best, race.bound
+        return best, time_game.bound
     critical = simulation.slowest(costs_of(simulation.times, as_rows([best.way]))[0])
     fit = [simulation.are_stages & each for each in simulation.fitting(allowed)]
     tables = [
@@ -254,7 +258,7 @@ def _ruled_out(
             np.where(can_be, np.tensordot(each, simulation.times, axes=1), np.inf)
             for each, can_be in zip(counts, fit, strict=True)
         ]
-        for counts in (*race.counts, critical)
+        for counts in (*time_game.counts, critical)
     ]
     candidates = PossibleCuts(
         tables=np.array(tables), ceiling=best.step * (1 - _ROUNDING), effort=effort // 4
@@ -265,11 +269,11 @@ def _ruled_out(
             best = min(best, _sorted(simulation, ways, allowed)[0])
             candidates.ceiling = best.step * (1 - _ROUNDING)
     except EffortSpent:
-        return best, race.bound
+        return best, time_game.bound
     return best, best.step
 
 
-def _race(simulation: Simulation, cap: float, effort: int) -> Outcome:
+def _time_game(simulation: Simulation, cap: float, effort: int) -> Outcome:
     """Play the game for a short step, starting from the average time of all ranks."""
     fit = [simulation.are_stages & each for each in simulation.fitting(cap)]
     orders = simulation.orders
@@ -283,7 +287,7 @@ def _game(effort: int) -> int:
     return max(_LEAST_GAME, 4 * effort)
 
 
-def _squeeze(simulation: Simulation) -> Outcome:
+def _memory_game(simulation: Simulation) -> Outcome:
     """Play the game for the least memory, starting from even stages."""
     stages = [simulation.are_stages] * simulation.orders.stages
     first = simulation.fullest(costs_of(simulation.sizes, as_rows([_even(simulation)]))[0])
