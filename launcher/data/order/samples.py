@@ -10,7 +10,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from launcher.data.batches import collate
 from launcher.data.order import user_code
@@ -26,13 +26,12 @@ from launcher.data.order.original_error_types import with_type_of
 from launcher.data.order.set_epoch import FollowsEpochs, are_in_epoch, call_set_epoch
 from launcher.data.order.stream_spec import StreamSpec
 from launcher.data.order.user_code import error_repr, error_text, latest_traceback
-from launcher.data.repeatable import OneThread, seeding
+from launcher.data.repeatable import OneThread, run_repeatably, seeding
 from launcher.errors import DataError, SampleError
 
+_T = TypeVar("_T")
 #: Skipped samples that a report names.
 _MAX_NAMED = 8
-
-
 #: Positions that are tried for a batch whose own samples all raise.
 _MOST_IN_PLACE = 1000
 #: Seed while a map-style dataset is built, the same for all functions, so that the training and the
@@ -127,18 +126,18 @@ class Datasets(dict[str, Any]):
         function = self.given.functions.get("worker_init_fn", spec.worker_init_fn)
         key = (spec.dataset, function)
         if spec.worker_init_fn and self._initialised.get(key) is not dataset:
-            with seeding.preserve_random_states(), self._one_thread:
-                seeding.seed_everything(_BUILD_SEED)
-                self.given.initialise(dataset, spec, CurrentShard(0, 1), _BUILD_SEED)
+            self._run(lambda: self.given.initialise(dataset, spec, CurrentShard(0, 1), _BUILD_SEED))
             self._initialised[key] = dataset
         told, in_epoch, followers = self._told.get(spec.dataset, (None, -1, []))
         if in_epoch != epoch and self.given.dataset is not None:
             self._keep_what_was_assigned(dataset)
         if told is not dataset or in_epoch != epoch or not are_in_epoch(followers, epoch):
-            with seeding.preserve_random_states(), self._one_thread:
-                seeding.seed_everything(_BUILD_SEED)
-                self._told[spec.dataset] = dataset, epoch, call_set_epoch(dataset, epoch)
+            followers = self._run(lambda: call_set_epoch(dataset, epoch))
+            self._told[spec.dataset] = dataset, epoch, followers
         return dataset
+
+    def _run(self, call: Callable[[], _T]) -> _T:
+        return run_repeatably(call, _BUILD_SEED, one_thread=self._one_thread)
 
     def _keep_what_was_assigned(self, dataset: object) -> None:
         """Keep the generators of an object whose attributes the script has changed since."""
@@ -167,12 +166,9 @@ class Datasets(dict[str, Any]):
         if self.given.dataset is not None:
             self._keep_what_was_assigned(self.given.dataset)
             return self.given.dataset
-        with seeding.preserve_random_states(), self._one_thread:
-            seeding.seed_everything(_BUILD_SEED)
-            import_dataset(reference)  # before seeding: it may import torch
-            build = functools.partial(build_dataset, epoch=epoch)
-            dataset = seeding.seeded(build, reference, _BUILD_SEED)
-            seeding.keep_generators(dataset)
+        self._run(lambda: import_dataset(reference))
+        dataset = self._run(lambda: build_dataset(reference, epoch))
+        seeding.keep_generators_of_built(dataset)
         return dataset
 
 

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from launcher.data.batches import running_script, script_module
-from launcher.data.repeatable import EntropyStream, OneThread, seeding
+from launcher.data.repeatable import EntropyStream, run_repeatably, sample_seed
 from launcher.errors import DataError
 from launcher.shared import did_you_mean
 
@@ -57,11 +57,8 @@ def resolve(reference: str, what: str) -> Any:
 
 def _imported(module: str) -> ModuleType:
     """Import a module; what it draws is the same in every process, as when a dataset is built."""
-    with seeding.preserve_random_states(), OneThread():
-        seeding.seed_everything(seeding.sample_seed(0, 0, 0, purpose=b"import"), EntropyStream())
-        imported = importlib.import_module(module)
-        seeding.keep_generators()
-    return imported
+    seed = sample_seed(0, 0, 0, purpose=b"import")
+    return run_repeatably(lambda: importlib.import_module(module), seed, stream=EntropyStream())
 
 
 def _fix(module: str, function: str, error: BaseException) -> str:

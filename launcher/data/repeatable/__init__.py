@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from launcher.data.repeatable.seeding import (
         RandomStates,
         preserve_random_states,
+        run_repeatably,
         sample_seed,
         seed_everything,
     )

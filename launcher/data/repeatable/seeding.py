@@ -7,6 +7,7 @@ without a seed, or keeps from one sample to the next, are seeded from the same n
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import struct
@@ -18,6 +19,7 @@ from launcher.data.repeatable import entropy_sources, entropy_stream, generator_
 from launcher.data.repeatable.entropy_sources import pool_tasks
 from launcher.data.repeatable.entropy_stream import EntropyStream
 from launcher.data.repeatable.kept_generators import KeptGenerator, kept_generators
+from launcher.data.repeatable.single_thread import OneThread
 
 _T = TypeVar("_T")
 _Given = TypeVar("_Given")
@@ -68,36 +70,43 @@ def seed_system_entropy(code: object) -> bool:
     return asks
 
 
-def keep_generators(dataset: object = None) -> None:
-    """Seed the generators that dataset code has made up to now anew for each sample.
+def run_repeatably(
+    call: Callable[[], _T],
+    seed: int,
+    *,
+    one_thread: contextlib.AbstractContextManager[object] | None = None,
+    stream: EntropyStream | None = None,
+) -> _T:
+    """Call user code so that its result is the same in every process, whatever ran there before.
 
-    dataset: that it has built; all that it holds are seeded, too.
+    It has the random states of a seed and one thread; the process has its own again afterwards. Of
+    the generators that it leaves behind, each is seeded anew for each sample.
+
+    one_thread: what limits the libraries, by default to one thread. stream: as `seed_everything`.
     """
-    kept_generators.keep_made()
-    if dataset is not None:
-        kept_generators.keep_rest_of(dataset)
+    with preserve_random_states(), one_thread or OneThread():
+        result = _seeded(call, seed, stream)
+        kept_generators.keep_made()
+    return result
 
 
-def seeded(call: Callable[[_Given], _T], given: _Given, seed: int) -> _T:
-    """Call a user's function with the random states of a seed, and return its result.
-
-    Calls it again when the first call imports torch, whose generator had not been seeded.
-    """
+def _seeded(call: Callable[[], _T], seed: int, stream: EntropyStream | None) -> _T:
+    """Call a user's function; again when it imports torch, whose generator had not been seeded."""
     had_torch = "torch" in sys.modules
-    seed_everything(seed)
-    result = call(given)
+    seed_everything(seed, stream)
+    result = call()
     if not had_torch and "torch" in sys.modules:
-        seed_everything(seed)
-        result = call(given)
+        seed_everything(seed, stream)
+        result = call()
     return result
 
 
 class SeededCalls(Generic[_Given, _T]):
     """Calls of a user's function for samples or batches, each seeded by its position in an epoch.
 
-    Calls it again as `seeded` does, and when a call leaves a generator or a thread behind, since
-    that is how later ones find it; and when tasks of a thread pool draw from the global generators
-    for the first time. For one thread.
+    Calls it again when it imports torch, and when a call leaves a generator or a thread behind,
+    since that is how later ones find it; and when tasks of a thread pool draw from the global
+    generators for the first time. For one thread.
     """
 
     def __init__(
@@ -111,7 +120,7 @@ class SeededCalls(Generic[_Given, _T]):
         """Return what the function returns for `given`."""
         seed = _number_at(self._hash, position)
         were_drawing = pool_tasks.are_drawing
-        result = seeded(self._call, given, seed)
+        result = _seeded(lambda: self._call(given), seed, self._stream)
         if pool_tasks.are_drawing and not were_drawing:
             seed_everything(seed)
             result = self._call(given)
@@ -133,6 +142,11 @@ def keep_generators_of_module(code: object) -> None:
 def keep_generators_of(dataset: object) -> None:
     """Seed the generators that an object of the script's holds anew for each sample."""
     kept_generators.keep_held_by(dataset)
+
+
+def keep_generators_of_built(dataset: object) -> None:
+    """Seed those that a built dataset holds, though its code has not seeded them, anew as well."""
+    kept_generators.keep_rest_of(dataset)
 
 
 class RandomStates(NamedTuple):
