@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.data import DataLoader, LoaderOptions
-from launcher.data.repeatable import seeding
+from launcher.data.repeatable import preserve_random_states, seeding
 from loader_parts.served import measure_served
 from loader_parts.workloads import WORKLOADS, Workload, seconds, torchs
 from table.turns import in_turns
@@ -113,7 +113,7 @@ def _limit(work: Workload) -> float:
 
 
 def _seeding(clock: Callable[[], float], count: int = 500) -> float:
-    with seeding.preserve_random_states():
+    with preserve_random_states():
         started = clock()
         for position in range(count):
             seeding.seed_everything(seeding.sample_seed(0, 0, position))

@@ -26,7 +26,7 @@ from launcher.data.order import (
     samples,
     shard_interleaving,
 )
-from launcher.data.repeatable import OneThread, seeding
+from launcher.data.repeatable import OneThread, preserve_random_states, seeding
 from launcher.data.torch_arguments import TorchArguments
 from launcher.runtime import ENGINE_VARIABLE, paths_here
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
@@ -164,7 +164,7 @@ class LocalSource:
 
     def _load(self, plan: BatchPlan, step: int, dataset: object, given: GivenObjects) -> object:
         load = functools.partial(samples.load_batch, dataset, plan, step, given)
-        with seeding.preserve_random_states(), self._one_thread:
+        with preserve_random_states(), self._one_thread:
             return self._one_thread.call(load)
 
     def _batches_of_workers(

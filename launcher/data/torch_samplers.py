@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.data.order import SampleOrder, SamplerCall
-from launcher.data.repeatable import OneThread, is_generator, seeded_meanwhile, seeding
+from launcher.data.repeatable import (
+    OneThread,
+    is_generator,
+    preserve_random_states,
+    seeded_meanwhile,
+    seeding,
+)
 from launcher.errors import DataError
 
 
@@ -140,7 +146,7 @@ class DrawnOrders:
         """Return the order of an epoch, drawn once until `redraw`; raises DataError."""
         if self._latest is None or self._latest[0] != call:
             with (
-                seeding.preserve_random_states(),
+                preserve_random_states(),
                 OneThread(),
                 self._at(call.epoch),
                 self._seeded(call),

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.data.repeatable import (
     RandomStates,
-    generator_memory,
+    generator_states,
     preserve_random_states,
     sample_seed,
     seed_everything,
@@ -103,8 +103,8 @@ def test_states_come_back_with_all_that_they_hold(
 ) -> None:
     """Words, places in them, and the normal deviates that both generators keep for later."""
     if not by_memory:
-        monkeypatch.setattr(generator_memory, "_python_place", lambda: None)
-        monkeypatch.setattr(generator_memory, "_numpy_place", lambda: None)
+        monkeypatch.setattr(generator_states, "_python_place", lambda: None)
+        monkeypatch.setattr(generator_states, "_numpy_place", lambda: None)
 
     def drawn() -> list[float]:
         numbers = [random.gauss(0, 1), *np.random.standard_normal(3), random.random()]
@@ -153,5 +153,5 @@ def test_a_scripts_own_kind_of_generator_is_kept() -> None:
 def test_the_memory_is_found_in_this_interpreter() -> None:
     if sys.implementation.name != "cpython":
         pytest.skip("the generators of other interpreters are asked")
-    assert generator_memory._python_offset() is not None
-    assert generator_memory._deviate_offset() is not None
+    assert generator_states._python_offset() is not None
+    assert generator_states._deviate_offset() is not None

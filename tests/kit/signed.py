@@ -17,7 +17,7 @@ import numpy as np
 from hosts import Host, Hosts
 
 from launcher.data.order import BatchPlan, StreamSpec
-from launcher.data.repeatable import seeding
+from launcher.data.repeatable import preserve_random_states, seeding
 
 LENGTH, BATCH_SIZE, EPOCHS, SEED = 303, 4, 2, 3
 #: Batches that a train host holds ahead of its rank: 1 MiB, of 64 KiB and one more for the labels.
@@ -121,7 +121,7 @@ def _planned(rank: int, world: int) -> list[Batch]:
 def _batches(plan: BatchPlan) -> Iterator[Batch]:
     for step in range(plan.steps):
         digest = hashlib.sha256()
-        with seeding.preserve_random_states():
+        with preserve_random_states():
             for position in plan.positions(step):
                 seeding.seed_everything(seeding.sample_seed(SEED, plan.epoch, position))
                 digest.update(np.random.rand(128, 32).astype(np.float32).tobytes())

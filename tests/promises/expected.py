@@ -14,7 +14,7 @@ from portions import left_over, noise_of, portions_of
 from schedule import Reading, Schedule
 
 from launcher.data.order import BatchPlan, ResumePoint, StreamSpec, make_plan
-from launcher.data.repeatable import seeding
+from launcher.data.repeatable import preserve_random_states, seeding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def _noise_hash(schedule: Schedule, epoch: int, positions: Sequence[int]) -> str
 
 @functools.lru_cache(maxsize=1024)  # each generation asks again
 def _noise(schedule: Schedule, epoch: int, position: int) -> bytes:
-    with seeding.preserve_random_states():
+    with preserve_random_states():
         seeding.seed_everything(seeding.sample_seed(schedule.seed, epoch, position))
         return noise_of(schedule)
 

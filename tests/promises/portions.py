@@ -13,7 +13,7 @@ from itertools import chain, count, islice, zip_longest
 import noisy_samples
 from schedule import Samples, Schedule
 
-from launcher.data.repeatable import seeding
+from launcher.data.repeatable import preserve_random_states, seeding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ def noise_of(schedule: Schedule) -> bytes:
 def _shard(schedule: Schedule, epoch: int, shard: int, lap: int) -> list[Portion]:
     ids, size = range(shard, schedule.length, schedule.shards), schedule.batch_size
     number = shard + lap * schedule.shards
-    with seeding.preserve_random_states():
+    with preserve_random_states():
         seeding.seed_everything(seeding.sample_seed(schedule.seed, epoch, number, b"shard"))
         noise = [noise_of(schedule) for _ in ids]
     ends = range(size, len(ids) + (1 if schedule.drop_last else size), size)

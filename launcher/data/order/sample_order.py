@@ -22,7 +22,7 @@ import numpy.typing as npt
 from launcher.data.order import user_code
 from launcher.data.order.set_epoch import call_set_epoch
 from launcher.data.order.user_code import error_repr, latest_traceback
-from launcher.data.repeatable import EntropyStream, OneThread, seeding
+from launcher.data.repeatable import EntropyStream, OneThread, preserve_random_states, seeding
 from launcher.errors import DataError
 
 Ids = npt.NDArray[np.int64]
@@ -203,7 +203,7 @@ def sampled_order(call: SamplerCall, loaded: LoadedFunction) -> SampleOrder:
 
     Raises DataError if it fails or gives invalid ids.
     """
-    with seeding.preserve_random_states(), OneThread():
+    with preserve_random_states(), OneThread():
         return call.order(lambda: loaded.function(call.length, call.epoch, call.seed))
 
 

@@ -26,7 +26,14 @@ from launcher.data.order.set_epoch import call_set_epoch
 from launcher.data.order.shard_interleaving import ShardBatch, ShardEnd
 from launcher.data.order.shards import ShardReaderPlan
 from launcher.data.order.user_code import error_text, latest_traceback
-from launcher.data.repeatable import EntropyStream, OneThread, patch_webdataset, seeding
+from launcher.data.repeatable import (
+    EntropyStream,
+    OneThread,
+    RandomStates,
+    patch_webdataset,
+    preserve_random_states,
+    seeding,
+)
 from launcher.errors import DataError, SampleError
 from launcher.runtime import log_event
 
@@ -48,7 +55,7 @@ class ShardReader:
         self._worker_seed = (base >> 2) + plan.shard  # as torch's workers, which share the base
         self._dataset: Any = None
         self._iterator: Iterator[Any] | None = None
-        self._states: seeding.RandomStates | None = None  # random states to resume with
+        self._states: RandomStates | None = None  # random states to resume with
         self._next = self._taken = 0  # batches and samples read so far
         self._fingerprint = ""  # of the batches read so far
 
@@ -59,7 +66,7 @@ class ShardReader:
         and DataError for samples that cannot be collated to a batch.
         """
         index = self._plan.first + step
-        with seeding.preserve_random_states():
+        with preserve_random_states():
             self._skip(index)
             follows = self._fingerprint
             found = self._advance(index + 1)
@@ -75,7 +82,7 @@ class ShardReader:
 
     def find(self, step: int) -> None:
         """Advance until the batch of `step` is the next one, as `read` would."""
-        with seeding.preserve_random_states():
+        with preserve_random_states():
             self._skip(self._plan.first + step)
 
     def close(self) -> None:
@@ -83,7 +90,7 @@ class ShardReader:
         iterator, self._iterator = self._iterator, None
         if (close := getattr(iterator, "close", None)) is not None:
             try:
-                with seeding.preserve_random_states(), self._as_current():
+                with preserve_random_states(), self._as_current():
                     close()
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's `finally`
                 why = f"the iterator of {self._plan.spec.dataset} raised when closed: {error!r}"
@@ -133,7 +140,7 @@ class ShardReader:
         if self._states is not None:
             self._states.restore()
         yield
-        self._states = seeding.RandomStates.now()
+        self._states = RandomStates.now()
 
     def _begin(self) -> None:
         self.close()
@@ -154,7 +161,7 @@ class ShardReader:
         seeding.seed_everything(self._seed, stream)
         with self._as_current():
             self._iterator = self._called(lambda: iter(self._dataset))
-        self._states = seeding.RandomStates.now()
+        self._states = RandomStates.now()
 
     def _pull(self) -> list[Any]:
         """Read the samples of the next batch."""

@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 import numpy.random.bit_generator as numpy_generators
 
-from launcher.data.repeatable import generator_memory
 from launcher.data.repeatable.entropy_stream import (
     FORK,
     EntropyStream,
@@ -33,6 +32,7 @@ from launcher.data.repeatable.entropy_stream import (
     active_stream,
     call_with,
 )
+from launcher.data.repeatable.generator_states import GlobalStates
 from launcher.data.repeatable.kept_generators import kept_generators
 from launcher.data.repeatable.single_thread import limit_loaded
 from launcher.data.repeatable.webdataset_entropy import WEBDATASET, patch_webdataset
@@ -227,7 +227,7 @@ def _patch_imports() -> None:
         stream = active_stream()
         if stream is None:
             return find_and_load(name, import_)
-        states = [] if stream.is_beside else _states()
+        states = None if stream.is_beside else GlobalStates.now()
         activate(stream.of_module(name))
         try:
             loaded = find_and_load(name, import_)
@@ -238,25 +238,13 @@ def _patch_imports() -> None:
             return loaded
         finally:
             activate(stream)
-            for restore, state in states:
-                restore(state)
+            if states is not None:
+                states.restore()
 
     # Python leaves the frames of this file out of the tracebacks of failed imports.
     code = _find_and_load.__code__.replace(co_filename=find_and_load.__code__.co_filename)
     _find_and_load.__code__ = code
     bootstrap._find_and_load = _find_and_load
-
-
-def _states() -> list[tuple[Callable[[Any], object], object]]:
-    """Return the states of the global generators, each with the function that sets it."""
-    states: list[tuple[Callable[[Any], object], object]] = [
-        (generator_memory.restore_python, generator_memory.python_state()),
-        (generator_memory.restore_numpy, generator_memory.numpy_state()),
-    ]
-    torch = sys.modules.get("torch")
-    if torch is not None and not getattr(torch.__spec__, "_initializing", False):
-        states.append((torch.default_generator.set_state, torch.default_generator.get_state()))
-    return states
 
 
 # Threads and forks ---------------------------------------------------------------------------
@@ -277,11 +265,11 @@ class PoolTasks:
         """Return a task that detects whether the global generators are drawn from meanwhile."""
 
         def run(*arguments: object, **named: object) -> object:
-            before = [state for _, state in _states()]
+            before = GlobalStates.now()
             try:
                 return call_with(stream, task, *arguments, **named)
             finally:
-                if not _are_same(before, [state for _, state in _states()]):
+                if not before.are_now():
                     self.are_drawing = True
 
         return run
@@ -290,26 +278,14 @@ class PoolTasks:
         """Return a task that has the global generators for itself, seeded by its place."""
 
         def run(*arguments: object, **named: object) -> object:
-            states = _states()
+            states = GlobalStates.now()
             seed_globals(int.from_bytes(stream.draw_labelled(stream.path + b"global", 8), "little"))
             try:
                 return call_with(stream, task, *arguments, **named)
             finally:
-                for restore, state in states:
-                    restore(state)
+                states.restore()
 
         return run
-
-
-def _are_same(one: list[Any], other: list[Any]) -> bool:
-    """Return whether the global generators have the same states; torch may be loaded meanwhile."""
-    return all(map(_is_same, one, other))
-
-
-def _is_same(state: Any, other: Any) -> bool:
-    if isinstance(state, dict):  # of numpy's, which may hold arrays
-        return repr(state) == repr(other)
-    return bool((state == other).all()) if hasattr(state, "numpy") else bool(state == other)
 
 
 #: Those of this process.

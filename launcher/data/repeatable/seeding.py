@@ -13,12 +13,13 @@ import hashlib
 import struct
 import sys
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-from launcher.data.repeatable import entropy_sources, entropy_stream, generator_memory
+from launcher.data.repeatable import entropy_sources, entropy_stream
 from launcher.data.repeatable.entropy_sources import pool_tasks
 from launcher.data.repeatable.entropy_stream import EntropyStream
-from launcher.data.repeatable.kept_generators import KeptGenerator, kept_generators
+from launcher.data.repeatable.generator_states import preserve_random_states
+from launcher.data.repeatable.kept_generators import kept_generators
 from launcher.data.repeatable.single_thread import OneThread
 
 _T = TypeVar("_T")
@@ -147,52 +148,3 @@ def keep_generators_of(dataset: object) -> None:
 def keep_generators_of_built(dataset: object) -> None:
     """Seed those that a built dataset holds, though its code has not seeded them, anew as well."""
     kept_generators.keep_rest_of(dataset)
-
-
-class RandomStates(NamedTuple):
-    """The random states of this process.
-
-    torch: None while it is not loaded. stream: None outside of dataset code. kept: those of the
-    generators that dataset code keeps.
-    """
-
-    python: Any
-    numpy: Any
-    torch: Any
-    stream: EntropyStream | None
-    kept: list[tuple[KeptGenerator, object]]
-
-    @classmethod
-    def now(cls) -> RandomStates:
-        """Capture the current states."""
-        torch = sys.modules.get("torch")
-        return cls(
-            python=generator_memory.python_state(),
-            numpy=generator_memory.numpy_state(),
-            torch=torch.default_generator.get_state() if torch else None,
-            stream=entropy_stream.active_stream(),
-            kept=kept_generators.states(),
-        )
-
-    def restore(self) -> None:
-        """Set the process's random states to these."""
-        generator_memory.restore_python(self.python)
-        generator_memory.restore_numpy(self.numpy)
-        if self.torch is not None:
-            sys.modules["torch"].default_generator.set_state(self.torch)
-        entropy_stream.activate(self.stream)
-        kept_generators.restore(self.kept)
-
-
-class preserve_random_states:  # noqa: N801 - a context manager, quicker than one by a generator
-    """Restore the process's own random states on exit."""
-
-    __slots__ = ("_states",)
-
-    def __enter__(self) -> None:
-        self._states = RandomStates.now()
-
-    def __exit__(self, *_: object) -> None:
-        self._states.restore()
-        if self._states.torch is None and (torch := sys.modules.get("torch")):
-            torch.default_generator.seed()  # the state that a fresh import of torch has

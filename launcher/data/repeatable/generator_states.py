@@ -1,9 +1,9 @@
-"""States of Python's and numpy's global generators, copied as memory.
+"""The random states of this process, to be restored after dataset code has run.
 
-Both make an object of each of their 625 words when they are asked for their state, which takes 25
-and 150 us for each batch in the script's process. The words themselves are copied in under 1 us.
-Experiments find where they lie; where these fail, as in another interpreter, the generators are
-asked.
+Python's and numpy's global generators make an object of each of their 625 words when they are asked
+for their state, which takes 25 and 150 us for each batch in the script's process. Copied as memory,
+the words take under 1 us. Experiments find where they lie; where these fail, as in another
+interpreter, the generators are asked.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ import functools
 import random
 import struct
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from launcher.data.repeatable.entropy_stream import EntropyStream, activate, active_stream
+from launcher.data.repeatable.kept_generators import KeptGenerator, kept_generators
 
 #: Words of the Mersenne Twister, and the index beside them.
 _WORDS = 624
@@ -26,16 +29,89 @@ _DEVIATE = struct.Struct("@i4xd")
 _IS_CPYTHON = sys.implementation.name == "cpython"
 
 
-def python_state() -> object:
-    """Return the state of the `random` module's generator, for `restore_python`."""
+class GlobalStates(NamedTuple):
+    """The states of the global generators. torch: None while it is not loaded."""
+
+    python: Any
+    numpy: Any
+    torch: Any
+
+    @classmethod
+    def now(cls) -> GlobalStates:
+        """Capture the current states."""
+        torch = _loaded_torch()
+        state = torch.default_generator.get_state() if torch else None
+        return cls(_python_state(), _numpy_state(), state)
+
+    def restore(self) -> None:
+        """Set the generators to these states."""
+        _restore_python(self.python)
+        _restore_numpy(self.numpy)
+        if self.torch is not None:
+            sys.modules["torch"].default_generator.set_state(self.torch)
+
+    def are_now(self) -> bool:
+        """Return whether nothing has been drawn since; torch may have been loaded."""
+        python, numpy, torch = GlobalStates.now()
+        holds_arrays = isinstance(numpy, dict)
+        return bool(
+            python == self.python
+            and (repr(numpy) == repr(self.numpy) if holds_arrays else numpy == self.numpy)
+            and (self.torch is None or (torch == self.torch).all())
+        )
+
+
+class RandomStates(NamedTuple):
+    """The random states of this process.
+
+    stream: None outside of dataset code. kept: those of the generators that dataset code keeps.
+    """
+
+    generators: GlobalStates
+    stream: EntropyStream | None
+    kept: list[tuple[KeptGenerator, object]]
+
+    @classmethod
+    def now(cls) -> RandomStates:
+        """Capture the current states."""
+        return cls(GlobalStates.now(), active_stream(), kept_generators.states())
+
+    def restore(self) -> None:
+        """Set the process's random states to these."""
+        self.generators.restore()
+        activate(self.stream)
+        kept_generators.restore(self.kept)
+
+
+class preserve_random_states:  # noqa: N801 - a context manager, quicker than one by a generator
+    """Restore the process's own random states on exit."""
+
+    __slots__ = ("_states",)
+
+    def __enter__(self) -> None:
+        self._states = RandomStates.now()
+
+    def __exit__(self, *_: object) -> None:
+        self._states.restore()
+        if self._states.generators.torch is None and (torch := _loaded_torch()):
+            torch.default_generator.seed()  # the state that a fresh import of torch has
+
+
+def _loaded_torch() -> Any:
+    """Return torch if it is loaded, and not just being imported."""
+    torch = sys.modules.get("torch")
+    is_ready = torch is not None and not getattr(torch.__spec__, "_initializing", False)
+    return torch if is_ready else None
+
+
+def _python_state() -> object:
     if (place := _python_place()) is None:
         return random.getstate()
     generator, memory = place
     return memory.raw, generator.gauss_next
 
 
-def restore_python(state: Any) -> None:
-    """Set the `random` module's generator to a state."""
+def _restore_python(state: Any) -> None:
     if (place := _python_place()) is None:
         random.setstate(state)
         return
@@ -43,8 +119,7 @@ def restore_python(state: Any) -> None:
     memory.raw, generator.gauss_next = state
 
 
-def numpy_state() -> object:
-    """Return the state of `numpy.random`'s generator, for `restore_numpy`."""
+def _numpy_state() -> object:
     if (place := _numpy_place()) is None:
         return np.random.get_state(legacy=False)
     generator, deviate = place
@@ -54,8 +129,7 @@ def numpy_state() -> object:
     return bits, _words_of(bits).raw, deviate.raw
 
 
-def restore_numpy(state: Any) -> None:
-    """Set `numpy.random`'s generator to a state."""
+def _restore_numpy(state: Any) -> None:
     if (place := _numpy_place()) is None or isinstance(state, dict):
         np.random.set_state(state)
         return
