@@ -24,7 +24,7 @@ from launcher.data.order import (
     ShardReaders,
     StreamSpec,
 )
-from launcher.data.repeatable import webdataset_entropy
+from launcher.data.repeatable import entropy_sources
 from launcher.errors import DataError, SampleError
 from launcher.shared import parse_event
 
@@ -284,11 +284,11 @@ def train_set():
     )
     for name in ("webdataset", "webdataset.filters", "webdataset.shardlists"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    webdataset_entropy._connect.cache_clear()
+    entropy_sources._patch_loaded_webdataset.cache_clear()
     first, second = (content(open_lane(code, batch_size=4).read(0)) for _ in range(2))
     for name in ("webdataset", "webdataset.filters", "webdataset.shardlists"):
         del sys.modules[name]
-    webdataset_entropy._connect.cache_clear()
+    entropy_sources._patch_loaded_webdataset.cache_clear()
     assert first == second
 
 

@@ -8,18 +8,22 @@ earlier (`from numpy.random import default_rng`) is served, too.
 from __future__ import annotations
 
 import _random
+import builtins
 import ctypes
 import functools
 import gc
 import importlib
+import io
 import os
 import random
 import secrets
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -35,7 +39,6 @@ from launcher.data.repeatable.entropy_stream import (
 from launcher.data.repeatable.generator_states import GlobalStates
 from launcher.data.repeatable.kept_generators import kept_generators
 from launcher.data.repeatable.single_thread import limit_loaded
-from launcher.data.repeatable.webdataset_entropy import WEBDATASET, patch_webdataset
 
 #: Seconds to wait for a task that draws from the global generators; it may wait for another one.
 _TASK_PATIENCE = 30.0
@@ -210,6 +213,63 @@ def patch_torch() -> Callable[[object, int], object]:
     return manual_seed
 
 
+# webdataset ----------------------------------------------------------------------------------
+
+_WEBDATASET = "webdataset"
+#: Its modules that make generators, and the files from which one of them reads entropy.
+_FILTERS, _SHARD_LISTS = f"{_WEBDATASET}.filters", f"{_WEBDATASET}.shardlists"
+_DEVICES = ("/dev/random", "/dev/urandom")
+
+
+def patch_webdataset() -> None:
+    """Connect webdataset if it is imported, which seeds its shuffles by process id and clock.
+
+    Its modules get an `os` and a `time` of their own.
+    """
+    if _SHARD_LISTS in sys.modules:
+        _patch_loaded_webdataset()
+
+
+@functools.cache
+def _patch_loaded_webdataset() -> None:
+    process = _or_drawn(os.getpid, lambda stream: stream.draw_int(31))
+    system = _or_drawn(os.urandom, EntropyStream.draw)
+    clock = _or_drawn(time.time, lambda _: 0.0)
+    nanoseconds = _or_drawn(time.time_ns, lambda stream: stream.draw_int(31))
+    vars(sys.modules[_FILTERS]).update(
+        os=_changed(os, getpid=process), time=_changed(time, time=clock)
+    )
+    vars(sys.modules[_SHARD_LISTS]).update(
+        os=_changed(os, getpid=process, urandom=system),
+        time=_changed(time, time_ns=nanoseconds),  # its time() measures intervals
+        open=_open,
+    )
+
+
+def _or_drawn(
+    original: Callable[..., object], draw: Callable[..., object]
+) -> Callable[..., object]:
+    def function(*arguments: int) -> object:
+        stream = active_stream()
+        return original(*arguments) if stream is None else draw(stream, *arguments)
+
+    return function
+
+
+def _changed(module: ModuleType, **functions: object) -> ModuleType:
+    """Return a copy of a module with other functions of these names."""
+    changed = ModuleType(module.__name__)
+    vars(changed).update({**vars(module), **functions})
+    return changed
+
+
+def _open(file: object, *arguments: object, **named: object) -> object:
+    if file in _DEVICES and (stream := active_stream()) is not None:
+        return io.BytesIO(stream.draw(64))
+    real: Callable[..., object] = builtins.open
+    return real(file, *arguments, **named)
+
+
 # Imports -------------------------------------------------------------------------------------
 
 
@@ -231,7 +291,7 @@ def _patch_imports() -> None:
         activate(stream.of_module(name))
         try:
             loaded = find_and_load(name, import_)
-            if name == WEBDATASET:
+            if name == _WEBDATASET:
                 patch_webdataset()
             if name == "torch":
                 limit_loaded()
