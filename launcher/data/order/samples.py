@@ -168,7 +168,7 @@ class Datasets(dict[str, Any]):
             return self.given.dataset
         self._run(lambda: import_dataset(reference))
         dataset = self._run(lambda: build_dataset(reference, epoch))
-        seeding.keep_generators_of_built(dataset)
+        seeding.keep_generators_of(dataset)
         return dataset
 
 

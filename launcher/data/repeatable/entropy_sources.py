@@ -92,7 +92,7 @@ def _patch_random() -> None:
                 label = stream.next_label()
                 value = int.from_bytes(stream.draw_labelled(label, 8), "little")
             if stream.keeps and generator is not _GLOBAL:
-                kept_generators.record_python(generator, label)
+                kept_generators.record(generator, label)
         _original_seed(generator, value)
 
     # random.Random inherits it, and `random.seed` calls it.
@@ -198,13 +198,13 @@ def patch_torch() -> Callable[[object, int], object]:
         number = int.from_bytes(stream.draw_labelled(label, 8), "little")
         manual_seed(generator, number)
         if stream.keeps and generator is not torch.default_generator:
-            kept_generators.record_torch(generator, label)
+            kept_generators.record(generator, label)
         return number
 
     def seed_manually(generator: object, number: int) -> object:
         stream = active_stream()
         if stream is not None and stream.keeps and generator is not torch.default_generator:
-            kept_generators.record_torch(generator, repr(number).encode())
+            kept_generators.record(generator, repr(number).encode())
         return manual_seed(generator, number)
 
     methods["seed"] = functools.wraps(system_seed)(seed)

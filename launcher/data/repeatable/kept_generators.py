@@ -7,10 +7,10 @@ is seeded anew for each sample, by the seed that it was made with and the sample
 
 from __future__ import annotations
 
+import _random
 import contextlib
 import gc
 import hashlib
-import random
 import sys
 import weakref
 from abc import ABC, abstractmethod
@@ -31,6 +31,9 @@ _SEARCHES = 16
 _OWN_REFERENCES = 2
 #: Bytes of a seed.
 _SIZE = 16
+#: Methods that seed a generator of Python's, return its state and set it; and those of torch's.
+_METHODS = ("seed", "getstate", "setstate")
+_METHODS_OF_TORCH = ("manual_seed", "get_state", "set_state")
 
 
 class KeptGenerator(ABC):
@@ -59,13 +62,13 @@ class KeptGenerator(ABC):
 
     @property
     @abstractmethod
-    def generator(self) -> object:
+    def generator(self) -> Any:
         """The generator that is seeded, of numpy's the bit generator; None if it is gone."""
 
     @property
-    @abstractmethod
     def is_gone(self) -> bool:
         """True if it does not exist any more."""
+        return self.generator is None
 
 
 class _WeaklyKept(KeptGenerator):
@@ -74,43 +77,24 @@ class _WeaklyKept(KeptGenerator):
     def __init__(self, generator: object, label: bytes) -> None:
         super().__init__(label)
         self._generator: weakref.ref[Any] = weakref.ref(generator)
+        is_pythons = isinstance(generator, _random.Random)
+        self._seed, self._get, self._set = _METHODS if is_pythons else _METHODS_OF_TORCH
 
     @property
-    def generator(self) -> object:
-        """The generator; None if it is gone."""
+    def generator(self) -> Any:
         return self._generator()
 
-    @property
-    def is_gone(self) -> bool:
-        """True if it does not exist any more."""
-        return self._generator() is None
-
-
-class _OfPython(_WeaklyKept):
     def seed(self, entropy: bytes) -> None:
-        if (generator := self._generator()) is not None:
-            generator.seed(int.from_bytes(entropy[:8], "little"))
+        if (generator := self.generator) is not None:
+            getattr(generator, self._seed)(int.from_bytes(entropy[:8], "little"))
 
     def state(self) -> object:
-        return (generator := self._generator()) and generator.getstate()
+        generator = self.generator
+        return None if generator is None else getattr(generator, self._get)()
 
     def restore(self, state: object) -> None:
-        if state is not None and (generator := self._generator()) is not None:
-            generator.setstate(state)
-
-
-class _OfTorch(_WeaklyKept):
-    def seed(self, entropy: bytes) -> None:
-        if (generator := self._generator()) is not None:
-            generator.manual_seed(int.from_bytes(entropy[:8], "little"))
-
-    def state(self) -> object:
-        generator = self._generator()
-        return None if generator is None else generator.get_state()
-
-    def restore(self, state: object) -> None:
-        if state is not None and (generator := self._generator()) is not None:
-            generator.set_state(state)
+        if state is not None and (generator := self.generator) is not None:
+            getattr(generator, self._set)(state)
 
 
 class _OfNumpy(KeptGenerator):
@@ -122,7 +106,7 @@ class _OfNumpy(KeptGenerator):
         self._legacy = legacy  # neither can be referred to weakly
 
     @property
-    def generator(self) -> object:
+    def generator(self) -> Any:
         return self._generator
 
     @property
@@ -168,25 +152,20 @@ class KeptGenerators:
         self._kept: list[KeptGenerator] = []
         # Made or seeded since the last look, with the label of the seed. Numpy's are found by their
         # locks, which can be referred to weakly.
-        self._made: list[tuple[type[_WeaklyKept], weakref.ref[Any], bytes]] = []
+        self._made: list[tuple[weakref.ref[Any], bytes]] = []
         self._locks: list[weakref.ref[Any]] = []
         self._entropies: dict[int, bytes] = {}
         self._searches = _SEARCHES
         # By module: its variables when they were looked at, and the others that it imports.
         self._modules: dict[str, tuple[list[int], list[ModuleType]]] = {}
 
-    def record_python(self, generator: object, label: bytes) -> None:
-        """Record that dataset code has made or seeded a random.Random."""
-        self._record(_OfPython, generator, label)
+    def record(self, generator: object, label: bytes) -> None:
+        """Record that dataset code has seeded a generator of Python's or torch's.
 
-    def record_torch(self, generator: object, label: bytes) -> None:
-        """Record that dataset code has seeded a torch.Generator."""
-        self._record(_OfTorch, generator, label)
-
-    def _record(self, kind: type[_WeaklyKept], generator: object, label: bytes) -> None:
-        """Record a generator unless it is kept: its label does not follow the latest sample."""
+        Not one that is kept: its label does not follow the latest sample.
+        """
         if not any(kept.generator is generator for kept in self._kept):
-            self._made.append((kind, weakref.ref(generator), label))
+            self._made.append((weakref.ref(generator), label))
 
     def record_lock(self, lock: object) -> None:
         """Record that a bit generator of numpy's with this lock is being made."""
@@ -203,8 +182,8 @@ class KeptGenerators:
         """
         with drawing_from(None):
             found: list[KeptGenerator] = [
-                kind(generator, label)
-                for kind, reference, label in self._made
+                _WeaklyKept(generator, label)
+                for reference, label in self._made
                 if (generator := reference()) is not None
             ]
             for generator, legacy in _of_locks(self._locks):
@@ -216,22 +195,16 @@ class KeptGenerators:
         return bool(found)
 
     def keep_held_by(self, dataset: object) -> None:
-        """Keep the generators that an object of the script's holds, or modules of its code."""
+        """Keep the generators that a dataset holds, or modules of its code.
+
+        Those that its code has not made, or not seeded, as a `torch.Generator()` has a seed of its
+        own, and any may have been given a state.
+        """
         generators, code = search(dataset)
         for home in dict.fromkeys(each.__module__ for each in code):
             module = sys.modules.get(home or "")
             if module is not None and (home == type(dataset).__module__ or is_own(module)):
                 self.keep_of_module(module)
-        self._keep_held(generators)
-
-    def keep_rest_of(self, dataset: object) -> None:
-        """Keep the generators that a dataset holds although its code has not seeded them.
-
-        Those of torch have a seed of their own, and any may have been given a state.
-        """
-        self._keep_held(search(dataset)[0])
-
-    def _keep_held(self, generators: list[object]) -> None:
         self._keep([_kept(each, b"held %d" % at) for at, each in enumerate(generators)])
 
     def _keep(self, found: list[KeptGenerator]) -> None:
@@ -280,7 +253,7 @@ class KeptGenerators:
 
         The sample should then be loaded again, as it will be when it is not the first.
         """
-        self._made = [each for each in self._made if each[1]() is not None]
+        self._made = [each for each in self._made if each[0]() is not None]
         self._locks = [lock for lock in self._locks if lock() is not None]
         if self._locks:
             if self._searches == 0:
@@ -371,4 +344,4 @@ def _kept(generator: object, label: bytes) -> KeptGenerator:
         return _OfNumpy(generator, None, label)
     if isinstance(generator, RandomState):
         return _OfNumpy(generator._bit_generator, generator, label)
-    return (_OfPython if isinstance(generator, random.Random) else _OfTorch)(generator, label)
+    return _WeaklyKept(generator, label)

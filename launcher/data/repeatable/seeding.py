@@ -141,10 +141,5 @@ def keep_generators_of_module(code: object) -> None:
 
 
 def keep_generators_of(dataset: object) -> None:
-    """Seed the generators that an object of the script's holds anew for each sample."""
+    """Seed the generators that a dataset holds anew for each sample."""
     kept_generators.keep_held_by(dataset)
-
-
-def keep_generators_of_built(dataset: object) -> None:
-    """Seed those that a built dataset holds, though its code has not seeded them, anew as well."""
-    kept_generators.keep_rest_of(dataset)
