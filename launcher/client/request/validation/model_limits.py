@@ -133,12 +133,14 @@ def _unknown_field(shape: Shape, name: object, item: object, path: FieldPath) ->
 
 def _entry_violations(shape: Shape, value: Any, path: FieldPath) -> Iterator[Violation]:
     for key, item in value.items():
-        named = [(*path, f"the name {shown(key)}"), (*path, f"{path[-1]} {shown(key)}")]
-        keys, items = shape.key, shape.value
-        for found in find_violations_of(keys, key, named[0]):
-            yield _of_container(found, keys, value, path, "Map keys", (*path, str(key)))
-        for found in find_violations_of(items, item, named[1]):
-            yield _of_container(found, items, value, path, "Map value", (*path, str(key)))
+        here = (*path, str(key))
+        for part, of, each, word in (
+            ("Map keys", shape.key, key, "the name"),
+            ("Map value", shape.value, item, path[-1]),
+        ):
+            if any(find_violations_of(of, each, here)):  # few are, and a name is slow to show
+                for found in find_violations_of(of, each, (*path, f"{word} {shown(key)}")):
+                    yield _of_container(found, of, value, path, part, here)
 
 
 def _item_violations(shape: Shape, value: Any, path: FieldPath) -> Iterator[Violation]:
