@@ -118,6 +118,7 @@ def _buildable(spec: JobSpec) -> JobSpec:
         distribution=None,
         framework=None,
         extra_request={},
+        secrets={},  # no message may show what may be a value
         model_uri=None if spec.model_channel_name in spec.inputs else spec.model_uri,
         hyperparameters={n: v for n, v in spec.hyperparameters.items() if _is_json(v)},
         **machines,
