@@ -29,8 +29,8 @@ def exec_in_host(name: str, host: str, command: tuple[str, ...]) -> int:
     front of COMMAND. The exit code is the command's. Without COMMAND it is bash, or sh where there
     is none.
     """
-    on_aws = (
+    elsewhere = (
         "hosts on AWS are entered by the AWS CLI, if the job has enable_remote_debug: true: "
         f"aws ssm start-session --target sagemaker-training-job:{name}_{host}"
     )
-    return session_of_local_job(name, on_aws).run_in_host(name, host, command or _SHELL)
+    return session_of_local_job(name, elsewhere).run_in_host(name, host, command or _SHELL)
