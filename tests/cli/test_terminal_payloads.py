@@ -189,8 +189,8 @@ DIRECT = {
     "terminal_output.py": "it is the door",
     "json_output.py": "JSON escapes every control character",
     "live_view.py": "its callers pass printable text; it draws with the cursor",
-    "download.py": "a progress bar of a file that Launcher names",
+    "download_output.py": "a progress bar of a file that Launcher names",
     "completion.py": "a script of click's",
-    "schema.py": "Launcher's own schema",
+    "config_output.py": "Launcher's own schema",
     "endpoint.py": "variables that Launcher has made",
 }

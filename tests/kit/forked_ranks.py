@@ -65,7 +65,7 @@ def run_ranks(
 def _server() -> subprocess.Popen[bytes]:
     """Start the process that forks, at first use; it ends with this one."""
     server = subprocess.Popen(
-        [sys.executable, str(REPOSITORY / "tests" / "rank_server.py")],
+        [sys.executable, str(Path(__file__).with_name("rank_server.py"))],
         bufsize=0,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,

@@ -20,10 +20,11 @@ import launcher
 
 REPOSITORY = Path(launcher.__file__).parent.parent
 HERE = Path(__file__).parent
+KIT = HERE.parent / "kit"
 
 
 def environment_of(repository: Path) -> dict[str, str]:
-    path = f"{repository}{os.pathsep}{repository / 'tests'}"
+    path = f"{repository}{os.pathsep}{repository / 'tests' / 'kit'}"
     return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -67,7 +68,7 @@ def _readable_copy() -> Iterator[Path]:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / "launcher", copy / "launcher", ignore=ignored)
         copy_botocore(copy)
-        for file in (*HERE.glob("*.py"), HERE.parent / "waiting.py"):
+        for file in (*HERE.glob("*.py"), KIT / "waiting.py"):
             shutil.copy(file, copy)
         yield copy
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-sys.path += [str(ROOT / "benchmarks"), str(ROOT / "tests")]
+sys.path.append(str(ROOT / "benchmarks"))
 
 from test_planted_verdicts import CASES, Planted, Simulation  # noqa: E402 (as above)
 
