@@ -21,7 +21,7 @@ from data_service_parts.harness import Harness
 from engines_parts.rows import images, linear, scaling, tokens
 from table.rows import conclude, measure, parse, parser
 
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "kit"))
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import library_run
 
 RESULT = Path(__file__).with_suffix(".json")
