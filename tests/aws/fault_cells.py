@@ -63,7 +63,7 @@ VERBS: dict[str, Callable[[str, Path, Stage], tuple[str, ...]]] = {
     "status": lambda name, *_: ("status", "--cloud", name),
     "wait": lambda name, *_: ("wait", "--cloud", name),
     "stop": lambda name, *_: ("stop", "--cloud", name),
-    "download": lambda name, folder, _: ("download", "--cloud", name, str(folder)),
+    "download": lambda name, folder, _: ("download", "--cloud", name, "--to", str(folder)),
     "list": lambda name, *_: ("list", "--cloud", "--name-contains", name),
 }
 #: Descriptions that a job's life has before its end.

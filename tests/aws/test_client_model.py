@@ -193,7 +193,7 @@ class Model:
             return ["run", str(folder / "job.yaml"), "--yes", "--name", client.job]
         if verb == "list":
             return ["list", "--cloud", "--name-contains", client.job]
-        target = [f"{client.output}.results"] if verb == "download" else []
+        target = ["--to", f"{client.output}.results"] if verb == "download" else []
         return [verb, *options, "--cloud", client.job, *target]
 
     def finish(self, client: Client) -> None:

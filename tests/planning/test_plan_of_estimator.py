@@ -59,7 +59,7 @@ def test_a_plan_knows_the_region_that_is_configured(credentials, estimator):
 
 @pytest.mark.long
 def test_a_job_above_the_ceiling_is_not_sent(aws, bucket, estimator, own_price):
-    with pytest.raises(SpecError, match="catalog update --region eu-west-1"):
+    with pytest.raises(SpecError, match="plan types --update --region eu-west-1"):
         estimator.fit(wait=False, max_cost=100)
     own_price("ml.g5.xlarge,1.408")
     with pytest.raises(SpecError, match=r"may cost \$1\.45 in 1h02m .*, more than \$1\.44"):

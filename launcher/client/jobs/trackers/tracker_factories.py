@@ -14,9 +14,9 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from launcher.client.jobs.metric_records import MetricRecord
-from launcher.client.jobs.metric_tracking import Tracker
 from launcher.client.jobs.trackers.mlflow_tracker import (
     DEFAULT_EXPERIMENT,
     MlflowTracker,
@@ -25,6 +25,9 @@ from launcher.client.jobs.trackers.mlflow_tracker import (
 from launcher.client.jobs.trackers.tensorboard_tracker import TensorBoardTracker
 from launcher.client.spec import JobSpec, Tracking, defined_names, is_folder
 from launcher.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from launcher.client.jobs.metric_tracking import Tracker
 
 #: Bytes of a file up to which its names are looked at.
 _MAX_PARSED = 1 << 20
