@@ -71,11 +71,11 @@ class Figure:
         target = str(self.target or "")
         return (
             f"{self.row:<14}{self.what:<58}{value:>16}  {target:<10}{self.verdict:<13}"
-            f"{self._sureness}{self.note}"
+            f"{self._confidence}{self.note}"
         )
 
     @property
-    def _sureness(self) -> str:
+    def _confidence(self) -> str:
         if self.interval is None:
             return ""
         least, most = self.interval

@@ -11,7 +11,7 @@ from front import Alter, Refuse
 
 from launcher import Job, diagnose, report
 from launcher.client.cli import main
-from launcher.client.planning import StepLimit, Sureness
+from launcher.client.planning import Confidence, StepLimit
 from launcher.client.sessions import NAMESPACE
 from launcher.shared import WAIT_METRIC
 
@@ -73,7 +73,7 @@ def test_all_vcpus_busy_and_half_of_the_gpus(job):
     """AWS's published job: 9,500 % of 96 vCPU, and 360 % of 8 GPUs."""
     found = diagnose(job("ml.p4d.24xlarge", [{"CPUUtilization": 9500, "GPUUtilization": 360}]))
 
-    assert (found.limit, found.sureness) == (StepLimit.INPUT, Sureness.HIGH)
+    assert (found.limit, found.confidence) == (StepLimit.INPUT, Confidence.HIGH)
     (group,) = found.evidence.groups
     assert (group.trains, group.points) == (True, MINUTES - 2)
     assert group.cpu == pytest.approx(9500 / 9600)
@@ -105,7 +105,7 @@ def test_a_hundred_percent_is_one_gpu_of_eight(job):
 def test_all_gpus_busy(job):
     found = diagnose(job("ml.p4d.24xlarge", [{"CPUUtilization": 2000, "GPUUtilization": 780}] * 2))
 
-    assert (found.limit, found.sureness) == (StepLimit.COMPUTE, Sureness.MEDIUM)
+    assert (found.limit, found.confidence) == (StepLimit.COMPUTE, Confidence.MEDIUM)
     assert found.advice[0].what.startswith("do not add a data group")
 
 
@@ -136,7 +136,7 @@ def test_a_heterogeneous_job_that_boto3_alone_has_made(past, session, front):
         put_percent(past, f"other-1/algo-{number}", metrics)
     found = diagnose(Job("other-1", session))
 
-    assert (found.limit, found.sureness) == (StepLimit.INPUT, Sureness.HIGH)
+    assert (found.limit, found.confidence) == (StepLimit.INPUT, Confidence.HIGH)
     assert [(group.name, group.trains) for group in found.evidence.groups] == [
         ("feeders", False),
         ("gpus", True),
@@ -162,7 +162,11 @@ def test_the_host_that_differs_is_named_on_the_command_line(job):
 
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert (found["limit"], found["culprit"], found["sureness"]) == ("imbalanced", "algo-3", "low")
+    assert (found["limit"], found["culprit"], found["confidence"]) == (
+        "imbalanced",
+        "algo-3",
+        "low",
+    )
 
 
 @pytest.mark.long
@@ -183,7 +187,7 @@ def test_the_wait_for_data_is_read_where_the_logs_are_not(job, front, past):
     front.meet("DescribeLogStreams", *[Refuse("AccessDeniedException", "no logs for you")] * 9)
     found = diagnose(made)
 
-    assert (found.limit, found.sureness) == (StepLimit.INPUT, Sureness.HIGH)
+    assert (found.limit, found.confidence) == (StepLimit.INPUT, Confidence.HIGH)
     assert found.evidence.data.share == pytest.approx(0.4)
     assert "40% of the time is waited" in found.finding.why
 

@@ -71,7 +71,7 @@ def test_workers_that_wait_for_a_disk(diagnosed, terminal):
     found = diagnosed(JOB, work="time.sleep(0.2)", compute=0.02)
 
     assert found["limit"] == "storage-bound"
-    assert found["sureness"] in ("high", "medium")
+    assert found["confidence"] in ("high", "medium")
     assert "workers_per_host" in found["advice"][0]["what"]
     assert found["evidence"]["data"]["steps"] == 40
     text = terminal("diagnose", "job-1").stdout
@@ -100,7 +100,7 @@ def test_a_rank_that_loads_its_data_itself(diagnosed, work, limit):
 def test_a_script_that_computes(diagnosed):
     found = diagnosed(ALONE, work="pass", compute=0.1)
 
-    assert (found["limit"], found["sureness"]) == ("compute-bound", "medium")
+    assert (found["limit"], found["confidence"]) == ("compute-bound", "medium")
     assert found["advice"][0]["what"].startswith("do not add a data group")
 
 

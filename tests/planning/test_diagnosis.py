@@ -12,7 +12,7 @@ import pytest
 
 import launcher
 from launcher import Estimator, Job, MemoryRun, MemorySession
-from launcher.client.planning import StepLimit, Sureness, advice_text, larger_types
+from launcher.client.planning import Confidence, StepLimit, advice_text, larger_types
 from launcher.client.sessions import MEMORY, MetricPoint
 from launcher.shared import format_event
 
@@ -157,7 +157,7 @@ def test_a_cluster_that_costs_nothing_has_advice_without_prices(
 def test_a_cpu_bottleneck_goes_up_within_the_family_first(make: MakeJob) -> None:
     found = launcher.diagnose(make(*BUSY_CPUS))
 
-    assert (found.limit, found.sureness) == (StepLimit.INPUT, Sureness.HIGH)
+    assert (found.limit, found.confidence) == (StepLimit.INPUT, Confidence.HIGH)
     first, second, third = found.advice
     assert first.what.startswith("train on 1 x ml.g5.16xlarge instead of ml.g5.8xlarge: 64")
     assert first.effect is not None
@@ -176,7 +176,7 @@ def test_each_change_is_a_row_with_the_cause_before_it(make: MakeJob) -> None:
     rows = list(found.rows())
 
     assert [row["what"] for row in rows] == [each.what for each in found.advice]
-    assert {(row["job"], row["limit"], row["sureness"]) for row in rows} == {
+    assert {(row["job"], row["limit"], row["confidence"]) for row in rows} == {
         ("job-1", "input-bound", "high")
     }
     assert rows[0]["effect"]["per_hour"] == 5.12
@@ -241,7 +241,7 @@ def test_a_job_that_computes_next_to_nothing_still_has_a_cause(
     lines = [format_event("data_metrics", of=of, figures=each) for of, each in figures.items()]
     found = launcher.diagnose(make(epoch(97.5, 100.5), *lines))
 
-    assert (found.limit, found.sureness) == (limit, Sureness.HIGH)
+    assert (found.limit, found.confidence) == (limit, Confidence.HIGH)
     assert found.evidence.data is not None
     assert found.evidence.data.more is None
 
@@ -257,7 +257,7 @@ def test_a_job_that_costs_nothing_has_no_prices(make: MakeJob) -> None:
 def test_computing_and_communication_of_a_task(make: MakeJob) -> None:
     found = launcher.diagnose(make(*[step(0.09, 0.004)] * 30))
 
-    assert (found.limit, found.sureness) == (StepLimit.COMPUTE, Sureness.HIGH)
+    assert (found.limit, found.confidence) == (StepLimit.COMPUTE, Confidence.HIGH)
     assert found.evidence.step_seconds == pytest.approx(0.095)
     assert found.advice[0].what.startswith("do not add a data group")
 
@@ -281,7 +281,7 @@ def test_steps_of_sharded_training_are_not_separated(make: MakeJob) -> None:
 def test_lines_without_figures_leave_it_unsure(make: MakeJob, line: str) -> None:
     found = launcher.diagnose(make(line))
 
-    assert (found.limit, found.sureness) == (StepLimit.NOT_SURE, Sureness.NONE)
+    assert (found.limit, found.confidence) == (StepLimit.NOT_SURE, Confidence.NONE)
     assert any("wait for data" in each for each in found.evidence.missing)
     assert "read the data with launcher.data.DataLoader" in found.advice[0].what
 
@@ -291,12 +291,12 @@ def test_it_is_text_html_and_plain_values(make: MakeJob) -> None:
 
     lines = str(found).splitlines()
     assert lines[0] == "Job        job-1 (Completed)"
-    assert lines[1] == "Diagnosis  input-bound, sureness high"
+    assert lines[1] == "Diagnosis  input-bound, confidence high"
     assert "CPUs of the train hosts are 98% busy, and the accelerators only 45%" in lines[2]
     assert any("$3.06 to $5.12 an hour, a step takes 50% less" in line for line in lines)
     assert found._repr_html_().startswith("<table>")
     plain = json.loads(json.dumps(found.to_plain()))
-    assert (plain["limit"], plain["sureness"]) == ("input-bound", "high")
+    assert (plain["limit"], plain["confidence"]) == ("input-bound", "high")
     assert plain["advice"][0]["effect"]["per_hour"] == 5.12
     assert plain["advice"][0]["effect"]["old_prices"] == []
     assert plain["evidence"]["groups"][0]["hosts"][0]["gpu"] == 0.45
@@ -329,7 +329,7 @@ def test_the_use_of_hosts_counts_after_an_interruption_too(make: MakeJob) -> Non
 
     (group,) = found.evidence.groups
     assert group.points == 13  # of 70 minutes, without the first and the last
-    assert (found.limit, found.sureness) == (StepLimit.INPUT, Sureness.HIGH)
+    assert (found.limit, found.confidence) == (StepLimit.INPUT, Confidence.HIGH)
 
 
 def test_the_period_of_the_figures_is_that_of_the_answer(make: MakeJob) -> None:

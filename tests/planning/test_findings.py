@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from launcher.client.planning import (
+    Confidence,
     DataWait,
     GroupUse,
     HostUse,
     JobEvidence,
     RankTimes,
     StepLimit,
-    Sureness,
     find_limit,
 )
 from launcher.shared import Bound
@@ -72,34 +72,34 @@ def rank(number: int, compute: float, waits: float | None, *, wait: float = 0.0,
 PUBLISHED = group(0.98, 0.45)
 LOADING = data(0.4, Bound.LOADING, margin=12.0)
 CASES = {
-    "CPUs busy beside idle accelerators": (job(PUBLISHED), INPUT, Sureness.HIGH),
-    "close to both thresholds": (job(group(0.87, 0.68)), INPUT, Sureness.MEDIUM),
+    "CPUs busy beside idle accelerators": (job(PUBLISHED), INPUT, Confidence.HIGH),
+    "close to both thresholds": (job(group(0.87, 0.68)), INPUT, Confidence.MEDIUM),
     "the CPUs of the data hosts": (
         job(group(0.3, 0.5), group(0.95, trains=False)),
         INPUT,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
-    "accelerators busy": (job(group(0.5, 0.97)), COMPUTE, Sureness.MEDIUM),
+    "accelerators busy": (job(group(0.5, 0.97)), COMPUTE, Confidence.MEDIUM),
     "accelerators busy and no wait": (
         job(group(0.5, 0.97), data=data(0.01, Bound.NOTHING)),
         COMPUTE,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
     "no wait, one rank, no accelerator": (
         job(group(0.5), data=data(0.01, Bound.NOTHING)),
         COMPUTE,
-        Sureness.MEDIUM,
+        Confidence.MEDIUM,
     ),
-    "a clear wait for data": (job(group(0.3, 0.5), data=LOADING), INPUT, Sureness.HIGH),
+    "a clear wait for data": (job(group(0.3, 0.5), data=LOADING), INPUT, Confidence.HIGH),
     "a small wait for data": (
         job(group(0.3, 0.9), data=data(0.05, Bound.WORKERS, margin=0.6)),
         COMPUTE,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
     "a small wait, and nothing else known": (
         job(group(0.5), data=data(0.05, Bound.LOADING, margin=0.6)),
         COMPUTE,
-        Sureness.MEDIUM,
+        Confidence.MEDIUM,
     ),
     "a wait for data, and a longer one for other ranks": (
         job(
@@ -109,7 +109,7 @@ CASES = {
             rank_count=2,
         ),
         StepLimit.COMMUNICATION,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
     "data hosts that serve one rank after the other": (
         job(
@@ -120,118 +120,118 @@ CASES = {
             rank_count=2,
         ),
         INPUT,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
     "own loading that waits for a disk": (
         job(group(0.3), data=data(0.5, Bound.LOADING, margin=3.0, is_waiting=True)),
         StepLimit.STORAGE,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
     "own loading on the CPU of an idle host": (
         job(group(0.01), data=data(0.5, Bound.LOADING, margin=3.0, is_waiting=False)),
         INPUT,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
-    "a wait beside busy accelerators": (job(group(0.3, 0.95), data=LOADING), INPUT, Sureness.LOW),
+    "a wait beside busy accelerators": (job(group(0.3, 0.95), data=LOADING), INPUT, Confidence.LOW),
     "an unexplained wait that the CPUs explain": (
         job(PUBLISHED, data=data(0.3)),
         INPUT,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
     "minutes of CloudWatch's wait": (
         job(group(0.3, 0.5), data=data(0.3, steps=0, minutes=9)),
         INPUT,
-        Sureness.LOW,
+        Confidence.LOW,
     ),
     "a minute of CloudWatch's wait": (
         job(data=data(0.3, steps=0, minutes=1)),
         NOT_SURE,
-        Sureness.NONE,
+        Confidence.NONE,
     ),
-    "an unexplained wait": (job(group(0.3, 0.5), data=data(0.3)), INPUT, Sureness.LOW),
+    "an unexplained wait": (job(group(0.3, 0.5), data=data(0.3)), INPUT, Confidence.LOW),
     "workers that wait for disks": (
         job(group(0.3, 0.5), data=data(0.4, Bound.WORKERS, margin=0.9, is_waiting=True)),
         StepLimit.STORAGE,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
     "workers that wait for disks, but longer for the wire": (
         job(group(0.3, 0.5), data=data(0.4, Bound.SENDING, margin=0.9, is_waiting=True)),
         INPUT,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
     "a rank that does little but wait for disks": (
         job(group(0.01, 0.5), data=data(0.97)),
         StepLimit.STORAGE,
-        Sureness.LOW,
+        Confidence.LOW,
     ),
     "a rank that waits for disks": (
         job(group(0.01, 0.5), data=LOADING),
         StepLimit.STORAGE,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
     "ranks that wait for each other": (
         job(ranks=(rank(0, 0.06, 0.04), rank(1, 0.061, 0.039)), rank_count=2),
         StepLimit.COMMUNICATION,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
     "ranks that wait a little": (
         job(ranks=(rank(0, 0.07, 0.03), rank(1, 0.07, 0.03)), rank_count=2),
         StepLimit.COMMUNICATION,
-        Sureness.MEDIUM,
+        Confidence.MEDIUM,
     ),
     "ranks that wait for data": (
         job(ranks=(rank(0, 0.06, 0.01, wait=0.03), rank(1, 0.06, 0.01, wait=0.03)), rank_count=2),
         INPUT,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
     "ranks that wait a little for data": (
         job(ranks=(rank(0, 0.08, 0.008, wait=0.012),)),
         INPUT,
-        Sureness.MEDIUM,
+        Confidence.MEDIUM,
     ),
     "ranks that compute": (
         job(ranks=(rank(0, 0.09, 0.01), rank(1, 0.09, 0.01)), rank_count=2),
         COMPUTE,
-        Sureness.HIGH,
+        Confidence.HIGH,
     ),
     # not sure
-    "nothing at all": (job(), NOT_SURE, Sureness.NONE),
-    "a few minutes": (job(group(0.98, 0.45, points=4)), NOT_SURE, Sureness.NONE),
-    "no figures of accelerators": (job(group(0.98)), NOT_SURE, Sureness.NONE),
-    "all idle": (job(group(0.2, 0.3)), NOT_SURE, Sureness.NONE),
-    "neither idle nor busy": (job(group(0.95, 0.8)), NOT_SURE, Sureness.NONE),
+    "nothing at all": (job(), NOT_SURE, Confidence.NONE),
+    "a few minutes": (job(group(0.98, 0.45, points=4)), NOT_SURE, Confidence.NONE),
+    "no figures of accelerators": (job(group(0.98)), NOT_SURE, Confidence.NONE),
+    "all idle": (job(group(0.2, 0.3)), NOT_SURE, Confidence.NONE),
+    "neither idle nor busy": (job(group(0.95, 0.8)), NOT_SURE, Confidence.NONE),
     "idle, and not for data": (
         job(group(0.98, 0.4), data=data(0.01, Bound.NOTHING)),
         NOT_SURE,
-        Sureness.NONE,
+        Confidence.NONE,
     ),
-    "a small unexplained wait": (job(data=data(0.06)), NOT_SURE, Sureness.NONE),
-    "too short a wait": (job(data=data(0.5, Bound.TOO_SHORT)), NOT_SURE, Sureness.NONE),
-    "few steps": (job(data=data(0.5, Bound.LOADING, steps=5)), NOT_SURE, Sureness.NONE),
+    "a small unexplained wait": (job(data=data(0.06)), NOT_SURE, Confidence.NONE),
+    "too short a wait": (job(data=data(0.5, Bound.TOO_SHORT)), NOT_SURE, Confidence.NONE),
+    "few steps": (job(data=data(0.5, Bound.LOADING, steps=5)), NOT_SURE, Confidence.NONE),
     "no wait, of two ranks": (
         job(group(0.5), data=data(0.01, Bound.NOTHING), rank_count=2),
         NOT_SURE,
-        Sureness.NONE,
+        Confidence.NONE,
     ),
     "steps that cannot be separated": (
         job(ranks=(rank(0, 0.1, None), rank(1, 0.1, None)), rank_count=2),
         NOT_SURE,
-        Sureness.NONE,
+        Confidence.NONE,
     ),
     "few measured steps": (
         job(ranks=(rank(0, 0.05, 0.05, steps=3), rank(1, 0.05, 0.05, steps=3)), rank_count=2),
         NOT_SURE,
-        Sureness.NONE,
+        Confidence.NONE,
     ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_cause_and_its_sureness(name: str) -> None:
-    evidence, limit, sureness = CASES[name]
+def test_the_cause_and_its_confidence(name: str) -> None:
+    evidence, limit, confidence = CASES[name]
     found = find_limit(evidence)
 
-    assert (found.limit, found.sureness) == (limit, sureness), found
+    assert (found.limit, found.confidence) == (limit, confidence), found
     assert found.why
     assert found.culprit is None
 
@@ -240,7 +240,7 @@ def test_a_slow_rank_is_named() -> None:
     ranks = (rank(0, 0.05, 0.06), rank(1, 0.05, 0.06), rank(2, 0.11, 0.0))
     found = find_limit(job(ranks=ranks, rank_count=3))
 
-    assert (found.limit, found.sureness) == (StepLimit.IMBALANCED, Sureness.HIGH)
+    assert (found.limit, found.confidence) == (StepLimit.IMBALANCED, Confidence.HIGH)
     assert found.culprit == "rank 2 on algo-3"
     assert "computes for 110 ms" in found.why
 
@@ -249,7 +249,7 @@ def test_a_rank_that_alone_waits_for_data_is_named() -> None:
     ranks = (rank(0, 0.05, 0.06), rank(1, 0.05, 0.0, wait=0.06, steps=8))
     found = find_limit(job(ranks=ranks, rank_count=2))
 
-    assert (found.limit, found.sureness) == (StepLimit.IMBALANCED, Sureness.MEDIUM)
+    assert (found.limit, found.confidence) == (StepLimit.IMBALANCED, Confidence.MEDIUM)
     assert "rank 1 on algo-2 waits for data" in found.why
 
 
@@ -257,14 +257,14 @@ def test_a_slow_data_host_is_named() -> None:
     slow = data(0.4, Bound.SLOW_HOST, slowest="algo-2", margin=4.0, text="a batch takes algo-2 9 s")
     found = find_limit(job(group(0.2, 0.4), data=slow))
 
-    assert (found.limit, found.sureness) == (StepLimit.IMBALANCED, Sureness.HIGH)
+    assert (found.limit, found.confidence) == (StepLimit.IMBALANCED, Confidence.HIGH)
     assert (found.culprit, found.why) == ("algo-2", "a batch takes algo-2 9 s")
 
 
-def test_a_host_whose_accelerators_differ_is_named_with_little_sureness() -> None:
+def test_a_host_whose_accelerators_differ_is_named_with_little_confidence() -> None:
     found = find_limit(job(group(0.3, gpus=(0.5, 0.5, 0.15, 0.5))))
 
-    assert (found.limit, found.sureness) == (StepLimit.IMBALANCED, Sureness.LOW)
+    assert (found.limit, found.confidence) == (StepLimit.IMBALANCED, Confidence.LOW)
     assert found.culprit == "algo-3"
 
 

@@ -45,7 +45,7 @@ class Row:
 
     def __str__(self) -> str:
         named = f"{self.found.limit.value} {self.found.culprit or ''}"
-        sure = self.found.sureness.value
+        sure = self.found.confidence.value
         return f"{self.name:36}{self.owed:28}{named:40}{sure:8}{self.verdict}"
 
 

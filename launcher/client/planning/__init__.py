@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from launcher.client.planning.diagnosis.advice import Advice, advise, larger_types
     from launcher.client.planning.diagnosis.diagnosis import Diagnosis, diagnose
     from launcher.client.planning.diagnosis.diagnosis_text import advice_text
-    from launcher.client.planning.diagnosis.findings import StepLimit, Sureness, find_limit
+    from launcher.client.planning.diagnosis.findings import Confidence, StepLimit, find_limit
     from launcher.client.planning.diagnosis.job_evidence import (
         DataWait,
         GroupUse,

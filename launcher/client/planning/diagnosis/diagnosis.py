@@ -9,7 +9,7 @@ from typing import Any
 from launcher.client.jobs import Job
 from launcher.client.planning.diagnosis.advice import Advice, advise
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
-from launcher.client.planning.diagnosis.findings import Finding, StepLimit, Sureness, find_limit
+from launcher.client.planning.diagnosis.findings import Confidence, Finding, StepLimit, find_limit
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.sessions import session_of
 
@@ -36,9 +36,9 @@ class Diagnosis:
         return self.finding.limit
 
     @property
-    def sureness(self) -> Sureness:
+    def confidence(self) -> Confidence:
         """The strength of the evidence."""
-        return self.finding.sureness
+        return self.finding.confidence
 
     @property
     def culprit(self) -> str | None:
@@ -67,7 +67,7 @@ class Diagnosis:
         return {
             "job": self.job_name,
             "limit": self.limit.value,
-            "sureness": self.sureness.value,
+            "confidence": self.confidence.value,
             "why": self.finding.why,
             "culprit": self.culprit,
             "advice": [asdict(each) for each in self.advice],
@@ -77,7 +77,7 @@ class Diagnosis:
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield each change with the cause before it, as `-o csv` has them."""
         plain = self.to_plain()
-        cause = {name: plain[name] for name in ("job", "limit", "sureness", "why", "culprit")}
+        cause = {name: plain[name] for name in ("job", "limit", "confidence", "why", "culprit")}
         for each in plain["advice"] or [{}]:
             yield {**cause, **each}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from launcher.client.catalogue import OLD_PRICE, dollars_text
 from launcher.client.jobs import readable
 from launcher.client.planning.diagnosis.advice import Advice, Effect
-from launcher.client.planning.diagnosis.findings import Sureness
+from launcher.client.planning.diagnosis.findings import Confidence
 from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
 from launcher.client.planning.plans.step_model import Interval
 from launcher.client.spec import html_pairs
@@ -39,7 +39,9 @@ def _rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     evidence, finding = diagnosis.evidence, diagnosis.finding
     yield "Job", f"{evidence.job_name} ({evidence.status})"
     named = f" ({finding.culprit})" if finding.culprit else ""
-    sure = "" if finding.sureness is Sureness.NONE else f", sureness {finding.sureness.value}"
+    sure = (
+        "" if finding.confidence is Confidence.NONE else f", confidence {finding.confidence.value}"
+    )
     yield "Diagnosis", f"{finding.limit.value}{named}{sure}"
     yield "", finding.why
     yield from (("Evidence", text) for text in _evidence(evidence))

@@ -62,7 +62,7 @@ class StepLimit(str, enum.Enum):
     NOT_SURE = "not sure"
 
 
-class Sureness(str, enum.Enum):
+class Confidence(str, enum.Enum):
     """The strength of a finding's evidence.
 
     HIGH: measured, and far from the threshold. MEDIUM: measured near a threshold, or concluded from
@@ -84,7 +84,7 @@ class Finding:
     """
 
     limit: StepLimit
-    sureness: Sureness
+    confidence: Confidence
     why: str
     culprit: str | None = None
 
@@ -94,7 +94,9 @@ def find_limit(evidence: JobEvidence) -> Finding:
     for rule in (_slow_data_host, _slow_rank, _waits_for_data, _measured_steps, _use):
         if found := rule(evidence):
             return found
-    return Finding(limit=StepLimit.NOT_SURE, sureness=Sureness.NONE, why=_why_not_sure(evidence))
+    return Finding(
+        limit=StepLimit.NOT_SURE, confidence=Confidence.NONE, why=_why_not_sure(evidence)
+    )
 
 
 def known_wait(evidence: JobEvidence) -> DataWait | None:
@@ -114,9 +116,9 @@ def _slow_data_host(evidence: JobEvidence) -> Finding | None:
     data = known_wait(evidence)
     if data is None or data.bound is not Bound.SLOW_HOST:
         return None
-    sureness = Sureness.HIGH if data.margin >= _CLEAR else Sureness.MEDIUM
+    confidence = Confidence.HIGH if data.margin >= _CLEAR else Confidence.MEDIUM
     return Finding(
-        limit=StepLimit.IMBALANCED, sureness=sureness, why=data.text, culprit=data.slowest
+        limit=StepLimit.IMBALANCED, confidence=confidence, why=data.text, culprit=data.slowest
     )
 
 
@@ -141,7 +143,7 @@ def _slow_rank(evidence: JobEvidence) -> Finding | None:
     is_sure = min(each.steps for each in ranks) >= _MANY_STEPS
     return Finding(
         limit=StepLimit.IMBALANCED,
-        sureness=Sureness.HIGH if is_sure else Sureness.MEDIUM,
+        confidence=Confidence.HIGH if is_sure else Confidence.MEDIUM,
         why=f"rank {slow.rank} on {slow.host} {part} for {_ms(slow.own)} of a step, the other "
         f"ranks need {_ms(usual)} and wait for it",
         culprit=f"rank {slow.rank} on {slow.host}",
@@ -159,16 +161,16 @@ def _waits_for_data(evidence: JobEvidence) -> Finding | None:
     if is_unexplained and (confirmed := _busy_cpus(evidence)):
         return replace(confirmed, why=f"{confirmed.why}; {data.share:.0%} of the time is waited")
     if is_unexplained or contradicts:
-        sureness = Sureness.LOW
+        confidence = Confidence.LOW
     else:
         is_far = data.share >= _WORTH_IT * (1 + _CLEAR) and data.margin >= _CLEAR
-        sureness = Sureness.HIGH if is_far else Sureness.MEDIUM
+        confidence = Confidence.HIGH if is_far else Confidence.MEDIUM
     why = f"{data.share:.0%} of the time of {data.basis} is spent waiting for data"
     if limit is StepLimit.STORAGE:
         why += ", and what prepares it waits for disks or a network, not for a CPU"
     if contradicts:
         why += f", although the accelerators are {gpu:.0%} busy"
-    return Finding(limit=limit, sureness=sureness, why=why)
+    return Finding(limit=limit, confidence=confidence, why=why)
 
 
 def _waits_longer_for_ranks(evidence: JobEvidence, data: DataWait) -> bool:
@@ -218,21 +220,21 @@ def _measured_steps(evidence: JobEvidence) -> Finding | None:
         is_clear = is_sure and data >= _WORTH_IT * (1 + _CLEAR)
         return Finding(
             limit=StepLimit.INPUT,
-            sureness=Sureness.HIGH if is_clear else Sureness.MEDIUM,
+            confidence=Confidence.HIGH if is_clear else Confidence.MEDIUM,
             why=f"the ranks wait for data for {data:.0%} of a step of {_ms(step)}",
         )
     if len(ranks) > 1 and waits >= _COMMUNICATION:
         is_clear = is_sure and waits >= _COMMUNICATION * (1 + _CLEAR)
         return Finding(
             limit=StepLimit.COMMUNICATION,
-            sureness=Sureness.HIGH if is_clear else Sureness.MEDIUM,
+            confidence=Confidence.HIGH if is_clear else Confidence.MEDIUM,
             why=f"the ranks wait for each other for {waits:.0%} of a step of {_ms(step)}, and all "
             "of them compute equally long",
         )
     if compute >= _COMPUTING:
         return Finding(
             limit=StepLimit.COMPUTE,
-            sureness=Sureness.HIGH if is_sure else Sureness.MEDIUM,
+            confidence=Confidence.HIGH if is_sure else Confidence.MEDIUM,
             why=f"the ranks compute for {compute:.0%} of a step of {_ms(step)}, and wait for "
             f"data for {data:.1%}",
         )
@@ -269,7 +271,7 @@ def _busy_cpus(evidence: JobEvidence) -> Finding | None:
             is_clear = share >= BUSY_CPU + 0.05 and gpu <= IDLE_GPU - 0.1
             return Finding(
                 limit=StepLimit.INPUT,
-                sureness=Sureness.HIGH if is_clear else Sureness.MEDIUM,
+                confidence=Confidence.HIGH if is_clear else Confidence.MEDIUM,
                 why=f"the CPUs of the {place} hosts are {share:.0%} busy, and the accelerators "
                 f"only {gpu:.0%}: they wait for their batches",
             )
@@ -286,7 +288,9 @@ def _busy_accelerators(evidence: JobEvidence, gpu: float) -> Finding:
         why += "; a wait for another rank looks busy too"
     is_sure = is_alone and data is not None
     return Finding(
-        limit=StepLimit.COMPUTE, sureness=Sureness.HIGH if is_sure else Sureness.MEDIUM, why=why
+        limit=StepLimit.COMPUTE,
+        confidence=Confidence.HIGH if is_sure else Confidence.MEDIUM,
+        why=why,
     )
 
 
@@ -307,7 +311,7 @@ def _outlier_host(train: tuple[GroupUse, ...]) -> Finding | None:
         return None
     return Finding(
         limit=StepLimit.IMBALANCED,
-        sureness=Sureness.LOW,
+        confidence=Confidence.LOW,
         why=f"the accelerators of {outlier} are {shares[outlier]:.0%} busy, those of the other "
         f"hosts {usual:.0%}",
         culprit=outlier,
@@ -323,7 +327,7 @@ def _without_use(evidence: JobEvidence) -> Finding | None:
         return None
     return Finding(
         limit=StepLimit.COMPUTE,
-        sureness=Sureness.MEDIUM,
+        confidence=Confidence.MEDIUM,
         why=f"only {data.share:.1%} of the time of {data.basis} is spent waiting for data, "
         "and a single rank waits for no other",
     )

@@ -12,7 +12,7 @@ from launcher.client.catalogue import dollars_text, old_price_note
 from launcher.client.jobs import MetricSeries, group_series, host_groups, readable
 from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
 from launcher.client.planning.diagnosis.diagnosis_text import advice_text
-from launcher.client.planning.diagnosis.findings import Sureness
+from launcher.client.planning.diagnosis.findings import Confidence
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.planning.reporting.merged_rows import merged_events, merged_hosts
 from launcher.client.planning.reporting.plan_section import plan_section
@@ -76,7 +76,7 @@ def _sections(facts: ReportFacts) -> Iterator[tuple[str, str]]:
 def _diagnosis(facts: ReportFacts) -> str:
     found = facts.diagnosis
     named = f" ({found.culprit})" if found.culprit else ""
-    sure = "" if found.sureness is Sureness.NONE else f", sureness {found.sureness.value}"
+    sure = "" if found.confidence is Confidence.NONE else f", confidence {found.confidence.value}"
     advice = "".join(f"<li>{_with_code(advice_text(each))}</li>" for each in found.advice)
     unknown = "".join(
         f'<p class="faint">Unknown: {escaped(each)}</p>' for each in found.evidence.missing
