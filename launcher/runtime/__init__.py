@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from launcher.runtime.jsonl_socket import from_json
     from launcher.runtime.launch import gloo_threads, rank
     from launcher.runtime.launch.data_role import CRASH_LIMIT, serve_until_end, supervise_workers
-    from launcher.runtime.launch.data_services import DataServices
+    from launcher.runtime.launch.engine_interface import DataServices
     from launcher.runtime.launch.gloo_threads import wait_for_gloo_threads
     from launcher.runtime.launch.rank import report_cause
     from launcher.runtime.launch.starters.base import Starter

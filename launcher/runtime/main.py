@@ -28,7 +28,7 @@ from launcher.runtime.host.requirements_install import install_requirements
 from launcher.runtime.host.secret_reading import read_secrets
 from launcher.runtime.host.sm_variables import child_environment
 from launcher.runtime.launch import command_role, data_role, script_role, train_role
-from launcher.runtime.launch.data_services import data_services
+from launcher.runtime.launch.engine_interface import data_services
 from launcher.runtime.launch.starters.registry import starter_for
 from launcher.runtime.tensorflow import server_role
 from launcher.shared import (

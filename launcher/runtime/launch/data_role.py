@@ -10,7 +10,7 @@ from launcher.runtime.end.services import CRASH_WINDOW, recent_crashes
 from launcher.runtime.host import processes
 from launcher.runtime.host.event_log import emit
 from launcher.runtime.host.job_host import STOP_GRACE, JobEnded, JobHost
-from launcher.runtime.launch.data_services import data_services
+from launcher.runtime.launch.engine_interface import data_services
 
 #: Crashes per worker within CRASH_WINDOW seconds after which restarting them would not help.
 CRASH_LIMIT = 5

@@ -12,7 +12,7 @@ from launcher.runtime.host.environment import ENGINE_VARIABLE
 from launcher.runtime.host.event_log import emit
 from launcher.runtime.host.hyperparameters import as_arguments
 from launcher.runtime.host.job_host import JobEnded, JobHost
-from launcher.runtime.launch.data_services import DataServices, data_services
+from launcher.runtime.launch.engine_interface import DataServices, data_services
 from launcher.runtime.launch.starters.registry import starter_for
 
 #: Extra seconds in which a command host can report why it is not ready, which is more specific.
