@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         entry,
         figure_source,
     )
-    from launcher.client.catalogue.catalogue_home import updated_instances
+    from launcher.client.catalogue.catalogue_files import updated_instances
     from launcher.client.catalogue.cost import (
         OLD_MARK,
         OLD_PRICE,

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from launcher.client.catalogue.csv_table import packaged_table, read_table
+from launcher.client.catalogue.catalogue_files import packaged_table, read_table
 
 #: Number formats with a column in accelerators.csv.
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8")

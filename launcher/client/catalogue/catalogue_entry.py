@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from launcher.client.catalogue.accelerators import PRECISIONS, AcceleratorKind, accelerator_kind
-from launcher.client.catalogue.csv_table import packaged_table, read_table
+from launcher.client.catalogue.catalogue_files import packaged_table, read_table
 from launcher.client.catalogue.instances import InstanceType, instance_types
 from launcher.client.catalogue.prices import Price, PriceList
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.client.catalogue.catalogue_home import updated_instances
-from launcher.client.catalogue.csv_table import packaged_table, read_table
+from launcher.client.catalogue.catalogue_files import packaged_table, read_table, updated_instances
 from launcher.errors import Problem, SpecError
 
 #: The columns of instances.csv.

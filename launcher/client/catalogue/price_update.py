@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.client.catalogue.catalogue_home import updated_prices
-from launcher.client.catalogue.csv_table import read_table
+from launcher.client.catalogue.catalogue_files import read_table, updated_prices
 from launcher.client.catalogue.price_download import file_url, open_price_file
 from launcher.client.catalogue.price_file import PriceFile, read_price_file
 from launcher.client.catalogue.prices import STORAGE

@@ -10,8 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
-from launcher.client.catalogue.catalogue_home import updated_price_files
-from launcher.client.catalogue.csv_table import packaged_table, read_table
+from launcher.client.catalogue.catalogue_files import (
+    packaged_table,
+    read_table,
+    updated_price_files,
+)
 from launcher.client.home import home_folder
 from launcher.errors import Problem, SpecError
 from launcher.shared import open_readable

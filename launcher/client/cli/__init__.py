@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from launcher.client.cli.options.line_selection import LineSelection, WantedLines
     from launcher.client.cli.options.local_options import LocalChoices
     from launcher.client.cli.options.send_job import JobSender
-    from launcher.client.cli.screen.charts_of_metrics import line_chart, metric_charts, metric_table
-    from launcher.client.cli.screen.charts_of_plans import plan_chart
+    from launcher.client.cli.screen.charts import (
+        line_chart,
+        metric_charts,
+        metric_table,
+        plan_chart,
+    )
     from launcher.client.cli.screen.ctrl_c import Detached, detach_on_ctrl_c
     from launcher.client.cli.screen.line_printer import JsonLinePrinter, LinePrinter
     from launcher.client.cli.screen.live_view import JobView, StatusArea

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         at_home,
         dataset_copy,
     )
-    from launcher.client.doctor.host_needs import unmet_needs
+    from launcher.client.doctor.package_checks import unmet_needs
     from launcher.client.doctor.requirement_checks import missing_requirements
 
 __getattr__ = open_door(__name__)

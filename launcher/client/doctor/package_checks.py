@@ -123,3 +123,13 @@ def _run_python(program: str) -> Any:
     if run.returncode != 0:
         return (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
     return json.loads(run.stdout.splitlines()[-1])
+
+
+def unmet_needs(spec: JobSpec, python: str | None = None) -> Iterator[str]:
+    """Yield a warning for each package or program that the job needs and this machine lacks.
+
+    python: the interpreter of its hosts; None for the running one.
+    """
+    for finding in check_installed(spec, python):
+        if finding.level is Level.PROBLEM:
+            yield f"{finding.subject}: {finding.what}; {finding.fix}"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         row_of,
     )
     from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
-    from launcher.client.jobs.job_progress import JobProgress
+    from launcher.client.jobs.job_progress import JobProgress, StateText
     from launcher.client.jobs.log_line import LogLine
     from launcher.client.jobs.merged_log import MergedLog
     from launcher.client.jobs.metric_records import (
@@ -52,13 +52,11 @@ if TYPE_CHECKING:
         records_from_logs,
     )
     from launcher.client.jobs.metric_tracking import MetricTracking
-    from launcher.client.jobs.record_text import job_record_text
     from launcher.client.jobs.retrying_session import KnownJob, RetryingSession, with_resume_hint
     from launcher.client.jobs.short_numbers import short_number
     from launcher.client.jobs.sparklines import sparkline, thinned
-    from launcher.client.jobs.state_text import StateText
     from launcher.client.jobs.summary import EXIT_CODES, data_groups, rates_of, summarise
-    from launcher.client.jobs.summary_layout import VALUE_COLUMN, summary_text
+    from launcher.client.jobs.summary_layout import VALUE_COLUMN, job_record_text, summary_text
     from launcher.client.jobs.trackers.mlflow_tracker import MlflowTracker
     from launcher.client.jobs.trackers.tracker_factories import (
         check_trackers,

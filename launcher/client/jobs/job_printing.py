@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from launcher.client.jobs.event_sentences import sentence
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job_metrics import JobMetrics
-from launcher.client.jobs.job_progress import JobProgress
+from launcher.client.jobs.job_progress import JobProgress, StateText
 from launcher.client.jobs.metric_records import MetricRecord
 from launcher.client.jobs.short_numbers import short_number
 from launcher.client.jobs.sparklines import sparkline
-from launcher.client.jobs.state_text import StateText
 from launcher.client.jobs.summary_layout import summary_text
 from launcher.client.sessions import metric_patterns
 from launcher.client.spec import escaped, html_pairs

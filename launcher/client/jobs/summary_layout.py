@@ -1,7 +1,8 @@
-"""Summary of a job as text for a person."""
+"""A job's summary, and the record of how it was sent, as text for a person."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -157,3 +158,30 @@ def _next_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     elif summary["model_artifacts"]:
         yield f"  launcher download {name}"
     yield "  launcher list"
+
+
+def job_record_text(record: Mapping[str, Any] | None) -> str:
+    """Return how a job was made: command, commit, hyperparameters, and installed packages."""
+    if record is None:
+        return "\nNo record of this job: another client, machine or older Launcher sent it"
+    return "\n" + "\n".join(_record_lines(record))
+
+
+def _record_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    yield summary_row("Launcher", f"{record['launcher']}, Python {record['python']}")
+    if record["rerun_of"]:
+        yield summary_row("Repeats", record["rerun_of"])
+    yield summary_row("Command", shlex.join(record["command_line"]))
+    yield summary_row("Commit", _commit(record["git"]))
+    for number, (name, value) in enumerate(record["hyperparameters"].items()):
+        yield summary_row("" if number else "Params", f"{name} = {value}")
+    if record["variables"]:
+        yield summary_row("Environ", ", ".join(record["variables"]))
+    packages = record["packages"]
+    yield summary_row("Packages", f"{len(packages)} installed: {', '.join(packages)}")
+
+
+def _commit(git: Mapping[str, Any] | None) -> str:
+    if git is None:
+        return "none: the source is in no git repository, or git did not answer"
+    return f"{git['commit']}{', with uncommitted changes' if git['is_dirty'] else ''}"

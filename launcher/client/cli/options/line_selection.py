@@ -12,8 +12,7 @@ from typing import Any, Protocol, cast
 
 import click
 
-from launcher.client.cli.options.age_option import age_option
-from launcher.client.cli.options.shared_options import Verb
+from launcher.client.cli.options.shared_options import Verb, age_option
 from launcher.client.jobs import LogLine
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from launcher.client.cli.options import completion_values
+from launcher.client.time_notation import seconds_of
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -69,3 +71,23 @@ def _find_job_file(
 ) -> Path | None:
     """Return the job file, which a folder has as job.yaml; a callback of JOB_FILE."""
     return path / "job.yaml" if path is not None and path.is_dir() else path
+
+
+def _parse_age(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> datetime | None:
+    """Convert an age, such as 90m, to the time that long ago; a callback of --since."""
+    if text is None:
+        return None
+    seconds = seconds_of(text)
+    if seconds is None:
+        raise click.BadParameter(f"{text!r} is not an age: write 90m, 12h or 2d")
+    try:
+        return datetime.now(timezone.utc) - timedelta(seconds=seconds)
+    except OverflowError:
+        raise click.BadParameter(f"{text!r} is too long ago: write 90m, 12h or 2d") from None
+
+
+def age_option(help_text: str, *, name: str = "--since") -> Callable[[Verb], Verb]:
+    """Return the decorator that adds an option for an age to a verb, which gets a time."""
+    return click.option(name, callback=_parse_age, metavar="AGE", help=help_text)

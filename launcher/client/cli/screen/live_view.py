@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from launcher.client.cli.screen.deferred_signals import defer_ctrl_c
+from launcher.client.cli.screen.ctrl_c import defer_ctrl_c
 from launcher.client.cli.screen.line_printer import LinePrinter
 from launcher.client.cli.screen.verb_output import wants_colours
 from launcher.client.jobs import Job, JobProgress, LogLine, StateChange, StateText, host_groups

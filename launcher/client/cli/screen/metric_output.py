@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from launcher.client.cli.screen.charts_of_metrics import Style, metric_charts, metric_table
-from launcher.client.cli.screen.csv_output import csv_printer
-from launcher.client.cli.screen.deferred_signals import defer_ctrl_c
-from launcher.client.cli.screen.json_output import print_json_line
+from launcher.client.cli.screen.charts import Style, metric_charts, metric_table
+from launcher.client.cli.screen.ctrl_c import defer_ctrl_c
 from launcher.client.cli.screen.live_view import is_terminal, live_display
-from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.cli.screen.terminal_output import csv_printer, echo, print_json_line
 from launcher.client.cli.screen.verb_output import print_message, wants_colours
 from launcher.client.jobs import COLUMNS, JobMetrics, MetricRecord, row_of, short_number
 from launcher.shared import printable

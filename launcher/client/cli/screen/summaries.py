@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 import click
 
-from launcher.client.cli.screen.json_output import print_json
-from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.cli.screen.terminal_output import echo, print_json
 from launcher.client.cli.screen.verb_output import wants_colours
 from launcher.client.jobs import VALUE_COLUMN, job_record_text, summary_text
 from launcher.shared import printable

@@ -15,8 +15,7 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.screen.json_output import print_json
-from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.cli.screen.terminal_output import echo, print_json
 from launcher.client.home import disk_problem
 from launcher.errors import LauncherError, PlatformError, SpecError
 

@@ -7,9 +7,7 @@ import click
 from launcher.client.cli.options import completion_values
 from launcher.client.cli.options.read_job import job_to_read
 from launcher.client.cli.options.session_options import session_option
-from launcher.client.cli.screen.csv_output import print_csv
-from launcher.client.cli.screen.json_output import print_json
-from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.cli.screen.terminal_output import echo, print_csv, print_json
 from launcher.client.cli.screen.verb_output import with_data_option
 from launcher.client.planning import compare as compare_jobs
 

@@ -8,8 +8,7 @@ from pathlib import Path, PurePosixPath
 import click
 
 from launcher.client.cli.options import completion_values
-from launcher.client.cli.options.local_job import session_of_local_job
-from launcher.client.cli.options.read_job import job_argument, job_to_read
+from launcher.client.cli.options.read_job import job_argument, job_to_read, session_of_local_job
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.confirmation import confirm_each, yes_option
 from launcher.client.cli.screen.download_output import print_copied, print_download, print_progress

@@ -6,11 +6,10 @@ from datetime import datetime
 
 import click
 
-from launcher.client.cli.options.age_option import age_option
 from launcher.client.cli.options.session_options import session_option
+from launcher.client.cli.options.shared_options import age_option
 from launcher.client.cli.screen.job_table import plain, table
-from launcher.client.cli.screen.json_output import print_json
-from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.cli.screen.terminal_output import echo, print_json
 from launcher.client.cli.screen.verb_output import print_message, with_output_option
 from launcher.client.sessions import KeepsJobFiles, open_session
 

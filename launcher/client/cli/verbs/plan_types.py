@@ -7,8 +7,12 @@ import click
 from launcher.client import catalogue
 from launcher.client.catalogue import PRICE_LIST_URL, PRICE_LIST_VARIABLE
 from launcher.client.cli.options.shared_options import removed_option
-from launcher.client.cli.screen.catalog_output import print_type, print_types, print_update
-from launcher.client.cli.screen.catalog_table import SORT_KEYS
+from launcher.client.cli.screen.catalog_output import (
+    SORT_KEYS,
+    print_type,
+    print_types,
+    print_update,
+)
 from launcher.client.cli.screen.verb_output import with_output_option
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from launcher.client.cli.options import completion_values
-from launcher.client.cli.options.age_option import age_option
+from launcher.client.cli.options.shared_options import age_option
 from launcher.client.cli.screen.confirmation import confirm_each, yes_option
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import act_on_each, with_output_option

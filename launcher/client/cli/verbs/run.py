@@ -5,10 +5,9 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli.options import shared_options
-from launcher.client.cli.options.dry_run import DryRun, dry_run_options
 from launcher.client.cli.options.local_options import LocalChoices, local_run_options
 from launcher.client.cli.options.script_job import DescribedJob, described_job_options
-from launcher.client.cli.options.send_job import JobSender
+from launcher.client.cli.options.send_job import DryRun, JobSender, dry_run_options
 from launcher.client.cli.options.session_options import session_of_run_option
 from launcher.client.cli.screen.approval import (
     approval_options,
@@ -17,7 +16,7 @@ from launcher.client.cli.screen.approval import (
     confirm_source,
 )
 from launcher.client.cli.screen.check_output import print_findings
-from launcher.client.cli.screen.json_output import print_json
+from launcher.client.cli.screen.terminal_output import print_json
 from launcher.client.cli.screen.verb_output import print_message, with_output_option
 from launcher.client.doctor import check_aws
 from launcher.client.request import redacted

@@ -1,16 +1,23 @@
-"""`launcher stop`: stop jobs, or all jobs."""
+"""`launcher stop`: stop jobs, or all jobs, or reclaim spot instances."""
 
 from __future__ import annotations
 
 import click
 
 from launcher.client.cli.options import completion_values
+from launcher.client.cli.options.read_job import session_of_local_job
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.confirmation import confirm_each, yes_option
-from launcher.client.cli.screen.json_output import print_json
+from launcher.client.cli.screen.terminal_output import print_json
 from launcher.client.cli.screen.verb_output import act_on_each, print_message, with_output_option
-from launcher.client.cli.verbs.one_stop import reclaim_spot_instances, stop_job
-from launcher.client.sessions import is_from_here, open_session, require_own
+from launcher.client.jobs import Job
+from launcher.client.sessions import (
+    TERMINAL_STATUSES,
+    is_from_here,
+    open_session,
+    require_own,
+    session_of,
+)
 
 
 @click.command()
@@ -67,3 +74,25 @@ def _running_jobs(session: str, is_any: bool) -> list[str]:
     if not wanted:
         print_message("No job of this machine runs." if others else "No job runs.")
     return wanted
+
+
+def stop_job(name: str, session: str | None) -> dict[str, str]:
+    """Stop a job unless it has ended; return its name and status."""
+    job = Job(name, session_of(name, session))
+    before = job.status
+    if before in TERMINAL_STATUSES:
+        print_message(f"Job {job.name} has already ended: {before}.")
+        return {"name": job.name, "status": before}
+    job.stop()
+    print_message(f"Job {job.name} is stopping; check with `launcher status {job.name}`.")
+    return {"name": job.name, "status": job.status}
+
+
+def reclaim_spot_instances(name: str) -> dict[str, str]:
+    """Reclaim the spot instances of a job of this machine; return its name and status."""
+    session = session_of_local_job(name, "there, AWS alone takes spot instances back")
+    session.interrupt_training_job(TrainingJobName=name)
+    print_message(
+        f"Job {name} is interrupted and restarts; follow it with `launcher logs -f {name}`."
+    )
+    return {"name": name, "status": Job(name, session).status}
