@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from launcher.client.cli import LocalChoices, main
 
-DEFAULTS = {"isolation": None, "host_failure": "fail", "is_installing": True, "python": None}
+DEFAULTS = {"isolation": None, "host_failure": "fail", "no_install": False, "python": None}
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ DEFAULTS = {"isolation": None, "host_failure": "fail", "is_installing": True, "p
     [
         ({"isolation": "network"}, "--isolation"),
         ({"host_failure": "tolerate"}, "--host-failure"),
-        ({"is_installing": False}, "--no-install"),
+        ({"no_install": True}, "--no-install"),
         ({"python": "/usr/bin/python3"}, "--python"),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from launcher.client.cli.options.shared_options import Verb, with_options
+from launcher.client.cli.options.shared_options import options
 from launcher.client.planning import PROFILES
 from launcher.client.spec import read_value
 from launcher.shared import OBJECTIVES, PRECISIONS, SCHEDULES
@@ -30,7 +30,7 @@ def _value(text: str) -> tuple[str, object]:
 
 
 _COUNT = click.IntRange(min=1)
-_OPTIONS = (
+cut_options = options(
     click.option(
         "--partitions", type=_COUNT, required=True, help="Number of ranks to split the model over."
     ),
@@ -113,8 +113,3 @@ _OPTIONS = (
         help="Latency between ranks, for example 20us; needs --bandwidth.",
     ),
 )
-
-
-def cut_options(verb: Verb) -> Verb:
-    """Add all the partition options to a verb."""
-    return with_options(verb, _OPTIONS)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
 from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, cast
+from typing import Protocol
 
 import click
 
-from launcher.client.cli.options.shared_options import Verb, age_option
+from launcher.client.cli.options.shared_options import age_option, gathered
 from launcher.client.jobs import LogLine
 
 
@@ -82,34 +81,6 @@ class LineSelection:
             self._printer(line)
 
 
-def line_selection_options(verb: Verb) -> Verb:
-    """Add --tail, --since and --grep to a verb, which gets them as `wanted`."""
-
-    @functools.wraps(verb)
-    def command(
-        *,
-        since: datetime | None,
-        pattern: re.Pattern[str] | None,
-        tail: int | None,
-        **arguments: Any,
-    ) -> Any:
-        return verb(wanted=WantedLines(since=since, pattern=pattern, tail=tail), **arguments)
-
-    for option in (
-        click.option(
-            "--grep",
-            "pattern",
-            callback=_parse_pattern,
-            metavar="REGEX",
-            help="Only lines in which this is found.",
-        ),
-        age_option("Only lines printed within this time, for example 30s, 10m or 2h."),
-        click.option("--tail", type=click.IntRange(min=0), help="Only the last lines, this many."),
-    ):
-        command = option(command)
-    return cast(Verb, command)
-
-
 def _parse_pattern(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> re.Pattern[str] | None:
@@ -118,3 +89,19 @@ def _parse_pattern(
         return None if text is None else re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
+
+
+#: --tail, --since and --grep, which a verb gets as one `wanted`.
+line_selection_options = gathered(
+    "wanted",
+    WantedLines,
+    click.option("--tail", type=click.IntRange(min=0), help="Only the last lines, this many."),
+    age_option("Only lines printed within this time, for example 30s, 10m or 2h."),
+    click.option(
+        "--grep",
+        "pattern",
+        callback=_parse_pattern,
+        metavar="REGEX",
+        help="Only lines in which this is found.",
+    ),
+)

@@ -10,10 +10,9 @@ import click
 from launcher.client.catalogue import instance_types
 from launcher.client.cli.options import completion_values
 from launcher.client.cli.options.shared_options import (
-    Verb,
     changes_option,
+    options,
     removed_option,
-    with_options,
 )
 from launcher.shared import did_you_mean
 
@@ -54,7 +53,7 @@ def _family(_context: click.Context, _parameter: click.Parameter, name: str | No
     raise click.BadParameter(f"{name} is no instance family; {hint}")
 
 
-_OPTIONS = (
+measure_options = options(
     click.option(
         "--from-job",
         metavar="NAME",
@@ -114,8 +113,3 @@ _OPTIONS = (
         "file, as in {c5: 1, m7i: 1.31}: its CPU seconds on c5, divided by those on m7i",
     ),
 )
-
-
-def measure_options(verb: Verb) -> Verb:
-    """Add the options that say what is measured and where it is written."""
-    return with_options(verb, _OPTIONS)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from launcher.client import catalogue
-from launcher.client.cli.options.shared_options import Verb, with_options
+from launcher.client.cli.options.shared_options import options
 
 
 def _split(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def _hosts(context: click.Context, parameter: click.Parameter, text: str) -> tup
     return tuple(map(int, words))
 
 
-_OPTIONS = (
+plan_options = options(
     click.option(
         "--workload",
         type=click.Path(path_type=Path, dir_okay=False),
@@ -119,8 +119,3 @@ _OPTIONS = (
         "--explain", "is_explained", is_flag=True, help="Show where each number comes from."
     ),
 )
-
-
-def plan_options(verb: Verb) -> Verb:
-    """Add the options that describe the workload, the choice and the output."""
-    return with_options(verb, _OPTIONS)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 import click
 
-from launcher.client.cli.options import shared_options
-from launcher.client.cli.options.shared_options import Verb
+from launcher.client.cli.options.shared_options import gathered, job_file_options
 from launcher.client.cli.screen.verb_output import print_message
 from launcher.client.spec import (
     JobSpec,
@@ -27,34 +24,16 @@ from launcher.shared import FROM_ENVIRONMENT
 
 #: The value of --data-group without one.
 _ANY_TYPE = "any"
-_INSTANCE_TYPE = click.option(
-    "--instance-type",
-    metavar="TYPE",
-    help="With a script: the type of the host that runs it [default: this machine].",
-)
-_DATA_GROUP = click.option(
-    "--data-group",
-    metavar="[TYPE]",
-    is_flag=False,
-    flag_value=_ANY_TYPE,
-    help="With a script: add a host that prepares its batches. Without TYPE, of a small type.",
-)
-_SAVE = click.option(
-    "--save",
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="With a script: write the assumed job file.",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DescribedJob:
     """The words of a command line that describe a job.
 
-    path: the job file or script. instance_type, data_group, save: None where not given.
+    job_file: a job file, or a script. instance_type, data_group, save: None where not given.
     """
 
-    path: Path
+    job_file: Path
     changes: tuple[str, ...]
     variables: dict[str, str]
     secrets: dict[str, str]
@@ -70,8 +49,12 @@ class DescribedJob:
         if self.data_group and is_script(Path(self.data_group)):
             what = f"{self.data_group} is read as the TYPE of --data-group"
             raise click.UsageError(f"{what}: launcher run {self.data_group} --data-group")
-        spec = self._assumed() if is_script(self.path) else self._written()
-        return with_variables(spec, self.variables, self.secrets)
+        spec = self._assumed() if is_script(self.job_file) else self._written()
+        return dataclasses.replace(
+            spec,
+            environment={**spec.environment, **self.variables},
+            secrets={**spec.secrets, **self.secrets},
+        )
 
     def _written(self) -> JobSpec:
         given = {
@@ -82,15 +65,15 @@ class DescribedJob:
         for option, value in given.items():
             if value is not None:
                 what = f"{option} goes with a script; a job file has its own instance groups"
-                raise click.UsageError(f"{what}: {self.path}")
+                raise click.UsageError(f"{what}: {self.job_file}")
         from launcher.client.request import read_job
 
-        return read_job(self.path, self.changes)
+        return read_job(self.job_file, self.changes)
 
     def _assumed(self) -> JobSpec:
         home = self.save.parent if self.save else Path()
         spec = assume_job(
-            self.path,
+            self.job_file,
             instance_type=self.instance_type,
             data_type=None if self.data_group == _ANY_TYPE else self.data_group,
             has_data_group=self.data_group is not None,
@@ -98,46 +81,12 @@ class DescribedJob:
             changes=self.changes,
         )
         text = spec.to_yaml()
-        lines = "\n".join(f"  {line}" for line in text.splitlines())
         if self.save:
             _save(text, self.save)
-            print_message(f"{self.path} without a job file: assumed this one, now in {self.save}")
-        else:
-            print_message(
-                f"{self.path} without a job file: assumed this one (--save FILE keeps it)"
-            )
-        print_message(lines)
+        kept = f", now in {self.save}" if self.save else " (--save FILE keeps it)"
+        print_message(f"{self.job_file} without a job file: assumed this one{kept}")
+        print_message("\n".join(f"  {line}" for line in text.splitlines()))
         return anchored(spec, home)
-
-
-def described_job_options(verb: Verb) -> Verb:
-    """Add JOB_FILE and all options that change it to a verb, which gets them as `described`."""
-
-    @functools.wraps(verb)
-    def command(
-        *,
-        job_file: Path,
-        changes: tuple[str, ...],
-        variables: dict[str, str],
-        secrets: dict[str, str],
-        instance_type: str | None,
-        data_group: str | None,
-        save: Path | None,
-        **arguments: Any,
-    ) -> Any:
-        described = DescribedJob(
-            path=job_file,
-            changes=changes,
-            variables=variables,
-            secrets=secrets,
-            instance_type=instance_type,
-            data_group=data_group,
-            save=save,
-        )
-        return verb(described=described, **arguments)
-
-    with_script = _INSTANCE_TYPE(_DATA_GROUP(_SAVE(command)))
-    return cast(Verb, environment_options(shared_options.job_file_options(with_script)))
 
 
 def _save(text: str, file: Path) -> None:
@@ -149,44 +98,6 @@ def _save(text: str, file: Path) -> None:
         raise PlatformError(f"{what}: give --save another name, or run it as it is") from None
     except OSError as error:
         raise PlatformError(f"cannot write {file}: {error.strerror}") from error
-
-
-def environment_options(verb: Verb) -> Verb:
-    """Add --env and --env-file to a verb, which gets them as `variables`, and --secret."""
-    one = click.option(
-        "--env",
-        "variables",
-        metavar="NAME=VALUE",
-        multiple=True,
-        callback=_read_variables,
-        help="Add a variable to the job's environment. Repeatable.",
-    )
-    file = click.option(
-        "--env-file",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        is_eager=True,  # read before --env, which overrides it
-        expose_value=False,
-        callback=_keep_file,
-        help="Add the variables of a file to it, one NAME=VALUE a line.",
-    )
-    secret = click.option(
-        "--secret",
-        "secrets",
-        metavar="NAME[=ARN]",
-        multiple=True,
-        callback=_read_secrets,
-        help="Add a secret variable, of your environment or of AWS Secrets Manager. Repeatable.",
-    )
-    return file(one(secret(verb)))
-
-
-def with_variables(spec: JobSpec, variables: dict[str, str], secrets: dict[str, str]) -> JobSpec:
-    """Return the spec with more variables in its environment, and more secrets."""
-    return dataclasses.replace(
-        spec,
-        environment={**spec.environment, **variables},
-        secrets={**spec.secrets, **secrets},
-    )
 
 
 def _read_secrets(
@@ -233,3 +144,53 @@ def _pair(text: str) -> tuple[str, str]:
     if not sign or not name.strip():
         raise click.BadParameter(f"{text!r} in --env is no NAME=VALUE")
     return name.strip(), value
+
+
+#: JOB_FILE and all options that change it, which a verb gets as one `described`.
+described_job_options = gathered(
+    "described",
+    DescribedJob,
+    click.option(
+        "--env-file",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        is_eager=True,  # read before --env, which overrides it
+        expose_value=False,
+        callback=_keep_file,
+        help="Add the variables of a file to it, one NAME=VALUE a line.",
+    ),
+    click.option(
+        "--env",
+        "variables",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_read_variables,
+        help="Add a variable to the job's environment. Repeatable.",
+    ),
+    click.option(
+        "--secret",
+        "secrets",
+        metavar="NAME[=ARN]",
+        multiple=True,
+        callback=_read_secrets,
+        help="Add a secret variable, of your environment or of AWS Secrets Manager. Repeatable.",
+    ),
+    job_file_options,
+    click.option(
+        "--instance-type",
+        metavar="TYPE",
+        help="With a script: the type of the host that runs it [default: this machine].",
+    ),
+    click.option(
+        "--data-group",
+        metavar="[TYPE]",
+        is_flag=False,
+        flag_value=_ANY_TYPE,
+        help="With a script: add a host that prepares its batches. Without TYPE, of a small type.",
+    ),
+    click.option(
+        "--save",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="With a script: write the assumed job file.",
+    ),
+)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 import click
 
 from launcher.client.cli.options.command_line import command_line
-from launcher.client.cli.options.shared_options import Verb
+from launcher.client.cli.options.shared_options import gathered
 from launcher.client.cli.screen.approval import cancel_on_ctrl_c, show_plan
 from launcher.client.cli.screen.ctrl_c import defer_ctrl_c
 from launcher.client.cli.screen.follow_output import follow_unless_left, print_notice
@@ -91,21 +89,6 @@ class JobSender:
         return job
 
 
-_DRY_RUN = click.option(
-    "--dry-run", is_flag=True, help="Print the CreateTrainingJob request without sending it."
-)
-_RESOLVE = click.option(
-    "--resolve",
-    is_flag=True,
-    help="With --dry-run: look up unset fields on AWS, and check the resources that the job names.",
-)
-_UPLOAD = click.option(
-    "--upload",
-    is_flag=True,
-    help="With --dry-run: also upload the code, so that any AWS client can send the request.",
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class DryRun:
     """The wish for a dry run: nothing is sent if `is_wanted`.
@@ -128,12 +111,25 @@ class DryRun:
             raise click.UsageError("--resolve and --upload go with the --dry-run of a job for AWS")
 
 
-def dry_run_options(verb: Verb) -> Verb:
-    """Add --dry-run, --resolve and --upload to a verb, which gets them as one `dry_run`."""
-
-    @functools.wraps(verb)
-    def command(*, dry_run: bool, resolve: bool, upload: bool, **arguments: Any) -> Any:
-        wanted = DryRun(is_wanted=dry_run, resolve=resolve, upload=upload)
-        return verb(dry_run=wanted, **arguments)
-
-    return cast(Verb, _DRY_RUN(_RESOLVE(_UPLOAD(command))))
+#: --dry-run, --resolve and --upload, which a verb gets as one `dry_run`.
+dry_run_options = gathered(
+    "dry_run",
+    DryRun,
+    click.option(
+        "--dry-run",
+        "is_wanted",
+        is_flag=True,
+        help="Print the CreateTrainingJob request without sending it.",
+    ),
+    click.option(
+        "--resolve",
+        is_flag=True,
+        help="With --dry-run: look up unset fields on AWS, and check the resources that the job "
+        "names.",
+    ),
+    click.option(
+        "--upload",
+        is_flag=True,
+        help="With --dry-run: also upload the code, so that any AWS client can send the request.",
+    ),
+)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+import functools
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -28,11 +30,32 @@ changes_option = click.option(
 )
 
 
-def with_options(verb: Verb, options: Sequence[Callable[[Any], Any]]) -> Verb:
-    """Add options to a verb, whose help shows them in this order."""
-    for option in reversed(options):
-        verb = option(verb)
-    return verb
+def options(*each: Callable[[Any], Any]) -> Callable[[Verb], Verb]:
+    """Return the decorator that adds options to a verb, whose help shows them in this order."""
+
+    def add(verb: Verb) -> Verb:
+        for option in reversed(each):
+            verb = option(verb)
+        return verb
+
+    return add
+
+
+def gathered(name: str, kind: type[Any], *each: Callable[[Any], Any]) -> Callable[[Verb], Verb]:
+    """Return the decorator that adds options to a verb, which gets their values as one `name`.
+
+    kind: a dataclass whose fields have the names of the options' values.
+    """
+
+    def add(verb: Verb) -> Verb:
+        @functools.wraps(verb)
+        def command(**arguments: Any) -> Any:
+            values = {part.name: arguments.pop(part.name) for part in dataclasses.fields(kind)}
+            return verb(**{name: kind(**values)}, **arguments)
+
+        return options(*each)(cast(Verb, command))
+
+    return add
 
 
 def removed_option(name: str, instead: str) -> Callable[[Verb], Verb]:
@@ -43,16 +66,6 @@ def removed_option(name: str, instead: str) -> Callable[[Verb], Verb]:
             raise click.UsageError(f"there is no {name} any more: {instead}")
 
     return click.option(name, hidden=True, expose_value=False, callback=refuse)
-
-
-def job_file_options(verb: Verb) -> Verb:
-    """Add JOB_FILE, by default that of this folder, and --set to a verb."""
-    return _job_file(default=Path())(changes_option(verb))
-
-
-def optional_job_file_options(verb: Verb) -> Verb:
-    """Add JOB_FILE, which may be left out, and --set to a verb."""
-    return _job_file(default=None)(changes_option(verb))
 
 
 def _job_file(*, default: Path | None) -> Callable[[Verb], Verb]:
@@ -71,6 +84,12 @@ def _find_job_file(
 ) -> Path | None:
     """Return the job file, which a folder has as job.yaml; a callback of JOB_FILE."""
     return path / "job.yaml" if path is not None and path.is_dir() else path
+
+
+#: JOB_FILE, by default that of this folder, and --set.
+job_file_options = options(_job_file(default=Path()), changes_option)
+#: JOB_FILE, which may be left out, and --set.
+optional_job_file_options = options(_job_file(default=None), changes_option)
 
 
 def _parse_age(

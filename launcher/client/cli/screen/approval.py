@@ -9,25 +9,23 @@ from contextlib import contextmanager
 
 import click
 
-from launcher.client.cli.options.shared_options import Verb
+from launcher.client.cli.options.shared_options import options
 from launcher.client.cli.screen.confirmation import can_ask, yes_option
 from launcher.client.cli.screen.verb_output import print_message
 from launcher.client.planning import CostPlan, cost_plan_text, enforce_max_cost
 from launcher.client.submit import JobDraft, source_problem
 from launcher.errors import CloudError, NotSent, Problem, SpecError
 
-_MAX_COST = click.option(
-    "--max-cost",
-    type=click.FloatRange(min=0),
-    metavar="DOLLARS",
-    help="Refuse a job that may cost more than this on AWS.",
+#: --max-cost and --yes.
+approval_options = options(
+    click.option(
+        "--max-cost",
+        type=click.FloatRange(min=0),
+        metavar="DOLLARS",
+        help="Refuse a job that may cost more than this on AWS.",
+    ),
+    yes_option("Submit a job that costs money without asking."),
 )
-_YES = yes_option("Submit a job that costs money without asking.")
-
-
-def approval_options(verb: Verb) -> Verb:
-    """Add --max-cost and --yes to a verb."""
-    return _MAX_COST(_YES(verb))
 
 
 def show_plan(plan: CostPlan, max_cost: float | None) -> None:
