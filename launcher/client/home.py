@@ -1,4 +1,4 @@
-"""The folder of what Launcher keeps on this machine: jobs, records, sources, the user's files."""
+"""The folder of what Launcher keeps on this machine, and the files that it writes for the user."""
 
 from __future__ import annotations
 
@@ -47,3 +47,18 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def write_new(text: str, path: Path) -> None:
+    """Write a text as a new file; raises PlatformError if that cannot be."""
+    check_new(path)
+    with writing(path), path.open("x", encoding="utf-8") as file:
+        file.write(text)
+
+
+def check_new(path: Path) -> None:
+    """Raise PlatformError if a file cannot be made, before anything is measured for it."""
+    if path.exists():
+        raise PlatformError(f"{path} exists already; give another name, or remove it")
+    if not path.parent.is_dir():
+        raise PlatformError(f"{path} cannot be written: there is no folder {path.parent}")

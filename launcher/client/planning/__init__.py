@@ -11,16 +11,17 @@ from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
     from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
-    from launcher.client.planning.comparison.comparison import Comparison, change_text, compare
-    from launcher.client.planning.comparison.price_change import price_change
-    from launcher.client.planning.cuts.partition_request import PROFILES
-    from launcher.client.planning.cuts.partition_table import title
-    from launcher.client.planning.cuts.partition_view import Partition
-    from launcher.client.planning.cuts.partitioner import partition
+    from launcher.client.planning.comparison.comparison import (
+        Comparison,
+        change_text,
+        compare,
+        price_change,
+    )
+    from launcher.client.planning.cuts.partition_view import Partition, title
+    from launcher.client.planning.cuts.partitioner import PROFILES, partition
     from launcher.client.planning.cuts.timeline_picture import timeline_svg
     from launcher.client.planning.diagnosis.advice import Advice, advise, larger_types
-    from launcher.client.planning.diagnosis.diagnosis import Diagnosis, diagnose
-    from launcher.client.planning.diagnosis.diagnosis_text import advice_text
+    from launcher.client.planning.diagnosis.diagnosis import Diagnosis, advice_text, diagnose
     from launcher.client.planning.diagnosis.findings import Confidence, StepLimit, find_limit
     from launcher.client.planning.diagnosis.job_evidence import (
         DataWait,
@@ -57,8 +58,7 @@ if TYPE_CHECKING:
         priced_cluster,
     )
     from launcher.client.planning.plans.cost_limit import enforce_max_cost
-    from launcher.client.planning.plans.cost_plan import CostPlan, plan_job
-    from launcher.client.planning.plans.cost_plan_layout import cost_plan_text
+    from launcher.client.planning.plans.cost_plan import CostPlan, cost_plan_text, plan_job
     from launcher.client.planning.plans.job_file_writer import job_of_candidate
     from launcher.client.planning.plans.parallel_strategy import (
         RESERVED,
@@ -85,11 +85,11 @@ if TYPE_CHECKING:
     from launcher.client.planning.plans.resource_formulas import formulas
     from launcher.client.planning.plans.scatter import (
         ClusterScatter,
+        ScatterArea,
         position,
         recommendation_scatter,
         ticks,
     )
-    from launcher.client.planning.plans.scatter_area import ScatterArea
     from launcher.client.planning.plans.step_model import (
         SECONDS_PER_GB,
         Bottleneck,
@@ -107,16 +107,13 @@ if TYPE_CHECKING:
     from launcher.client.planning.workloads.dataset_profile import ProfileRequest, profile_datasets
     from launcher.client.planning.workloads.job_profile import JobFigures, profile_of_job
     from launcher.client.planning.workloads.machine_cpu import MachineCpu
-    from launcher.client.planning.workloads.measure import Measure
-    from launcher.client.planning.workloads.measured_step_time import (
+    from launcher.client.planning.workloads.measured_task import (
         MeasuredStepTime,
         catalogue_name,
     )
     from launcher.client.planning.workloads.model_reader import model_fields
-    from launcher.client.planning.workloads.new_file import check_new, write_new
-    from launcher.client.planning.workloads.profile_layout import profile_text
     from launcher.client.planning.workloads.worker_scaling import worker_counts
-    from launcher.client.planning.workloads.workload import Workload
-    from launcher.client.planning.workloads.workload_profile import WorkloadProfile
+    from launcher.client.planning.workloads.workload import Measure, Workload
+    from launcher.client.planning.workloads.workload_profile import WorkloadProfile, profile_text
 
 __getattr__ = open_door(__name__)

@@ -14,11 +14,11 @@ from launcher.client.cli.screen.terminal_output import echo, print_csv, print_js
 from launcher.client.cli.screen.verb_output import print_message, with_data_option
 from launcher.client.cli.verb_group import CommandWithSubcommands
 from launcher.client.cli.verb_table import VERBS
+from launcher.client.home import check_new
 from launcher.client.planning import (
     PlanLimits,
     PlanOrder,
     Workload,
-    check_new,
     explained_clusters,
     plain_recommendation,
     recommend,

@@ -13,14 +13,13 @@ from launcher.client.cli.options.read_job import job_to_read
 from launcher.client.cli.screen.terminal_output import echo, print_json
 from launcher.client.cli.screen.verb_output import print_message, with_output_option
 from launcher.client.doctor import ReadLimits
+from launcher.client.home import check_new, write_new
 from launcher.client.planning import (
     ProfileRequest,
     WorkloadProfile,
-    check_new,
     profile_datasets,
     profile_of_job,
     profile_text,
-    write_new,
 )
 
 

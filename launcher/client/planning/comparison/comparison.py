@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,10 +14,48 @@ from launcher.client.planning.comparison.compared_job import (
     ComparedJob,
     read_compared_job,
 )
-from launcher.client.planning.comparison.price_change import PriceChange, price_change
+from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime, t95
 from launcher.client.sessions import session_of
 from launcher.client.spec import html_cells, html_pairs, html_table
 from launcher.errors import Problem, SpecError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceChange:
+    """A change of the price of the same work, as a share: -0.46 is 46 % less.
+
+    low, high: the 95 % interval; None where a job has too few windows of steps.
+    """
+
+    expected: float
+    low: float | None = None
+    high: float | None = None
+
+
+def price_change(
+    before: MeanStepTime,
+    after: MeanStepTime,
+    *,
+    per_hour_before: float,
+    per_hour_after: float,
+    work_ratio: float = 1.0,
+) -> PriceChange:
+    """Return the change of the price per step from one job to another.
+
+    per_hour_before, per_hour_after: USD of all hosts. work_ratio: samples of a step of the later
+    job over those of the earlier one, for the change of the price per sample.
+
+    Prices are exact, so the uncertainty is that of the two mean step times: their relative standard
+    errors add in squares, and the 95 % interval is that of the ratio's logarithm (delta method),
+    with Student's t of the job that has fewer batches.
+    """
+    ratio = per_hour_after * after.mean / (per_hour_before * before.mean) / work_ratio
+    if before.error is None or after.error is None:
+        return PriceChange(expected=ratio - 1)
+    spread = math.hypot(before.error / before.mean, after.error / after.mean)
+    factor = math.exp(t95(min(before.batches, after.batches)) * spread)
+    return PriceChange(expected=ratio - 1, low=ratio / factor - 1, high=ratio * factor - 1)
+
 
 #: Steps whose numbers of samples differ by less are the same work: ranks may get one batch more.
 _SAME_WORK = 0.01
@@ -57,13 +96,11 @@ class Comparison:
         )
 
     def __str__(self) -> str:
-
         return comparison_text(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-
         return comparison_html(self)
 
     def to_plain(self) -> dict[str, Any]:

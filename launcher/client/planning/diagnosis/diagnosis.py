@@ -1,4 +1,4 @@
-"""The diagnosis of a job: what limits its step, how sure that is, and what to change."""
+"""The diagnosis of a job: what limits its step, the evidence, and what to change."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from launcher.client.jobs import Job
-from launcher.client.planning.diagnosis.advice import Advice, advise
+from launcher.client.catalogue import OLD_PRICE, dollars_text
+from launcher.client.jobs import Job, readable
+from launcher.client.planning.diagnosis.advice import Advice, Effect, advise
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
 from launcher.client.planning.diagnosis.findings import Confidence, Finding, StepLimit, find_limit
-from launcher.client.planning.diagnosis.job_evidence import JobEvidence
+from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
+from launcher.client.planning.plans.step_model import Interval
 from launcher.client.sessions import session_of
+from launcher.client.spec import html_pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,15 +49,11 @@ class Diagnosis:
         return self.finding.culprit
 
     def __str__(self) -> str:
-        from launcher.client.planning.diagnosis.diagnosis_text import diagnosis_text
-
         return diagnosis_text(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from launcher.client.planning.diagnosis.diagnosis_text import diagnosis_html
-
         return diagnosis_html(self)
 
     def to_plain(self) -> dict[str, Any]:
@@ -100,3 +99,104 @@ def diagnosis_of(evidence: JobEvidence) -> Diagnosis:
     """Return what the evidence on a job shows."""
     finding = find_limit(evidence)
     return Diagnosis(evidence=evidence, finding=finding, advice=advise(finding, evidence))
+
+
+_COLUMN = 11
+#: Changes smaller than this are not named.
+_SAME = 0.005
+
+
+def diagnosis_text(diagnosis: Diagnosis) -> str:
+    """Return the cause, the evidence and the advice, a line each."""
+    lines, last = [], ""
+    for word, text in _rows(diagnosis):
+        lines.append(f"{'' if word == last else word:<{_COLUMN}}{text}")
+        last = word
+    return "\n".join(lines)
+
+
+def diagnosis_html(diagnosis: Diagnosis) -> str:
+    """Return the same as a table."""
+    return html_pairs(list(_rows(diagnosis)))
+
+
+def _rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    evidence, finding = diagnosis.evidence, diagnosis.finding
+    yield "Job", f"{evidence.job_name} ({evidence.status})"
+    named = f" ({finding.culprit})" if finding.culprit else ""
+    sure = (
+        "" if finding.confidence is Confidence.NONE else f", confidence {finding.confidence.value}"
+    )
+    yield "Diagnosis", f"{finding.limit.value}{named}{sure}"
+    yield "", finding.why
+    yield from (("Evidence", text) for text in _evidence(evidence))
+    yield from (("Unknown", text) for text in evidence.missing)
+    for number, each in enumerate(diagnosis.advice, start=1):
+        yield "Advice", f"{number}. {advice_text(each)}"
+
+
+def _evidence(evidence: JobEvidence) -> Iterator[str]:
+    for group in evidence.groups:
+        yield _group_text(group)
+    if evidence.data is not None:
+        data = evidence.data
+        time = f"{readable(data.seconds)}, in {data.basis}"
+        yield f"data: waited for {data.share:.1%} of {time}"
+    if evidence.step is not None:
+        half = evidence.step.half_width
+        around = "" if half is None else f" +- {half * 1e3:.2g}"
+        yield f"step: {evidence.step.mean * 1e3:,.4g}{around} ms"
+    for each in evidence.ranks:
+        waits = "" if each.communication is None else f", other ranks {_ms(each.communication)}"
+        yield (
+            f"rank {each.rank} on {each.host}: data {_ms(each.data_wait)}, computing "
+            f"{_ms(each.compute)}{waits} ({each.steps} steps)"
+        )
+    if evidence.sources:
+        yield f"read from {' and '.join(evidence.sources)}"
+
+
+def _group_text(group: GroupUse) -> str:
+    kind = "trains" if group.trains else "beside the training"
+    hosts = f"{group.name} ({kind}): {group.count} x {group.instance_type}"
+    if not group.hosts:
+        return f"{hosts}, no figures of its training"
+    cpu = "unknown" if group.cpu is None else f"{group.cpu:.0%}"
+    gpu = "" if group.gpu is None else f", accelerators {group.gpu:.0%}"
+    span = (
+        f"{group.points} values of each host" if len(group.hosts) > 1 else f"{group.points} values"
+    )
+    return f"{hosts}, CPU {cpu}{gpu} busy ({span} in {readable(group.seconds)})"
+
+
+def advice_text(advice: Advice) -> str:
+    """Return a change and what it costs and saves."""
+    return advice.what if advice.effect is None else f"{advice.what}; {_effect(advice.effect)}"
+
+
+def _effect(effect: Effect) -> str:
+    dates = ", ".join(effect.price_as_of)
+    old = f"; that of {' and '.join(effect.old_prices)} is {OLD_PRICE}" if effect.old_prices else ""
+    return (
+        f"{dollars_text(effect.per_hour_now)} to {dollars_text(effect.per_hour)} an hour, a step "
+        f"takes {_change(effect.step)} time and costs {_change(effect.price)} "
+        f"(predicted; prices of {dates}{old})"
+    )
+
+
+def _change(change: Interval) -> str:
+    """Return a change with its range, such as "46% less (40% to 55% less)"."""
+    if abs(change.expected) < _SAME:
+        return "the same"
+    text = _percent(change.expected)
+    if change.high - change.low < _SAME:
+        return text
+    return f"{text} ({_percent(change.high)} to {_percent(change.low)})"
+
+
+def _percent(change: float) -> str:
+    return f"{abs(change):.0%} {'more' if change > 0 else 'less'}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:,.3g} ms"

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.catalogue import InstanceType
-from launcher.client.home import writing
+from launcher.client.home import check_new, writing
 from launcher.client.planning.plans.cluster_candidates import Candidate
 from launcher.client.planning.plans.step_model import data_workers, local_workers
-from launcher.client.planning.workloads.new_file import check_new
 from launcher.client.planning.workloads.workload import Workload
 from launcher.client.spec import DataParallel, DataService, InstanceGroup, JobSpec, ModelParallel
 from launcher.errors import PlatformError

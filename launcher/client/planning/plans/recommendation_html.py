@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launcher.client.home import write_new
 from launcher.client.planning.plans.recommendation_layout import notes, table_rows
 from launcher.client.planning.plans.scatter import (
     ClusterPoint,
     ClusterScatter,
+    ScatterArea,
     recommendation_scatter,
 )
-from launcher.client.planning.plans.scatter_area import ScatterArea
-from launcher.client.planning.workloads.new_file import write_new
 from launcher.client.spec import escaped, html_cells, html_table
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from launcher.client.catalogue import dollars_text
 from launcher.client.jobs import short_number
-from launcher.client.planning.plans.scatter import ClusterPoint, ClusterScatter
-from launcher.client.planning.plans.scatter_area import ScatterArea
+from launcher.client.planning.plans.scatter import ClusterPoint, ClusterScatter, ScatterArea
 from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun
 from launcher.client.spec import escaped, html_cells, html_table
 

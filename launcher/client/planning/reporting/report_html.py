@@ -11,10 +11,9 @@ from datetime import datetime, timezone
 from launcher.client.catalogue import dollars_text, old_price_note
 from launcher.client.jobs import MetricSeries, group_series, host_groups, readable
 from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
-from launcher.client.planning.diagnosis.diagnosis_text import advice_text
+from launcher.client.planning.diagnosis.diagnosis import advice_text
 from launcher.client.planning.diagnosis.findings import Confidence
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
-from launcher.client.planning.reporting.merged_rows import merged_events, merged_hosts
 from launcher.client.planning.reporting.plan_section import plan_section
 from launcher.client.planning.reporting.report_chart import (
     ChartBar,
@@ -22,7 +21,7 @@ from launcher.client.planning.reporting.report_chart import (
     bar_chart,
     line_chart,
 )
-from launcher.client.planning.reporting.report_facts import ReportFacts
+from launcher.client.planning.reporting.report_facts import ReportFacts, merged_events, merged_hosts
 from launcher.client.planning.reporting.report_style import report_style
 from launcher.client.spec import escaped, html_cells, html_table
 

@@ -7,7 +7,26 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
-from launcher.client.planning.workloads.measure import Measure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A measured amount, with the range that its mean lies in.
+
+    Measures are inputs of predictions; an Interval is a prediction.
+    deviation: the standard deviation of single samples around the mean, 0 if unknown.
+    """
+
+    mean: float
+    low: float
+    high: float
+    deviation: float = 0.0
+
+    @classmethod
+    def exact(cls, mean: float) -> Measure:
+        """Return a measure without uncertainty."""
+        return cls(mean=mean, low=mean, high=mean)
+
 
 #: Memory that a worker is given where it is not measured: Python, numpy and a library for images.
 BYTES_PER_WORKER = 2.0**29

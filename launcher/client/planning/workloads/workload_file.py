@@ -9,8 +9,8 @@ from typing import Any
 
 from launcher.client.catalogue import accelerator_kinds, instance_types
 from launcher.client.planning.plans.step_model import family
-from launcher.client.planning.workloads.measure import Measure
 from launcher.client.planning.workloads.model_reader import read_model
+from launcher.client.planning.workloads.workload import Measure
 from launcher.client.spec import read_plain
 from launcher.errors import FieldPath, Problem, SpecError
 from launcher.shared import did_you_mean, shown

@@ -1,4 +1,4 @@
-"""The seconds of a task's training step, measured on this machine's GPU."""
+"""A task measured on this machine: the seconds of its step on the GPU, the memory of its model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from launcher.client.catalogue import instance_types
+from launcher.client.planning.plans.parallel_strategy import ModelFigures
 from launcher.client.planning.workloads.task_subprocess import run_task_program
 from launcher.client.spec import JobSpec, TorchrunDistribution
+from launcher.shared import Activations, Footprint
 
 #: NVIDIA's former brand in the names of its driver, as in "Tesla T4".
 _BRANDS = {"Tesla ": "NVIDIA "}
@@ -74,3 +76,33 @@ def catalogue_name(device: str) -> str | None:
     words = device.replace("-", " ") + " "
     fitting = [name for name in known if words.startswith(f"{name} ")]
     return max(fitting, key=len, default=None)
+
+
+def measure_model_memory(task: str, job: JobSpec, folder: Path) -> ModelFigures:
+    """Measure the model of a task ("module:function").
+
+    job: gives the hyperparameters, and the precision and recomputation of its steps. folder: with
+    the job's code. Raises ParallelError for a model that cannot be measured, and PlatformError
+    without torch.
+    """
+    request = {
+        "task": task,
+        "source_dir": str(folder.absolute()),
+        "hyperparameters": dict(job.hyperparameters),
+    }
+    found = json.loads(run_task_program("model_profile", request))
+    activations = found["footprint"].pop("activations")
+    timed = job.distribution if isinstance(job.distribution, TorchrunDistribution) else None
+    return ModelFigures(
+        footprint=Footprint(
+            **found["footprint"],
+            activations={
+                (precision, recomputed): Activations(**kept)
+                for (precision, recomputed), kept in activations
+            },
+        ),
+        blocks=found["blocks"],
+        batch_norm=found["batch_norm"],
+        precision=timed.precision if timed else None,
+        recomputed=bool(timed and timed.recomputed),
+    )
