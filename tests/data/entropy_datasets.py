@@ -11,14 +11,13 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from random import SystemRandom
-from random import seed as seed_python
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.random import RandomState, SeedSequence, default_rng
+from numpy.random import RandomState, default_rng
+from recipes import FORCED
 
 from launcher.data import shard
 
@@ -40,55 +39,16 @@ class Drawing:
         raise NotImplementedError
 
 
+class EachSource(Drawing):
+    """Samples of one number from each source that has another one each time."""
+
+    def __getitem__(self, index: int) -> np.ndarray:  # type: ignore[override] # several numbers
+        return np.array([draw() for name, draw in FORCED.items() if name != "hash"])
+
+
 class Numpy(Drawing):
     def draw(self) -> float:
         return float(default_rng().random())
-
-
-class Sequence(Drawing):
-    def draw(self) -> float:
-        return float(default_rng(SeedSequence().spawn(3)[2]).random())
-
-
-class Legacy(Drawing):
-    def draw(self) -> float:
-        return float(RandomState().normal())
-
-
-class SeedOfNumpy(Drawing):
-    def draw(self) -> float:
-        np.random.seed()
-        return float(np.random.random())
-
-
-class Python(Drawing):
-    def draw(self) -> float:
-        return random.Random().random()
-
-
-class SeedOfPython(Drawing):
-    def draw(self) -> float:
-        seed_python()
-        return random.random()
-
-
-class System(Drawing):
-    def draw(self) -> float:
-        source = SystemRandom()
-        return source.random() + source.getrandbits(20) + source.choice(source.randbytes(5))
-
-
-class Torch(Drawing):
-    def draw(self) -> float:
-        generator = torch.Generator()
-        generator.seed()
-        return torch.rand((), generator=generator).item()
-
-
-class SeedOfTorch(Drawing):
-    def draw(self) -> float:
-        torch.seed()
-        return torch.rand(()).item()
 
 
 class OfModule(Drawing):
@@ -267,8 +227,18 @@ class OrderOfSet(Drawing):
 
 
 ALL: list[Any] = [
-    *(Numpy, Sequence, Legacy, SeedOfNumpy, Python, SeedOfPython, System, Torch, SeedOfTorch),
-    *(OfModule, OfClass, Kept, KeptSeeded, KeptLater, KeptSeededLater, Reseeding, Spawning),
+    *(
+        EachSource,
+        Numpy,
+        OfModule,
+        OfClass,
+        Kept,
+        KeptSeeded,
+        KeptLater,
+        KeptSeededLater,
+        Reseeding,
+        Spawning,
+    ),
     *(KeptUnseeded, KeptCopies),
     *(Threads, Tasks, TasksOnce, Forking, Importing, Keys, OrderOfSet),
 ]

@@ -11,12 +11,16 @@ import io
 import os
 import sys
 import tarfile
+from collections.abc import Callable
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 LENGTH = 48
+Open = Callable[[str], Any]
+Read = Callable[[Any, int], Any]
 
 
 def pixels(number: int) -> np.ndarray:
@@ -75,29 +79,22 @@ def hf_streaming(root: str) -> Any:
 
 
 def wds(root: str) -> Any:
-    import webdataset
-
-    return (
-        webdataset.WebDataset(f"{root}/tars/{{0..7}}.tar", shardshuffle=False)
-        .decode()
-        .to_tuple("id.txt", "x.npy")
-        .map_tuple(int)
-        .map(lambda sample: {"id": sample[0], "x": sample[1]})
-    )
+    return samples_of_wds(root, shardshuffle=False)
 
 
 def wds_shuffled(root: str) -> Any:
     """With its own shuffles, which seed themselves from the process id and the clock."""
+    return samples_of_wds(root, shardshuffle=8, buffer=16)
+
+
+def samples_of_wds(root: str, *, shardshuffle: int, buffer: int = 0) -> Any:
     import webdataset
 
-    return (
-        webdataset.WebDataset(f"{root}/tars/{{0..7}}.tar", shardshuffle=8)
-        .shuffle(16)
-        .decode()
-        .to_tuple("id.txt", "x.npy")
-        .map_tuple(int)
-        .map(lambda sample: {"id": sample[0], "x": sample[1]})
-    )
+    dataset = webdataset.WebDataset(f"{root}/tars/{{0..7}}.tar", shardshuffle=shardshuffle)
+    if buffer:
+        dataset = dataset.shuffle(buffer)
+    samples = dataset.decode().to_tuple("id.txt", "x.npy").map_tuple(int)
+    return samples.map(lambda sample: {"id": sample[0], "x": sample[1]})
 
 
 # litdata -------------------------------------------------------------------
@@ -131,30 +128,20 @@ class Images:
         return {"id": index, "x": self.transform(pixels(index))}
 
 
-class _Albumentations:
-    def __init__(self, seed: int | None) -> None:
-        import albumentations as a
+def albumented(seed: int | None) -> Any:
+    import albumentations as a
 
-        self.compose = a.Compose(
-            [
-                a.RandomCrop(8, 8),
-                a.HorizontalFlip(p=0.5),
-                a.RandomBrightnessContrast(p=1.0),
-                a.GaussNoise(p=1.0),
-            ],
-            seed=seed,
-        )
-
-    def __call__(self, image: np.ndarray) -> np.ndarray:
-        return self.compose(image=image)["image"]
+    noise = [a.RandomBrightnessContrast(p=1.0), a.GaussNoise(p=1.0)]
+    compose = a.Compose([a.RandomCrop(8, 8), a.HorizontalFlip(p=0.5), *noise], seed=seed)
+    return Images(lambda image: compose(image=image)["image"])
 
 
 def albumentations_unseeded() -> Any:
-    return Images(_Albumentations(None))
+    return albumented(None)
 
 
 def albumentations_seeded() -> Any:
-    return Images(_Albumentations(7))
+    return albumented(7)
 
 
 def declare_operators() -> None:
@@ -208,90 +195,61 @@ def torchvision_folder(root: str) -> Any:
 class Stored:
     """Rows of a file that is opened at the first use, as each library recommends."""
 
-    def __init__(self, path: str) -> None:
-        self.path, self.file = path, None
+    def __init__(self, path: str, open_file: Open, read: Read) -> None:
+        self.path, self.open_file, self.read, self.file = path, open_file, read, None
 
     def __len__(self) -> int:
         return LENGTH
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         if self.file is None:
-            self.file = self.open()
-        return {"id": index, "x": np.asarray(self.read(index)) + np.random.default_rng().random()}
-
-    def open(self) -> Any:
-        raise NotImplementedError
-
-    def read(self, index: int) -> Any:
-        raise NotImplementedError
-
-
-class H5py(Stored):
-    def open(self) -> Any:
-        import h5py
-
-        return h5py.File(self.path)["x"]
-
-    def read(self, index: int) -> Any:
-        return self.file[index]
-
-
-class Zarr(H5py):
-    def open(self) -> Any:
-        import zarr
-
-        return zarr.open_array(self.path, mode="r")
-
-
-class Lmdb(Stored):
-    def open(self) -> Any:
-        import lmdb
-
-        return lmdb.open(self.path, readonly=True, lock=False)
-
-    def read(self, index: int) -> Any:
-        with self.file.begin() as transaction:
-            return np.frombuffer(transaction.get(b"%d" % index), np.float32)
-
-
-class Safetensors(Stored):
-    def open(self) -> Any:
-        import safetensors
-
-        return safetensors.safe_open(self.path, "numpy").get_slice("x")
-
-    def read(self, index: int) -> Any:
-        return self.file[index : index + 1][0]
-
-
-class Parquet(Stored):
-    def open(self) -> Any:
-        import pyarrow.parquet
-
-        return pyarrow.parquet.read_table(self.path, memory_map=True)["x"]
-
-    def read(self, index: int) -> Any:
-        return self.file[index].as_py()
+            self.file = self.open_file(self.path)
+        row = np.asarray(self.read(self.file, index))
+        return {"id": index, "x": row + np.random.default_rng().random()}
 
 
 def h5py_rows(root: str) -> Any:
-    return H5py(f"{root}/rows.h5")
+    import h5py
+
+    return Stored(f"{root}/rows.h5", lambda path: h5py.File(path)["x"], getitem)
 
 
 def zarr_rows(root: str) -> Any:
-    return Zarr(f"{root}/rows.zarr")
+    import zarr
+
+    return Stored(f"{root}/rows.zarr", lambda path: zarr.open_array(path, mode="r"), getitem)
 
 
 def lmdb_rows(root: str) -> Any:
-    return Lmdb(f"{root}/rows.lmdb")
+    import lmdb
+
+    def read(file: Any, index: int) -> Any:
+        with file.begin() as transaction:
+            return np.frombuffer(transaction.get(b"%d" % index), np.float32)
+
+    return Stored(
+        f"{root}/rows.lmdb", lambda path: lmdb.open(path, readonly=True, lock=False), read
+    )
 
 
 def safetensors_rows(root: str) -> Any:
-    return Safetensors(f"{root}/rows.safetensors")
+    from safetensors import safe_open
+
+    return Stored(
+        f"{root}/rows.safetensors",
+        lambda path: safe_open(path, "numpy").get_slice("x"),
+        lambda file, index: file[index : index + 1][0],
+    )
 
 
 def parquet_rows(root: str) -> Any:
-    return Parquet(f"{root}/parquet")
+    from pyarrow.parquet import read_table
+
+    return Stored(
+        f"{root}/parquet",
+        lambda path: read_table(path, memory_map=True)["x"],
+        lambda file, index: file[index].as_py(),
+    )
 
 
 def parquet_batches(root: str) -> Any:

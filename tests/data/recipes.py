@@ -48,17 +48,21 @@ def number_of(data: bytes) -> float:
     return float(int.from_bytes(data, "big") % 10**12)
 
 
+def of_system(source: random.SystemRandom) -> float:
+    return source.random() + source.getrandbits(20) + source.choice(source.randbytes(5))
+
+
 #: Sources of numbers that are forced to ours, and those that are not, but found.
 FORCED: dict[str, Callable[[], float]] = {
     "default_rng": lambda: float(default_rng().random()),
-    "SeedSequence": lambda: float(SeedSequence().generate_state(1)[0]),
+    "SeedSequence": lambda: float(default_rng(SeedSequence().spawn(3)[2]).random()),
     "RandomState": lambda: float(RandomState().normal()),
     "np.random": lambda: float(np.random.random()),
     "np.random.seed": lambda: (np.random.seed(), float(np.random.random()))[1],
     "Random": lambda: random.Random().random(),
     "random": random.random,
     "random.seed": lambda: (random.seed(), random.random())[1],
-    "SystemRandom": lambda: random.SystemRandom().random(),
+    "SystemRandom": lambda: of_system(random.SystemRandom()),
     "torch": lambda: torch.rand(()).item(),
     "torch.seed": lambda: (torch.seed(), torch.rand(()).item())[1],
     "Generator.seed": lambda: float(torch.Generator().seed() % 10**12),  # sums keep all digits

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,40 +17,7 @@ from launcher.data.order import with_arguments
 from launcher.errors import DataError
 
 Recipe = dict[str, list[str]]
-Prepare = Callable[[str, Recipe, bool], list[dict[str, object]]]
-ORDERS = ([0, 1, 2], [2, 0, 1])
-
-
-@pytest.fixture(scope="module")
-def prepare() -> Iterator[Prepare]:
-    """Lets two processes prepare the batches of a recipe, each in an order of its own."""
-    workers = [
-        subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("recipe_worker.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-            env={**os.environ, "PYTHONHASHSEED": "0"},
-        )
-        for _ in ORDERS
-    ]
-
-    def ask(kind: str, recipe: Recipe, collates: bool) -> list[dict[str, object]]:
-        spec = {
-            "name": "recipe",
-            "dataset": with_arguments(f"recipes:{kind}", recipe),
-            "batch_size": 2,
-            "collate_fn": "recipes:collate_with_noise" if collates else None,
-        }
-        for worker, steps in zip(workers, ORDERS, strict=True):
-            assert worker.stdin is not None
-            print(json.dumps({"spec": spec, "steps": steps}), file=worker.stdin, flush=True)
-        return [json.loads(worker.stdout.readline()) for worker in workers if worker.stdout]
-
-    yield ask
-    for worker in workers:
-        worker.communicate()
+Prepare = Callable[[dict[str, object], int], list[dict[str, object]]]
 
 
 def lists_of(names: list[str]) -> st.SearchStrategy[list[str]]:
@@ -77,6 +39,15 @@ def found_in(recipe: Recipe, *parts: str) -> set[str]:
     return {name for part in parts for name in recipe[part]} & (FOUND.keys() | KEPT_AND_FOUND)
 
 
+def stream(kind: str, recipe: Recipe, collates: bool) -> dict[str, object]:
+    return {
+        "name": "recipe",
+        "dataset": with_arguments(f"recipes:{kind}", recipe),
+        "batch_size": 2,
+        "collate_fn": "recipes:collate_with_noise" if collates else None,
+    }
+
+
 def check(prepare: Prepare, recipe: Recipe, collates: bool) -> None:
     """Both processes prepare the same, or the recipe holds a source that is not forced.
 
@@ -84,9 +55,12 @@ def check(prepare: Prepare, recipe: Recipe, collates: bool) -> None:
     """
     each_time = ["drawn", "threaded", "tasks", *(["collated"] if collates else [])]
     by_index = found_in(recipe, "made", "kept", *each_time)
-    assert differing(prepare("Recipe", recipe, collates)) == (by_index and {"0", "1", "2"})
+    assert differing(prepare(stream("Recipe", recipe, collates), 3)) == (
+        by_index and {"0", "1", "2"}
+    )
     from_shards = found_in(recipe, "made", *each_time)  # what it keeps is made anew with it
-    assert differing(prepare("RecipeStream", recipe, collates)) == (from_shards and {"0", "1", "2"})
+    prepared = prepare(stream("RecipeStream", recipe, collates), 3)
+    assert differing(prepared) == (from_shards and {"0", "1", "2"})
     assert is_refused(recipe, collates) == bool(found_in(recipe, "kept", *each_time))
 
 

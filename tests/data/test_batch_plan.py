@@ -1,6 +1,5 @@
 """The order of samples: exactly once, equal steps, and the same from every point of view."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,56 +18,6 @@ def everyone(spec: StreamSpec, length: int, world: int, position: int = 0) -> li
         BatchPlan(spec=spec, length=length, epoch=1, rank=rank, world=world, position=position)
         for rank in range(world)
     ]
-
-
-def ids(plans: list[BatchPlan], steps: range | None = None) -> list[int]:
-    return [
-        index
-        for plan in plans
-        for step in (steps if steps is not None else range(plan.steps))
-        for index in plan.sample_ids(step)
-    ]
-
-
-shapes = st.tuples(st.integers(0, 200), st.integers(1, 7), st.integers(1, 9))
-
-
-@given(shapes, st.booleans(), st.sampled_from(["pad", "drop"]), st.booleans())
-def test_every_sample_comes_exactly_once_but_for_counted_pads_and_drops(
-    shape: tuple[int, int, int], shuffle: bool, uneven: str, drop_last: bool
-) -> None:
-    length, world, batch_size = shape
-    plans = everyone(
-        spec(batch_size=batch_size, shuffle=shuffle, uneven=uneven, drop_last=drop_last),
-        length,
-        world,
-    )
-    counts = np.bincount(ids(plans), minlength=length) if length else np.zeros(0, int)
-    assert {plan.steps for plan in plans} == {plans[0].steps}
-    assert np.maximum(counts - 1, 0).sum() == plans[0].pads
-    assert (counts == 0).sum() == plans[0].drops
-    assert not (plans[0].pads and plans[0].drops)
-
-
-@pytest.mark.long
-@given(shapes, st.integers(1, 7), st.data())
-def test_an_epoch_resumes_exactly_after_any_step_with_any_other_world(
-    shape: tuple[int, int, int], other_world: int, data: st.DataObject
-) -> None:
-    length, world, batch_size = shape
-    before = everyone(spec(batch_size=batch_size), length, world)
-    full = before[0].full_steps
-    if full == 0:
-        return
-    done = data.draw(st.integers(0, full - 1))
-    place = before[0].resume_point_after(done + 1)
-    if place is None:
-        return
-    after = everyone(spec(batch_size=batch_size), length, other_world, place.position)
-    counts = np.bincount(ids(before, range(done + 1)) + ids(after), minlength=length)
-    assert counts.min() >= 1
-    assert counts.min() == 1 or after[0].pads >= length  # then each may come as a pad, too
-    assert np.maximum(counts - 1, 0).sum() == after[0].pads
 
 
 @given(st.integers(0, 2**40), st.integers(0, 5), st.integers(0, 300))
@@ -109,16 +58,6 @@ def test_an_uneven_last_step(uneven: str, last: list[list[int]], pads: int, drop
 def test_an_uneven_last_step_can_be_refused() -> None:
     with pytest.raises(DataError, match=r"the last 3 of 11 samples cannot be shared evenly by 2"):
         everyone(spec(uneven="error"), 11, 2)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"batch_size": 0}, {"uneven": "maybe"}],
-    ids=["no samples a batch", "no such policy"],
-)
-def test_a_bad_stream_is_refused(fields: dict[str, object]) -> None:
-    with pytest.raises(DataError, match=next(iter(fields))):
-        spec(**fields)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import sys
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,11 +104,9 @@ def test_the_generator_of_a_transform_that_is_assigned_is_seeded_for_each_sample
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataLoader:
-    (tmp_path / "changed_pipeline.py").write_text("def numbers():\n    return list(range(8))\n")
-    monkeypatch.delitem(sys.modules, "changed_pipeline", raising=False)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return DataLoader("changed_pipeline:numbers", batch_size=4, shuffle=True)
+def served(write_module: Callable[[str], str]) -> DataLoader:
+    module = write_module("def numbers():\n    return list(range(8))\n")
+    return DataLoader(f"{module}:numbers", batch_size=4, shuffle=True)
 
 
 @pytest.mark.parametrize("place", ["dataset", "sampler", "batch_sampler"])

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
-import subprocess
-import time
 from collections.abc import Callable
 
 import pytest
-from hosts import Hosts
+from made_hosts import MakeHosts
 
 from launcher.data import DataLoader
-
-MakeHosts = Callable[..., Hosts]
 
 PIPELINE = """
 import multiprocessing, os, signal, subprocess, time
@@ -92,32 +87,18 @@ def test_processes_of_a_sample_end_when_they_are_told_to(
 ) -> None:
     files = {"pipeline.py": PIPELINE, "train.py": SCRIPT}
     hosts = make_hosts(files, datasets=("pipeline:ends",), **where)
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     batch = [[int(code)] * 2 for code in EXPECTED]
     assert hosts.output().count(f"ends {batch}") == 2, hosts.output()
 
 
-class Ended:
-    """A process of each sample is ended as soon as it is started."""
-
-    def __len__(self) -> int:
-        return 40
-
-    def __getitem__(self, index: int) -> list[int]:
-        process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
-        process.start()
-        process.terminate()
-        process.join()
-        command = subprocess.Popen(["sleep", "600"])
-        command.send_signal(signal.SIGINT)
-        return [process.exitcode or 0, command.wait()]
-
-
-def test_processes_of_forked_workers_end_when_they_are_told_to() -> None:
-    ends = list(DataLoader(Ended(), batch_size=4, workers=2, tensors=False))
-    assert {code for ended, _ in ends for code in ended.tolist()} == {-signal.SIGTERM}
-    assert {code for _, ended in ends for code in ended.tolist()} == {-signal.SIGINT}
+def test_processes_of_forked_workers_end_when_they_are_told_to(
+    write_module: Callable[[str], str],
+) -> None:
+    loader = DataLoader(f"{write_module(PIPELINE)}:ends", batch_size=2, workers=2, tensors=False)
+    assert [[part.tolist() for part in batch] for batch in loader] == [
+        [[int(code)] * 2 for code in EXPECTED]
+    ] * 2
 
 
 FORKING = """
@@ -134,6 +115,5 @@ os.waitpid(child, 0)
 
 def test_a_fork_of_the_script_reports_nothing_of_its_loaders(make_hosts: MakeHosts) -> None:
     hosts = make_hosts({"train.py": FORKING, "pipeline.py": PIPELINE})
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     assert len(hosts["algo-1"].events("data_verdict")) == 1

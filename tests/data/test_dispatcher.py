@@ -131,10 +131,10 @@ def meeting() -> Iterator[Meeting]:
     meeting.end()
 
 
-def opened(run: str = "r", **parts: Any) -> m.OpenRun:
+def opened(run: str = "r", rank: int = 0, world: int = 1, **parts: Any) -> m.OpenRun:
     spec = StreamSpec(name="train", dataset="pipeline:train_set", batch_size=1)
-    plan = m.encode_plan(BatchPlan(spec=spec, length=10, epoch=0, rank=0, world=1))
-    return m.OpenRun(run=run, rank=0, plan=plan, **parts)
+    plan = m.encode_plan(BatchPlan(spec=spec, length=10, epoch=0, rank=rank, world=world))
+    return m.OpenRun(run=run, rank=rank, plan=plan, **parts)
 
 
 def at_work(meeting: Meeting) -> tuple[Player, Player]:
@@ -147,9 +147,7 @@ def at_work(meeting: Meeting) -> tuple[Player, Player]:
 
 def shared(rank: int, world: int) -> m.OpenRun:
     """A rank of several begins to read."""
-    spec = StreamSpec(name="train", dataset="pipeline:train_set", batch_size=1)
-    plan = m.encode_plan(BatchPlan(spec=spec, length=10, epoch=0, rank=rank, world=world))
-    return m.OpenRun(run=f"{rank}-of-{world}", rank=rank, plan=plan)
+    return opened(f"{rank}-of-{world}", rank, world)
 
 
 def arrived(*steps: int, run: str = "r", size: int = 100) -> m.ProgressUpdate:

@@ -6,18 +6,17 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hosts import Host, Hosts
+from made_hosts import MakeHosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
 from launcher.runtime import KILLED_AFTER
 
-MakeHosts = Callable[..., Hosts]
 SLOW = PIPELINE.replace("noise = ", "import time; time.sleep(0.005)\n        noise = ")
 #: Reads four epochs, and says when each batch came.
 TIMED = READER.replace("range(2)", "range(4)").replace(
@@ -59,8 +58,7 @@ def served(hosts: Hosts) -> dict[str, Any]:
 def expected(make_hosts: MakeHosts) -> list[str]:
     """The hashes of the same job in-process."""
     calm = make_hosts({**FILES, "pipeline.py": PIPELINE}, train=2)
-    calm.start()
-    assert set(calm.wait().values()) == {0}
+    calm.run()
     return hashes(calm)
 
 
@@ -73,39 +71,6 @@ def check(hosts: Hosts, expected: list[str]) -> None:
     assert sum(served(hosts)["received"].values()) == steps
     assert sum(served(hosts)["by_host"].values()) == steps
     assert hosts.processes() == []
-
-
-@pytest.mark.long
-def test_a_dispatcher_that_is_killed_three_times_changes_nothing(
-    make_hosts: MakeHosts, expected: list[str]
-) -> None:
-    hosts = make_hosts(FILES, data=2, train=2)
-    hosts.start()
-    leader = hosts["algo-3"]
-    for kill in range(3):
-        wait_for_batches(hosts, 3 + 14 * kill)
-        (dispatcher,) = pids(hosts, "dispatcher")
-        os.kill(dispatcher, signal.SIGKILL)
-        wait_until(lambda kill=kill: len(leader.events("service_restarted")) == kill + 1)
-        wait_until(lambda: pids(hosts, "dispatcher"))
-    check(hosts, expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seconds", [5.0, 12.0])
-def test_a_dispatcher_that_is_frozen_changes_nothing(
-    make_hosts: MakeHosts, expected: list[str], seconds: float
-) -> None:
-    """For longer than its peers wait for a word of it, too."""
-    hosts = make_hosts(FILES, data=2, train=2)
-    hosts.start()
-    wait_for_batches(hosts, 10)
-    (dispatcher,) = pids(hosts, "dispatcher")
-    os.kill(dispatcher, signal.SIGSTOP)
-    thawed = time.monotonic() + seconds
-    wait_until(lambda: time.monotonic() > thawed)
-    os.kill(dispatcher, signal.SIGCONT)
-    check(hosts, expected)
 
 
 @pytest.mark.long
@@ -205,60 +170,24 @@ def leases(leader: Host) -> int:
 
 
 @pytest.mark.slow
-def test_a_dispatcher_that_stays_stopped_is_replaced(
-    make_hosts: MakeHosts, expected: list[str]
-) -> None:
-    files = {**FILES, "pipeline.py": SLOW.replace("0.005", "0.1")}
-    hosts = make_hosts(files, data=2, train=2)
-    hosts.start()
-    wait_for_batches(hosts, 10)
-    (dispatcher,) = pids(hosts, "dispatcher")
-    os.kill(dispatcher, signal.SIGSTOP)
-    check(hosts, expected)
-    assert named_as_stopped(hosts["algo-3"]) == ("launcher.data.dispatcher", dispatcher)
-    (killed,) = hosts["algo-3"].events("stopped_process_killed")
-    assert killed["pid"] == dispatcher
-
-
-@pytest.mark.slow
-def test_a_worker_that_stays_stopped_is_named_killed_and_replaced(
-    make_hosts: MakeHosts, expected: list[str]
+@pytest.mark.parametrize(("module", "host"), [("dispatcher", "algo-3"), ("worker", "algo-1")])
+def test_a_process_that_stays_stopped_is_named_killed_and_replaced(
+    make_hosts: MakeHosts, expected: list[str], module: str, host: str
 ) -> None:
     files = {**FILES, "pipeline.py": SLOW.replace("0.005", "0.25")}
     hosts = make_hosts(files, data=2, train=2)
     hosts.start()
     wait_for_batches(hosts, 10)
-    (worker,) = pids(hosts, "worker", "algo-1")
-    os.kill(worker, signal.SIGSTOP)
-    wait_until(lambda: len(joined(hosts["algo-3"], "algo-1")) == 2)
+    (process,) = pids(hosts, module, host)
+    os.kill(process, signal.SIGSTOP)
+    if module == "worker":
+        wait_until(lambda: len(joined(hosts["algo-3"], host)) == 2)
     check(hosts, expected)
-    assert named_as_stopped(hosts["algo-1"]) == ("launcher.data.worker", worker)
-    (silent,) = hosts["algo-3"].events("workers_silent")
-    assert (silent["data_host"], silent["workers"]) == ("algo-1", [f"algo-1/0/{worker}"])
-    (killed,) = hosts["algo-1"].events("stopped_process_killed")
-    assert killed["pid"] == worker
-
-
-@pytest.mark.slow
-def test_a_data_host_that_is_frozen_is_named_and_the_other_reads_on(
-    make_hosts: MakeHosts, expected: list[str]
-) -> None:
-    files = {**FILES, "pipeline.py": SLOW.replace("0.005", "0.05")}
-    hosts = make_hosts(files, data=2, train=2)
-    hosts.start()
-    wait_for_batches(hosts, 10)
-    frozen = hosts.processes("algo-1")
-    for pid in frozen:
-        os.kill(pid, signal.SIGSTOP)
-    leader = hosts["algo-3"]
-    (silent,) = wait_until(lambda: leader.events("workers_silent"))
-    assert silent["data_host"] == "algo-1"
-    (silent,) = wait_until(lambda: leader.events("host_silent"))
-    assert silent["member"] == "algo-1"
-    assert int(str(silent["seconds"])) <= 10
-    for pid in frozen:
-        os.kill(pid, signal.SIGCONT)
-    check(hosts, expected)
+    assert named_as_stopped(hosts[host]) == (f"launcher.data.{module}", process)
+    (killed,) = hosts[host].events("stopped_process_killed")
+    assert killed["pid"] == process
+    silent = hosts["algo-3"].events("workers_silent")
+    assert [each["workers"] for each in silent] == [[f"{host}/0/{process}"]] * (module == "worker")
 
 
 @pytest.mark.slow

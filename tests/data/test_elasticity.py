@@ -6,37 +6,26 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hosts import Host, Hosts
+from made_hosts import MakeHosts
 from signed import SLOW_FILES, WINDOW, check_received, received, train_hosts
 from waiting import wait_until
 
-from launcher.shared import HOST_FAILURE_VARIABLE, HostFailure
-
-MakeJob = Callable[..., Hosts]
-#: Places where ranks wait: with their first batch, and within both epochs.
-START_GATE, FIRST_GATE, SECOND_GATE = "0-0", "0-24", "1-18"
+#: Places where ranks wait, within both epochs.
+FIRST_GATE, SECOND_GATE = "0-24", "1-18"
 
 
 @pytest.fixture
-def make_job(make_hosts: Callable[..., Hosts], tmp_path: Path) -> MakeJob:
+def make_job(make_hosts: MakeHosts, tmp_path: Path) -> MakeHosts:
     """Makes algo-1 and algo-2, which prepare, and algo-3, the leader, and algo-4, which read."""
 
-    def make(
-        gates: str, host_failure: HostFailure = HostFailure.FAIL, workers_per_host: int = 1
-    ) -> Hosts:
-        variables = {
-            "FOLDER": str(tmp_path),
-            "GATES": gates,
-            HOST_FAILURE_VARIABLE: host_failure.value,
-        }
-        return make_hosts(
-            SLOW_FILES, data=2, train=2, workers_per_host=workers_per_host, environment=variables
-        )
+    def make(gates: str, **options: int) -> Hosts:
+        variables = {"FOLDER": str(tmp_path), "GATES": gates}
+        return make_hosts(SLOW_FILES, data=2, train=2, environment=variables, **options)
 
     return make
 
@@ -79,7 +68,7 @@ def steps_until_first(hosts: Hosts, preparer: str, gate: str) -> float:
     "seconds", [0.0, pytest.param(60.0, marks=pytest.mark.slow)], ids=["at once", "after 60 s"]
 )
 def test_a_data_host_that_comes_within_an_epoch_shares_the_work(
-    make_job: MakeJob, tmp_path: Path, seconds: float
+    make_job: MakeHosts, tmp_path: Path, seconds: float
 ) -> None:
     hosts = make_job(FIRST_GATE)
     hosts.start("algo-2", "algo-3", "algo-4")
@@ -96,37 +85,9 @@ def test_a_data_host_that_comes_within_an_epoch_shares_the_work(
     assert all(count > 10 for count in by_host(hosts).values()), by_host(hosts)
 
 
-@pytest.mark.slow
-def test_a_data_host_that_was_lost_comes_back_and_is_as_good_as_any(
-    make_job: MakeJob, tmp_path: Path
-) -> None:
-    """So good that the other one may be lost then."""
-    hosts = make_job(f"{START_GATE} {FIRST_GATE} {SECOND_GATE}", HostFailure.TOLERATE)
-    hosts.start()
-    wait_until(lambda: joined(hosts, "algo-1") and joined(hosts, "algo-2"))
-    (tmp_path / START_GATE).touch()
-    wait_until(lambda: any(batch.host == "algo-1" for batch in received(hosts["algo-3"])))
-    first = joined(hosts, "algo-1")
-    hosts.kill("algo-1")
-    (lost,) = wait_until(lambda: left(hosts, first))
-    assert lost["leases"], "it was at work"
-    wait_at(hosts, FIRST_GATE)
-    hosts.start("algo-1")
-    wait_until(lambda: len(joined(hosts, "algo-1")) == 2)
-    (tmp_path / FIRST_GATE).touch()
-    wait_at(hosts, SECOND_GATE)
-    assert steps_until_first(hosts, "algo-1", FIRST_GATE) <= 2 * WINDOW
-    hosts.kill("algo-2")
-    wait_until(lambda: left(hosts, joined(hosts, "algo-2")))
-    (tmp_path / SECOND_GATE).touch()
-
-    assert hosts.wait() == {"algo-1": 0, "algo-2": -9, "algo-3": 0, "algo-4": 0}, hosts.output()
-    check_received(hosts)
-
-
 @pytest.mark.long
 def test_a_host_whose_workers_were_all_asked_to_leave_leaves_the_job_running(
-    make_job: MakeJob, tmp_path: Path
+    make_job: MakeHosts, tmp_path: Path
 ) -> None:
     hosts = make_job(SECOND_GATE, workers_per_host=2)
     hosts.start()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import itertools
 import json
 import os
 import random
 import secrets
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,7 +22,8 @@ import numpy as np
 import pytest
 
 from launcher.data import DataLoader, LoaderOptions
-from launcher.data.batches import class_names
+from launcher.data.batches import class_names, disassemble
+from launcher.data.order import BatchContent
 from launcher.data.repeatable import (
     EntropyStream,
     active_stream,
@@ -43,36 +42,27 @@ entropy_datasets = pytest.importorskip("entropy_datasets")
 NAMES = [kind.__name__ for kind in entropy_datasets.ALL]
 
 
-@pytest.fixture(scope="module")
-def workers() -> list[dict[str, dict[str, list[float]]]]:
-    """The batches of each dataset as two processes prepare them, in two orders."""
-    script = Path(__file__).with_name("prepare_in_order.py")
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, script, order, *NAMES], stdout=subprocess.PIPE, env=environment
-        )
-        for order in ("0123", "3102")
-    ]
-    return [json.loads(process.communicate()[0]) for process in processes]
+Prepare = Callable[[dict[str, object], int], list[dict[str, Any]]]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
-def test_a_batch_is_the_same_in_every_process_and_in_any_order(
-    workers: list[dict[str, dict[str, list[float]]]], name: str
-) -> None:
-    one, other = (worker[name] for worker in workers)
+def test_a_batch_is_the_same_in_every_process_and_in_any_order(prepare: Prepare, name: str) -> None:
+    one, other = prepare(stream(name), 4)
     assert one == other
-    assert len({value for batch in one.values() for value in batch}) == 8
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "OrderOfSet"])
-def test_a_batch_is_the_same_in_process(
-    workers: list[dict[str, dict[str, list[float]]]], name: str
-) -> None:
-    loader = DataLoader(f"entropy_datasets:{name}", batch_size=2)
-    assert [batch.tolist() for batch in loader] == list(workers[0][name].values())
+def test_a_batch_is_the_same_in_process(prepare: Prepare, name: str) -> None:
+    batches = list(DataLoader(f"entropy_datasets:{name}", batch_size=2, tensors=False))
+    content = [vars(BatchContent.take(*disassemble(batch), samples=2)) for batch in batches]
+    assert json.loads(json.dumps(content)) == [*prepare(stream(name), 4)[0].values()]
+    drawn = np.concatenate(batches).reshape(8, -1)
+    assert [len({*column}) for column in drawn.T] == [8] * drawn.shape[1]
+
+
+def stream(name: str) -> dict[str, object]:
+    return {"name": name, "dataset": f"entropy_datasets:{name}", "batch_size": 2}
 
 
 @pytest.mark.parametrize("name", ["Kept", "KeptUnseeded", "KeptCopies"])
@@ -137,15 +127,15 @@ def first_and_rest(make: Callable[[], object]) -> tuple[list[float], list[float]
     "draw", ["NUMPY", "HOLDER.numpy", "self.numpy", "{helper}.NUMPY"], ids=str.lower
 )
 def test_no_sample_follows_from_what_a_generator_gave_before(
-    draw: str, as_object: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    draw: str,
+    as_object: bool,
+    write_module: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Though the script has imported the modules, as it does for an object."""
-    digest = hashlib.sha256(str(tmp_path).encode()).hexdigest()[:12]
-    name, helper = f"own_{digest}", f"helper_{digest}"
-    (tmp_path / f"{helper}.py").write_text("import numpy\nNUMPY = numpy.random.default_rng(5)\n")
-    code = PIPELINE.replace("{draw}", draw).replace("{helper}", helper)
-    (tmp_path / f"{name}.py").write_text(code)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    helper = write_module("import numpy\nNUMPY = numpy.random.default_rng(5)\n")
+    name = write_module(PIPELINE.replace("{draw}", draw).replace("{helper}", helper))
     monkeypatch.setattr(class_names, "_script_folder", lambda: str(tmp_path))
     module = importlib.import_module(name)
     first, rest = first_and_rest(lambda: module.Numbers() if as_object else f"{name}:Numbers")
@@ -154,14 +144,10 @@ def test_no_sample_follows_from_what_a_generator_gave_before(
 
 
 def test_a_generator_that_a_module_has_been_given_since_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_module: Callable[[str], str],
 ) -> None:
     """As when a notebook defines one in a later cell, or loads a module again."""
-    name = f"later_{hashlib.sha256(str(tmp_path).encode()).hexdigest()[:12]}"
-    (tmp_path / f"{name}.py").write_text(
-        PIPELINE.replace("{draw}", "NUMPY").replace("{helper}", "random")
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
+    name = write_module(PIPELINE.replace("{draw}", "NUMPY").replace("{helper}", "random"))
     assert len(list(DataLoader(f"{name}:Numbers"))) == 6
     sys.modules[name].NUMPY = np.random.default_rng(9)
     first, rest = first_and_rest(lambda: f"{name}:Numbers")

@@ -11,16 +11,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from field_datasets import LENGTH
 from hosts import Host, Hosts
+from made_hosts import MakeHosts
 from waiting import wait_until
 
-MakeHosts = Callable[..., Hosts]
 Read = dict[str, list[dict[str, Any]]]
 
 pytestmark = [

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hosts import Hosts
+from made_hosts import MakeHosts
+from programs import map_style
 from waiting import wait_until
 
 from launcher.shared import Launch
 
 pytestmark = [pytest.mark.library("jax"), pytest.mark.slow]
-MakeHosts = Callable[..., Hosts]
 
-PIPELINE = """
-import numpy as np
-
-class Samples:
-    def __len__(self):
-        return 46
-    def __getitem__(self, index):
-        return np.random.RandomState(index).rand(4).astype(np.float32), np.float32(index)
-
-def train_set():
-    return Samples()
-"""
+PIPELINE = map_style(
+    "(np.random.RandomState(index).rand(4).astype(np.float32), np.float32(index))", length=46
+)
 #: 12 steps an epoch of two ranks. It waits for ever where it is to be killed, with what it has.
 FIT = """
 import os, time

@@ -207,13 +207,6 @@ def test_a_sample_that_differs_between_two_workers_fails_the_epoch(
         list(loader)
 
 
-def test_a_sample_that_differs_is_a_warning_by_default(caplog: pytest.LogCaptureFixture) -> None:
-    assert (
-        len(list(DataLoader(WithProcess(), 4, workers=2, options=LoaderOptions(verify=1.0)))) == 6
-    )
-    assert caplog.text.count("is not reproducible") == 1
-
-
 def test_a_worker_that_dies_owes_what_it_was_to_prepare_again(tmp_path: Path) -> None:
     assert read(Killed(tmp_path / "mark"), workers=2, **VERIFIED) == read(Augmented())
 

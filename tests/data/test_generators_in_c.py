@@ -6,12 +6,11 @@ Forks go first: polars waits for ever in a fork of a process that has used it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from generators_in_c import Drawing
-from hosts import Hosts
+from made_hosts import MakeHosts
 
 from launcher.data import DataLoader
 
@@ -45,15 +44,14 @@ def test_the_script_finds_them(
 @pytest.mark.slow
 @pytest.mark.library("generators")
 @pytest.mark.parametrize("groups", [{"data": 2}, {"data": 1}, {"local_workers": 2}], ids=str)
-def test_a_job_finds_them(make_hosts: Callable[..., Hosts], groups: dict[str, int]) -> None:
+def test_a_job_finds_them(make_hosts: MakeHosts, groups: dict[str, int]) -> None:
     libraries = ["sqlite", *OTHERS]
     files = {
         "generators_in_c.py": Path(__file__).with_name("generators_in_c.py").read_text(),
         "train.py": READER.replace("LIBRARIES", repr(libraries)),
     }
     hosts = make_hosts(files, datasets=(), **groups)
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     events = [each for name in hosts.hosts for each in hosts[name].events("dataset_differs")]
     found = {str(each["dataset"]) for each in events}
     assert found == {f"generators_in_c:Drawing(library={name!r})" for name in libraries}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hosts import Hosts
-
-MakeHosts = Callable[..., Hosts]
+from made_hosts import MakeHosts
 
 PIPELINE = """
 import collections
@@ -122,8 +119,7 @@ except Exception as error:
 
 
 def told(hosts: Hosts) -> list[str]:
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     return [line for line in hosts.output().splitlines() if line.startswith("told ")]
 
 

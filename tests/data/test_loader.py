@@ -6,6 +6,7 @@ import gc
 import logging
 import random
 import weakref
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from programs import PIPELINE
 from launcher.data import DataLoader
 from launcher.data.order import Datasets
 from launcher.data.repeatable import preserve_random_states, seed_everything
-from launcher.errors import DataError, SampleError
+from launcher.errors import DataError
 from launcher.shared import parse_event
 
 #: They read a stream again from its start, to compare.
@@ -25,14 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")
 
 
 @pytest.fixture(autouse=True)
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A dataset module of a name of its own, since Python imports a name once."""
-    name = f"pipeline_{abs(hash(str(tmp_path)))}"
-    (tmp_path / f"{name}.py").write_text(PIPELINE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    for variable in ("RANK", "WORLD_SIZE", "LAUNCHER_RECEIVER"):
-        monkeypatch.delenv(variable, raising=False)
-    return name
+def module(write_module: Callable[[str], str]) -> str:
+    return write_module(PIPELINE)
 
 
 def loader(module: str, **arguments: object) -> DataLoader:
@@ -131,19 +126,6 @@ def test_tensors_come_when_torch_is_there(module: str) -> None:
     assert batch["label"].dtype == torch.int64
 
 
-@pytest.mark.parametrize("stop", [1, 5, 12])
-def test_a_state_taken_anywhere_resumes_there(module: str, stop: int) -> None:
-    whole = labels(loader(module))
-    reading = loader(module)
-    batches = iter(reading)
-    for _ in range(stop):
-        next(batches)
-    state = reading.state_dict()
-    resumed = loader(module)
-    resumed.load_state_dict(state)
-    assert labels(resumed) == whole[stop:]
-
-
 def test_the_state_after_a_break_is_where_the_loop_was_left(module: str) -> None:
     reading = loader(module)
     whole = labels(loader(module))
@@ -153,14 +135,6 @@ def test_the_state_after_a_break_is_where_the_loop_was_left(module: str) -> None
     resumed = loader(module)
     resumed.load_state_dict(reading.state_dict())
     assert labels(resumed) == whole[4:]
-
-
-def test_the_state_before_the_first_batch_is_the_start_of_the_epoch(module: str) -> None:
-    reading = loader(module)
-    iter(reading)
-    resumed = loader(module)
-    resumed.load_state_dict(reading.state_dict())
-    assert labels(resumed) == labels(loader(module))
 
 
 def test_the_state_at_the_end_of_an_epoch_is_the_start_of_the_next(module: str) -> None:
@@ -202,65 +176,6 @@ def test_each_epoch_leaves_a_line_with_its_wait(
     assert (fields["steps"], fields["samples"], fields["epoch"]) == (13, 103, 0)
     assert fields["batch_size"] == 8  # 103 samples in 13 batches: the last is short
     assert 0 < fields["wait_seconds"] <= fields["total_seconds"]
-
-
-@pytest.mark.parametrize(
-    ("dataset", "message"),
-    [
-        ("pipeline", "is not a dataset reference; write 'module:function'"),
-        ("no_such_module:train_set", "No module named 'no_such_module'"),
-        ("{module}:no_such_function", "no attribute 'no_such_function'"),
-        ("builtins:object", "returned a object; a dataset has __getitem__ and __len__, or"),
-    ],
-)
-def test_an_unavailable_dataset_is_reported(module: str, dataset: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        list(DataLoader(dataset.format(module=module), batch_size=2))
-
-
-def test_a_dataset_object_is_read_in_this_process() -> None:
-    (batch,) = DataLoader([1, 2, 3], batch_size=3, tensors=False)
-    assert batch.tolist() == [1, 2, 3]
-
-
-def test_a_sample_that_raises_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "broken_pipeline.py").write_text(
-        "class Broken(list):\n"
-        "    def __getitem__(self, index):\n"
-        "        return 1 / (index - 7)\n"
-        "def train_set():\n"
-        "    return Broken(range(20))\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(SampleError, match="raised ZeroDivisionError for sample 7") as caught:
-        list(DataLoader("broken_pipeline:train_set", batch_size=4))
-    assert caught.value.index == 7
-    assert "return 1 / (index - 7)" in caught.value.remote_traceback
-
-
-@pytest.mark.parametrize(
-    ("sample", "message"),
-    [
-        ("{'a': 1} if index % 2 else {'b': 1}", r"samples that do not make a batch: KeyError"),
-        ("[0] * (index + 1)", "different numbers of parts"),
-        ("{object: index}", r"a batch holds a type of builtins, which has no codec"),
-    ],
-    ids=["keys differ", "lengths differ", "a class as key"],
-)
-def test_samples_that_cannot_be_collated_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: str, message: str
-) -> None:
-    name = f"odd_pipeline_{abs(hash(sample))}"
-    (tmp_path / f"{name}.py").write_text(
-        "class Odd(list):\n"
-        "    def __getitem__(self, index):\n"
-        f"        return {sample}\n"
-        "def train_set():\n"
-        "    return Odd(range(20))\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(DataError, match=message):
-        list(DataLoader(f"{name}:train_set", batch_size=4, tensors=False))
 
 
 def test_an_iterator_that_waits_for_workers_of_its_machine_is_refused() -> None:

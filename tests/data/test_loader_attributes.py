@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -25,13 +25,8 @@ class Counted(Numbers):
 
 
 @pytest.fixture(autouse=True)
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    name = f"pipeline_{abs(hash(str(tmp_path)))}"
-    (tmp_path / f"{name}.py").write_text(PIPELINE + STREAM)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    for variable in ("RANK", "WORLD_SIZE", "LAUNCHER_RECEIVER"):
-        monkeypatch.delenv(variable, raising=False)
-    return name
+def module(write_module: Callable[[str], str]) -> str:
+    return write_module(PIPELINE + STREAM)
 
 
 def loader(module: str, dataset: str = "train_set", **arguments: object) -> DataLoader:

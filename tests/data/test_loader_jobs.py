@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hosts import Hosts
+from made_hosts import MakeHosts
 from modes import MODES, MODES_PIPELINE, MODES_READER
-from programs import PIPELINE
+from programs import PIPELINE, map_style
 
 from launcher.data.receiver import memory_bytes
 
-MakeHosts = Callable[..., Hosts]
 DATASETS = ("pipeline:train_set", "pipeline:broken_set", "pipeline:at_once_set")
 
 
 def finish(hosts: Hosts) -> str:
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     return hosts.output()
 
 
@@ -93,16 +91,6 @@ def test_a_random_split_is_the_same_in_every_process(make_hosts: MakeHosts) -> N
 ORDER_OF_A_SET = """
 def order():
     return "".join({chr(code) for code in range(ord("a"), ord("z") + 1)})
-
-class Orders:
-    def __len__(self):
-        return 16
-
-    def __getitem__(self, index):
-        return order()
-
-def train_set():
-    return Orders()
 """
 
 READS_ORDERS = """
@@ -118,7 +106,8 @@ if __name__ == "__main__":
 
 @pytest.mark.long
 def test_a_set_of_texts_has_one_order_in_ranks_and_workers(make_hosts: MakeHosts) -> None:
-    files = {"pipeline.py": ORDER_OF_A_SET, "train.py": READS_ORDERS}
+    pipeline = map_style("order()", length=16, before=ORDER_OF_A_SET)
+    files = {"pipeline.py": pipeline, "train.py": READS_ORDERS}
     output = finish(make_hosts(files, data=1, workers_per_host=2))
     orders = re.findall(r"^order=(\w+)$", output, re.MULTILINE)
     assert len(orders) == 17
@@ -126,20 +115,11 @@ def test_a_set_of_texts_has_one_order_in_ranks_and_workers(make_hosts: MakeHosts
 
 
 #: Two samples make a batch of 2.3 GiB; their rows are windows of the same noise, none like another.
-LARGER_THAN_2_GIB = """
-import numpy as np
-
-class Large:
-    def __len__(self):
-        return 2
-
-    def __getitem__(self, index):
-        noise = np.random.default_rng(index).integers(0, 256, 2 << 20, np.uint8)
-        return np.lib.stride_tricks.as_strided(noise, (1177, 1 << 20), (797, 1))
-
-def train_set():
-    return Large()
-"""
+LARGER_THAN_2_GIB = map_style(
+    "np.lib.stride_tricks.as_strided("
+    "np.random.default_rng(index).integers(0, 256, 2 << 20, np.uint8), (1177, 1 << 20), (797, 1))",
+    length=2,
+)
 
 READS_IT = """
 import hashlib
@@ -153,10 +133,11 @@ for batch in DataLoader("pipeline:train_set", batch_size=2):
 @pytest.mark.slow
 @pytest.mark.skipif(memory_bytes() < 8 << 30, reason="a worker and a slab have the batch at once")
 def test_a_batch_above_2_gib_is_the_same_from_a_data_host(make_hosts: MakeHosts) -> None:
+    files = {"pipeline.py": LARGER_THAN_2_GIB, "train.py": READS_IT}
     seen = [
         re.findall(
             r"^bytes=\d+ sha256=\w+$",
-            finish(make_hosts({"pipeline.py": LARGER_THAN_2_GIB, "train.py": READS_IT}, data=data)),
+            finish(make_hosts(files, data=data, checksums=True)),
             re.MULTILINE,
         )
         for data in (0, 1)
@@ -248,18 +229,7 @@ for epoch in range(2):
     assert len((tmp_path / "loads").read_text().split()) == 8
 
 
-LARGE = """
-import numpy as np
-
-class Large:
-    def __len__(self):
-        return 100
-    def __getitem__(self, index):
-        return np.full(300_000, index, np.int64)
-
-def train_set():
-    return Large()
-"""
+LARGE = map_style("np.full(300_000, index, np.int64)", length=100)
 #: Forks look at their batch when the parent has read all others.
 FORKING = """
 import os
@@ -465,16 +435,7 @@ list(DataLoader("pipeline:train_set", batch_size=4, {argument}="pipeline:functio
 
 
 def test_a_data_host_logs_where_a_length_raises(make_hosts: MakeHosts) -> None:
-    pipeline = """
-class Lengthless:
-    def __len__(self):
-        return self.rows  # nobody has set it
-    def __getitem__(self, index):
-        return index
-
-def train_set():
-    return Lengthless()
-"""
+    pipeline = map_style("index", "self.rows  # nobody has set it")
     script = "from launcher.data import DataLoader\nlen(DataLoader('pipeline:train_set'))\n"
     hosts = make_hosts({"pipeline.py": pipeline, "train.py": script}, data=1)
     hosts.start()

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from hosts import Hosts
+from made_hosts import MakeHosts
 
 from launcher.data import DataLoader
 
 torch = pytest.importorskip("torch")
 torch_data = pytest.importorskip("torch.utils.data")
 
-MakeHosts = Callable[..., Hosts]
 
 PIPELINE = """
 OFFSET = 0
@@ -90,8 +88,7 @@ def test_a_name_works_as_in_torch_or_is_refused_in_a_job(
 ) -> None:
     files = {"pipeline.py": PIPELINE, "train.py": WALK.read_text()}
     hosts = make_hosts(files, data=1, datasets=("pipeline:numbers",))
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     printed = [line for line in hosts.output().splitlines() if line.startswith("walk; ")]
     found = {(name, way): what for _, name, way, what in (line.split("; ", 3) for line in printed)}
     assert found == expected(walk)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hosts import Hosts
+from made_hosts import MakeHosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
-MakeHosts = Callable[..., Hosts]
 FILES = {"pipeline.py": PIPELINE, "train.py": READER}
 HASH = re.compile(r"^rank=\d+ epoch=\d+ sha256=\w+$", re.MULTILINE)
 
@@ -28,8 +27,7 @@ def test_batches_of_local_workers_are_the_same(make_hosts: MakeHosts) -> None:
     seen = {}
     for data, local in ((0, 0), (0, 1), (1, 1)):
         hosts = make_hosts(FILES, data=data, train=2, local_workers=local)
-        hosts.start()
-        assert set(hosts.wait().values()) == {0}, hosts.output()
+        hosts.run()
         assert hosts.processes() == []
         seen[data, local] = hashes(hosts)
     assert len(seen[0, 0]) == 4
@@ -38,8 +36,7 @@ def test_batches_of_local_workers_are_the_same(make_hosts: MakeHosts) -> None:
 
 def test_a_local_worker_prepares_for_its_own_host_alone(make_hosts: MakeHosts) -> None:
     hosts = make_hosts(FILES, train=2, local_workers=1)
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     (served,) = hosts["algo-1"].events("batches_served")
     assert served["by_host"] == {"algo-1": 14, "algo-2": 14}
     assert served["received"] == {"0": 14, "1": 14}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,116 +29,19 @@ LANE = ShardReaderPlan(
 )
 #: One of each, as it is written on the wire; `type` is the class.
 WIRE: list[dict[str, Any]] = [
-    {
-        "type": "RegisterWorker",
-        "worker": "algo-1/0/7",
-        "pid": 7,
-        "seconds": 0.5,
-        "holds": {"r": [1, 2]},
-        "runs": ["r", "q"],
-    },
-    {
-        "type": "RegisterReceiver",
-        "host": "algo-3",
-        "address": ["127.0.0.1", 7771],
-        "runs": [{"type": "CloseRun", "run": "r"}],
-        "prepared": {"algo-1": 3},
-        "received": {"0": 3},
-    },
-    {"type": "Verify", "run": "r", "step": 3},
-    {
-        "type": "Prepared",
-        "run": "r",
-        "step": 3,
-        "again": True,
-        "structure": "ab12",
-        "arrays": ["int64 of shape (2,)"],
-        "rows": [["0a", "0b"]],
-    },
-    {"type": "Describe", "dataset": "m:f"},
-    {
-        "type": "Length",
-        "dataset": "m:f",
-        "length": None,
-        "iterable": True,
-        "error": "",
-        "unavailable": False,
-    },
-    {
-        "type": "OpenRun",
-        "run": "r",
-        "rank": 0,
-        "plan": {},
-        "after": "q",
-        "in_order": False,
-        "reading": 1,
-        "taken": 3,
-        "early": [5],
-        "arrived": [[4, "algo-1/0/7"]],
-        "largest": 9,
-    },
-    {"type": "DefineRun", "run": "r", "plan": {}, "address": ["127.0.0.1", 7771]},
-    {"type": "Lease", "run": "r", "steps": [1, 2]},
-    {"type": "Revoke", "run": "r", "steps": [2]},
-    {
-        "type": "BatchFailed",
-        "run": "r",
-        "step": 1,
-        "message": "m",
-        "index": None,
-        "remote_traceback": "t",
-        "type_names": ["builtins:KeyError"],
-    },
-    {"type": "Heartbeat", "seconds": 0.5, "done": {"r": [1]}},
-    {"type": "Report", "kind": "rank", "of": "0/s", "process": "7", "figures": {"steps": 1.0}},
-    {"type": "Alive"},
-    {"type": "PeerUnreachable", "run": "r", "why": "refused"},
-    {"type": "Leaving", "keeps": {"r": [1]}},
-    {"type": "ProgressUpdate", "arrived": {"r": [[1, "algo-1/0/7", 3]]}, "taken": {"r": [0]}},
-    {"type": "Damaged", "run": "r", "step": 1, "worker": "w"},
-    {"type": "Confirm", "run": "r"},
-    {"type": "Confirmed", "run": "r"},
-    {"type": "Consumed", "run": "r", "steps": [1]},
-    {"type": "NeedSlab", "run": "r", "step": 2, "size": 5},
-    {"type": "SlabLent", "slab": 1, "new": True},
-    {
-        "type": "SlabFilled",
-        "run": "r",
-        "step": 2,
-        "worker": "w",
-        "slab": 1,
-        "size": 5,
-        "content": 3,
-    },
-    {"type": "Forget", "slab": 1},
-    {
-        "type": "RunFailed",
-        "run": "r",
-        "kind": "sample",
-        "message": "m",
-        "index": 4,
-        "remote_traceback": "t",
-        "type_names": ["builtins:KeyError"],
-    },
-    {"type": "CloseRun", "run": "r"},
-    {"type": "Goodbye"},
-    {"type": "Close"},
+    json.loads(line)
+    for line in Path(__file__).with_name("wire_messages.jsonl").read_text().splitlines()
 ]
 
 
 @pytest.mark.parametrize("raw", WIRE, ids=lambda raw: raw["type"])
-def test_a_message_is_its_json(raw: dict[str, Any]) -> None:
+def test_a_message_is_its_json_and_its_line(raw: dict[str, Any]) -> None:
     message = decode(json.loads(json.dumps(raw)))
     assert type(message) is getattr(messages, raw["type"])
     assert json.loads(json.dumps(message.encode())) == raw
     for field in dataclasses.fields(message):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(message, field.name, None)
-
-
-@pytest.mark.parametrize("raw", WIRE, ids=lambda raw: raw["type"])
-def test_a_message_is_its_line(raw: dict[str, Any]) -> None:
-    message = decode(json.loads(json.dumps(raw)))
     line = message.to_line()
     assert line.index(b"\n") == len(line) - 1
     assert from_line(line[:-1]) == message

@@ -6,32 +6,17 @@ import math
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from exposition import read_exposition
 from hosts import Hosts
+from made_hosts import MakeHosts
+from programs import map_style
 from waiting import wait_until
 
-MakeHosts = Callable[..., Hosts]
-
-#: A dataset whose batches take a known time, and a loop whose steps do; both only sleep, so that
-#: any number of workers is at work at once, whatever the machine.
-SLEEPER = """
-import time
-import numpy as np
-
-class Sleeper:
-    def __len__(self):
-        return {steps}
-    def __getitem__(self, index):
-        time.sleep({work})
-        return np.full(1000, index, np.float32)
-
-def train_set():
-    return Sleeper()
-"""
+#: A loop whose steps take a known time, as batches of its dataset do; both only sleep, so that any
+#: number of workers is at work at once, whatever the machine.
 LOOP = """
 import time
 from launcher.data import DataLoader
@@ -46,7 +31,7 @@ print(f"computed {{computed:.6f}}", flush=True)
 
 def job(make: MakeHosts, *, steps: int, work: float, compute: float, **options: Any) -> Hosts:
     files = {
-        "pipeline.py": SLEEPER.format(steps=steps, work=work),
+        "pipeline.py": map_style(f"time.sleep({work}) or np.zeros(1000, np.float32)", steps),
         "train.py": LOOP.format(compute=compute),
     }
     hosts: Hosts = make(files, **options)
@@ -54,8 +39,7 @@ def job(make: MakeHosts, *, steps: int, work: float, compute: float, **options: 
 
 
 def verdict(hosts: Hosts) -> dict[str, Any]:
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     (found,) = [each for host in hosts.hosts.values() for each in host.events("data_verdict")]
     return found
 

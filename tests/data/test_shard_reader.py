@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 import subprocess
@@ -53,14 +52,11 @@ Open = Callable[..., ShardReader]
 
 
 @pytest.fixture
-def open_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
-    """Opens lanes of a dataset module of a name of its own, since Python imports a name once."""
-    monkeypatch.syspath_prepend(str(tmp_path))
+def open_lane(write_module: Callable[[str], str]) -> Open:
+    """Opens lanes of the dataset of a module."""
 
     def make(code: str = NOISY, number: int = 0, **fields: object) -> ShardReader:
-        name = f"lanes_{hashlib.sha256((str(tmp_path) + code).encode()).hexdigest()[:12]}"
-        (tmp_path / f"{name}.py").write_text(code)
-        return ShardReader(plan(f"{name}:train_set", number, **fields))
+        return ShardReader(plan(f"{write_module(code)}:train_set", number, **fields))
 
     return make
 
@@ -234,7 +230,7 @@ def test_torch_that_is_imported_while_a_shard_is_read_is_seeded_as_well(
     here = open_lane(LATE_TORCH, batch_size=5, shards=1).read(0)
     assert isinstance(here, ShardBatch)
     assert here.parts is not None
-    (module,) = tmp_path.glob("lanes_*.py")
+    (module,) = tmp_path.glob("own_*.py")
     program = f"""
 import sys
 from launcher.data.order.shard_reader import ShardReader

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import itertools
 import json
 import pickle
@@ -204,21 +205,9 @@ def takes_the_state_of_a_loop(make: Make) -> None:
 
 
 BEHAVIOURS = [
-    reads_on_after_a_step,
-    reads_on_after_two_steps,
-    reads_all_from_the_state_of_a_new_loader,
-    reads_all_after_an_epoch,
-    gives_the_same_state_when_asked_twice,
-    is_not_disturbed_by_its_state,
-    keeps_a_state_that_was_taken,
-    loads_a_state_many_times,
-    takes_a_state_from_a_resumed_loader,
-    reads_a_whole_epoch_after_the_resumed_one,
-    begins_anew_when_a_loop_was_left,
-    saves_its_state_in_any_file,
-    replaces_a_state_by_a_later_one,
-    takes_a_state_after_the_last_batch_but_one,
-    takes_the_state_of_a_loop,
+    function
+    for function in [*globals().values()]
+    if inspect.isfunction(function) and [*inspect.signature(function).parameters] == ["make"]
 ]
 
 each_behaviour = pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda b: b.__name__)

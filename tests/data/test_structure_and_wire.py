@@ -135,16 +135,8 @@ def test_arrays_of_every_layout_arrive_with_their_values(array: np.ndarray) -> N
     assert arrived.tolist() == array.tolist()
 
 
-@pytest.mark.parametrize(
-    ("batch", "arrived"),
-    [
-        (np.str_("text"), "text"),
-        (np.bytes_(b"ab"), b"ab"),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_what_arrives_as_a_plainer_type(batch: Any, arrived: Any) -> None:
-    assert same(sent_and_rebuilt(batch), arrived)
+def test_texts_of_numpy_arrive_as_plain_ones() -> None:
+    assert same(sent_and_rebuilt([np.str_("text"), np.bytes_(b"ab")]), ["text", b"ab"])
 
 
 def test_ragged_lists_and_shapes_that_change_survive() -> None:
@@ -217,6 +209,7 @@ def itself() -> list[Any]:
     [
         (object(), "a batch holds a object of builtins, which has no codec"),
         (Point, "a batch holds a type"),
+        ({object: 1}, "a batch holds a type of builtins, which has no codec"),
         (np.array([object()]), "an array of type object"),
         (np.zeros(2, "i4,O"), "records with a field of type object"),
         (np.zeros(2, "V8"), "records with a field of type |V8"),

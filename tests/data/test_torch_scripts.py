@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from forked_ranks import REPOSITORY, run_ranks
-from hosts import Hosts
+from made_hosts import MakeHosts
 
 pytest.importorskip("torch")
 
@@ -88,13 +87,12 @@ def with_import_alone(kind: str) -> str:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", PORTS)
 def test_a_script_prints_the_same_losses_with_and_without_data_hosts(
-    make_hosts: Callable[..., Hosts], tmp_path: Path, kind: str
+    make_hosts: MakeHosts, tmp_path: Path, kind: str
 ) -> None:
     (module,) = (file for file in (SCRIPTS / kind).glob("*.py") if file.stem != "train_before")
     files = {"train.py": ported(kind), module.name: module.read_text()}
     hosts = make_hosts(files, data=1, datasets=(), environment=SAME_SUMS)
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     served = losses(hosts.output())
     assert len(served) > 3
 

@@ -299,7 +299,3 @@ def test_an_error_has_cause_place_and_fix(pipeline: ModuleType, mistake: str) ->
     said = str(caught.value).partition("Traceback")[0]
     missing = [part for part in parts if not contains(said, part)]
     assert not missing, said
-
-
-def test_there_are_twenty_mistakes_and_more() -> None:
-    assert len(MISTAKES) >= 20

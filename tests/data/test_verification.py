@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hosts import Hosts
 from loader_arguments import loader_arguments
+from made_hosts import MakeHosts
+from programs import map_style
 
 from launcher.data import DataLoader, LoaderOptions
 from launcher.data.dispatcher import DeterminismCheck
@@ -258,7 +259,7 @@ print("batches", sum(1 for _ in loader), flush=True)
 
 @pytest.mark.parametrize("word", ["warn", "error"])
 def test_a_difference_between_workers_is_found(
-    make_hosts: Callable[..., Hosts], tmp_path: Path, word: str
+    make_hosts: MakeHosts, tmp_path: Path, word: str
 ) -> None:
     pipeline = OF_PROCESS.replace("FOLDER", str(tmp_path))
     files = {"pipeline.py": pipeline, "train.py": READER.replace("WORD", word)}
@@ -279,25 +280,11 @@ def test_a_difference_between_workers_is_found(
         assert text in leader.failure
 
 
-SHORT = """
-import os, time
-import numpy as np
-
-class Drifting:
-    def __len__(self):
-        return 4
-    def __getitem__(self, index):
-        return index, np.array([time.time_ns() if index == AT else 0])
-
-def train_set():
-    return Drifting()
-"""
+SHORT = map_style("(index, np.array([time.time_ns() if index == AT else 0]))", length=4)
 
 
 @pytest.mark.parametrize("at", [0, 3])
-def test_an_epoch_does_not_end_before_it_is_compared(
-    make_hosts: Callable[..., Hosts], at: int
-) -> None:
+def test_an_epoch_does_not_end_before_it_is_compared(make_hosts: MakeHosts, at: int) -> None:
     """Four batches, which a rank reads quicker than workers prepare them again."""
     reader = READER.replace("WORD", "error").replace("batch_size=2", "batch_size=1")
     files = {"pipeline.py": SHORT.replace("AT", str(at)), "train.py": reader}
@@ -337,11 +324,10 @@ for size in (1, 4):
 
 
 def test_generators_that_begin_alike_in_each_worker_are_found_of_every_dataset(
-    make_hosts: Callable[..., Hosts],
+    make_hosts: MakeHosts,
 ) -> None:
     hosts = make_hosts({"pipeline.py": ALIKE, "train.py": EACH}, data=2, train=1)
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     events = [each for name in hosts.hosts for each in hosts[name].events("dataset_differs")]
     expected = {f"{number} in batches of {size}" for size in (1, 4) for number in range(4)}
     assert {str(each["dataset"]).split("'")[1] for each in events} == expected
@@ -349,13 +335,12 @@ def test_generators_that_begin_alike_in_each_worker_are_found_of_every_dataset(
 
 
 def test_an_epoch_that_repeats_itself_is_compared_as_a_whole(
-    make_hosts: Callable[..., Hosts],
+    make_hosts: MakeHosts,
 ) -> None:
     reader = READER.replace("WORD", "error").replace("batch_size=2", "batch_size=1")
     files = {"pipeline.py": SHORT.replace("AT", "9"), "train.py": reader}
     hosts = make_hosts(files, data=1, train=1)
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     assert "batches 4" in hosts.output()
     (event,) = hosts["algo-2"].events("batches_compared")
     assert (event["epoch"], event["compared"], event["of"]) == (0, 4, 4)

@@ -19,9 +19,11 @@ from launcher.shared import (
     TrainerPart,
 )
 
+MakeHosts = Callable[..., Hosts]
+
 
 @pytest.fixture
-def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
+def make_hosts(tmp_path: Path) -> Iterator[MakeHosts]:
     """Makes clusters (data=, train= hosts each) and kills what is left of them afterwards."""
     made: list[Hosts] = []
     numbers = itertools.count()

@@ -30,3 +30,22 @@ for epoch in range(2):
         digest.update(repr(batch["name"]).encode())
     print(f"rank={os.environ['RANK']} epoch={epoch} sha256={digest.hexdigest()}", flush=True)
 """
+
+
+def map_style(sample: str, length: object, *, before: str = "") -> str:
+    """The source of a dataset. sample: an expression of `index`; before: lines of the module."""
+    return f"""
+import time
+import numpy as np
+{before}
+
+class Samples:
+    def __len__(self):
+        return {length}
+
+    def __getitem__(self, index):
+        return {sample}
+
+def train_set():
+    return Samples()
+"""

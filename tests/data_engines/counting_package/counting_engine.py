@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from typing import Any
 
@@ -17,7 +18,10 @@ class CountingSource(LocalSource):
         for batch in super().batches(plan):
             count += 1
             yield batch
-        print(f"counted {count} batches", flush=True)
+        print(f"counted {count} batches {os.environ.get('COUNTED')}", flush=True)
+
+    def report(self, stream: str, figures: Any) -> None:
+        print(f"figures of {stream}", flush=True)
 
 
 class CountingEngine:
@@ -27,6 +31,7 @@ class CountingEngine:
 
     def start(self, host: JobHost) -> None:
         host.start_service("idle process", "counting_idle")
+        host.variables["COUNTED"] = "here"
 
     def serve(self, host: JobHost) -> None:
         supervise_workers(host, "counting_idle", 1, {})

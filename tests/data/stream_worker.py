@@ -1,4 +1,4 @@
-"""A process that prepares batches of recipes, as a data worker does: one JSON line in, one out."""
+"""A process that prepares batches of streams, as a data worker does: one JSON line in, one out."""
 
 from __future__ import annotations
 
