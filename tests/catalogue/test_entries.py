@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import date
 
-import pytest
-
 from launcher.client import catalogue
 from launcher.client.catalogue import (
     PriceList,
@@ -80,16 +78,11 @@ def test_figures_are_counted() -> None:
     assert (counted.known, counted.unknown) == (7 + 5, 2 + 5 + 1)
 
 
-@pytest.mark.parametrize("name", sorted(accelerator_kinds()))
-def test_every_accelerator_is_that_of_a_type_and_has_a_source(name: str) -> None:
-    kind = accelerator_kinds()[name]
-
-    assert name in {each.accelerator_name for each in catalogue.instance_types().values()}
-    assert figure_source(kind.source).as_of is not None
-    assert all(peak is None or peak > 0 for peak in kind.peak_tflops.values())
-
-
-def test_a_lower_precision_is_never_slower() -> None:
-    for kind in accelerator_kinds().values():
+def test_every_accelerator_is_that_of_a_type_and_its_peaks_have_a_source() -> None:
+    used = {each.accelerator_name for each in catalogue.instance_types().values()}
+    for name, kind in accelerator_kinds().items():
         peaks = [peak for peak in kind.peak_tflops.values() if peak is not None]
-        assert peaks == sorted(peaks), kind.name
+        assert name in used
+        assert figure_source(kind.source).as_of is not None
+        assert all(peak > 0 for peak in peaks), name
+        assert peaks == sorted(peaks), f"a lower precision of {name} is slower"

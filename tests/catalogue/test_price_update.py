@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,68 +108,25 @@ def test_a_type_that_is_missing_has_no_price_any_more_and_is_named(server: Price
     assert dollars("ml.p6-b200.48xlarge") is None
 
 
-def _without_last_bytes(text: str) -> str:
-    return text[:-700]
+#: What may be wrong with a file of the price list.
+BROKEN: dict[str, Callable[[str], str]] = {
+    "cut off": lambda text: text[:-700],
+    "another unit": lambda text: text.replace("Hrs", "Quantity"),
+    "a renamed field": lambda text: text.replace("usageType", "Usage Kind"),
+    "a renamed price": lambda text: text.replace("PricePerUnit", "Rate"),
+    "no date": lambda text: text.replace("Publication Date", "Date"),
+    "a price in words": lambda text: text.replace("0.2040000000", "cheap"),
+    "an endless price": lambda text: text.replace("0.2040000000", "1e999"),
+    "no day of the calendar": lambda text: text.replace("2026-11-20", "2026-13-20"),
+    "a long line": lambda _: "<html>" + "x" * 200_000,
+    "a page": lambda _: "<html><body>Sign in to this network</body></html>",
+    "nothing": lambda _: "",
+}
 
 
-def _with_other_unit(text: str) -> str:
-    return text.replace("Hrs", "Quantity")
-
-
-def _with_renamed_field(text: str) -> str:
-    return text.replace("usageType", "Usage Kind")
-
-
-def _with_renamed_price(text: str) -> str:
-    return text.replace("PricePerUnit", "Rate")
-
-
-def _without_date(text: str) -> str:
-    return text.replace("Publication Date", "Date")
-
-
-def _with_bad_price(text: str) -> str:
-    return text.replace("0.2040000000", "cheap")
-
-
-def _with_endless_price(text: str) -> str:
-    return text.replace("0.2040000000", "1e999")
-
-
-def _with_impossible_date(text: str) -> str:
-    return text.replace("2026-11-20", "2026-13-20")
-
-
-def _long_line(_text: str) -> str:
-    return "<html>" + "x" * 200_000
-
-
-def _page(_text: str) -> str:
-    return "<html><body>Sign in to this network</body></html>"
-
-
-def _empty(_text: str) -> str:
-    return ""
-
-
-BROKEN = [
-    _without_last_bytes,
-    _with_other_unit,
-    _with_renamed_field,
-    _with_renamed_price,
-    _without_date,
-    _with_bad_price,
-    _with_endless_price,
-    _with_impossible_date,
-    _long_line,
-    _page,
-    _empty,
-]
-
-
-@pytest.mark.parametrize("breaking", BROKEN, ids=lambda each: each.__name__.strip("_"))
+@pytest.mark.parametrize("breaking", BROKEN.values(), ids=BROKEN)
 def test_a_file_that_is_not_whole_or_has_another_format_leaves_the_old_prices(
-    server: PriceServer, breaking, home: Path
+    server: PriceServer, breaking: Callable[[str], str], home: Path
 ) -> None:
     update_one(server, TRAINING)
     before = {path: path.read_bytes() for path in home.rglob("*.csv")}
@@ -184,7 +141,7 @@ def test_a_file_that_is_not_whole_or_has_another_format_leaves_the_old_prices(
 
 
 def test_the_column_that_was_renamed_is_named(server: PriceServer) -> None:
-    server.put(_with_renamed_field(csv_file(TRAINING)))
+    server.put(BROKEN["a renamed field"](csv_file(TRAINING)))
 
     with pytest.raises(CloudError, match="no column usagetype; AWS may have renamed it"):
         update(server)

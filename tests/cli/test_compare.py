@@ -74,28 +74,22 @@ def test_an_old_price_is_said_to_be_old(compared, tmp_path):
     )
 
 
-def test_csv_has_a_row_for_each_job(compared):
-    found = compared([20.0, 10.0, 10.1, 9.9], [9.0, 5.0], "-o", "csv")
-
-    first, second = csv.DictReader(io.StringIO(found.stdout))
-    assert (first["job_name"], second["job_name"]) == ("done-job", "failed-job")
-    assert float(first["step.mean"]) == pytest.approx(0.2)
-    assert float(second["price_change.expected"]) == pytest.approx(-0.5, abs=0.01)
-    assert json.loads(first["groups"])[0]["count"] == 1
-
-
-def test_json_has_the_same(compared):
-    found = json.loads(compared([20.0, 10.0, 10.1, 9.9], [9.0, 5.0], "--json").stdout)
-
+def test_json_and_csv_have_the_figures_of_each_job(compared):
+    epochs = ([20.0, 10.0, 10.1, 9.9], [9.0, 5.0])
+    found = json.loads(compared(*epochs, "--json").stdout)
+    assert json.loads(compared(*epochs, "-o", "json").stdout) == found
     first, second = found["jobs"]
-    assert first["step"]["steps"] == 150
-    assert first["step"]["mean"] == pytest.approx(0.2)
-    assert second["price_change"]["expected"] == pytest.approx(-0.5, abs=0.01)
-    assert second["price_change"]["low"] is None
-    again = json.loads(compared([20.0, 10.0, 10.1, 9.9], [9.0, 5.0], "-o", "json").stdout)
-    assert again == found
+    assert (first["step"]["steps"], first["step"]["mean"]) == (150, pytest.approx(0.2))
     assert (first["is_priced_by_type"], first["price_change"]) == (True, None)
     assert first["total"] == pytest.approx((0.7364 + 0.408) / 3600 * first["billable_seconds"])
+    assert second["price_change"]["expected"] == pytest.approx(-0.5, abs=0.01)
+    assert second["price_change"]["low"] is None
+
+    rows = list(csv.DictReader(io.StringIO(compared(*epochs, "-o", "csv").stdout)))
+    assert [row["job_name"] for row in rows] == ["done-job", "failed-job"]
+    assert float(rows[0]["step.mean"]) == pytest.approx(0.2)
+    assert float(rows[1]["price_change.expected"]) == pytest.approx(-0.5, abs=0.01)
+    assert json.loads(rows[0]["groups"])[0]["count"] == 1
 
 
 def test_untimed_jobs_have_no_price_of_a_step(compared):

@@ -109,12 +109,6 @@ def test_an_unknown_verb_is_a_usage_error(terminal, word, hint):
     assert f"No such command '{word}'. {hint}".rstrip() in result.stderr
 
 
-def test_a_former_verb_is_refused_with_what_to_use_instead(terminal):
-    result = terminal("probe", "--local")
-    assert result.exit_code == 2
-    assert "`launcher run examples/probe/job.yaml --local`" in result.stderr
-
-
 # --set -----------------------------------------------------------------------------------------
 
 GROUPS = """\

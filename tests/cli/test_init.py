@@ -1,10 +1,14 @@
 """launcher init: the first job that a user sees."""
 
 import json
+import re
 import shlex
 import sys
 
+import jsonschema
 import pytest
+
+from launcher.client.spec import read_value
 
 FILES = {"job.yaml", "pipeline.py", "train.py", ".launcherignore", ".job.schema.json"}
 
@@ -19,6 +23,19 @@ def test_init_writes_a_job_that_describes_itself(terminal):
     assert request.exit_code == 0, request.stderr
     groups = json.loads(request.stdout)["ResourceConfig"]["InstanceGroups"]
     assert [group["InstanceGroupName"] for group in groups] == ["data_group", "train_group"]
+
+
+def test_the_job_names_the_schema_beside_it_for_editors(terminal):
+    schema = json.loads(terminal("check", "--schema").stdout)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(schema)
+    terminal("init", terminal.folder)
+    text = (terminal.folder / "job.yaml").read_text()
+    named = re.match(r"# yaml-language-server: \$schema=(\S+)\n", text)
+    assert named
+    assert json.loads((terminal.folder / named[1]).read_text()) == schema
+    jsonschema.Draft202012Validator(schema).validate(read_value(text))
+    assert named[1] in (terminal.folder / ".launcherignore").read_text().splitlines()
 
 
 def test_what_to_type_next_can_be_typed(terminal):

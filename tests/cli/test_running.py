@@ -100,14 +100,6 @@ def test_the_talk_has_states_and_lines_with_group_and_host(terminal):
 
 
 @pytest.mark.long
-def test_a_script_that_raises_fails_the_job_with_its_last_words(terminal):
-    result = terminal("run", terminal.write("raise ValueError('no such luck')\n"), "--local")
-    assert result.exit_code == 1
-    assert "Failed" in result.stdout
-    assert "ValueError: no such luck" in result.stdout
-
-
-@pytest.mark.long
 def test_a_failure_is_shown_once_with_its_host_and_what_to_type_next(terminal):
     script = "for n in range(40):\n    print('step', n)\nraise ValueError('no such luck')\n"
     job = terminal.write(script, terminal.one_host.replace("count: 1", "count: 2"))
@@ -171,13 +163,6 @@ def test_the_lines_of_launcher_itself_come_with_their_fields_as_json(terminal):
         assert line["text"].startswith(f"launcher: {line['event']} ")
         assert line["fields"]["host"] == line["host"] == "algo-1"
     assert all("event" not in line and "fields" not in line for line in lines if line not in own)
-
-
-@pytest.mark.parametrize("verb", ["status", "logs", "stop"])
-def test_a_job_that_does_not_exist(terminal, verb):
-    result = terminal(verb, "nothing")
-    assert result.exit_code == 2
-    assert "nothing" in result.stderr
 
 
 def test_no_jobs_yet(terminal):
