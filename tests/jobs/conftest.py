@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 from digits_example import DIGITS, WITNESS, Example
+from terminal import terminal
+
+__all__ = ["terminal"]
 
 #: Images of the smaller copy; the example has 1,797.
 FEW = 600

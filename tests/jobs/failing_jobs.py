@@ -1,8 +1,11 @@
-"""Twenty ways in which a job fails, and what its last lines show of each."""
+"""Whole jobs that fail: their files, and the cause and the host that are shown of each."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+
+from launcher.shared import visible_gpus
 
 ONE = """\
 entry_point: train.py
@@ -41,10 +44,11 @@ def samples():
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planted:
+class FailingJob:
     """A job and its failure. host: "algo-1 (group)". cause, fix: parts of what is shown.
 
-    once: the words of the failure that nothing repeats.
+    once: words of the failure that nothing repeats; empty where its own lines do. brief: what is
+    shown of it where the logs of other hosts are not read; empty for the same.
     """
 
     train: str = READS
@@ -52,48 +56,50 @@ class Planted:
     cause: str
     fix: str | None
     once: str
+    brief: str = ""
     job: str = ONE
     files: dict[str, str] = field(default_factory=dict)
 
 
-def of_sample(line: str, **more: object) -> Planted:
+def of_sample(line: str, **more: object) -> FailingJob:
     """A failure while a sample is prepared, on the data host."""
     made = DATASET.replace("LINE", line)
-    return Planted(job=TWO, files={"pipeline.py": made}, **more)  # type: ignore[arg-type]
+    return FailingJob(job=TWO, files={"pipeline.py": made}, **more)  # type: ignore[arg-type]
 
 
 ALONE = "algo-1 (homogeneousCluster)"
 DATA = "algo-1 (data_group)"
-PLANTED = {
-    "an exception": Planted(
+#: Those of docs/troubleshooting.md.
+TWENTY = {
+    "an exception": FailingJob(
         train="def step():\n    raise ValueError('no such luck')\n\nstep()\n",
         host=ALONE,
         cause="ValueError: no such luck",
         fix=None,
         once="ValueError: no such luck",
     ),
-    "a text for sys.exit": Planted(
+    "a text for sys.exit": FailingJob(
         train="import sys\nsys.exit('the learning rate must be positive')\n",
         host=ALONE,
         cause="the learning rate must be positive",
         fix=None,
         once="must be positive",
     ),
-    "an exit code": Planted(
+    "an exit code": FailingJob(
         train="import sys\nsys.exit(7)\n",
         host=ALONE,
         cause="exit code 7",
         fix=None,
         once="exit code 7",
     ),
-    "a missing package": Planted(
+    "a missing package": FailingJob(
         train="import tinm\n",
         host=ALONE,
         cause="ModuleNotFoundError: No module named 'tinm'",
         fix="add tinm to requirements.txt",
         once="No module named",
     ),
-    "a missing package of the data host": Planted(
+    "a missing package of the data host": FailingJob(
         job=TWO,
         files={"pipeline.py": "import tinm\n" + DATASET.replace("LINE", "")},
         host=DATA,
@@ -101,7 +107,7 @@ PLANTED = {
         fix="add tinm to requirements.txt",
         once="No module named",
     ),
-    "an argument that the script does not have": Planted(
+    "an argument that the script does not have": FailingJob(
         job=ONE + "hyperparameters: {epohcs: 3}\n",
         train="import argparse\nparser = argparse.ArgumentParser()\n"
         "parser.add_argument('--epochs', type=int)\nparser.parse_args()\n",
@@ -110,7 +116,7 @@ PLANTED = {
         fix="hyperparameters become the script's arguments",
         once="unrecognized arguments",
     ),
-    "a mistake of syntax in a module": Planted(
+    "a mistake of syntax in a module": FailingJob(
         train="import model\n",
         files={"model.py": "def build(:\n"},
         host=ALONE,
@@ -118,7 +124,7 @@ PLANTED = {
         fix="correct the line",
         once="SyntaxError",
     ),
-    "a channel that the job does not have": Planted(
+    "a channel that the job does not have": FailingJob(
         train="import os\nos.environ['SM_CHANNEL_VALID']\n",
         host=ALONE,
         cause="KeyError: 'SM_CHANNEL_VALID'",
@@ -152,8 +158,9 @@ PLANTED = {
         cause="killed by SIGSEGV, repeatedly: data workers died while they prepared a batch",
         fix="a native library has crashed",
         once="repeatedly",
+        brief="algo-2 (train_group): data workers died repeatedly",
     ),
-    "a dataset that cannot be made": Planted(
+    "a dataset that cannot be made": FailingJob(
         job=TWO,
         files={"pipeline.py": "def samples():\n    raise OSError('the index is empty')\n"},
         host=DATA,
@@ -161,28 +168,28 @@ PLANTED = {
         fix=None,
         once="OSError: the index is empty",
     ),
-    "a signal": Planted(
+    "a signal": FailingJob(
         train="import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
         host=ALONE,
         cause="killed by SIGSEGV",
         fix="PYTHONFAULTHANDLER",
         once="SIGSEGV",
     ),
-    "no memory": Planted(
+    "no memory": FailingJob(
         train="bytearray(1 << 60)\n",
         host=ALONE,
         cause="MemoryError",
         fix="memory has most likely run out",
         once="MemoryError",
     ),
-    "the killer of processes": Planted(
+    "the killer of processes": FailingJob(
         train="import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
         host=ALONE,
         cause="killed by SIGKILL",
         fix="find out what has killed",
         once="SIGKILL",
     ),
-    "a channel is written to": Planted(
+    "a channel is written to": FailingJob(
         job=ONE + "inputs: {digits: file://data}\n",
         files={"data/x.txt": "1\n"},
         train="import os\nopen(os.environ['SM_CHANNEL_DIGITS'] + '/y.txt', 'w')\n",
@@ -191,7 +198,7 @@ PLANTED = {
         fix="channels are read-only",
         once="Read-only file system",
     ),
-    "one rank of two": Planted(
+    "one rank of two": FailingJob(
         job=ONE + "distribution: {data_parallel: {processes_per_host: 2}}\n",
         train="import os, time\nimport torch.distributed as dist\ndist.init_process_group('gloo')\n"
         "if os.environ['RANK'] == '1':\n    raise ValueError('no such luck')\ndist.barrier()\n",
@@ -200,7 +207,7 @@ PLANTED = {
         fix=None,
         once="ValueError: no such luck",
     ),
-    "a requirement that does not exist": Planted(
+    "a requirement that does not exist": FailingJob(
         train="print('never')\n",
         files={"requirements.txt": "--no-index\ntinm\n"},
         host=ALONE,
@@ -208,7 +215,7 @@ PLANTED = {
         fix="pip install -r",
         once="exit code 1",
     ),
-    "a program beside the script": Planted(
+    "a program beside the script": FailingJob(
         job="""\
 entry_point: train.py
 source_dir: .
@@ -226,10 +233,53 @@ instance_groups:
 }
 
 
+OWN_FILE = """\
+import os, sys
+root = os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")
+with open(root + "/output/failure", "w") as file:
+    file.write({text!r})
+sys.exit(1)
+"""
+
+
+def of_own_file(text: str, cause: str) -> FailingJob:
+    """A script that writes the cause of its failure itself."""
+    train = OWN_FILE.format(text=text)
+    return FailingJob(train=train, host=ALONE, cause=cause, fix=None, once="")
+
+
+OTHERS = {
+    "a cause in a file": of_own_file(
+        "the table lacks column 'label'\nof part 7", "the table lacks column 'label'"
+    ),
+    "a traceback in a file": of_own_file(
+        "\nTraceback (most recent call last):\n  File 'a.py', line 1\nValueError: bad row 7\n",
+        "ValueError: bad row 7",
+    ),
+    "another host in a file": of_own_file("algo-9 is not known", "algo-9 is not known"),
+    "too many open files": FailingJob(
+        train="import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))\nopened = []\n"
+        "while True: opened.append(open('/dev/null'))",
+        host=ALONE,
+        cause="OSError: [Errno 24] Too many open files: '/dev/null'",
+        fix="RLIMIT_NOFILE",
+        once="Errno 24",
+    ),
+}
+if not visible_gpus(os.environ):
+    OTHERS["a GPU that this machine has not"] = FailingJob(
+        train="raise AssertionError('Torch not compiled with CUDA enabled')",
+        host=ALONE,
+        cause="AssertionError: Torch not compiled with CUDA enabled (this machine has no GPU)",
+        fix="'cuda' if torch.cuda.is_available() else 'cpu'",
+        once="(this machine has no GPU)",
+    )
+
+
 def table() -> str:
     """The rows of docs/troubleshooting.md: each failure, what is shown, and what to try."""
     rows = ["| failure | the cause that is shown | what to try |", "|---|---|---|"]
-    for name, case in PLANTED.items():
+    for name, case in TWENTY.items():
         fix = "" if case.fix is None else f"{case.fix} ..."
         rows.append(f"| {name} | `{case.host}: {case.cause}` | {fix} |")
     return "\n".join(rows) + "\n"
