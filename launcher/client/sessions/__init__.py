@@ -77,7 +77,6 @@ if TYPE_CHECKING:
         read_record,
         write_record,
     )
-    from launcher.client.sessions.local.checks import check_request, ignored_field_notes
     from launcher.client.sessions.local.host.host_copy import copy_from_host
     from launcher.client.sessions.local.host.host_folder import HostFolder
     from launcher.client.sessions.local.host.host_logs import (
@@ -114,6 +113,7 @@ if TYPE_CHECKING:
     from launcher.client.sessions.local.job.job_hosts import LocalHost
     from launcher.client.sessions.local.job.job_root import JobRoot
     from launcher.client.sessions.local.job.local_platform import LOCAL_PLATFORM
+    from launcher.client.sessions.local.job.request_checks import check_request, ignored_field_notes
     from launcher.client.sessions.local.job.status_writer import StatusWriter
     from launcher.client.sessions.local.local_session import LocalSession
     from launcher.client.sessions.local.metrics_jsonl import append_metrics, read_metrics

@@ -112,8 +112,8 @@ class LocalSession:
 
     def check_training_job(self, request: TrainingJobRequest, uploads: Collection[str]) -> None:
         """Raise PlatformError with everything in a request that this machine does not support."""
-        from launcher.client.sessions.local.checks import check_isolation, check_request
         from launcher.client.sessions.local.isolation import choose_isolation
+        from launcher.client.sessions.local.job.request_checks import check_isolation, check_request
 
         check_request(request, uploads, self._platform_environment)
         if self._isolation is not None:  # the default choice always works
@@ -121,9 +121,9 @@ class LocalSession:
 
     def create_training_job(self, **request: Unpack[TrainingJobRequest]) -> TrainingJobCreated:
         """Start a job in a new platform process; return {"TrainingJobArn": ...}."""
-        from launcher.client.sessions.local.checks import check_isolation, check_request
         from launcher.client.sessions.local.isolation import choose_isolation, why_not_sandboxed
         from launcher.client.sessions.local.job.platform_start import start_platform
+        from launcher.client.sessions.local.job.request_checks import check_isolation, check_request
 
         check_request(request, environment=self._platform_environment)
         isolation = choose_isolation(self._isolation)

@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.checks import ignored_field_notes
 from launcher.client.sessions.local.host.host_network import HostNetwork, reserve_network
 from launcher.client.sessions.local.host.host_supervision import HostSupervisor
 from launcher.client.sessions.local.host.line_times import LineTimeRecorder
@@ -38,11 +37,12 @@ from launcher.client.sessions.local.job.attempt import Attempt, create_scratch
 from launcher.client.sessions.local.job.failure_reason import failure_reason
 from launcher.client.sessions.local.job.job_description import JobState
 from launcher.client.sessions.local.job.job_folder import JobFolder
+from launcher.client.sessions.local.job.log_metrics import MetricScan
 from launcher.client.sessions.local.job.orphan_cleanup import fail_orphan
+from launcher.client.sessions.local.job.request_checks import ignored_field_notes
 from launcher.client.sessions.local.job.secret_values import secret_mask
 from launcher.client.sessions.local.job.status_writer import StatusWriter
 from launcher.client.sessions.local.job.stop_conditions import StopConditions
-from launcher.client.sessions.local.log_metrics import MetricScan
 from launcher.client.sessions.local.storage.channel_download import DownloadFailed, discard_fetched
 from launcher.client.sessions.local.storage.file_access import discard_folder
 from launcher.client.sessions.local.storage.object_store import S3Failed
