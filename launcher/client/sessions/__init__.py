@@ -43,11 +43,12 @@ if TYPE_CHECKING:
     from launcher.client.sessions.completed_spec import (
         applied_defaults,
         completed,
+        default_sources,
+        value_sources,
         with_defaults,
         with_platform_defaults,
         with_source,
     )
-    from launcher.client.sessions.config_sources import default_sources, value_sources
     from launcher.client.sessions.conformance import (
         CLAUSES,
         FAIL,
@@ -113,10 +114,10 @@ if TYPE_CHECKING:
     from launcher.client.sessions.local.job.job_hosts import LocalHost
     from launcher.client.sessions.local.job.job_root import JobRoot
     from launcher.client.sessions.local.job.local_platform import LOCAL_PLATFORM
+    from launcher.client.sessions.local.job.log_metrics import append_metrics, read_metrics
     from launcher.client.sessions.local.job.request_checks import check_request, ignored_field_notes
     from launcher.client.sessions.local.job.status_writer import StatusWriter
     from launcher.client.sessions.local.local_session import LocalSession
-    from launcher.client.sessions.local.metrics_jsonl import append_metrics, read_metrics
     from launcher.client.sessions.local.storage.atomic_files import (
         read_json,
         write_atomically,
@@ -144,19 +145,13 @@ if TYPE_CHECKING:
         metric_values,
     )
     from launcher.client.sessions.placed_job import PlacedJob, place_completed, place_job
-    from launcher.client.sessions.record_of_submission import new_record
+    from launcher.client.sessions.record_of_submission import commit_of_source, new_record
     from launcher.client.sessions.recorded_job import restore_job
-    from launcher.client.sessions.registry import open_local_session, open_session, session_names
+    from launcher.client.sessions.registry import local_session, open_session, session_names
     from launcher.client.sessions.remote_source import unpack_source, with_fetched_source
     from launcher.client.sessions.request_limits import violations_without_aws
-    from launcher.client.sessions.resolve import (
-        local_session,
-        named_job,
-        require_own,
-        session_of,
-    )
+    from launcher.client.sessions.resolve import named_job, require_own, session_of
     from launcher.client.sessions.retry_policy import RetryPolicy, retry_call
     from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
-    from launcher.client.sessions.source_commit import commit_of_source
 
 __getattr__ = open_door(__name__)

@@ -1,13 +1,14 @@
-"""Completion of a job before it is sent: defaults from files, and source that is in S3."""
+"""Completion of a job before it is sent: defaults from files, their sources, and source in S3."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from launcher.client import catalogue
 from launcher.client.sessions.base import Platform, PlatformSession
-from launcher.client.sessions.default_values import DefaultValue, read_defaults
+from launcher.client.sessions.default_values import DEFAULT_FIELDS, DefaultValue, read_defaults
 from launcher.client.sessions.remote_source import sources_folder, with_fetched_source
 from launcher.client.spec import JobSpec
 
@@ -54,10 +55,10 @@ def _is_open(spec: JobSpec, name: str) -> bool:
     if name == "volume_kms_key" and _has_local_storage(spec):
         return False
     fields: tuple[Any, ...] = (name, *_INSTEAD.get(name, ()))
-    return not any(is_given(getattr(spec, field)) for field in fields)
+    return not any(_is_given(getattr(spec, field)) for field in fields)
 
 
-def is_given(value: object) -> bool:
+def _is_given(value: object) -> bool:
     """Return whether a job says something: False is an answer, an empty text or list is none."""
     return value is False or bool(value)
 
@@ -66,3 +67,46 @@ def _has_local_storage(spec: JobSpec) -> bool:
     """Return whether hosts have NVMe disks, to which SageMaker attaches no volume with a key."""
     known = (catalogue.find(group.instance_type) for group in spec.groups)
     return any(each is not None and each.has_local_storage for each in known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueSource:
+    """The value of a field, None without one, and where it comes from as text."""
+
+    field: str
+    value: object
+    source: str
+
+
+def default_sources(defaults: Mapping[str, DefaultValue]) -> Iterator[ValueSource]:
+    """Yield the default of each field that may have one."""
+    for field in DEFAULT_FIELDS:
+        yield _default_source(field, defaults.get(field))
+
+
+def value_sources(
+    spec: JobSpec, job_file: str, defaults: Mapping[str, DefaultValue]
+) -> Iterator[ValueSource]:
+    """Yield the value that a job is sent with, of each field that may have a default."""
+    sent, applied = with_defaults(spec, defaults), applied_defaults(spec, defaults)
+    for field in DEFAULT_FIELDS:
+        if not hasattr(spec, field):  # a default of sessions, not of jobs
+            yield _default_source(field, defaults.get(field))
+            continue
+        places = [_place(defaults[field])] if field in applied else []
+        if _is_given(getattr(spec, field)):
+            places.insert(0, job_file)
+        source = ", ".join(places) or "the job leaves it open"
+        value = getattr(sent, field) if _is_given(getattr(sent, field)) else None
+        value = list(value) if isinstance(value, tuple) else value
+        yield ValueSource(field=field, value=value, source=source)
+
+
+def _default_source(field: str, default: DefaultValue | None) -> ValueSource:
+    if default is None:
+        return ValueSource(field=field, value=None, source="no default")
+    return ValueSource(field=field, value=default.value, source=_place(default))
+
+
+def _place(default: DefaultValue) -> str:
+    return f"{default.file}: {default.key}"

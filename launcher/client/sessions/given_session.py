@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.base import PlatformSession, is_session
-from launcher.client.sessions.resolve import local_session
+from launcher.client.sessions.registry import local_session
 from launcher.errors import Problem, SpecError
 
 if TYPE_CHECKING:

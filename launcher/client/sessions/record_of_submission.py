@@ -1,8 +1,10 @@
-"""The record of a job that this process sends."""
+"""The record of a job that this process sends, with the git commit of its source."""
 
 from __future__ import annotations
 
+import os
 import platform
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ from launcher.shared import PARTITION_FILE
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
+
 
 #: The folder with the job's code, beside its job file.
 SOURCE_FOLDER = "source"
@@ -84,3 +87,39 @@ def _name_and_version(package: Distribution) -> tuple[str, str]:
     if "Name" in head and "Version" in head:
         return head["Name"], head["Version"]
     return package.name, package.version
+
+
+#: Seconds that git may take: a job does not wait for a slow disk.
+_TIMEOUT = 10.0
+
+
+def commit_of_source(spec: JobSpec) -> SourceCommit | None:
+    """Return the commit of the repository that holds a job's source.
+
+    None for a source outside any repository, or in one without a commit, and without git.
+    """
+    if not spec.runs_script or spec.has_remote_source:
+        return None
+    folder = Path(spec.source_dir or Path(spec.entry_point).parent)
+    commit = _answer(folder, "rev-parse", "--verify", "HEAD")
+    changes = commit and _answer(folder, "status", "--porcelain")
+    if not commit or changes is None:
+        return None
+    return SourceCommit(commit=commit.strip(), is_dirty=bool(changes.strip()))
+
+
+def _answer(folder: Path, *question: str) -> str | None:
+    """Return what git prints about the repository of a folder; None if it fails."""
+    try:
+        asked = subprocess.run(
+            ["git", "-C", str(folder), *question],
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},  # it may be in use meanwhile
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return asked.stdout

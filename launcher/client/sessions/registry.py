@@ -66,8 +66,8 @@ def open_session(name: str, **options: object) -> PlatformSession:
     return session
 
 
-def open_local_session() -> LocalSession:
-    """Return a new session of this machine, for what only its jobs can do, such as be removed."""
+def local_session() -> LocalSession:
+    """Return a new session of this machine; it does not import boto3."""
     from launcher.client.sessions.local import LocalSession  # slow; few verbs need it
 
     return LocalSession()

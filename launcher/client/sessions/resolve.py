@@ -12,7 +12,11 @@ from launcher.client.home import home_folder
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.job_record import is_from_here, records_folder
 from launcher.client.sessions.local.job.job_root import JobRoot
-from launcher.client.sessions.registry import open_session, other_session_names
+from launcher.client.sessions.registry import (
+    local_session,
+    open_session,
+    other_session_names,
+)
 from launcher.errors import CloudError, JobNotFound, LauncherError, PlatformError
 
 #: The word for the newest job.
@@ -82,16 +86,6 @@ def require_own(jobs: Sequence[str], among: str | None = None) -> None:
                 raise PlatformError(f"{what}; --any takes such jobs too, and its name alone does")
 
 
-def local_session() -> PlatformSession:
-    """Return the session of this machine."""
-    return open_session("local")  # does not import boto3
-
-
-def aws_session() -> PlatformSession:
-    """Return a SageMaker session with the configuration of this machine."""
-    return open_session("aws")
-
-
 def _elsewhere(job: str, absent: JobNotFound | PlatformError) -> PlatformSession:
     """Return the session of a package, or SageMaker's, that has a job this machine does not."""
     for name in other_session_names():
@@ -114,7 +108,7 @@ def _asked(name: str, job: str) -> PlatformSession | str:
 
 def _in_cloud(job: str, absent: JobNotFound | PlatformError) -> PlatformSession:
     """Return SageMaker's session if it has a job that no other session has."""
-    session = aws_session()
+    session = open_session("aws")
     try:
         region = session.region
     except CloudError as error:

@@ -9,7 +9,7 @@ import click
 from launcher.client.cli.options import completion_values
 from launcher.client.cli.screen.verb_output import print_message
 from launcher.client.jobs import Job
-from launcher.client.sessions import named_job, open_local_session, session_of
+from launcher.client.sessions import local_session, named_job, session_of
 from launcher.errors import JobNotFound, PlatformError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def session_of_local_job(name: str, otherwise: str) -> LocalSession:
     otherwise: what to do for a job elsewhere. Raises PlatformError with it for such a job, and
     JobNotFound for a job that no session has.
     """
-    session = open_local_session()
+    session = local_session()
     try:
         session.describe_training_job(TrainingJobName=name)
     except JobNotFound:

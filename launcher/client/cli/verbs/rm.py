@@ -12,7 +12,7 @@ from launcher.client.cli.options.shared_options import age_option
 from launcher.client.cli.screen.confirmation import confirm_each, yes_option
 from launcher.client.cli.screen.terminal_output import echo
 from launcher.client.cli.screen.verb_output import act_on_each, with_output_option
-from launcher.client.sessions import TERMINAL_STATUSES, open_local_session
+from launcher.client.sessions import TERMINAL_STATUSES, local_session
 from launcher.errors import JobNotFound
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def rm(names: tuple[str, ...], older_than: datetime | None, yes: bool, output: s
     """
     if (older_than is None) != bool(names):
         raise click.UsageError("give the NAME of a job, or --older-than AGE")
-    session = open_local_session()
+    session = local_session()
     if older_than is not None:
         old = _ended_before(older_than, session)
         confirm_each("remove", old, yes=yes)
