@@ -77,7 +77,7 @@ def control_message(data: bytes) -> None:
 def event_line(data: bytes) -> None:
     from launcher.client.jobs import (
         HostGroup,
-        JobProgress,
+        JobScreen,
         LogLine,
         MetricReader,
         sentence,
@@ -86,7 +86,7 @@ def event_line(data: bytes) -> None:
     from launcher.shared import printable
 
     group = HostGroup(name="train", instance_type="ml.m5.large", hosts=("algo-1",))
-    progress = JobProgress([group])
+    screen = JobScreen([group])
     figures = MetricReader(_DESCRIPTION, own=True)
     lines = data.decode("utf-8", "surrogateescape").split("\n")
     for number, text in enumerate(lines):
@@ -95,7 +95,7 @@ def event_line(data: bytes) -> None:
         assert not any(code in shown for code in "\x00\x07\x08\x9b\x9d\u202e"), shown
         if (event := line.event) is not None:
             sentence(*event)
-            progress.add(line, *event)
+        screen.take(line)
         list(figures.read(line))
     summarise(_DESCRIPTION, None, lines)
 

@@ -10,9 +10,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.event_sentences import sentence
-from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job_metrics import JobMetrics
-from launcher.client.jobs.job_progress import JobProgress, StateText
+from launcher.client.jobs.job_screen import JobScreen
 from launcher.client.jobs.metric_records import MetricRecord
 from launcher.client.jobs.short_numbers import short_number
 from launcher.client.jobs.sparklines import sparkline
@@ -90,7 +89,6 @@ def _follow_by_lines(job: Job, *, logs: bool) -> None:
 
 
 def _follow_in_notebook(job: Job, show: Callable[[str], None], *, logs: bool) -> None:
-
     cell = LiveCell(job, show, print_notice)
 
     def take(line: LogLine) -> None:
@@ -141,24 +139,19 @@ class LiveCell:
         notices: Callable[[str], None] | None = None,
     ) -> None:
         description = job.description(notices)
-        bill = job.cost(description)
         self._job = job
         self._show = show
         self._records: list[MetricRecord] = []
         self._metrics = JobMetrics(
             job_name=job.name, records=self._records, defined=list(metric_patterns(description))
         )
-        self._progress = JobProgress(host_groups(description))
-        self._state = StateText(
-            progress=self._progress, dollars=None if bill is None else bill.estimate.dollars
-        )
+        self._screen = JobScreen.of(job, description)
         self._next = 0.0
         self.update(description)
 
     def take(self, line: LogLine) -> None:
         """Take a line of a host."""
-        if (event := line.event) is not None:
-            self._progress.add(line, *event)
+        self._screen.take(line)
 
     def add(self, record: MetricRecord) -> None:
         """Take a value of a metric."""
@@ -184,7 +177,8 @@ class LiveCell:
                 self._show(self._html(now))
 
     def _html(self, now: TrainingJobDescription) -> str:
-        texts = [self._state.head(now), *self._state.groups()]
+        shown = self._screen.shown(now)
+        texts = [shown.head, *shown.groups]
         # HTML shows the two spaces between facts as one.
         words = zip_longest(["State"], (text.replace("  ", ", ") for text in texts), fillvalue="")
         return html_pairs([("Job", self._job.name), *words]) + self._line()

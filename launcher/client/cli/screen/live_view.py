@@ -16,7 +16,7 @@ import click
 from launcher.client.cli.screen.ctrl_c import defer_ctrl_c
 from launcher.client.cli.screen.line_printer import LinePrinter
 from launcher.client.cli.screen.verb_output import wants_colours
-from launcher.client.jobs import Job, JobProgress, LogLine, StateChange, StateText, host_groups
+from launcher.client.jobs import Job, JobScreen, LogLine, ShownState, StateChange
 from launcher.shared import printable
 
 if TYPE_CHECKING:
@@ -53,15 +53,10 @@ class JobView:
         is_quiet: bool = False,
         stream_is_terminal: bool | None = None,
     ) -> None:
-        self.progress = JobProgress(host_groups(description))
-        bill = job.cost(description)
-        self._area = StatusArea(
-            progress=self.progress,
-            dollars=None if bill is None else bill.estimate.dollars,
-        )
+        self._screen = JobScreen.of(job, description)
         self._verbose = verbose
         self._is_quiet = is_quiet
-        self._print_line = LinePrinter(self.progress.groups, self._write, verbose=verbose)
+        self._print_line = LinePrinter(self._screen.groups, self._write, verbose=verbose)
         self._live = live_display() if is_terminal(stream_is_terminal) else None
         self._waiting: list[str] = []
         self._flushed = self._spoke = time.monotonic()
@@ -94,11 +89,9 @@ class JobView:
 
     def show_line(self, line: LogLine) -> None:
         """Take a line of a host."""
-        if (event := line.event) is not None:
-            self.progress.add(line, *event)
-        elif line.belongs_to_event and not self._verbose:
-            return  # a traceback, which the summary has
-        if not self._is_quiet:
+        self._screen.take(line)
+        is_in_summary = line.belongs_to_event and not self._verbose  # a traceback
+        if not self._is_quiet and not is_in_summary:
             self._print_line(line)
 
     def show_state(self, state: StateChange) -> None:
@@ -118,21 +111,21 @@ class JobView:
         if live is not None:
             from rich.text import Text
 
-            lines = self._area.lines(now, live.console.width)
+            lines = terminal_lines(self._screen.shown(now), live.console.width)
             with _ctrl_c_after():
                 live.update(Text("\n".join(lines), no_wrap=True), refresh=True)
         elif time.monotonic() - self._spoke > _SENTENCE_SECONDS:
-            self._write(f"({self._area.sentence(now)})")
+            self._write(f"({printable(self._screen.shown(now).sentence, keep_styles=False)})")
 
     def _tell_of_failure(self) -> None:
         """Show what a rank has raised if the job does not end."""
-        failure = self.progress.failure
+        failure = self._screen.failure
         if failure is None:
             self._failed_at = None
             return
         self._failed_at = self._failed_at or time.monotonic()
         if time.monotonic() - self._failed_at > _FAILURE_SECONDS:
-            self.progress.failure = None
+            self._screen.failure = None
             self._write(printable(f"warning: {failure}; its process has not ended yet"))
 
     def _write(self, text: str) -> None:
@@ -188,26 +181,14 @@ def live_display() -> Live:
     )
 
 
-#: Progress bars and other open lines to show at once.
-_OPEN_LINES = 4
-
-
-class StatusArea(StateText):
-    """Formats the state of a job for a terminal."""
-
-    def lines(self, now: TrainingJobDescription, width: int) -> list[str]:
-        """Return the lines for a terminal, each at most `width` characters."""
-        texts = [self.head(now), *self.groups(), *self._open_lines()]
-        return [_cut(printable(text, keep_styles=False), width) for text in texts]
-
-    def sentence(self, now: TrainingJobDescription) -> str:
-        """Return the state in one line, for a log."""
-        return printable(super().sentence(now), keep_styles=False)
-
-    def _open_lines(self) -> Iterator[str]:
-        newest = list(self.progress.open_lines.values())[-_OPEN_LINES:]
-        for line in newest:
-            yield f"{line.group}/{line.host} | {printable(line.text, keep_styles=False).strip()}"
+def terminal_lines(shown: ShownState, width: int) -> list[str]:
+    """Return the lines that a terminal shows of a job, each at most `width` characters."""
+    open_lines = (
+        f"{line.group}/{line.host} | {printable(line.text, keep_styles=False).strip()}"
+        for line in shown.open_lines
+    )
+    texts = (shown.head, *shown.groups, *open_lines)
+    return [_cut(printable(text, keep_styles=False), width) for text in texts]
 
 
 def _cut(text: str, width: int) -> str:

@@ -1,4 +1,8 @@
-"""The progress of a running job, from the events of its hosts, and its state in words."""
+"""The screen of a running job: what is shown of it, from its description and its hosts' events.
+
+A terminal draws it below what the hosts print (cli/screen/live_view), a notebook in an output of
+its own (job_printing).
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,34 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.catalogue import dollars_text
 from launcher.client.jobs.durations import readable
-from launcher.client.jobs.group_hosts import HostGroup
+from launcher.client.jobs.group_hosts import HostGroup, host_groups
 from launcher.client.jobs.log_line import LogLine
 from launcher.shared import FIELD_ERRORS
 
 if TYPE_CHECKING:
+    from launcher.client.jobs.job import Job
     from launcher.shared import TrainingJobDescription
+
+#: Progress bars and other open lines to show at once.
+_OPEN_LINES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownState:
+    """What is shown of a job at one moment; names and lines are as the job gives them.
+
+    head: its state, age, progress and cost. groups: the hosts of each group and the use of their
+    CPUs and GPUs. open_lines: the newest lines that programs have not ended.
+    """
+
+    head: str
+    groups: tuple[str, ...]
+    open_lines: tuple[LogLine, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The state in one line, for a log."""
+        return "; ".join([self.head, *self.groups])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +66,24 @@ class TrainingProgress:
             return None
         return max(0, self.steps - self.step) / self.steps_per_second
 
+    def facts(self) -> Iterator[str]:
+        """Yield what is known of it, in words."""
+        of = "" if self.steps is None else f"/{self.steps}"
+        yield f"epoch {self.epoch}  step {self.step}{of}"
+        if self.steps_per_second is not None:
+            yield f"{self.steps_per_second:.3g} steps/s"
+        if self.wait_share is not None:
+            yield f"{self.wait_share:.0%} waiting for data"
+        if self.remaining_seconds is not None:
+            yield f"{readable(self.remaining_seconds)} left"
+
 
 @dataclass
-class JobProgress:
-    """The latest reports of the hosts of a job.
+class JobScreen:
+    """The latest reports of the hosts of a job, and what is shown of them.
 
+    dollars: the cost of a number of seconds of training; None where jobs cost nothing, and it
+    returns None where prices are unknown.
     cpu, gpu: share of its CPUs and GPUs that each host uses, as far as known. open_lines: the line
     that a program of a host has not ended, such as a progress bar, by host and program. phases:
     what each host does before it trains. failure: the first error of a rank whose host goes on, as
@@ -52,6 +91,7 @@ class JobProgress:
     """
 
     groups: Sequence[HostGroup]
+    dollars: Callable[[float], float | None] | None = None
     cpu: dict[str, float] = field(default_factory=dict)
     gpu: dict[str, float] = field(default_factory=dict)
     open_lines: dict[tuple[str, str], LogLine] = field(default_factory=dict)
@@ -60,27 +100,51 @@ class JobProgress:
     failure: str | None = None
     _last_step: tuple[int, int, float] | None = None
 
-    def add(self, line: LogLine, name: str, fields: Mapping[str, Any]) -> None:
-        """Take an event line; ignore one that lacks fields, as another version may write it."""
-        reader = getattr(self, f"_read_{name}", None)
-        if reader is not None:
+    @classmethod
+    def of(cls, job: Job, description: TrainingJobDescription) -> JobScreen:
+        """Return the screen of a described job."""
+        bill = job.cost(description)
+        dollars = None if bill is None else bill.estimate.dollars
+        return cls(host_groups(description), dollars)
+
+    def take(self, line: LogLine) -> None:
+        """Take a line of a host; an event that lacks fields, of another version, is ignored."""
+        name, fields = line.event or ("", {})
+        if name in _READERS:
             try:
-                reader(line, fields)
+                _READERS[name](self, line, fields)
             except FIELD_ERRORS:
                 return
 
-    def cpu_of(self, group: HostGroup) -> float | None:
-        """Return the mean use of the CPUs of a group; None before its hosts have reported."""
-        return _mean(self.cpu, group)
+    def shown(self, now: TrainingJobDescription) -> ShownState:
+        """Return what is shown of the job with this description."""
+        age = readable(_seconds_since(now["CreationTime"]))
+        return ShownState(
+            head="  ".join([str(now["SecondaryStatus"]), age, *self._facts(now)]),
+            groups=tuple(map(self._group, self.groups)),
+            open_lines=tuple(self.open_lines.values())[-_OPEN_LINES:],
+        )
 
-    def gpu_of(self, group: HostGroup) -> float | None:
-        """Return the mean use of the GPUs of a group; None without any, or before a report."""
-        return _mean(self.gpu, group)
+    def _facts(self, now: TrainingJobDescription) -> Iterator[str]:
+        if self.training is not None:
+            yield from self.training.facts()
+        elif (phase := self._phase()) is not None:
+            yield phase
+        started = now.get("TrainingStartTime")
+        if self.dollars is not None and started is not None:
+            cost = self.dollars(_seconds_since(started))
+            if cost is not None:
+                yield dollars_text(cost)
 
-    @property
-    def phase(self) -> str | None:
-        """The most common phase before training and its hosts; None if none is reported."""
-        if self.training is not None or not self.phases:
+    def _group(self, group: HostGroup) -> str:
+        count = len(group.hosts)
+        used = {"CPU": _mean(self.cpu, group), "GPU": _mean(self.gpu, group)}
+        shares = (f"  {name} {share:.0%}" for name, share in used.items() if share is not None)
+        return f"{group.name}: {count} host{'s' * (count != 1)}{''.join(shares)}"
+
+    def _phase(self) -> str | None:
+        """Return the most common phase before training and its hosts; None if none is reported."""
+        if not self.phases:
             return None
         (phase, _), *_ = Counter(self.phases.values()).most_common(1)
         known = (host for group in self.groups for host in group.hosts)
@@ -162,63 +226,25 @@ class JobProgress:
         )
 
 
-def _mean(shares: Mapping[str, float], group: HostGroup) -> float | None:
-    known = [shares[host] for host in group.hosts if host in shares]
-    return sum(known) / len(known) if known else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class StateText:
-    """Formats the state of a job; names of groups are as the job gives them.
-
-    dollars: the cost of a number of seconds of training; None where jobs cost nothing, and it
-    returns None where prices are unknown.
-    """
-
-    progress: JobProgress
-    dollars: Callable[[float], float | None] | None
-
-    def head(self, now: TrainingJobDescription) -> str:
-        """Return the job's state, age, progress and cost."""
-        age = _seconds_since(now["CreationTime"])
-        return "  ".join([str(now["SecondaryStatus"]), readable(age), *self._facts(now)])
-
-    def groups(self) -> list[str]:
-        """Return the hosts of each group and the use of their CPUs and GPUs."""
-        return [self._group(group) for group in self.progress.groups]
-
-    def sentence(self, now: TrainingJobDescription) -> str:
-        """Return the state in one line, for a log."""
-        return "; ".join([self.head(now), *self.groups()])
-
-    def _facts(self, now: TrainingJobDescription) -> Iterator[str]:
-        if self.progress.training is not None:
-            yield from _training(self.progress.training)
-        elif self.progress.phase is not None:
-            yield self.progress.phase
-        started = now.get("TrainingStartTime")
-        if self.dollars is not None and started is not None:
-            cost = self.dollars(_seconds_since(started))
-            if cost is not None:
-                yield dollars_text(cost)
-
-    def _group(self, group: HostGroup) -> str:
-        count = len(group.hosts)
-        used = {"CPU": self.progress.cpu_of(group), "GPU": self.progress.gpu_of(group)}
-        shares = (f"  {name} {share:.0%}" for name, share in used.items() if share is not None)
-        return f"{group.name}: {count} host{'s' * (count != 1)}{''.join(shares)}"
-
-
-def _training(training: TrainingProgress) -> Iterator[str]:
-    of = "" if training.steps is None else f"/{training.steps}"
-    yield f"epoch {training.epoch}  step {training.step}{of}"
-    if training.steps_per_second is not None:
-        yield f"{training.steps_per_second:.3g} steps/s"
-    if training.wait_share is not None:
-        yield f"{training.wait_share:.0%} waiting for data"
-    if training.remaining_seconds is not None:
-        yield f"{readable(training.remaining_seconds)} left"
+_READERS: Mapping[str, Callable[[JobScreen, LogLine, Mapping[str, Any]], None]] = {
+    "host_phase": JobScreen._read_host_phase,
+    "requirements_started": JobScreen._read_requirements_started,
+    "requirements_installed": JobScreen._read_requirements_installed,
+    "host_usage": JobScreen._read_host_usage,
+    "progress": JobScreen._read_progress,
+    "host_started": JobScreen._read_host_started,
+    "host_ended": JobScreen._read_host_ended,
+    "rank_failed": JobScreen._read_rank_failed,
+    "host_failed": JobScreen._read_host_failed,
+    "data_progress": JobScreen._read_data_progress,
+    "train_step": JobScreen._read_train_step,
+}
 
 
 def _seconds_since(moment: datetime) -> float:
     return (datetime.now(timezone.utc) - moment).total_seconds()
+
+
+def _mean(shares: Mapping[str, float], group: HostGroup) -> float | None:
+    known = [shares[host] for host in group.hosts if host in shares]
+    return sum(known) / len(known) if known else None
