@@ -6,11 +6,22 @@ import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from waiting import wait_until
 
-from launcher.client.sessions import TERMINAL_STATUSES, LocalSession
+from launcher.client.sessions import (
+    TERMINAL_STATUSES,
+    HostFolder,
+    Isolation,
+    JobFolder,
+    LocalHost,
+    LocalSession,
+    Settings,
+)
+
+if TYPE_CHECKING:
+    from launcher import Job
 
 #: Prepended to every host's script: who am I, and where is my /opt/ml.
 PREAMBLE = """\
@@ -65,6 +76,54 @@ def group(name: str, count: int) -> dict[str, Any]:
 def channel(name: str, uri: str, **source: Any) -> dict[str, Any]:
     fields = {"S3DataType": "S3Prefix", "S3Uri": uri, **source}
     return {"ChannelName": name, "DataSource": {"S3DataSource": fields}}
+
+
+def host_of(number: int, instance_type: str = "local") -> LocalHost:
+    address = {"address": "127.0.0.1", "interface": "lo"}
+    return LocalHost(number=number, group="g", instance_type=instance_type, **address)
+
+
+def job_without_programs(
+    folder: Path, hosts: int = 1
+) -> tuple[JobFolder, dict[LocalHost, HostFolder]]:
+    """A job's folder with those of its hosts, as they are when a job starts; nothing runs."""
+    job = JobFolder(folder / "job")
+    job.path.mkdir()
+    request: Any = {
+        "AlgorithmSpecification": {"TrainingInputMode": "File"},
+        "ResourceConfig": {"InstanceType": "local", "InstanceCount": hosts},
+    }
+    job.write(request, Settings(isolation=Isolation.PROCESS, boot=""), {})
+    trees = {host: HostFolder(job.hosts / host.name) for host in map(host_of, range(1, hosts + 1))}
+    for tree in trees.values():
+        tree.make()
+        tree.scratch.mkdir(parents=True)
+    return job, trees
+
+
+def fit(
+    session: LocalSession, source: Path, files: Mapping[str, str], name: str = "job", **fields: Any
+) -> Job:
+    """The job of an estimator that runs train.py, at its end unless `wait` is False."""
+    from launcher import Estimator  # not for scenarios, which run where little is installed
+
+    source.mkdir(exist_ok=True)
+    for file, text in files.items():
+        (source / file).write_text(text)
+    wait = fields.pop("wait", True)
+    machines = {} if "instance_groups" in fields else {"instance_type": "local"}
+    given = {"entry_point": "train.py", "source_dir": str(source), "max_run": 600, **machines}
+    estimator = Estimator(**{**given, **fields}, sagemaker_session=session)
+    return estimator.fit(job_name=name, logs=False, wait=wait)
+
+
+def printed(job: Job) -> dict[str, list[str]]:
+    """What each host has printed of its own."""
+    found = {stream.host: [] for stream in job.session.log_streams(job.name)}
+    for line in job.logs():
+        if not line.is_event and not line.belongs_to_event:
+            found[line.host].append(line.text)
+    return found
 
 
 class Bench:

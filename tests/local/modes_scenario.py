@@ -1,4 +1,6 @@
-"""A job whose hosts close folders, interrupted twice, for a user whom modes stop; prints JSON.
+"""A job whose hosts close folders and files, for a user whom modes stop; prints JSON.
+
+It is interrupted twice, and a read-only file of it is copied twice to the same place.
 
 A program of its own, for standard library and launcher only, so that any user can run it.
 """
@@ -17,6 +19,9 @@ closed = ml / "output" / "closed"
 closed.mkdir()
 (closed / "file").touch()
 closed.chmod(0o500)
+file = ml / "output" / "data" / "file"
+file.write_text("x")
+file.chmod(0o400)
 starts = ml / "checkpoints" / "starts"
 start = int(starts.read_text()) + 1 if starts.exists() else 1
 def leave():
@@ -45,8 +50,13 @@ def main() -> None:
             wait_until(lambda: not (bench.job_folder() / "interrupt").exists())
         description = bench.end_of()
         left = sorted(path.name for path in bench.job_folder().glob("gone*"))
+        target, copies = Path(folder) / "copies", []
+        target.mkdir()
+        for _ in range(2):
+            copy = bench.session.copy_from_host("job", "algo-1", "output/data", target)
+            copies.append((copy / "file").read_text())
     ending = description["SecondaryStatus"], description.get("FailureReason")
-    print(json.dumps({"ending": ending, "left": left}))
+    print(json.dumps({"ending": ending, "left": left, "copies": copies}))
 
 
 if __name__ == "__main__":

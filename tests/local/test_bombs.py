@@ -29,6 +29,22 @@ PETABYTE = 10**15
 LAUNCH = Path(__file__).parents[2] / "entrypoints" / "launch.py"
 
 
+def member(name: str, *, type: bytes = tarfile.REGTYPE, link: str = "", mode: int = 0o644) -> Any:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname, entry.mode = type, link, mode
+    return entry
+
+
+def packed(*members: tarfile.TarInfo, content: bytes = b"text", kind: str = "gz") -> bytes:
+    """An archive whose files have the same content."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode=f"w:{kind}", format=tarfile.PAX_FORMAT) as tar:
+        for each in members:
+            each.size = len(content) if each.isreg() else 0
+            tar.addfile(each, io.BytesIO(content) if each.isreg() else None)
+    return archive.getvalue()
+
+
 def claiming(size: int, name: str = "code/zeros") -> bytes:
     """A small archive whose only file is said to have a size."""
     entry = tarfile.TarInfo(name)
@@ -38,12 +54,7 @@ def claiming(size: int, name: str = "code/zeros") -> bytes:
 
 def of_zeros(megabytes: int, name: str = "zeros") -> bytes:
     """A small archive whose only file has so many zeros."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        entry = tarfile.TarInfo(name)
-        entry.size = megabytes << 20
-        tar.addfile(entry, io.BytesIO(bytes(megabytes << 20)))
-    return packed.getvalue()
+    return packed(member(name), content=bytes(megabytes << 20))
 
 
 @pytest.fixture
@@ -57,10 +68,10 @@ def free(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-@pytest.mark.parametrize("packed", [of_zeros(64), claiming(PETABYTE)], ids=["zeros", "a claim"])
-def test_a_source_that_does_not_fit_is_refused(small: Path, tmp_path: Path, packed: bytes) -> None:
+@pytest.mark.parametrize("content", [of_zeros(64), claiming(PETABYTE)], ids=["zeros", "a claim"])
+def test_a_source_that_does_not_fit_is_refused(small: Path, tmp_path: Path, content: bytes) -> None:
     archive = tmp_path / "sourcedir.tar.gz"
-    archive.write_bytes(packed)
+    archive.write_bytes(content)
     before = free(small)
     with pytest.raises(SpecError) as caught:
         unpack_source(archive, small / "source", "s3://bucket/sourcedir.tar.gz")
@@ -139,10 +150,7 @@ def test_more_files_than_any_source_has(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("kind", ["gz", "bz2", "xz", ""])
 def test_archives_of_each_kind_are_read(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "source"
-    with tarfile.open(path, f"w:{kind}") as tar:
-        entry = tarfile.TarInfo("a")
-        entry.size = 1
-        tar.addfile(entry, io.BytesIO(b"a"))
+    path.write_bytes(packed(member("a"), content=b"a", kind=kind))
     with open_archive(path) as archive:
         assert space_problem(archive, tmp_path) is None
         extract_all(archive, tmp_path / "out")
@@ -157,19 +165,15 @@ def test_what_is_no_archive_is_an_error_of_archives(tmp_path: Path, content: byt
         list(archive)
 
 
-def archive_of(content: bytes, **header: str) -> bytes:
-    """A compressed archive of one file."""
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
-        entry = tarfile.TarInfo("train.py")
-        entry.size, entry.pax_headers = len(content), header
-        tar.addfile(entry, io.BytesIO(content))
-    return archive.getvalue()
+def with_headers(**headers: str) -> bytes:
+    entry = member("train.py")
+    entry.pax_headers = headers
+    return packed(entry)
 
 
 def damaged(content: bytes) -> bytes:
     """A compressed archive of one file, with sixteen other bytes in its middle."""
-    whole = archive_of(content)
+    whole = packed(member("train.py"), content=content)
     middle = len(whole) // 2
     return whole[:middle] + bytes(16) + whole[middle + 16 :]
 
@@ -179,8 +183,8 @@ def damaged(content: bytes) -> bytes:
     [
         pytest.param(damaged(random.Random(0).randbytes(10**5)), "CRC check", id="content"),
         pytest.param(damaged(b"%d\n" * 10**5 % (*range(10**5),)), "decompress", id="blocks"),
-        pytest.param(archive_of(b"pass", path="a\0b"), "null byte", id="name"),
-        pytest.param(archive_of(b"pass", **{"GNU.sparse.map": "a,b"}), "int()", id="header"),
+        pytest.param(with_headers(path="a\0b"), "null byte", id="name"),
+        pytest.param(with_headers(**{"GNU.sparse.map": "a,b"}), "int()", id="header"),
     ],
 )
 def test_a_damaged_source_is_refused(tmp_path: Path, archive: bytes, reason: str) -> None:
@@ -235,20 +239,6 @@ def test_reading_a_bomb_takes_no_memory(tmp_path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
 
 
-def member(name: str, *, type: bytes = tarfile.REGTYPE, link: str = "", mode: int = 0o644) -> Any:
-    entry = tarfile.TarInfo(name)
-    entry.type, entry.linkname, entry.mode = type, link, mode
-    return entry
-
-
-def archive_of(path: Path, *members: tarfile.TarInfo) -> Path:
-    with tarfile.open(path, "w:gz") as tar:
-        for each in members:
-            each.size = len(b"text") if each.isreg() else 0
-            tar.addfile(each, io.BytesIO(b"text") if each.isreg() else None)
-    return path
-
-
 SYMLINK, HARDLINK, FIFO = tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE
 OUT = {
     "up": [member("../outside")],
@@ -283,12 +273,13 @@ def trusting(_: object, entry: tarfile.TarInfo, __: str) -> tarfile.TarInfo:
 @pytest.mark.usefixtures("tar_filter")
 @pytest.mark.parametrize("members", OUT.values(), ids=OUT)
 def test_nothing_is_unpacked_out_of_a_folder(tmp_path: Path, members: Any) -> None:
-    packed = archive_of(tmp_path / "packed.tar.gz", *members)
+    path = tmp_path / "packed.tar.gz"
+    path.write_bytes(packed(*members))
     (tmp_path / "file").write_text("the user's")
     folder = tmp_path / "folder"
     folder.mkdir()
     # The filter takes the slash from "/tmp/x", and so goes on.
-    with open_archive(packed) as archive, contextlib.suppress(tarfile.TarError):
+    with open_archive(path) as archive, contextlib.suppress(tarfile.TarError):
         extract_all(archive, folder)
     assert {each.name for each in tmp_path.iterdir()} == {"packed.tar.gz", "file", "folder"}
     assert (tmp_path / "file").read_text() == "the user's"
@@ -297,14 +288,14 @@ def test_nothing_is_unpacked_out_of_a_folder(tmp_path: Path, members: Any) -> No
 
 @pytest.mark.usefixtures("tar_filter")
 def test_what_a_source_has_is_unpacked(tmp_path: Path) -> None:
-    packed = archive_of(
-        tmp_path / "packed.tar.gz",
+    content = packed(
         member("deep/train.py", mode=0o4755),
         member("deep/link", type=SYMLINK, link="../deep/train.py"),
         member("hard", type=HARDLINK, link="deep/train.py", mode=0o4755),
         member("folder", type=tarfile.DIRTYPE, mode=0o755),
     )
-    with open_archive(packed) as archive:
+    (tmp_path / "packed.tar.gz").write_bytes(content)
+    with open_archive(tmp_path / "packed.tar.gz") as archive:
         extract_all(archive, tmp_path / "out")
     out = tmp_path / "out"
     assert [(out / name).read_text() for name in ("deep/link", "hard")] == ["text", "text"]
@@ -317,7 +308,7 @@ def test_a_bundle_with_other_than_files_below_it_is_refused(tmp_path: Path, memb
     ml = tmp_path / "ml"
     (ml / "input/data/code").mkdir(parents=True)
     (ml / "output").mkdir()
-    archive_of(ml / "input/data/code/bundle.tar.gz", *members)
+    (ml / "input/data/code/bundle.tar.gz").write_bytes(packed(*members))
     result = subprocess.run(
         [sys.executable, LAUNCH],
         env={"SAGEMAKER_BASE_DIR": str(ml), "PATH": ""},

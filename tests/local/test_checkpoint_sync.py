@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -84,7 +86,9 @@ def test_a_link_to_a_checkpoint_stays_a_link_and_follows_the_next_one(hosts: Hos
         (hosts.first / "ckpt-8").mkdir()
         (hosts.first / "ckpt-8" / "weights").write_text("8")
         (hosts.first / "latest").symlink_to("ckpt-8")
-    assert hosts.stored() == {"ckpt-8/weights": "8", "latest": "-> ckpt-8"}
+        (hosts.first / "chain").symlink_to(hosts.first / "latest")
+    links = {"latest": "-> ckpt-8", "chain": "-> ckpt-8"}
+    assert hosts.stored() == {"ckpt-8/weights": "8", **links}
 
 
 def test_a_link_is_changed_after_what_it_names(hosts: Hosts) -> None:
@@ -135,3 +139,50 @@ def test_a_file_that_cannot_be_stored_is_the_problem_and_the_others_are_stored(
     assert hosts.stored() == {"taken/x": "x", "zebra": "z"}
     assert hosts.sync.problem is not None
     assert str(hosts.store) in hosts.sync.problem
+
+
+def test_a_stored_link_never_names_a_part_of_a_checkpoint(hosts: Hosts) -> None:
+    """A link is stored after the files that it names, and replaces a folder as a whole."""
+    for folder in (hosts.store, hosts.first):
+        (folder / "latest").mkdir()
+        (folder / "latest" / "old").write_text("0")
+    growing = hosts.first / "ckpt-1" / "growing"
+    with hosts.sync:
+        shutil.rmtree(hosts.first / "latest")
+        (hosts.first / "ckpt-1").mkdir()
+        (hosts.first / "latest").symlink_to("ckpt-1")
+        (hosts.first / "ckpt-1" / "weights").write_text("1")
+
+        def is_stored() -> bool:
+            growing.write_text(str(time.time()))
+            return "ckpt-1/weights" in hosts.stored()
+
+        wait_until(is_stored)
+        assert hosts.stored() == {"latest/old": "0", "ckpt-1/weights": "1"}
+    assert hosts.stored() == {
+        "latest": "-> ckpt-1",
+        "ckpt-1/weights": "1",
+        "ckpt-1/growing": growing.read_text(),
+    }
+
+
+def test_a_folder_in_place_of_a_stored_link_is_a_folder(hosts: Hosts) -> None:
+    (hosts.first / "ckpt-1").write_text("1")
+    (hosts.first / "latest").symlink_to("ckpt-1")
+    with hosts.sync:
+        wait_until(lambda: hosts.stored().get("latest") == "-> ckpt-1")
+        (hosts.first / "latest").unlink()
+        (hosts.first / "latest").mkdir()
+        (hosts.first / "latest" / "step").write_text("2")
+    assert hosts.stored() == {"ckpt-1": "1", "latest/step": "2"}
+
+
+def test_a_file_is_stored_when_it_is_complete(hosts: Hosts) -> None:
+    with hosts.sync:
+        with (hosts.first / "big").open("w") as file:
+            for _ in range(40):
+                file.write("x" * 1000)
+                file.flush()
+                time.sleep(0.05)  # over two rounds
+                assert hosts.stored() == {}
+        wait_until(lambda: hosts.stored() == {"big": "x" * 40_000})

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from bench import channel, group
-from users import as_nobody, report_of
+from bench import channel, group, job_without_programs
 
-from launcher.client.sessions import Isolation, JobFolder, Settings, copy_from_host
+from launcher.client.sessions import copy_from_host
 from launcher.errors import PlatformError
 
 WRITES = """\
@@ -46,7 +45,7 @@ def copy(bench, host, path, target):
 
 
 @pytest.mark.long
-def test_files_folders_and_links_are_copied(written, tmp_path):
+def test_what_a_host_has_is_copied_and_what_it_lacks_is_refused(written, tmp_path, isolation):
     target = tmp_path / "target"
     target.mkdir()
     assert copy(written, "algo-1", "model/steps/1.pt", target) == target / "1.pt"
@@ -58,10 +57,6 @@ def test_files_folders_and_links_are_copied(written, tmp_path):
     assert (target / "new/model/last").read_text() == "one of algo-1"
     assert copy(written, "algo-2", "model/last", target / "file").read_text() == "one of algo-2"
     assert (copy(written, "algo-2", "model/absolute", target) / "1.pt").exists()
-
-
-@pytest.mark.long
-def test_what_is_not_there_is_refused_with_what_is(written, tmp_path):
     with pytest.raises(PlatformError, match="has no /opt/ml/model/x; it has /opt/ml/model/"):
         copy(written, "algo-1", "model/x", tmp_path)
     with pytest.raises(PlatformError, match="but algo-2 has: use --host algo-2"):
@@ -72,33 +67,17 @@ def test_what_is_not_there_is_refused_with_what_is(written, tmp_path):
         copy(written, "algo-3", "model", tmp_path)
     with pytest.raises(PlatformError, match="No such file"):
         copy(written, "algo-1", "model/last", tmp_path / "missing" / "file")
-
-
-@pytest.mark.long
-def test_a_channel_is_where_it_always_was(written, tmp_path, isolation):
     if isolation == "process":
         assert copy(written, "algo-1", "input/data/train/x.csv", tmp_path / "x").read_text() == "1"
-        return
-    with pytest.raises(PlatformError, match=r"its data is file:///.*/data"):
-        copy(written, "algo-1", "input/data/train/x.csv", tmp_path)
-
-
-@pytest.mark.long
-def test_read_only_files_are_copied_again():
-    assert report_of("read_only_scenario.py", as_nobody) == {"copies": ["x", "x"]}
+    else:
+        with pytest.raises(PlatformError, match=r"its data is file:///.*/data"):
+            copy(written, "algo-1", "input/data/train/x.csv", tmp_path)
 
 
 def test_links_are_copied_again_and_not_written_through(tmp_path):
-    job = JobFolder(tmp_path / "job")
-    job.path.mkdir()
-    settings = Settings(isolation=Isolation.PROCESS, boot="")
-    request = {
-        "AlgorithmSpecification": {"TrainingInputMode": "File"},
-        "ResourceConfig": {"InstanceType": "local", "InstanceCount": 1},
-    }
-    job.write(request, settings, {})
+    job, _ = job_without_programs(tmp_path)
     saved = job.hosts / "algo-1/ml/checkpoints"
-    (saved / "steps").mkdir(parents=True)
+    (saved / "steps").mkdir()
     for name in ("1.pt", "2.pt"):
         (saved / name).write_text(name)
     for link, end in {"last.pt": "1.pt", "best.pt": "1.pt", "latest": "steps"}.items():

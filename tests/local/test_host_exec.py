@@ -35,60 +35,37 @@ def run(bench, host, *command):
     return process.returncode, output, errors
 
 
-@pytest.fixture
-def two_hosts(bench):
+@pytest.mark.long
+def test_a_command_sees_what_its_host_sees_and_ends_with_it(bench, isolation):
     groups = [group("data_group", 1), group("train_group", 1)]
     bench.start(WAITS, groups=groups, Environment={"COLOUR": "green"})
     bench.wait_for_line("ready", hosts=2)
-    return bench
 
-
-@pytest.mark.long
-def test_a_command_sees_what_its_host_sees(two_hosts, isolation):
     script = 'echo $COLOUR; cat here; cat "${SAGEMAKER_BASE_DIR:-/opt/ml}/model/weights"; exit 7'
-    code, output, _ = run(two_hosts, "algo-2", "sh", "-c", script)
+    code, output, _ = run(bench, "algo-2", "sh", "-c", script)
     assert (code, output.split()) == (7, ["green", "algo-2algo-2"])
+    program = "import sys; print(sys.version_info[:2])"
+    assert run(bench, "algo-1", "python", "-c", program)[1] == f"{sys.version_info[:2]}\n"
     if isolation != "process":
-        assert run(two_hosts, "algo-2", "hostname")[1].strip() == "algo-2"
-        listed = run(two_hosts, "algo-1", "sh", "-c", "ls -d /proc/[0-9]*")[1]
+        assert run(bench, "algo-2", "hostname")[1].strip() == "algo-2"
+        listed = run(bench, "algo-1", "sh", "-c", "ls -d /proc/[0-9]*")[1]
         assert len(listed.split()) < 10, "of the processes of this machine, only the host's"
 
-
-@pytest.mark.long
-def test_the_end_of_a_command_is_told_by_its_code(two_hosts):
-    assert run(two_hosts, "algo-1", "true")[0] == 0
-    assert run(two_hosts, "algo-1", "sh", "-c", "kill -9 $$")[0] == 128 + 9
-    code, _, errors = run(two_hosts, "algo-1", "no-such-program")
+    assert run(bench, "algo-1", "true")[0] == 0
+    assert run(bench, "algo-1", "sh", "-c", "kill -9 $$")[0] == 128 + 9
+    code, _, errors = run(bench, "algo-1", "no-such-program")
     assert code == 127
     assert errors == "error: there is no program 'no-such-program' in the host\n"
+    assert bench.describe()["TrainingJobStatus"] == "InProgress", "no command ends the job"
 
-
-@pytest.mark.long
-def test_python_is_the_python_of_the_job(two_hosts):
-    program = "import sys; print(sys.version_info[:2])"
-    assert run(two_hosts, "algo-1", "python", "-c", program)[1] == f"{sys.version_info[:2]}\n"
-
-
-@pytest.mark.long
-def test_a_command_ends_with_its_host(two_hosts):
-    process = start(
-        two_hosts, "algo-1", "sh", "-c", "trap '' TERM; echo runs; sleep 601; sleep 602"
-    )
+    process = start(bench, "algo-1", "sh", "-c", "trap '' TERM; echo runs; sleep 601; sleep 602")
     assert process.stdout.readline() == "runs\n"
-    two_hosts.stop()
-    wait_until(lambda: two_hosts.describe()["TrainingJobStatus"] == "Stopped")
+    bench.stop()
+    wait_until(lambda: bench.describe()["TrainingJobStatus"] == "Stopped")
     assert not processes_mentioning("sleep\x00601")
     _, errors = process.communicate(timeout=540)  # its own watcher, which names the host's folder
-    two_hosts.end_of()
+    bench.end_of()
     assert (process.returncode, errors) == (128 + 9, "sh: killed: the host has ended\n")
-
-
-@pytest.mark.long
-def test_a_command_does_not_end_its_job(default_bench):
-    default_bench.start(WAITS)
-    default_bench.wait_for_line("ready")
-    run(default_bench, "algo-1", "false")
-    assert default_bench.describe()["TrainingJobStatus"] == "InProgress"
 
 
 def test_a_host_that_does_not_run_is_refused_with_what_to_do(default_bench):

@@ -49,40 +49,56 @@ def expected(*names: str) -> dict[str, str]:
     return {name: name[-1].upper() for name in names}
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("suffix", "files"),
-    [
-        pytest.param("", (*"abcdefgh", "deep/i", "deep/j", "deeper/k"), id="folder"),
-        pytest.param("/deep/", ("i", "j"), id="folder with slash"),
-        pytest.param("/a", ("a",), id="file"),
-        pytest.param("/deepe", ("deeper/k",), id="prefix of a folder"),
-        pytest.param("/deep/i", ("i",), id="file in a folder"),
-    ],
-)
-def test_a_replicated_channel(bench: Bench, data: Path, suffix: str, files: Any) -> None:
-    bench.start(LIST, hosts=2, channels=[channel("digits", f"file://{data}{suffix}")])
+def sharded(name: str, uri: str, **source: Any) -> dict[str, Any]:
+    return channel(name, uri, S3DataDistributionType="ShardedByS3Key", **source)
 
-    assert contents(bench) == {
-        "algo-1": {"digits": dict(sorted(expected(*files).items()))},
-        "algo-2": {"digits": dict(sorted(expected(*files).items()))},
+
+def for_all(channel: dict[str, Any]) -> dict[str, Any]:
+    """The channel for both groups: if one names its groups, all do."""
+    channel["DataSource"]["S3DataSource"]["InstanceGroupNames"] = ["train", "data"]
+    return channel
+
+
+def test_channels_of_two_groups(bench: Bench, data: Path) -> None:
+    whole = {
+        "folder": ("", (*"abcdefgh", "deep/i", "deep/j", "deeper/k")),
+        "folder-with-slash": ("/deep/", ("i", "j")),
+        "file": ("/a", ("a",)),
+        "prefix-of-a-folder": ("/deepe", ("deeper/k",)),
+        "file-in-a-folder": ("/deep/i", ("i",)),
     }
+    bench.start(
+        LIST,
+        groups=[group("data", 2), group("train", 1)],
+        channels=[
+            *(
+                for_all(channel(name, f"file://{data}{suffix}"))
+                for name, (suffix, _) in whole.items()
+            ),
+            for_all(channel("percent-encoded", data.as_uri() + "/deep")),
+            for_all(channel("fast", f"file://{data}/deep")) | {"InputMode": "FastFile"},
+            for_all(sharded("dealt-out", f"file://{data}")),
+            for_all(sharded("few", f"file://{data}/deep")),
+            sharded("of-data", f"file://{data}/deep", InstanceGroupNames=["data"]),
+            channel("of-train", f"file://{data}/a", InstanceGroupNames=["train"]),
+        ],
+    )
 
-
-def test_a_uri_may_be_percent_encoded(bench: Bench, data: Path) -> None:
-    bench.start(LIST, channels=[channel("digits", data.as_uri() + "/deep")])
-    assert contents(bench) == {"algo-1": {"digits": expected("i", "j")}}
-
-
-def test_a_sharded_channel_is_dealt_out_in_the_order_of_its_keys(bench: Bench, data: Path) -> None:
-    sharded = channel("digits", f"file://{data}", S3DataDistributionType="ShardedByS3Key")
-    bench.start(LIST, hosts=3, channels=[sharded])
-
+    every = {name: dict(sorted(expected(*files).items())) for name, (_, files) in whole.items()}
+    every |= {"percent-encoded": expected("i", "j"), "fast": expected("i", "j")}
     assert contents(bench) == {
-        "algo-1": {"digits": expected("a", "d", "deeper/k", "g")},
-        "algo-2": {"digits": expected("b", "deep/i", "e", "h")},
-        "algo-3": {"digits": expected("c", "deep/j", "f")},
+        "algo-1": every
+        | {"dealt-out": expected("a", "d", "deeper/k", "g"), "few": expected("i")}
+        | {"of-data": expected("i")},
+        "algo-2": every
+        | {"dealt-out": expected("b", "deep/i", "e", "h"), "few": expected("j")}
+        | {"of-data": expected("j")},
+        "algo-3": every
+        | {"dealt-out": expected("c", "deep/j", "f"), "few": {}}
+        | {"of-train": expected("a")},
     }
+    shutil.rmtree(bench.job_folder())
+    assert (data / "deep" / "i").read_text() == "I", "the user's data outlives the job"
 
 
 def test_names_in_another_encoding_are_dealt_out_by_their_bytes(tmp_path: Path) -> None:
@@ -112,50 +128,3 @@ def test_links_in_a_circle_and_to_nowhere_add_no_files(tmp_path: Path) -> None:
     assert not has_objects(tmp_path)
     (tmp_path / "a").write_text("a")
     assert list(objects(tmp_path)) == ["a"]
-
-
-def test_a_host_sees_the_channels_of_its_group_only(bench: Bench, data: Path) -> None:
-    bench.start(
-        LIST,
-        groups=[group("data", 2), group("train", 1)],
-        channels=[
-            channel(
-                "raw",
-                f"file://{data}/deep",
-                S3DataDistributionType="ShardedByS3Key",
-                InstanceGroupNames=["data"],
-            ),
-            channel("labels", f"file://{data}/a", InstanceGroupNames=["train"]),
-            channel("both", f"file://{data}/b", InstanceGroupNames=["train", "data"]),
-        ],
-    )
-
-    assert contents(bench) == {
-        "algo-1": {"raw": expected("i"), "both": expected("b")},
-        "algo-2": {"raw": expected("j"), "both": expected("b")},
-        "algo-3": {"labels": expected("a"), "both": expected("b")},
-    }
-
-
-def test_more_hosts_than_objects(bench: Bench, data: Path) -> None:
-    sharded = channel("digits", f"file://{data}/deep", S3DataDistributionType="ShardedByS3Key")
-    bench.start(LIST, hosts=3, channels=[sharded])
-
-    assert contents(bench)["algo-3"] == {"digits": {}}
-
-
-def test_fast_file_looks_the_same(bench: Bench, data: Path) -> None:
-    fast = channel("digits", f"file://{data}/deep") | {"InputMode": "FastFile"}
-    bench.start(LIST, channels=[fast])
-    assert contents(bench) == {"algo-1": {"digits": expected("i", "j")}}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("distribution", ["FullyReplicated", "ShardedByS3Key"])
-def test_the_users_data_outlives_the_job(bench: Bench, data: Path, distribution: str) -> None:
-    source = channel("digits", f"file://{data}", S3DataDistributionType=distribution)
-    bench.start(LIST, channels=[source])
-    bench.end_of()
-    shutil.rmtree(bench.job_folder())
-
-    assert (data / "deep" / "i").read_text() == "I"

@@ -61,7 +61,7 @@ def printed(job: Job, text: str) -> bool:
 
 
 @pytest.mark.long
-def test_the_example_of_the_docs_runs(start: Start) -> None:
+def test_the_example_of_the_docs_runs_and_is_attached_with_its_command(start: Start) -> None:
     job = start().wait()
     job.raise_for_status()
     lines = [line.text for line in job.logs(group="train_group") if line.text.startswith("hello")]
@@ -70,11 +70,6 @@ def test_the_example_of_the_docs_runs(start: Start) -> None:
         ("server_group", "command"),
         ("train_group", "train"),
     ]
-
-
-@pytest.mark.long
-def test_an_attached_estimator_has_the_command(start: Start) -> None:
-    job = start().wait()
     server, _ = PyTorch.attach("job", job.session).spec.instance_groups
     assert (server.command, server.ready) == (("python", "server.py"), Ready(port=8000))
 

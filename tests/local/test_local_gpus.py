@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench, group
+from bench import Bench, group, host_of
 from test_local_hosts import seen
 
 from launcher.client.sessions import LocalHost, divide_gpus
@@ -22,10 +22,7 @@ echo "GPU 1: NVIDIA A10G (UUID: GPU-3d4e5f)"
 
 
 def hosts(*types: str) -> list[LocalHost]:
-    return [
-        LocalHost(number=number, group="g", instance_type=each, address="127.0.0.1", interface="lo")
-        for number, each in enumerate(types, start=1)
-    ]
+    return [host_of(number, each) for number, each in enumerate(types, start=1)]
 
 
 def divided(types: list[str], gpus: list[str]) -> list[str | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import socket
 import subprocess
 import sys
 import tarfile
@@ -19,28 +20,33 @@ from launcher.shared import REDACTED, TOKEN_VARIABLE
 HELLO = 'print("hello from", host, group)'
 
 
-def test_one_host_runs_to_completed(bench: Bench, isolation: str) -> None:
-    description = bench.run(HELLO)
+def test_two_groups_run_to_completed(
+    bench: Bench, isolation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    script = f"{HELLO}; import tempfile; tempfile.mkdtemp()"
+    description = bench.run(script, groups=[group("data", 2), group("train", 1)])
 
     assert description["TrainingJobStatus"] == description["SecondaryStatus"] == "Completed"
     assert description["LocalIsolation"] == isolation
-    assert bench.lines() == {"algo-1": ["hello from algo-1 homogeneousCluster"]}
     assert "FailureReason" not in description
-
-
-def test_two_groups_run_to_completed(bench: Bench) -> None:
-    description = bench.run(HELLO, groups=[group("data", 2), group("train", 1)])
-
-    assert description["TrainingJobStatus"] == "Completed"
     assert bench.lines() == {
         "algo-1": ["hello from algo-1 data"],
         "algo-2": ["hello from algo-2 data"],
         "algo-3": ["hello from algo-3 train"],
     }
+    assert list(temporary.iterdir()) == [], "no temporary files are left"
 
 
 def test_a_job_passes_through_the_states_of_sagemaker(plain_bench: Bench) -> None:
-    description = plain_bench.run(HELLO)
+    environment = {TOKEN_VARIABLE: "s3cret", "COLOUR": "blue"}
+    script = 'print(os.environ["LAUNCHER_TOKEN"]); (ml / "model" / "weights").write_text("w")'
+    vpc = {"Subnets": ["s"], "SecurityGroupIds": ["g"]}
+    request = plain_bench.request(script, Environment=environment, Tags=[], VpcConfig=vpc)
+    arn = plain_bench.session.create_training_job(**request)["TrainingJobArn"]
+    description = plain_bench.end_of()
 
     transitions = description["SecondaryStatusTransitions"]
     assert [each["Status"] for each in transitions] == [
@@ -58,30 +64,28 @@ def test_a_job_passes_through_the_states_of_sagemaker(plain_bench: Bench) -> Non
     billed = timedelta(seconds=description["BillableTimeInSeconds"])
     assert seconds <= billed < seconds + timedelta(seconds=1)
 
-
-def test_the_description_echoes_the_request_without_its_token(plain_bench: Bench) -> None:
-    environment = {TOKEN_VARIABLE: "s3cret", "COLOUR": "blue"}
-    request = plain_bench.request(
-        'print(os.environ["LAUNCHER_TOKEN"])', Environment=environment, Tags=[]
-    )
-    arn = plain_bench.session.create_training_job(**request)["TrainingJobArn"]
-    description = plain_bench.end_of()
-
     assert description["TrainingJobArn"] == arn
+    assert description["LocalNotes"] == ["VpcConfig has no effect on a local job"]
     assert description["Environment"] == {TOKEN_VARIABLE: REDACTED, "COLOUR": "blue"}
     for field in set(request) - {"Environment"}:
-        assert description[field] == request[field]
-    assert plain_bench.lines() == {"algo-1": ["s3cret"]}, "the hosts have the true one"
+        assert description[field] == request[field], "it echoes the request"
+    assert plain_bench.lines() == {"algo-1": ["s3cret"]}, "the hosts have the true token"
 
+    model = plain_bench.output / "job" / "output" / "model.tar.gz"
+    assert description["ModelArtifacts"]["S3ModelArtifacts"] == f"file://{model}"
+    copy = plain_bench.folder / "copy.tar.gz"
+    plain_bench.session.download(description["ModelArtifacts"]["S3ModelArtifacts"], copy)
+    with tarfile.open(copy) as tar:
+        assert tar.getnames() == ["weights"]
 
-def test_creation_returns_before_the_job_has_ended(bench: Bench) -> None:
-    bench.start('print("up"); time.sleep(600)')
-
-    bench.wait_for_line("up")
-    assert bench.describe()["TrainingJobStatus"] == "InProgress"
-    assert bench.describe()["SecondaryStatus"] == "Training"
-    bench.stop()
-    bench.end_of()
+    plain_bench.stop()
+    assert plain_bench.describe() == description, "stopping what has ended changes nothing"
+    with pytest.raises(PlatformError, match=r"has no spot instances.*use_spot_instances: true"):
+        plain_bench.session.interrupt_training_job(TrainingJobName="job")
+    with pytest.raises(PlatformError, match="'job' was already used"):
+        plain_bench.start('print("second")')
+    assert plain_bench.describe() == description
+    assert [path.name for path in (plain_bench.session.root / "jobs").iterdir()] == ["job"]
 
 
 @pytest.mark.long
@@ -110,43 +114,29 @@ def test_a_caller_in_a_folder_with_a_launcher_of_its_own(
     assert plain_bench.run(HELLO)["TrainingJobStatus"] == "Completed"
 
 
-def test_a_name_is_used_once(plain_bench: Bench) -> None:
-    first = plain_bench.run('print("first")')
-
-    with pytest.raises(PlatformError, match="'job' was already used"):
-        plain_bench.start('print("second")')
-    assert plain_bench.describe() == first
-    assert plain_bench.lines() == {"algo-1": ["first"]}
-    assert [path.name for path in (plain_bench.session.root / "jobs").iterdir()] == ["job"]
-
-
-def test_unknown_jobs(plain_bench: Bench) -> None:
+def test_jobs_are_listed_newest_first_and_unknown_ones_are_refused(plain_bench: Bench) -> None:
     plain_bench.run(HELLO, name="digits-1")
-
+    plain_bench.run("sys.exit(1)", name="digits-2")
+    plain_bench.run(HELLO, name="letters-1")
     session = plain_bench.session
+
+    def names(**filters: str) -> list[str]:
+        answer = session.list_training_jobs(**filters)
+        return [each["TrainingJobName"] for each in answer["TrainingJobSummaries"]]
+
+    assert names() == ["letters-1", "digits-2", "digits-1"]
+    assert names(NameContains="digits") == ["digits-2", "digits-1"]
+    assert names(NameContains="digits", StatusEquals="Failed") == ["digits-2"]
+    summary = session.list_training_jobs()["TrainingJobSummaries"][0]
+    assert isinstance(summary["CreationTime"], datetime)
+    assert summary["TrainingJobStatus"] == "Completed"
+
     with pytest.raises(JobNotFound, match="did you mean 'digits-1'"):
         session.describe_training_job(TrainingJobName="digit-1")
     with pytest.raises(JobNotFound, match="launcher list"):
         session.stop_training_job(TrainingJobName="other")
     with pytest.raises(JobNotFound):
         session.log_streams("../jobs/digits-1")
-
-
-def test_jobs_are_listed_newest_first(plain_bench: Bench) -> None:
-    plain_bench.run(HELLO, name="digits-1")
-    plain_bench.run("sys.exit(1)", name="digits-2")
-    plain_bench.run(HELLO, name="letters-1")
-
-    def names(**filters: str) -> list[str]:
-        answer = plain_bench.session.list_training_jobs(**filters)
-        return [each["TrainingJobName"] for each in answer["TrainingJobSummaries"]]
-
-    assert names() == ["letters-1", "digits-2", "digits-1"]
-    assert names(NameContains="digits") == ["digits-2", "digits-1"]
-    assert names(NameContains="digits", StatusEquals="Failed") == ["digits-2"]
-    summary = plain_bench.session.list_training_jobs()["TrainingJobSummaries"][0]
-    assert isinstance(summary["CreationTime"], datetime)
-    assert summary["TrainingJobStatus"] == "Completed"
 
 
 def test_two_jobs_at_once_share_no_address_and_no_port(bench: Bench, isolation: str) -> None:
@@ -161,34 +151,16 @@ def test_two_jobs_at_once_share_no_address_and_no_port(bench: Bench, isolation: 
         bench.start(script, name=name)
     for name in ("one", "two"):
         bench.wait_for_line("up", name=name)
+        states = bench.describe(name)["TrainingJobStatus"], bench.describe(name)["SecondaryStatus"]
+        assert states == ("InProgress", "Training"), "creation returns before the end"
 
     one, two = (json.loads(bench.lines(name)["algo-1"][0]) for name in ("one", "two"))
     if isolation != "network":  # there, each job has all addresses and ports to itself
         assert one[0] != two[0]
         assert abs(int(one[1]) - int(two[1])) >= 64
+        with pytest.raises(OSError, match="in use"):  # the machine's, and so everybody's
+            socket.create_server(("", int(one[1])))
     for name in ("one", "two"):
         bench.stop(name)
     for name in ("one", "two"):
         assert bench.end_of(name)["TrainingJobStatus"] == "Stopped"
-
-
-def test_no_temporary_files_are_left(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
-
-    bench.run("import tempfile; tempfile.mkdtemp()")
-    assert list(temporary.iterdir()) == []
-
-
-def test_results_lie_under_the_output_path(plain_bench: Bench) -> None:
-    description = plain_bench.run('(ml / "model" / "weights").write_text("w")')
-
-    model = plain_bench.output / "job" / "output" / "model.tar.gz"
-    assert description["ModelArtifacts"]["S3ModelArtifacts"] == f"file://{model}"
-    copy = plain_bench.folder / "copy.tar.gz"
-    plain_bench.session.download(description["ModelArtifacts"]["S3ModelArtifacts"], copy)
-    with tarfile.open(copy) as tar:
-        assert tar.getnames() == ["weights"]

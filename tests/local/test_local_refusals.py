@@ -133,11 +133,6 @@ def test_all_problems_come_at_once(plain_bench: Bench) -> None:
     assert str(caught.value).count("fix:") == 4
 
 
-def test_what_has_no_effect_here_is_reported(plain_bench: Bench) -> None:
-    description = plain_bench.run("pass", VpcConfig={"Subnets": ["s"], "SecurityGroupIds": ["g"]})
-    assert description["LocalNotes"] == ["VpcConfig has no effect on a local job"]
-
-
 GOLDEN = Path(__file__).parents[1] / "request" / "golden"
 
 

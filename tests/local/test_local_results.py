@@ -25,58 +25,13 @@ def contents(archive: Path) -> dict[str, str]:
         return {member.name: tar.extractfile(member).read().decode() for member in members}
 
 
-def archives(bench: Bench, name: str = "job") -> dict[str, dict[str, str]]:
-    folder = bench.output / name / "output"
-    return {path.name: contents(path) for path in sorted(folder.iterdir())}
-
-
-def test_the_models_of_all_hosts_are_merged(default_bench: Bench) -> None:
-    script = """
-    (ml / "model" / "parts").mkdir()
-    (ml / "model" / "parts" / host).write_text(host)
-    (ml / "model" / "config").write_text("the same")
-    """
-    description = default_bench.run(script, hosts=2)
-
-    assert archives(default_bench) == {
-        "model.tar.gz": {"parts/algo-1": "algo-1", "parts/algo-2": "algo-2", "config": "the same"}
-    }
-    assert description["LocalNotes"] == []
-
-
-@pytest.mark.long
-def test_the_first_host_wins_a_conflict_and_the_job_says_so(default_bench: Bench) -> None:
-    description = default_bench.run('(ml / "model" / "weights").write_text(host)', hosts=11)
-
-    assert archives(default_bench) == {"model.tar.gz": {"weights": "algo-1"}}
-    assert description["LocalNotes"][0] == (
-        "model.tar.gz has weights of algo-1; that of algo-2 differs and was dropped"
-    )
-    assert len(description["LocalNotes"]) == 10
-    assert description["LocalNotes"][0] in (default_bench.job_folder() / "platform.log").read_text()
-
-
-def test_output_data_is_packed_when_there_is_any(bench: Bench) -> None:
-    bench.run('(ml / "output" / "data" / "predictions").write_text("7")')
-    assert archives(bench) == {"output.tar.gz": {"predictions": "7"}}
-    assert "ModelArtifacts" not in bench.end_of()
-
-
-def test_sockets_and_pipes_are_not_packed(plain_bench: Bench) -> None:
-    script = """
-    os.mkfifo(ml / "model" / "pipe")
-    os.symlink("weights", ml / "model" / "latest")
-    (ml / "model" / "weights").write_text("w")
-    """
-    plain_bench.run(script)
-
-    with tarfile.open(plain_bench.output / "job/output/model.tar.gz") as tar:
-        assert tar.getnames() == ["latest", "weights"]
-
-
-#: Links as scripts make them in their model: within it, to other folders of the host, and out.
-LINKS = """
+#: Files, and links as scripts make them: within the model, to other folders of the host, and out.
+WRITES = """
 model, data = ml / "model", ml / "output" / "data" / "ckpt"
+(model / "parts").mkdir()
+(model / "parts" / host).write_text(host)
+(model / "weights").write_text(host)
+os.mkfifo(model / "pipe")
 (model / "step-1").mkdir()
 (model / "step-1" / "weights").write_text("1")
 (model / "latest").symlink_to("step-1")
@@ -93,17 +48,24 @@ data.mkdir()
 (model / "etc").symlink_to("/etc")
 (model / "around").symlink_to(ml)
 data.parent.joinpath("last").symlink_to(data.name)
+closed = model / "closed"
+closed.mkdir()
+(closed / "weights").write_text("4")
+(closed / "weights").chmod(0)
+closed.chmod(0)
 """
 
 
-def test_links_in_results(bench: Bench) -> None:
-    description = bench.run(LINKS)
+def test_the_results_of_all_hosts_are_merged(bench: Bench) -> None:
+    description = bench.run(WRITES, hosts=3)
 
-    with tarfile.open(bench.output / "job/output/model.tar.gz") as tar:
-        extract_all(tar, bench.folder / "model")
-    with tarfile.open(bench.output / "job/output/output.tar.gz") as tar:
-        extract_all(tar, bench.folder / "data")
-    model = bench.folder / "model"
+    assert description["TrainingJobStatus"] == "Completed"
+    model, data = bench.folder / "model", bench.folder / "data"
+    for folder, name in ((model, "model"), (data, "output")):
+        with tarfile.open(bench.output / f"job/output/{name}.tar.gz") as tar:
+            modes = {each.mode for each in tar.getmembers() if each.name.startswith("closed")}
+            extract_all(tar, folder)
+        assert modes == ({0o700, 0o400} if name == "model" else set()), "what was closed is packed"
     links = {str(each.relative_to(model)): each for each in model.rglob("*") if each.is_symlink()}
     assert {name: str(each.readlink()) for name, each in links.items()} == {
         "latest": "step-1",
@@ -112,41 +74,50 @@ def test_links_in_results(bench: Bench) -> None:
     }
     files = {str(each.relative_to(model)): each for each in model.rglob("*") if each.is_file()}
     assert {name: each.read_text() for name, each in files.items()} == {
+        "parts/algo-1": "algo-1",
+        "parts/algo-2": "algo-2",
+        "parts/algo-3": "algo-3",
+        "weights": "algo-1",
         "step-1/weights": "1",
         "step-1/up": "1",
         "folder/weights": "2",
         "best.pt": "3",
+        "closed/weights": "4",
     }
-    assert (bench.folder / "data" / "last").readlink() == Path("ckpt")
-    assert {each for each in description["LocalNotes"] if "lacks" in each} == {
-        "the model lacks etc: on algo-1 it is a link out of /opt/ml",
-        "the model lacks folder/far: on algo-1 it is a link out of /opt/ml",
-        "the model lacks around: on algo-1 it is a link to a folder around it",
-        "the model lacks gone: on algo-1 it is a dangling link",
-        "the output lacks ckpt/far: on algo-1 it is a link out of /opt/ml",
+    assert not (model / "pipe").exists()
+    assert (data / "last").readlink() == Path("ckpt")
+    kept = "model.tar.gz has weights of algo-1; that of {} differs and was dropped"
+    dropped = [kept.format(host) for host in ("algo-2", "algo-3")]
+    assert [each for each in description["LocalNotes"] if "differs" in each] == dropped
+    assert dropped[0] in (bench.job_folder() / "platform.log").read_text()
+    lacking = {each for each in description["LocalNotes"] if "lacks" in each and "algo-2" in each}
+    assert lacking == {
+        "the model lacks etc: on algo-2 it is a link out of /opt/ml",
+        "the model lacks folder/far: on algo-2 it is a link out of /opt/ml",
+        "the model lacks around: on algo-2 it is a link to a folder around it",
+        "the model lacks gone: on algo-2 it is a dangling link",
+        "the output lacks ckpt/far: on algo-2 it is a link out of /opt/ml",
     }
 
 
-def test_what_a_program_has_closed_is_packed_all_the_same(bench: Bench) -> None:
-    script = """
-    folder = ml / "model" / "closed"
-    folder.mkdir()
-    (folder / "weights").write_text("1")
-    (folder / "weights").chmod(0)
-    folder.chmod(0)
-    """
-    assert bench.run(script)["TrainingJobStatus"] == "Completed"
-
-    assert archives(bench) == {"model.tar.gz": {"closed/weights": "1"}}
-    with tarfile.open(bench.output / "job" / "output" / "model.tar.gz") as tar:
-        assert {member.mode for member in tar.getmembers()} == {0o700, 0o400}
-
-
-def test_a_failed_job_keeps_its_files_but_has_no_model(plain_bench: Bench) -> None:
-    description = plain_bench.run('(ml / "model" / "partial").write_text("w"); sys.exit(1)')
+@pytest.mark.parametrize(
+    ("script", "stored"),
+    [
+        ('(ml / "model/partial").write_text("w"); sys.exit(1)', {"model": {"partial": "w"}}),
+        ('(ml / "output/data/seen").write_text("7")', {"output": {"seen": "7"}}),
+    ],
+    ids=["a failed job", "output alone"],
+)
+def test_a_job_without_a_model_keeps_its_files(
+    plain_bench: Bench, script: str, stored: dict[str, dict[str, str]]
+) -> None:
+    description = plain_bench.run(script)
 
     assert "ModelArtifacts" not in description
-    assert archives(plain_bench) == {"model.tar.gz": {"partial": "w"}}
+    folder = plain_bench.output / "job" / "output"
+    found = {path.name: contents(path) for path in folder.iterdir()}
+    assert found == {f"{name}.tar.gz": files for name, files in stored.items()}
+    assert description["LocalNotes"] == []
 
 
 METRICS = [
@@ -178,23 +149,19 @@ def test_the_last_value_of_each_metric(default_bench: Bench) -> None:
 
 
 @pytest.mark.long
-def test_metrics_are_known_while_the_job_runs(plain_bench: Bench) -> None:
-    plain_bench.session.create_training_job(
-        **with_metrics(plain_bench, 'print("loss=0.5"); time.sleep(600)')
-    )
-    wait_until(lambda: plain_bench.describe().get("FinalMetricDataList"))
-    plain_bench.stop()
-    plain_bench.end_of()
-
-
-@pytest.mark.long
-def test_the_last_value_is_the_last_in_time_over_all_hosts(plain_bench: Bench) -> None:
+def test_metrics_are_known_while_the_job_runs_and_the_last_in_time_is_of_any_host(
+    plain_bench: Bench,
+) -> None:
     script = """
     if host == "algo-1":
-        time.sleep(2.5)
+        while not (ml / "input/data/code/go").exists():
+            time.sleep(0.02)
     print("loss=" + host[-1])
     """
     plain_bench.session.create_training_job(**with_metrics(plain_bench, script, hosts=2))
+    (metric,) = wait_until(lambda: plain_bench.describe().get("FinalMetricDataList"))
+    assert metric["Value"] == 2.0
+    (plain_bench.folder / "code" / "job" / "go").touch()
     (metric,) = plain_bench.end_of()["FinalMetricDataList"]
     assert metric["Value"] == 1.0
 
@@ -245,13 +212,9 @@ def test_a_long_log_comes_in_pieces(plain_bench: Bench) -> None:
     assert len(pieces) > 3
 
 
-def test_lines_that_are_not_text(plain_bench: Bench) -> None:
+def test_lines_that_are_not_text_and_a_stream_that_does_not_exist(plain_bench: Bench) -> None:
     plain_bench.run(r'os.write(1, b"\xff\xfe\r\n50%\r100%\r\n\n\x0cpage\n")')
     assert plain_bench.lines() == {"algo-1": ["��", "50%\r100%", "", "\x0cpage"]}
-
-
-def test_a_stream_that_does_not_exist(plain_bench: Bench) -> None:
-    plain_bench.run("pass")
     with pytest.raises(PlatformError, match="has no log stream"):
         plain_bench.session.read_log("job", "../../lock")
 
@@ -289,17 +252,14 @@ def test_a_download_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "damage",
-    ["", "{}", "not json", '{"TrainingJobStatus": "Completed"}', "[" * 100_000],
-    ids=lambda text: text[:40] or "nothing",
-)
-def test_a_damaged_job_does_not_hide_the_others(plain_bench: Bench, damage: str) -> None:
+def test_a_damaged_job_does_not_hide_the_others(plain_bench: Bench) -> None:
     for name in ("good", "bad"):
         plain_bench.start("print('hello')", name=name)
         plain_bench.end_of(name)
-    (plain_bench.job_folder("bad") / "status.json").write_text(damage)
-    listed = plain_bench.session.list_training_jobs()["TrainingJobSummaries"]
-    assert [job["TrainingJobName"] for job in listed] == ["good"]
-    with pytest.raises(PlatformError, match=r"cannot read the description of job 'bad'"):
-        plain_bench.session.describe_training_job(TrainingJobName="bad")
+    completed = '{"TrainingJobStatus": "Completed"}'
+    for damage in ("", "{}", "not json", completed, "[" * 100_000):
+        (plain_bench.job_folder("bad") / "status.json").write_text(damage)
+        listed = plain_bench.session.list_training_jobs()["TrainingJobSummaries"]
+        assert [job["TrainingJobName"] for job in listed] == ["good"]
+        with pytest.raises(PlatformError, match=r"cannot read the description of job 'bad'"):
+            plain_bench.session.describe_training_job(TrainingJobName="bad")

@@ -17,8 +17,6 @@ from test_local_channels import LIST, contents, expected
 from test_local_spot import COUNTS_STARTS, LATEST, SPOT, states
 from waiting import wait_until
 
-from launcher.errors import PlatformError
-
 
 def in_archive(content: bytes) -> dict[str, str]:
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
@@ -70,10 +68,15 @@ def test_a_manifest_that_is_none_fails_the_job_in_words(
 
 
 @pytest.mark.long
-def test_all_that_begins_so_and_a_manifest(plain_s3_bench: Bench, cloud: Cloud) -> None:
+def test_all_that_begins_so_and_a_manifest_with_credentials_of_the_user(
+    tmp_path: Path, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in cloud.environment.items():
+        monkeypatch.setenv(name, value)
     manifest = [{"prefix": "s3://bucket/digits/"}, "deep/j", "c"]
     cloud.put(**DIGITS, **{"digits2/x": "X", "list": json.dumps(manifest)})
-    plain_s3_bench.start(
+    s3_bench = Bench(tmp_path, "process")
+    s3_bench.start(
         LIST,
         channels=[
             channel("prefix", "s3://bucket/digits"),
@@ -81,7 +84,7 @@ def test_all_that_begins_so_and_a_manifest(plain_s3_bench: Bench, cloud: Cloud) 
         ],
     )
 
-    found = contents(plain_s3_bench)["algo-1"]
+    found = contents(s3_bench)["algo-1"]
     assert found["listed"] == expected("c", "deep/j")
     assert found["prefix"] == expected("a", "b", "c", "deep/i", "deep/j", "digits2/x")
 
@@ -101,12 +104,17 @@ def test_a_host_may_change_its_copies(s3_bench: Bench, cloud: Cloud) -> None:
     assert s3_bench.lines() == {"algo-1": ["it runs"], "algo-2": ["it runs"]}
 
 
-def test_results(plain_s3_bench: Bench, cloud: Cloud) -> None:
+def test_results_and_the_keys_which_are_the_platforms_alone(
+    plain_s3_bench: Bench, cloud: Cloud
+) -> None:
     script = """
     (ml / "model" / "weights").write_text("w")
     (ml / "output" / "data" / "predictions").write_text("7")
+    print(json.dumps(dict(os.environ)))
     """
-    description = plain_s3_bench.run(script, **RESULTS)
+    cloud.put(**DIGITS)
+    digits = channel("digits", "s3://bucket/digits")
+    description = plain_s3_bench.run(script, channels=[digits], **RESULTS)
 
     assert description["TrainingJobStatus"] == "Completed"
     uri = "s3://bucket/results/job/output/model.tar.gz"
@@ -114,6 +122,9 @@ def test_results(plain_s3_bench: Bench, cloud: Cloud) -> None:
     stored = {name: in_archive(each) for name, each in cloud.objects("results/job/output/").items()}
     assert stored == {"model.tar.gz": {"weights": "w"}, "output.tar.gz": {"predictions": "7"}}
     assert not list(plain_s3_bench.job_folder().glob("unsent/*/*"))
+    for path in plain_s3_bench.session.root.rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+    assert "AWS_ACCESS_KEY_ID" not in str(plain_s3_bench.lines())
 
 
 @pytest.mark.long
@@ -291,54 +302,35 @@ def test_results_that_s3_refuses_are_kept_here(plain_s3_bench: Bench, cloud: Clo
 
 
 @pytest.mark.long
-def test_a_job_is_stopped_while_it_downloads(plain_s3_bench: Bench, cloud: Cloud) -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"channels": [channel("x", "s3://bucket/data/")]},
+        {"CheckpointConfig": {"S3Uri": "s3://bucket/data/"}},
+    ],
+    ids=["data", "checkpoints"],
+)
+def test_a_job_is_stopped_while_it_downloads(
+    plain_s3_bench: Bench, cloud: Cloud, fields: dict[str, Any]
+) -> None:
     cloud.put(**{"big": "x" * 60_000_000})
     for number in range(8):
         cloud.client.copy_object(
             Bucket="bucket", Key=f"data/{number}", CopySource={"Bucket": "bucket", "Key": "big"}
         )
-    plain_s3_bench.start("pass", channels=[channel("x", "s3://bucket/data/")])
-    wait_until(
-        lambda: (
-            "Downloading 'x': "
-            in plain_s3_bench.describe()["SecondaryStatusTransitions"][-1]["StatusMessage"]
-        )
-    )
-    plain_s3_bench.stop()
-
-    description = plain_s3_bench.end_of()
-    assert states(description)[-4:] == ["Downloading", "Stopping", "Uploading", "Stopped"]
-    assert plain_s3_bench.lines() == {}
-
-
-@pytest.mark.long
-def test_a_job_is_stopped_while_its_checkpoints_are_restored(
-    plain_s3_bench: Bench, cloud: Cloud
-) -> None:
-    cloud.put(**{"big": "x" * 60_000_000})
-    for number in range(8):
-        cloud.client.copy_object(
-            Bucket="bucket", Key=f"kept/{number}", CopySource={"Bucket": "bucket", "Key": "big"}
-        )
-    plain_s3_bench.start("pass", **{"CheckpointConfig": {"S3Uri": "s3://bucket/kept/"}})
+    plain_s3_bench.start("pass", **fields)
     folder = plain_s3_bench.job_folder() / "hosts/algo-1/ml/checkpoints"
-    wait_until(lambda: folder.is_dir() and any(folder.iterdir()))
+
+    def is_downloading() -> bool:
+        message = plain_s3_bench.describe()["SecondaryStatusTransitions"][-1]["StatusMessage"]
+        return "Downloading 'x': " in message or (folder.is_dir() and any(folder.iterdir()))
+
+    wait_until(is_downloading)
     plain_s3_bench.stop()
 
     description = plain_s3_bench.end_of()
     assert states(description)[-4:] == ["Downloading", "Stopping", "Uploading", "Stopped"]
     assert plain_s3_bench.lines() == {}
-
-
-@pytest.mark.long
-def test_the_keys_are_the_platforms_alone(plain_s3_bench: Bench, cloud: Cloud) -> None:
-    script = "print(json.dumps(dict(os.environ)))"
-    cloud.put(**DIGITS)
-    plain_s3_bench.run(script, channels=[channel("digits", "s3://bucket/digits")], **RESULTS)
-
-    for path in plain_s3_bench.session.root.rglob("*"):
-        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
-    assert "AWS_ACCESS_KEY_ID" not in str(plain_s3_bench.lines())
 
 
 def test_nothing_of_a_job_in_s3_goes_on_when_it_is_killed(
@@ -351,24 +343,3 @@ def test_nothing_of_a_job_in_s3_goes_on_when_it_is_killed(
             os.kill(pid, signal.SIGKILL)
 
     assert plain_s3_bench.end_of()["TrainingJobStatus"] == "Failed"
-
-
-def test_without_credentials_s3_is_refused(tmp_path: Path) -> None:
-    s3_bench = Bench(tmp_path, "process")
-    with pytest.raises(PlatformError, match=r"s3://b/x is in S3, and no AWS credentials are found"):
-        s3_bench.start("pass", channels=[channel("x", "s3://b/x")])
-    assert not s3_bench.job_folder().exists()
-
-
-@pytest.mark.long
-def test_credentials_of_the_user_serve_a_plain_session(
-    tmp_path: Path, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in cloud.environment.items():
-        monkeypatch.setenv(name, value)
-    cloud.put(**DIGITS)
-    s3_bench = Bench(tmp_path, "process")
-    s3_bench.start(LIST, channels=[channel("digits", "s3://bucket/digits/deep/")])
-
-    found: dict[str, Any] = contents(s3_bench)
-    assert found == {"algo-1": {"digits": expected("i", "j")}}

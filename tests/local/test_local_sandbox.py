@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench, channel
+from bench import Bench
+from needs import skip_without_isolation
 from users import REPOSITORY, as_me, as_nobody, copy_botocore, environment_of, report_of
 
-from launcher.client.sessions import LocalSession
+from launcher.client.sessions import Isolation, LocalSession, choose_isolation
 from launcher.errors import PlatformError
 
 
@@ -76,17 +77,9 @@ def test_stopping(report: dict[str, Any]) -> None:
     assert report["left_over"] == []
 
 
-def test_the_sandbox_is_the_default_where_it_works(sandbox_bench: Bench) -> None:
-    sandbox_bench.session = LocalSession(sandbox_bench.session.root)
-    assert sandbox_bench.run("pass")["LocalIsolation"] == "sandbox"
-
-
-def test_without_bubblewrap_the_default_is_process(
-    plain_bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    plain_bench.session = LocalSession(plain_bench.session.root)
-    assert plain_bench.run("pass")["LocalIsolation"] == "process"
+def test_the_sandbox_is_the_default_where_it_works() -> None:
+    skip_without_isolation("sandbox")
+    assert choose_isolation(None) is Isolation.SANDBOX
 
 
 def test_a_sandbox_that_does_not_work_is_an_error(
@@ -108,18 +101,6 @@ def test_an_unknown_isolation(plain_bench: Bench) -> None:
     plain_bench.session = LocalSession(plain_bench.session.root, "docker")
     with pytest.raises(PlatformError, match="unknown isolation 'docker'"):
         plain_bench.start("pass")
-
-
-def test_data_below_tmp_is_seen(sandbox_bench: Bench) -> None:
-    """Pytest's own folders are below /tmp, which the host's /tmp hides."""
-    data = sandbox_bench.folder / "data"
-    (data / "deep").mkdir(parents=True)
-    (data / "deep" / "x").write_text("seen")
-    sandbox_bench.run(
-        'print((ml / "input/data/digits/deep/x").read_text())',
-        channels=[channel("digits", f"file://{data}")],
-    )
-    assert sandbox_bench.lines() == {"algo-1": ["seen"]}
 
 
 @pytest.mark.long
@@ -147,14 +128,10 @@ def test_a_python_below_tmp_is_seen(sandbox_bench: Bench) -> None:
         assert sandbox_bench.lines() == {"algo-1": [str(python.parent.parent)]}
 
 
-def test_without_bubblewrap_a_job_says_that_its_hosts_are_plain_processes(
+def test_without_bubblewrap_the_hosts_of_a_job_are_plain_processes_and_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    empty = tmp_path / "bin"
-    empty.mkdir()
-    monkeypatch.setenv("PATH", str(empty))
-    bench = Bench(tmp_path, None)
-    bench.run("print('hello')")
-    description = bench.end_of()
+    monkeypatch.setenv("PATH", "/nowhere")
+    description = Bench(tmp_path, None).run("print('hello')")
     assert description["LocalIsolation"] == "process"
     assert "bwrap is not on PATH" in description["LocalNotes"][0]

@@ -504,10 +504,10 @@ def _config(lines: list[str]) -> Any:
     ],
     ids=str,
 )
-def test_refused(plain_s3_bench: Bench, hyperparameters: dict[str, Any], message: str) -> None:
+def test_refused(plain_bench: Bench, hyperparameters: dict[str, Any], message: str) -> None:
     with pytest.raises(PlatformError, match=message):
-        plain_s3_bench.session.create_training_job(**asked(plain_s3_bench, hyperparameters))
-    assert not plain_s3_bench.job_folder().exists()
+        plain_bench.session.create_training_job(**asked(plain_bench, hyperparameters))
+    assert not plain_bench.job_folder().exists()
 
 
 @pytest.mark.parametrize(
@@ -528,9 +528,9 @@ def test_refused(plain_s3_bench: Bench, hyperparameters: dict[str, Any], message
     ],
 )
 def test_what_to_use_in_place_of_awss_libraries_depends_on_the_framework(
-    plain_s3_bench: Bench, image: str, hyperparameter: str, instead: str
+    plain_bench: Bench, image: str, hyperparameter: str, instead: str
 ) -> None:
-    request = asked(plain_s3_bench, {hyperparameter: {"enabled": True}})
+    request = asked(plain_bench, {hyperparameter: {"enabled": True}})
     request["AlgorithmSpecification"]["TrainingImage"] = f"1.dkr.ecr/{image}"
     with pytest.raises(PlatformError, match=re.escape(f"run it on SageMaker, or use {instead}")):
-        plain_s3_bench.session.create_training_job(**request)
+        plain_bench.session.create_training_job(**request)

@@ -2,112 +2,136 @@
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
+from typing import Any
+
 import pytest
-from bench import Bench
+from bench import Bench, job_without_programs
 
-from launcher.client.sessions import JobFolder, copy_from_host
+from launcher.client.sessions import HostFolder, copy_from_host, unkept_notes
 
-#: Saves a file of so many bytes; HOME and TMP are the host's.
-SAVE = """
-import tempfile
-os.chdir(ml)
-os.makedirs("code", exist_ok=True)
-os.chdir("code")
-def save(name, size=1):
-    for word, folder in {"HOME": os.environ["HOME"], "TMP": tempfile.gettempdir()}.items():
-        name = name.replace(word, folder)
-    path = Path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"x" * size)
-"""
 NOTHING = "nothing was kept: write to SM_MODEL_DIR what is to stay"
 NO_MODEL = "no model was kept: write to SM_MODEL_DIR what is to stay"
+LOST = "new files elsewhere, which are lost on AWS: "
+KEPT = {"CheckpointConfig": {"S3Uri": "file:///stored"}}
+
+
+def save(tree: HostFolder, name: str, size: int = 1) -> Path:
+    """Write a file below a host's /opt/ml, or below its HOME or TMP."""
+    first, _, rest = name.partition("/")
+    places = {"HOME": tree.home, "TMP": tree.scratch}
+    path = places[first] / rest if first in places else tree.ml.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * size)
+    return path
+
+
+def notes(folder: Path, sizes: dict[str, int], **fields: Any) -> list[str]:
+    """What is said of a job whose only host has saved files of these sizes."""
+    since = time.time() - 5
+    job, trees = job_without_programs(folder)
+    (tree,) = trees.values()
+    for name, size in sizes.items():
+        path = save(tree, name, size)
+        if path.name == "old":
+            os.utime(path, (9, 9))
+    has_output = any(name.startswith("output/data") for name in sizes)
+    request: Any = {"TrainingJobName": "job", **fields}
+    said = unkept_notes(request, trees, has_output=has_output, since=since)
+    commands = [each for each in said if each.startswith("launcher download job ")]
+    for each in commands:
+        source = each.removeprefix("launcher download job ")
+        assert copy_from_host(job, "algo-1", source, folder).exists()
+    return said
 
 
 @pytest.mark.parametrize(
     ("saves", "files", "command"),
     [
-        ('save("model.pt", 70)', "/opt/ml/code/model.pt (70 bytes)", "job code/model.pt"),
+        ({"code/model.pt": 70}, "/opt/ml/code/model.pt (70 bytes)", "code/model.pt"),
         (
-            'save("runs/1/last.ckpt", 2500); save("runs/1/args.yaml", 3)',
+            {"code/runs/1/last.ckpt": 2500, "code/runs/1/args.yaml": 3},
             "/opt/ml/code/runs/1/last.ckpt (2.5 kB), /opt/ml/code/runs/1/args.yaml (3 bytes)",
-            "job code/runs/1",
+            "code/runs/1",
         ),
         (
-            'save("lightning_logs/v0/a", 9); save("wandb/run/b", 8); save("outputs/c", 7)',
+            {"code/lightning_logs/v0/a": 9, "code/wandb/run/b": 8, "code/outputs/c": 7},
             "/opt/ml/code/lightning_logs/v0/a (9 bytes), /opt/ml/code/wandb/run/b (8 bytes), "
             "/opt/ml/code/outputs/c (7 bytes)",
-            "job code",
+            "code",
         ),
-        ('save("HOME/best.pt", 5)', "/opt/home/best.pt (5 bytes)", "job /opt/home/best.pt"),
-        ('save(f"{ml}/results/r", 5)', "/opt/ml/results/r (5 bytes)", "job results/r"),
-        ('save(f"{ml}/checkpoints/r", 5)', "/opt/ml/checkpoints/r (5 bytes)", "job checkpoints/r"),
-        ('save("TMP/best.pt", 5)', "/tmp/best.pt (5 bytes)", None),
+        ({"HOME/best.pt": 5}, "/opt/home/best.pt (5 bytes)", "/opt/home/best.pt"),
+        ({"results/r": 5}, "/opt/ml/results/r (5 bytes)", "results/r"),
+        ({"checkpoints/r": 5}, "/opt/ml/checkpoints/r (5 bytes)", "checkpoints/r"),
+        ({"TMP/best.pt": 5}, "/tmp/best.pt (5 bytes)", None),
     ],
     ids=["cwd", "runs", "trackers", "home", "beside", "checkpoints", "tmp"],
 )
 def test_new_files_are_named_with_the_command_that_copies_them(
-    default_bench: Bench, saves: str, files: str, command: str | None
+    tmp_path: Path, saves: dict[str, int], files: str, command: str | None
 ) -> None:
-    description = default_bench.run(f"{SAVE}\n{saves}")
     gone = "files in /tmp are gone with their host"
-    assert description["LocalLosses"] == [
-        NOTHING,
-        f"new files elsewhere, which are lost on AWS: {files}",
-        f"launcher download {command}" if command else gone,
-    ]
-    if command:
-        source = command.removeprefix("job ")
-        folder = JobFolder(default_bench.job_folder())
-        assert copy_from_host(folder, "algo-1", source, default_bench.folder).exists()
+    how = f"launcher download job {command}" if command else gone
+    assert notes(tmp_path, saves) == [NOTHING, f"{LOST}{files}", how]
 
 
 @pytest.mark.parametrize(
-    "saves",
+    "names",
     [
-        pytest.param("pass", id="nothing"),
-        pytest.param('save(f"{ml}/model/weights"); save("runs/1/log")', id="a model"),
-        pytest.param('save("__pycache__/a.pyc"); save(".cache/a"); save("x.egg-info/a")', id="py"),
-        pytest.param('save("HOME/.cache/torch/hub/a"); save("HOME/.netrc")', id="of home"),
-        pytest.param('save("TMP/tmpab12_xyz/a"); save("TMP/torchelastic_x/b")', id="of tmp"),
-        pytest.param('save("empty", 0)', id="empty"),
-        pytest.param('save("old"); os.utime("old", (9, 9))', id="unpacked"),
-        pytest.param('save(f"{ml}/output/failure")', id="failure file"),
+        pytest.param([], id="nothing"),
+        pytest.param(["code/__pycache__/a.pyc", "code/.cache/a", "code/x.egg-info/a"], id="py"),
+        pytest.param(["HOME/.cache/torch/hub/a", "HOME/.netrc"], id="of home"),
+        pytest.param(["TMP/tmpab12_xyz/a", "TMP/torchelastic_x/b"], id="of tmp"),
+        pytest.param(["code/old"], id="unpacked"),
+        pytest.param(["output/failure"], id="failure file"),
     ],
 )
-def test_there_is_nothing_to_name(default_bench: Bench, saves: str) -> None:
-    assert default_bench.run(f"{SAVE}\n{saves}").get("LocalLosses", []) == []
+def test_there_is_nothing_to_name(tmp_path: Path, names: list[str]) -> None:
+    assert notes(tmp_path, dict.fromkeys(names, 1) | {"code/empty": 0}) == []
 
 
-def test_the_largest_files_come_first_and_the_others_are_counted(default_bench: Bench) -> None:
-    saves = 'save(f"{ml}/output/data/metrics"); [save(f"part-{n}", n) for n in range(1, 9)]'
-    losses = default_bench.run(f"{SAVE}\n{saves}")["LocalLosses"]
-    named = ", ".join(f"/opt/ml/code/part-{n} ({n} bytes)" for n in (8, 7, 6, 5, 4))
-    assert losses == [
+def test_the_largest_files_come_first_and_the_others_are_counted(tmp_path: Path) -> None:
+    parts = {f"code/part-{size}": size for size in range(1, 9)}
+    named = ", ".join(f"/opt/ml/code/part-{size} ({size} bytes)" for size in (8, 7, 6, 5, 4))
+    assert notes(tmp_path, {"output/data/metrics": 1, **parts}) == [
         NO_MODEL,
-        f"new files elsewhere, which are lost on AWS: {named} and 3 more",
+        f"{LOST}{named} and 3 more",
         "launcher download job code",
     ]
 
 
-def test_checkpoints_are_kept(default_bench: Bench) -> None:
-    kept = {"CheckpointConfig": {"S3Uri": f"file://{default_bench.folder / 'stored'}"}}
-    losses = default_bench.run(f'{SAVE}\nsave(f"{{ml}}/checkpoints/1"); save("log")', **kept)
-    assert losses["LocalLosses"] == [
+def test_checkpoints_are_kept(tmp_path: Path) -> None:
+    assert notes(tmp_path, {"checkpoints/1": 1, "code/log": 1}, **KEPT) == [
         NO_MODEL,
-        "new files elsewhere, which are lost on AWS: /opt/ml/code/log (1 bytes)",
+        f"{LOST}/opt/ml/code/log (1 bytes)",
         "launcher download job code/log",
     ]
 
 
-def test_files_of_several_hosts(default_bench: Bench) -> None:
-    saves = 'save("runs/same", 7)\nif host == "algo-2": save("runs/own", 9)'
-    description = default_bench.run(f"{SAVE}\n{saves}", hosts=2)
+@pytest.mark.parametrize("has_model", [False, True])
+def test_files_of_several_hosts_are_named_unless_there_is_a_model(
+    default_bench: Bench, has_model: bool
+) -> None:
+    script = f"""
+    def save(name, size):
+        path = ml / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * size)
+    save("code/runs/same", 7)
+    if host == "algo-2":
+        save("code/runs/own", 9)
+    if {has_model}:
+        save("model/weights", 1)
+    """
+    description = default_bench.run(script, hosts=2)
     assert description["TrainingJobStatus"] == "Completed"
-    assert description["LocalLosses"] == [
+    said = [
         NOTHING,
-        "new files elsewhere, which are lost on AWS: /opt/ml/code/runs/own (9 bytes) on algo-2, "
+        f"{LOST}/opt/ml/code/runs/own (9 bytes) on algo-2, "
         "/opt/ml/code/runs/same (7 bytes) on 2 hosts",
         "launcher download job code/runs --host algo-2",
         "launcher download job code/runs/same --host algo-1",
     ]
+    assert description.get("LocalLosses", []) == ([] if has_model else said)

@@ -133,9 +133,11 @@ if TYPE_CHECKING:
     from launcher.client.sessions.local.storage.file_uris import uri_of
     from launcher.client.sessions.local.storage.input_channels import has_objects, objects
     from launcher.client.sessions.local.storage.object_store import FolderStore, S3Failed
+    from launcher.client.sessions.local.storage.result_archives import Artifacts, pack_artifacts
     from launcher.client.sessions.local.storage.s3_client import S3Client
     from launcher.client.sessions.local.storage.s3_process import S3Process, TransferStopped
     from launcher.client.sessions.local.storage.source_archive import SourceArchive
+    from launcher.client.sessions.local.storage.unkept_files import unkept_notes
     from launcher.client.sessions.memory_session import MEMORY, MemoryRun, MemorySession
     from launcher.client.sessions.metric_match import (
         MATCH_SECONDS,
