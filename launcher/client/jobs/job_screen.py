@@ -28,7 +28,7 @@ _OPEN_LINES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class ShownState:
-    """What is shown of a job at one moment; names and lines are as the job gives them.
+    """The state of a job as it is shown at one moment; names and lines are as the job gives them.
 
     head: its state, age, progress and cost. groups: the hosts of each group and the use of their
     CPUs and GPUs. open_lines: the newest lines that programs have not ended.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from launcher.client.request import WrongType
 from launcher.client.sessions.local.host.toolkit_mode import is_script_mode
 from launcher.client.sessions.local.isolation_level import Isolation
-from launcher.client.sessions.local.job.field_checks import check_inputs, check_job
+from launcher.client.sessions.local.job.job_checks import check_inputs, check_job
 from launcher.client.sessions.local.job.local_platform import LOCAL_PLATFORM
 from launcher.client.sessions.local.job.secret_values import secret_values
 from launcher.client.sessions.local.storage.request_uris import place_of, uris_of
