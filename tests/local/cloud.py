@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
+
 import boto3
 from moto.server import ThreadedMotoServer
 
+#: Where the archive of a script is.
+SOURCE = "s3://bucket/job/source/sourcedir.tar.gz"
 SECRET = "not-for-the-hosts-7f3a"
 
 
@@ -32,6 +37,17 @@ class Cloud:
     def put(self, **objects: str) -> None:
         for key, content in objects.items():
             self.client.put_object(Bucket="bucket", Key=key, Body=content.encode())
+
+    def put_source(self, **files: str) -> None:
+        """Store an archive of a script as SDK v2 does; `train_py` names the file train.py."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+            for name, text in files.items():
+                entry = tarfile.TarInfo(name.replace("_", "."))
+                entry.size = len(text.encode())
+                tar.addfile(entry, io.BytesIO(text.encode()))
+        bucket, _, key = SOURCE.removeprefix("s3://").partition("/")
+        self.client.put_object(Bucket=bucket, Key=key, Body=packed.getvalue())
 
     def objects(self, prefix: str) -> dict[str, bytes]:
         """Content by key, without the prefix."""

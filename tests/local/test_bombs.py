@@ -19,7 +19,7 @@ import pytest
 from bench import Bench, channel
 from cloud import Cloud
 from small_disk import small_disk
-from test_local_script_mode import asked, end_of
+from test_local_script_mode import asked
 
 from launcher.client.sessions import SourceArchive, unpack_source
 from launcher.errors import PlatformError, SpecError
@@ -213,7 +213,7 @@ def test_a_script_whose_archive_does_not_fit_fails_the_job(s3_bench: Bench, clou
     body = claiming(PETABYTE, "train.py")
     cloud.client.put_object(Bucket="bucket", Key="job/source/sourcedir.tar.gz", Body=body)
     s3_bench.session.create_training_job(**asked(s3_bench))
-    reason = end_of(s3_bench)["FailureReason"]
+    reason = s3_bench.end_of()["FailureReason"]
     assert "cannot be unpacked: it unpacks to more than the " in reason
 
 

@@ -7,8 +7,9 @@ import warnings
 from pathlib import Path
 
 import pytest
+from bench import fit
 
-from launcher import Estimator, InstanceGroup
+from launcher import InstanceGroup
 from launcher.client.jobs import Job
 from launcher.client.sessions import LocalSession
 from launcher.runtime import network_fields, traffic_in
@@ -60,18 +61,11 @@ def test_rates_are_of_the_time_between_two_readings() -> None:
 
 
 def run(folder: Path, isolation: str, script: str) -> Job:
-    (folder / "code").mkdir()
-    (folder / "code" / "train.py").write_text(script)
-    estimator = Estimator(
-        entry_point="train.py",
-        source_dir=str(folder / "code"),
-        instance_groups=[InstanceGroup("train_group", "ml.c5.xlarge", 2)],
-        output_path=f"file://{folder / 'output'}",
-        sagemaker_session=LocalSession(folder / "home", isolation),
-    )
+    groups = [InstanceGroup("train_group", "ml.c5.xlarge", 2)]
+    session = LocalSession(folder / "home", isolation)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # two hosts, but no distribution
-        return estimator.fit(logs=False)
+        return fit(session, folder / "code", {"train.py": script}, instance_groups=groups)
 
 
 @pytest.mark.long

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import fit, printed
 from needs import needs_mpirun
 
-from launcher import DataService, InstanceGroup, Job, LocalSession, PyTorch, Ready
+from launcher import DataService, InstanceGroup, Job, LocalSession, Ready
 
 #: Prints what it is and how it was started; `add` is where the ranks of a distribution meet.
 SCRIPT = """
@@ -47,19 +48,7 @@ CPU = "ml.c5.xlarge"
 
 
 def run(tmp_path: Path, files: Mapping[str, str], **fields: Any) -> Job:
-    source = tmp_path / "source"
-    source.mkdir()
-    for name, text in files.items():
-        (source / name).write_text(text)
-    estimator = PyTorch(
-        "train.py",
-        source_dir=str(source),
-        role="arn:aws:iam::111122223333:role/any",
-        max_run=600,
-        sagemaker_session=LocalSession(tmp_path / "home"),
-        **fields,
-    )
-    job = estimator.fit(job_name="job", logs=False)
+    job = fit(LocalSession(tmp_path / "home"), tmp_path / "source", files, **fields)
     assert job.status == "Completed", "\n".join(line.text for line in job.logs())
     return job
 
@@ -156,8 +145,7 @@ print("read", sum(len(batch) for batch in DataLoader("pipeline:numbers", batch_s
         instance_groups=groups,
         data_service=DataService(datasets=("pipeline:numbers",), workers_per_host=1),
     )
-    lines = {line.host: line.text for line in job.logs() if not line.is_event}
-    assert lines == {"algo-2": "watched", "algo-3": "read 10"}
+    assert printed(job) == {"algo-1": [], "algo-2": ["watched"], "algo-3": ["read 10"]}
 
 
 @pytest.mark.long

@@ -8,15 +8,13 @@ import signal
 from pathlib import Path
 
 import pytest
-from bench import processes_mentioning
+from bench import fit, processes_mentioning
 from mpi_sum import ADD_UP
 from needs import needs_mpirun
 from waiting import wait_until
 
-from launcher import DataService, InstanceGroup, Job, JobSpec, LocalSession, Mpi
-from launcher.client.request import prepare
-from launcher.client.sessions import TERMINAL_STATUSES, place
-from launcher.client.submit import send
+from launcher import DataService, InstanceGroup, Job, LocalSession, Mpi
+from launcher.client.sessions import TERMINAL_STATUSES
 
 pytestmark = needs_mpirun
 
@@ -49,24 +47,19 @@ ISOLATIONS = [
 
 
 def start(tmp_path: Path, isolation: str, **environment: str) -> Job:
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "train.py").write_text(TRAIN)
-    (source / "pipeline.py").write_text(PIPELINE)
-    spec = JobSpec(
-        entry_point="train.py",
-        source_dir=str(source),
-        instance_groups=(
+    return fit(
+        LocalSession(tmp_path / "home", isolation, stop_grace_seconds=20.0),
+        tmp_path / "source",
+        {"train.py": TRAIN, "pipeline.py": PIPELINE},
+        instance_groups=[
             InstanceGroup("data_group", "ml.c5.xlarge", 1),
             InstanceGroup("train_group", "ml.g4dn.xlarge", 2),
-        ),
+        ],
         distribution=Mpi(processes_per_host=2),
         data_service=DataService(datasets=("pipeline:train_set",), workers_per_host=1),
         environment=environment,
+        wait=False,
     )
-    session = LocalSession(tmp_path / "home", isolation, stop_grace_seconds=20.0)
-    send(prepare(spec, place(spec, session, "job")), session)
-    return Job("job", session)
 
 
 def said(job: Job, word: str) -> list[str]:

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench import fit, printed
 from packages import make_wheel
 
-from launcher import Estimator, Job, LocalSession, PlatformError
+from launcher import LocalSession, PlatformError
 from launcher.client.doctor import unmet_needs
 from launcher.client.sessions import HostPython, host_python
 from launcher.client.spec import DataService, JobSpec
@@ -37,37 +38,16 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(session: LocalSession, source: Path, name: str) -> Job:
-    estimator = Estimator(
-        entry_point="train.py",
-        source_dir=str(source),
-        sagemaker_session=session,
-        instance_type="local",
-        max_run=300,
-    )
-    job = estimator.fit(job_name=name, logs=False, wait=False)
-    job.wait(logs=False)
-    job.raise_for_status()
-    return job
-
-
-def printed(job: Job) -> list[str]:
-    return [line.text for line in job.logs() if not line.text.startswith("launcher: ")]
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("isolation", ["process", None], ids=["process", "default"])
 def test_hosts_run_in_it_with_its_packages(
     environment: Path, tmp_path: Path, isolation: str | None
 ) -> None:
-    (tmp_path / "train.py").write_text(SCRIPT)
     session = LocalSession(tmp_path / "home", isolation, python=str(environment))
-    job = run(session, tmp_path, "job-1")
-    assert printed(job) == [
-        f"prefix {environment} only_here 1.5",
-        f"child {environment}",
-    ]
-    again = session.session_as_of("job-1")
+    job = fit(session, tmp_path / "source", {"train.py": SCRIPT})
+    lines = [f"prefix {environment} only_here 1.5", f"child {environment}"]
+    assert printed(job) == {"algo-1": lines}
+    again = session.session_as_of("job")
     assert again.platform.python == str(environment / "bin" / "python")
 
 
@@ -78,10 +58,12 @@ def test_requirements_are_installed_on_top_of_it(
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     source = tmp_path / "source"
     make_wheel(source / "wheels", "small_a", "1.0")
-    (source / "requirements.txt").write_text("--no-index\n--find-links wheels\nsmall-a\n")
-    (source / "train.py").write_text(f"{SCRIPT}import small_a\nprint(small_a.VERSION)\n")
+    files = {
+        "requirements.txt": "--no-index\n--find-links wheels\nsmall-a\n",
+        "train.py": f"{SCRIPT}import small_a\nprint(small_a.VERSION)\n",
+    }
     session = LocalSession(tmp_path / "home", python=str(environment / "bin" / "python"))
-    lines = printed(run(session, source, "job-1"))
+    (lines,) = printed(fit(session, source, files)).values()
     assert lines[0].endswith("only_here 1.5")
     assert lines[-1] == "1.0"
 

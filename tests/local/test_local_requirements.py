@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import platform_and_keeper
+from bench import fit, platform_and_keeper, printed
 from packages import Index, make_wheel, serve_index
 from waiting import wait_until
 
-from launcher import DataService, Estimator, InstanceGroup, Job, JobFailed, JobStopped, LocalSession
+from launcher import DataService, InstanceGroup, Job, JobFailed, JobStopped, LocalSession
 from launcher.client.sessions import UNUSED_SECONDS, Overlay, remove_unused
 from launcher.shared import parse_event
 
@@ -67,18 +67,11 @@ def run(
     install: bool = True,
     **fields: Any,
 ) -> Job:
-    """A job of one host that runs train.py, at its end."""
-    machines = {} if "instance_groups" in fields else {"instance_type": "local"}
+    """A job of one host that runs train.py; not at its end."""
     address = {} if index is None else {"PIP_INDEX_URL": index.url}
-    estimator = Estimator(
-        entry_point="train.py",
-        source_dir=str(source),
-        sagemaker_session=LocalSession(source.parent / "home", isolation, install=install),
-        environment={**address, **(environment or {})},
-        max_run=300,
-        **{**machines, **fields},
-    )
-    return estimator.fit(job_name=name, logs=False, wait=False)
+    session = LocalSession(source.parent / "home", isolation, install=install)
+    environment = {**address, **(environment or {})}
+    return fit(session, source, {}, name, environment=environment, wait=False, **fields)
 
 
 def lines_of(job: Job) -> dict[str, list[str]]:
@@ -90,18 +83,6 @@ def lines_of(job: Job) -> dict[str, list[str]]:
 def end(job: Job) -> None:
     job.wait(logs=False)
     job.raise_for_status()
-
-
-def printed(job: Job) -> dict[str, list[str]]:
-    session = job.session
-    return {
-        stream.host: [
-            event.text
-            for event in session.read_log(job.name, stream.name)[0]
-            if not event.text.startswith("launcher: ")
-        ]
-        for stream in session.log_streams(job.name)
-    }
 
 
 PIPELINE = """\
@@ -120,6 +101,13 @@ TRAINS = """
 from launcher.data import DataLoader
 print([float(x) for batch in DataLoader("pipeline:samples", batch_size=2) for x in batch])
 """
+OF_TWO_GROUPS = {
+    "instance_groups": [
+        InstanceGroup("gpus", "local", role="train"),
+        InstanceGroup("cpus", "local", role="data", requirements="requirements-data.txt"),
+    ],
+    "data_service": DataService(datasets=("pipeline:samples",), workers_per_host=1),
+}
 
 
 @pytest.mark.long
@@ -135,16 +123,9 @@ def test_a_group_has_what_it_asks_for_and_the_second_run_installs_nothing(
         requirements_txt="small-a\n",
         requirements_data_txt="small-b==1.0\n",
     )
-    groups = [
-        InstanceGroup("gpus", "local", role="train"),
-        InstanceGroup("cpus", "local", role="data", requirements="requirements-data.txt"),
-    ]
-    service = DataService(datasets=("pipeline:samples",), workers_per_host=1)
-    words = {"instance_groups": groups, "data_service": service}
-
-    first = lines_of(run(source, "first", index, isolation=None, **words))
+    first = lines_of(run(source, "first", index, isolation=None, **OF_TWO_GROUPS))
     asked = len(index.asked)
-    second = lines_of(run(source, "second", index, isolation=None, **words))
+    second = lines_of(run(source, "second", index, isolation=None, **OF_TWO_GROUPS))
 
     assert first["algo-1"] == ["a True b False", "[1.0, 2.0, 3.0, 4.0]"]
     assert first == second
@@ -165,13 +146,8 @@ def test_different_versions_of_data_and_train_hosts_are_reported(
         requirements_txt="small-b==2.0\n",
         requirements_data_txt="small-b==1.0\n",
     )
-    groups = [
-        InstanceGroup("gpus", "local", role="train"),
-        InstanceGroup("cpus", "local", role="data", requirements="requirements-data.txt"),
-    ]
-    service = DataService(datasets=("pipeline:samples",), workers_per_host=1)
 
-    job = run(source, "differs", index, instance_groups=groups, data_service=service)
+    job = run(source, "differs", index, **OF_TWO_GROUPS)
 
     assert lines_of(job)["algo-1"] == ["[1.0, 2.0, 3.0, 4.0]"]
     found = [parse_event(line.text) for line in job.logs(host="algo-1")]

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import tarfile
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from bench import Bench, channel, group
-from cloud import Cloud
+from cloud import SOURCE, Cloud
 from mpi_sum import ADD_UP
 from needs import needs_mpirun
-from waiting import wait_until
 
-from launcher.client.sessions import TERMINAL_STATUSES
 from launcher.errors import PlatformError
-
-SOURCE = "s3://bucket/job/source/sourcedir.tar.gz"
-
-
-def archive(files: Mapping[str, str]) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        for name, text in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(text.encode())
-            tar.addfile(entry, io.BytesIO(text.encode()))
-    return packed.getvalue()
 
 
 def asked(s3_bench: Bench, hyperparameters: Mapping[str, Any] | None = None, **fields: Any) -> Any:
@@ -56,20 +40,17 @@ def asked(s3_bench: Bench, hyperparameters: Mapping[str, Any] | None = None, **f
     }
 
 
-def end_of(s3_bench: Bench) -> dict[str, Any]:
-    """Importing torch takes its time where many hosts share a machine."""
-    wait_until(lambda: s3_bench.describe()["TrainingJobStatus"] in TERMINAL_STATUSES)
-    return s3_bench.end_of()
+def run(bench: Bench, cloud: Cloud, request: Any, **files: str) -> dict[str, Any]:
+    cloud.put_source(**files)
+    bench.session.create_training_job(**request)
+    return bench.end_of()
 
 
-def run(s3_bench: Bench, cloud: Cloud, request: Any, **files: str) -> dict[str, Any]:
-    cloud.client.put_object(
-        Bucket="bucket",
-        Key="job/source/sourcedir.tar.gz",
-        Body=archive({name.replace("_", "."): text for name, text in files.items()}),
-    )
-    s3_bench.session.create_training_job(**request)
-    return end_of(s3_bench)
+def completed(bench: Bench, cloud: Cloud, request: Any, **files: str) -> dict[str, list[str]]:
+    """What each host of a job has printed, which completes."""
+    description = run(bench, cloud, request, **files)
+    assert description["TrainingJobStatus"] == "Completed", (description, bench.lines())
+    return bench.lines()
 
 
 TELLS = """\
@@ -99,18 +80,11 @@ def test_pip_that_fails_is_told_as_awss_toolkit_tells_it(s3_bench: Bench, cloud:
 def test_a_script(s3_bench: Bench, cloud: Cloud) -> None:
     cloud.put(**{"digits/a": "A"})
     request = asked(s3_bench, channels=[channel("digits", "s3://bucket/digits")])
-    description = run(
-        s3_bench,
-        cloud,
-        request,
-        train_py=TELLS,
-        helper_py="WORD = 'hello'",
-        requirements_txt="numpy>=1",
-    )
+    files = {"helper_py": "WORD = 'hello'", "requirements_txt": "numpy>=1"}
+    lines = completed(s3_bench, cloud, request, train_py=TELLS, **files)["algo-1"]
 
-    assert description["TrainingJobStatus"] == "Completed", description
+    description = s3_bench.describe()
     assert any("its script mode is emulated" in note for note in description["LocalNotes"])
-    lines = s3_bench.lines()["algo-1"]
     (event,) = [line for line in lines if line.startswith("launcher: ")]
     assert event.startswith("launcher: requirements host=algo-1")
     assert event.endswith("file=requirements.txt platform=installed")
@@ -148,10 +122,8 @@ def test_torchrun_makes_a_ring_of_each_group_where_none_is_named(
         {"sagemaker_torch_distributed_enabled": True},
         groups=[group("data", 1), group("train", 2)],
     )
-    description = run(s3_bench, cloud, request, train_py=ADDS_UP)
-
-    assert description["TrainingJobStatus"] == "Completed", s3_bench.lines()
-    found = {host: " ".join(lines) for host, lines in s3_bench.lines().items()}
+    lines = completed(s3_bench, cloud, request, train_py=ADDS_UP)
+    found = {host: " ".join(each) for host, each in lines.items()}
     assert "rank 0 of 1 adds 1" in found["algo-1"]
     assert "rank 0 of 2 adds 2" in found["algo-2"]
     assert "rank 1 of 2 adds 2" in found["algo-3"]
@@ -170,10 +142,7 @@ print(*(os.environ[name] for name in names), "RANK" in os.environ, master)
 @pytest.mark.long
 def test_the_script_of_every_group_decides_for_itself(plain_s3_bench: Bench, cloud: Cloud) -> None:
     request = asked(plain_s3_bench, groups=[group("data", 1), group("dnn", 2)])
-    description = run(plain_s3_bench, cloud, request, train_py=LOOKS)
-
-    assert description["TrainingJobStatus"] == "Completed", plain_s3_bench.lines()
-    assert plain_s3_bench.lines() == {
+    assert completed(plain_s3_bench, cloud, request, train_py=LOOKS) == {
         "algo-1": ["data [] False True"],
         "algo-2": ["dnn [] False False"],
         "algo-3": ["dnn [] False False"],
@@ -193,9 +162,8 @@ def test_torchrun_over_a_group_that_is_named(plain_s3_bench: Bench, cloud: Cloud
         },
         groups=[group("data", 1), group("train", 2)],
     )
-    run(plain_s3_bench, cloud, request, train_py=script)
-
-    found = {host: " ".join(lines) for host, lines in plain_s3_bench.lines().items()}
+    lines = completed(plain_s3_bench, cloud, request, train_py=script)
+    found = {host: " ".join(each) for host, each in lines.items()}
     assert found["algo-1"] == "plain"
     assert "rank 0 of 2 adds 2" in found["algo-2"]
     assert "rank 1 of 2 adds 2" in found["algo-3"]
@@ -238,10 +206,7 @@ def test_mpi_over_a_group_that_is_named(s3_bench: Bench, cloud: Cloud) -> None:
     )
     # a launcher.py of the user's own, as in AWS's example, hides nothing
     files = {"helper_py": "WORD = 'hello'", "launcher_py": "raise ImportError"}
-    description = run(s3_bench, cloud, request, train_py=MPI_SUM, **files)
-
-    assert description["TrainingJobStatus"] == "Completed", s3_bench.lines()
-    found = s3_bench.lines()
+    found = completed(s3_bench, cloud, request, train_py=MPI_SUM, **files)
     arguments = "['--epochs', '3', '--name', 'abc']"
     assert found["algo-1"] == [f"plain hello {arguments}"]
     # of mpirun itself are others: it warns where a child is faster than its own setpgid
@@ -258,10 +223,9 @@ def test_mpi_over_a_group_that_is_named(s3_bench: Bench, cloud: Cloud) -> None:
 @needs_mpirun
 def test_mpi_in_each_group_where_none_is_named(plain_s3_bench: Bench, cloud: Cloud) -> None:
     request = mpi_request(plain_s3_bench)
-    description = run(plain_s3_bench, cloud, request, train_py=MPI_SUM, helper_py="WORD = 'hello'")
-
-    assert description["TrainingJobStatus"] == "Completed", plain_s3_bench.lines()
-    found = {host: "\n".join(lines) for host, lines in plain_s3_bench.lines().items()}
+    files = {"train_py": MPI_SUM, "helper_py": "WORD = 'hello'"}
+    lines = completed(plain_s3_bench, cloud, request, **files)
+    found = {host: "\n".join(each) for host, each in lines.items()}
     assert [found["algo-1"].count(f"size={size} ") for size in (2, 4)] == [2, 0]
     assert [found["algo-2"].count(f"size={size} ") for size in (2, 4)] == [0, 4]
     warned = [host for host, text in found.items() if "distribution_in_every_group" in text]
@@ -294,9 +258,7 @@ signal.signal(signal.SIGTERM, leave)
 print("up", rank, flush=True)
 time.sleep(600)
 """
-    cloud.client.put_object(
-        Bucket="bucket", Key="job/source/sourcedir.tar.gz", Body=archive({"train.py": script})
-    )
+    cloud.put_source(train_py=script)
     request = mpi_request(plain_s3_bench, sagemaker_distribution_instance_groups=["train"])
     plain_s3_bench.session.create_training_job(**request)
     for rank in range(4):
@@ -347,9 +309,7 @@ signal.signal(signal.SIGTERM, lambda *_: (print("saved"), sys.exit(0)))
 print("up")
 time.sleep(600)
 """
-    cloud.client.put_object(
-        Bucket="bucket", Key="job/source/sourcedir.tar.gz", Body=archive({"train.py": script})
-    )
+    cloud.put_source(train_py=script)
     plain_s3_bench.session.create_training_job(**asked(plain_s3_bench))
     plain_s3_bench.wait_for_line("up")
     plain_s3_bench.stop()
@@ -367,10 +327,8 @@ def test_the_source_may_come_in_a_channel(plain_s3_bench: Bench, cloud: Cloud) -
         {"sagemaker_submit_directory": inside, "sagemaker_program": "train.sh"},
         channels=[channel("code", SOURCE)],
     )
-    description = run(plain_s3_bench, cloud, request, train_sh='echo "$@"')
-
-    assert description["TrainingJobStatus"] == "Completed", plain_s3_bench.lines()
-    assert plain_s3_bench.lines() == {"algo-1": ["--epochs 3 --name abc"]}
+    lines = completed(plain_s3_bench, cloud, request, train_sh='echo "$@"')
+    assert lines == {"algo-1": ["--epochs 3 --name abc"]}
 
 
 @pytest.mark.long
@@ -398,9 +356,8 @@ def test_multi_worker_mirrored_has_the_tf_config_of_the_toolkit(
         flags["sagemaker_distribution_instance_groups"] = ["dnn"]
     groups = [group("data", 1), group("dnn", 2)] if in_groups else []
     request = asked(s3_bench, flags, hosts=2, groups=groups)
-    description = run(s3_bench, cloud, request, train_py=CONFIG)
-    assert description["TrainingJobStatus"] == "Completed", description
-    configs = {host: _config(lines) for host, lines in s3_bench.lines().items()}
+    lines = completed(s3_bench, cloud, request, train_py=CONFIG)
+    configs = {host: _config(each) for host, each in lines.items()}
     if in_groups:
         assert configs.pop("algo-1") is None
     workers = [config["cluster"]["worker"] for config in configs.values()]
@@ -437,9 +394,7 @@ print("reached all", flush=True)
 @pytest.mark.library("tensorflow")
 def test_parameter_servers_run_beside_the_scripts(plain_s3_bench: Bench, cloud: Cloud) -> None:
     request = asked(plain_s3_bench, {"sagemaker_parameter_server_enabled": True}, hosts=2)
-    description = run(plain_s3_bench, cloud, request, train_py=REACHES_SERVERS)
-    assert description["TrainingJobStatus"] == "Completed", description
-    by_host = plain_s3_bench.lines()
+    by_host = completed(plain_s3_bench, cloud, request, train_py=REACHES_SERVERS)
     first, second = (_config(lines) for lines in by_host.values())
     assert first["cluster"] == second["cluster"]
     assert {task: len(hosts) for task, hosts in first["cluster"].items()} == {
