@@ -28,7 +28,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypedDict, TypeGuard, runtime_checkable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -102,6 +102,15 @@ class LogEvent:
 Progress = Callable[[int, "int | None"], None]
 
 
+class JobFilters(TypedDict, total=False):
+    """The filters of ListTrainingJobs; None is none."""
+
+    NameContains: str | None
+    StatusEquals: str | None
+    CreationTimeAfter: datetime | None
+    CreationTimeBefore: datetime | None
+
+
 class PlatformSession(Protocol):
     """A platform that runs training jobs: SageMaker, this machine, or another."""
 
@@ -150,13 +159,7 @@ class PlatformSession(Protocol):
         """Seconds between two status checks by a caller that waits for a job."""
 
     def list_training_jobs(
-        self,
-        *,
-        NameContains: str | None = None,  # noqa: N803 (AWS)
-        StatusEquals: str | None = None,  # noqa: N803 (AWS)
-        CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
-        CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
-        limit: int | None = None,
+        self, *, limit: int | None = None, **filters: Unpack[JobFilters]
     ) -> TrainingJobList:
         """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
 

@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from launcher.client.request import redacted
-from launcher.client.sessions.base import TERMINAL_STATUSES, LogEvent, LogStream, Platform, Progress
+from launcher.client.sessions.base import (
+    TERMINAL_STATUSES,
+    JobFilters,
+    LogEvent,
+    LogStream,
+    Platform,
+    Progress,
+)
 from launcher.client.sessions.job_list import newest_jobs, summarize_job
 from launcher.client.sessions.request_limits import violations_without_aws
 from launcher.errors import JobNotFound, PlatformError, Problem, RequestRefused
@@ -149,23 +156,11 @@ class MemorySession:
         return 0.01
 
     def list_training_jobs(
-        self,
-        *,
-        NameContains: str | None = None,  # noqa: N803 (AWS)
-        StatusEquals: str | None = None,  # noqa: N803 (AWS)
-        CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
-        CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
-        limit: int | None = None,
+        self, *, limit: int | None = None, **filters: Unpack[JobFilters]
     ) -> TrainingJobList:
         """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
-        return newest_jobs(
-            (job.summary() for job in reversed(self._jobs.values())),
-            NameContains=NameContains,
-            StatusEquals=StatusEquals,
-            CreationTimeAfter=CreationTimeAfter,
-            CreationTimeBefore=CreationTimeBefore,
-            limit=limit,
-        )
+        newest_first = (job.summary() for job in reversed(self._jobs.values()))
+        return newest_jobs(newest_first, limit=limit, **filters)
 
     # storage -----------------------------------------------------------------------------------
 

@@ -22,7 +22,14 @@ from launcher.client.sessions.aws.bucket import DefaultBucket
 from launcher.client.sessions.aws.clients import Clients
 from launcher.client.sessions.aws.create_job import Creation
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
-from launcher.client.sessions.base import LogEvent, LogStream, MetricPoint, Platform, Progress
+from launcher.client.sessions.base import (
+    JobFilters,
+    LogEvent,
+    LogStream,
+    MetricPoint,
+    Platform,
+    Progress,
+)
 from launcher.client.sessions.default_values import DefaultValue, read_defaults
 from launcher.client.sessions.job_record import records_folder
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
@@ -171,21 +178,9 @@ class AwsSession:
         return 0.5 if self._clients.are_local else 5.0
 
     def list_training_jobs(
-        self,
-        *,
-        NameContains: str | None = None,  # noqa: N803 (AWS)
-        StatusEquals: str | None = None,  # noqa: N803 (AWS)
-        CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
-        CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
-        limit: int | None = None,
+        self, *, limit: int | None = None, **filters: Unpack[JobFilters]
     ) -> TrainingJobList:
         """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
-        filters = {
-            "NameContains": NameContains,
-            "StatusEquals": StatusEquals,
-            "CreationTimeAfter": CreationTimeAfter,
-            "CreationTimeBefore": CreationTimeBefore,
-        }
         return sagemaker_jobs.summaries(self._clients, filters, limit)
 
     # storage -----------------------------------------------------------------------------------

@@ -10,12 +10,11 @@ import dataclasses
 import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.home import home_folder
-from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
+from launcher.client.sessions.base import JobFilters, LogEvent, LogStream, Platform, Progress
 from launcher.client.sessions.job_list import newest_jobs
 from launcher.client.sessions.local.host import host_logs
 from launcher.client.sessions.local.isolation_level import Isolation
@@ -254,22 +253,11 @@ class LocalSession:
         return 0.5
 
     def list_training_jobs(
-        self,
-        *,
-        NameContains: str | None = None,  # noqa: N803 (AWS)
-        StatusEquals: str | None = None,  # noqa: N803 (AWS)
-        CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
-        CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
-        limit: int | None = None,
+        self, *, limit: int | None = None, **filters: Unpack[JobFilters]
     ) -> TrainingJobList:
         """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
-        return newest_jobs(
-            self._summaries(NameContains or ""),
-            StatusEquals=StatusEquals,
-            CreationTimeAfter=CreationTimeAfter,
-            CreationTimeBefore=CreationTimeBefore,
-            limit=limit,
-        )
+        named = self._summaries(filters.get("NameContains") or "")
+        return newest_jobs(named, limit=limit, **filters)
 
     def _summaries(self, name_part: str) -> Iterator[TrainingJobSummary]:
         """Yield the jobs whose names contain a text; files of others are not read."""

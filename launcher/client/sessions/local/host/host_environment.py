@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.host.host_network import HostNetwork
@@ -37,8 +36,8 @@ def host_environment(
     host_folder: Path,
     settings: Settings,
     interpreter: HostPython,
-    overlay: Overlay | None = None,
-    gpus: Mapping[str, str] = MappingProxyType({}),
+    overlay: Overlay | None,
+    gpus: Mapping[str, str],
 ) -> dict[str, str]:
     """Return the variables of a host; `host_folder` identifies its processes.
 

@@ -14,24 +14,13 @@ from launcher.shared import HostFailure
 _TICK_SECONDS = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
-class TerminationPolicy:
-    """Policy for terminating hosts before they exit.
-
-    requested_end: returns the state that a user's request or a deadline requires now, if any.
-    grace_seconds: between SIGTERM and SIGKILL.
-    host_failure: fail the job with one host, or only with its whole group.
-    """
-
-    requested_end: Callable[[], JobState | None]
-    grace_seconds: float
-    host_failure: HostFailure
-
-
 @dataclass
 class HostSupervisor:
     """Watches the hosts of a job until all of them have ended.
 
+    requested_end: returns the state that a user's request or a deadline requires now, if any.
+    grace_seconds: between SIGTERM and SIGKILL.
+    host_failure: fail the job with one host, or only with its whole group.
     ended: the hosts in the order in which they ended.
     ending: the state that follows.
     problem: the reason if that state is Failed although no host has failed.
@@ -41,7 +30,9 @@ class HostSupervisor:
     """
 
     hosts: Sequence[RunningHost]
-    termination: TerminationPolicy
+    requested_end: Callable[[], JobState | None]
+    grace_seconds: float
+    host_failure: HostFailure
     on_ending: Callable[[JobState], None]
     on_tick: Callable[[], None]
     on_lost: Callable[[RunningHost], None]
@@ -63,7 +54,7 @@ class HostSupervisor:
     def failed(self) -> list[RunningHost]:
         """Return the hosts whose failure fails the job, in the order in which they ended."""
         failed = [host for host in self.ended if host.exit_code]
-        if self.termination.host_failure is HostFailure.FAIL:
+        if self.host_failure is HostFailure.FAIL:
             return failed
         living = {host.host.group for host in self.hosts if not host.exit_code}
         return [host for host in failed if host.host.group not in living]
@@ -86,14 +77,14 @@ class HostSupervisor:
     def _next_ending(self) -> JobState | None:
         if self.failed():
             return JobState.FAILED
-        return self.termination.requested_end() if self._alive() else None
+        return self.requested_end() if self._alive() else None
 
     def _end_all(self, ending: JobState) -> None:
         """Send SIGTERM to every host, and SIGKILL to those still alive after the grace period."""
         self.ending = ending
         if ending is not JobState.FAILED:
             self.on_ending(ending)
-        deadline = time.monotonic() + self.termination.grace_seconds
+        deadline = time.monotonic() + self.grace_seconds
         unsignalled = self._alive()
         while self._alive():
             unsignalled = [host for host in unsignalled if not host.terminate()]

@@ -26,7 +26,7 @@ from launcher.client.sessions.local.host.host_folder import (
 from launcher.client.sessions.local.host.host_logs import new_streams
 from launcher.client.sessions.local.host.host_network import HostNetwork
 from launcher.client.sessions.local.host.host_python import host_python
-from launcher.client.sessions.local.host.host_supervision import HostSupervisor, TerminationPolicy
+from launcher.client.sessions.local.host.host_supervision import HostSupervisor
 from launcher.client.sessions.local.host.overlay import Overlay
 from launcher.client.sessions.local.host.process_tree import kill_until_none
 from launcher.client.sessions.local.host.running_host import RunningHost
@@ -203,11 +203,9 @@ class Attempt:
         return HostSupervisor(
             hosts=hosts,
             ending=ending,
-            termination=TerminationPolicy(
-                requested_end=self.stop_conditions.requested_end,
-                grace_seconds=self.settings.stop_grace_seconds,
-                host_failure=self.settings.host_failure,
-            ),
+            requested_end=self.stop_conditions.requested_end,
+            grace_seconds=self.settings.stop_grace_seconds,
+            host_failure=self.settings.host_failure,
             on_ending=self.on_ending,
             on_tick=self.on_tick,
             on_lost=self.on_lost,
