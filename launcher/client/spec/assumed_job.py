@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from launcher.client.spec.data_service import DataService
-from launcher.client.spec.groups import LOCAL_TYPES, InstanceGroup
+from launcher.client.spec.job_parts import LOCAL_TYPES, DataService, InstanceGroup
 from launcher.client.spec.job_spec import JobSpec
 from launcher.errors import Problem, SpecError
 from launcher.shared import Role, choice_fix

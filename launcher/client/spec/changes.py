@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from launcher.client.spec.yaml_reader import YamlReading
+from launcher.client.spec.yaml_values import YamlReading
 from launcher.errors import FieldPath
 
 

@@ -8,9 +8,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from launcher.client.spec.metric_definition import MetricDefinition
-from launcher.client.spec.spec_names import names
-from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
+from launcher.client.spec.job_parts import FileSystemInput, MetricDefinition, TrainingInput, names
 
 
 def kept_forms(spec: Any) -> dict[str, Any]:

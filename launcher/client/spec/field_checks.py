@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.client import catalogue
-from launcher.client.spec.groups import InstanceGroup
+from launcher.client.spec.job_parts import InstanceGroup
 from launcher.errors import FieldPath, Problem
 from launcher.shared import choice_fix
 

@@ -15,12 +15,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field
 from typing import Any, TypeVar, cast
 
-from launcher.client.spec.data_service import DataService
 from launcher.client.spec.distributions.base import Distribution
-from launcher.client.spec.groups import CapacityRetry, InstanceGroup
-from launcher.client.spec.metric_definition import MetricDefinition
-from launcher.client.spec.tracking import Tracking
-from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
+from launcher.client.spec.job_parts import (
+    CapacityRetry,
+    DataService,
+    FileSystemInput,
+    InstanceGroup,
+    MetricDefinition,
+    Tracking,
+    TrainingInput,
+)
 
 Value = TypeVar("Value")
 

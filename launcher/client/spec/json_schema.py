@@ -18,13 +18,15 @@ from typing import Any
 from launcher.client import catalogue
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.registry import distributions
-from launcher.client.spec.groups import LOCAL_TYPES
 from launcher.client.spec.job_fields import field_doc
+from launcher.client.spec.job_parts import (
+    LOCAL_TYPES,
+    FileSystemInput,
+    MetricDefinition,
+    TrainingInput,
+)
 from launcher.client.spec.job_spec import JobSpec
-from launcher.client.spec.metric_definition import MetricDefinition
-from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
-from launcher.client.spec.yaml_reader import METRIC_KEYS, is_required, written_fields
-from launcher.client.spec.yaml_writer import plain_values
+from launcher.client.spec.yaml_values import METRIC_KEYS, is_required, plain_values, written_fields
 from launcher.shared import COMPRESSIONS, OBJECTIVES, PLACEMENTS, PRECISIONS, SCHEDULES
 
 Schema = dict[str, Any]

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.client import catalogue
-from launcher.client.spec.groups import InstanceGroup
+from launcher.client.spec.job_parts import InstanceGroup
 from launcher.errors import Problem, SpecError
 from launcher.shared import Lifetime, Role
 

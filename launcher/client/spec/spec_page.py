@@ -1,16 +1,43 @@
-"""A job's description as HTML, for notebooks: the fields that are not at their defaults."""
+"""Jobs and instance groups as HTML tables for notebooks, in the notebook's own colours."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+import enum
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.spec.group_html import groups_html, value_text
-from launcher.client.spec.html_tables import html_pairs
-from launcher.client.spec.yaml_writer import plain_values
+from launcher.client.spec.yaml_values import plain_values
+from launcher.shared import printable
 
 if TYPE_CHECKING:
+    from launcher.client.spec.job_parts import InstanceGroup
     from launcher.client.spec.job_spec import JobSpec
+
+
+def html_table(rows: Iterable[str]) -> str:
+    """Return a table of rows, each of which is HTML of cells."""
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def html_cells(kind: str, texts: Iterable[str]) -> str:
+    """Return texts as cells of a row. kind: "th" or "td"."""
+    return "".join(f"<{kind}>{escaped(text)}</{kind}>" for text in texts)
+
+
+def escaped(text: str) -> str:
+    """Return a text for a page: no tag of it is one, and no control character is left."""
+    return escape(printable(text, keep_styles=False))
+
+
+def html_pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return a table of a name and its value in each row, on the left."""
+    left, lines = 'style="text-align:left"', 'style="text-align:left;white-space:pre-wrap"'
+    return html_table(
+        f"<th {left}>{escaped(name)}</th><td {lines}>{escaped(value)}</td>" for name, value in pairs
+    )
 
 
 def spec_html(spec: JobSpec) -> str:
@@ -35,3 +62,36 @@ def _shown(name: str, value: Any) -> str:
 def _named(values: Mapping[str, Any]) -> Iterator[str]:
     for name, value in values.items():
         yield f"{name} = {value_text(value)}"
+
+
+_ALWAYS = ("instance_group_name", "instance_type", "instance_count")
+#: Characters of a value that are shown.
+_LENGTH = 200
+
+
+def groups_html(groups: Sequence[InstanceGroup]) -> str:
+    """Return a table with a row for each group, and a column for each field that one has set."""
+    columns = [
+        part.name
+        for part in dataclasses.fields(groups[0])
+        if part.name in _ALWAYS or any(getattr(group, part.name) for group in groups)
+    ]
+    rows = ([value_text(getattr(group, name) or "") for name in columns] for group in groups)
+    return html_table([html_cells("th", columns), *(html_cells("td", row) for row in rows)])
+
+
+def value_text(value: object) -> str:
+    """Return text as it is, and other values as JSON; shortened."""
+    if isinstance(value, enum.Enum):
+        value = value.value
+    text = (
+        value if isinstance(value, str) else json.dumps(value, default=_plain, ensure_ascii=False)
+    )
+    return text if len(text) <= _LENGTH else text[: _LENGTH - 1] + "…"
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.asdict(value).items()
+        return {name: each for name, each in fields if each is not None}
+    return str(value)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from launcher.client.spec.distributions.torchrun_distribution import (
+from launcher.client.spec.distributions.base import (
     TorchrunDistribution,
     parallel_part,
 )
 from launcher.client.spec.field_checks import word_problems
-from launcher.client.spec.spec_names import names
+from launcher.client.spec.job_parts import names
 from launcher.errors import Problem
 from launcher.shared import COMPRESSIONS, DEFAULT_HANG_TIMEOUT, ParallelPart, TrainerPart
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from launcher.client.spec.distributions.base import Distribution, count_processes
-from launcher.client.spec.spec_names import names
+from launcher.client.spec.job_parts import names
 from launcher.errors import Problem, SpecError
 from launcher.shared import Launch, TrainerPart, shown, split_mpi_options
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from launcher.client.spec.field_checks import is_typo, name_problems, range_problems, word_problems
-from launcher.client.spec.groups import InstanceGroup
+from launcher.client.spec.job_parts import InstanceGroup
 from launcher.client.spec.roles import job_roles, leading_group
 from launcher.errors import FieldPath, Problem
 from launcher.shared import PLACEMENTS, SCHEDULES, ParallelPart, Role
@@ -38,7 +38,7 @@ def find_problems(spec: JobSpec, model: ModelParallel) -> Iterator[Problem]:
     yield from word_problems((*path, "schedule"), part.schedule, SCHEDULES)
     if (
         wrong or model.partition_file is not None
-    ):  # the file has the rest; `partition_rules` checks it
+    ):  # the file has the rest; `model_parallel` checks it
         return
     about = tuple((*path, field) for field in counts)
     for problem in (

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from launcher.client.spec.job_parts import FileSystemInput, TrainingInput
 from launcher.client.spec.roles import job_roles
-from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
 from launcher.errors import FieldPath, Problem
 from launcher.shared import CODE_CHANNEL, Role
 

@@ -7,26 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.client.spec.rules import (
-    argument_rules,
     channel_rules,
-    command_rules,
     data_service_rules,
+    group_rules,
     image_rules,
-    interruption_rules,
     limit_rules,
     machine_rules,
-    main_guard_rules,
     observation_rules,
-    requirements_rules,
-    resource_rules,
     script_rules,
-    secret_rules,
     source_rules,
-    tracking_rules,
 )
 from launcher.client.spec.rules.source_rules import SourceFiles
-from launcher.client.spec.yaml_reader import YamlReading, read_spec, written_fields
-from launcher.client.spec.yaml_writer import plain_values
+from launcher.client.spec.yaml_values import YamlReading, plain_values, read_spec, written_fields
 from launcher.errors import Problem, SpecError, Where, dotted
 from launcher.shared import shown
 
@@ -52,20 +44,20 @@ def _problems_in_distribution(
 #: The rules that need only the specification.
 _RULES = (
     machine_rules.find_problems,
-    resource_rules.find_problems,
+    machine_rules.capacity_problems,
     image_rules.find_problems,
-    command_rules.find_problems,
-    requirements_rules.find_problems,
-    script_rules.find_problems,
+    group_rules.find_problems,
+    group_rules.requirement_problems,
+    machine_rules.script_group_problems,
     _distribution_problems,
     source_rules.find_problems_of_names,
     channel_rules.find_problems,
     observation_rules.find_problems,
-    tracking_rules.find_problems,
+    observation_rules.tracking_problems,
     limit_rules.find_problems,
-    secret_rules.find_problems,
+    limit_rules.secret_problems,
     data_service_rules.find_problems,
-    interruption_rules.find_problems,
+    limit_rules.interruption_problems,
 )
 
 
@@ -99,10 +91,10 @@ def check(
     of_files: Sequence[Problem] = ()
     try:
         found += source_rules.find_problems_in(readable, files, known=judged)
-        found += argument_rules.find_problems_in(readable, files, known=judged)
-        found += main_guard_rules.find_problems_in(readable, files, known=judged)
-        found += command_rules.find_problems_in(readable, files, known=judged)
-        found += requirements_rules.find_problems_in(readable, files, known=judged)
+        found += script_rules.find_problems_in(readable, files, known=judged)
+        found += script_rules.guard_problems_in(readable, files, known=judged)
+        found += group_rules.find_problems_in(readable, files, known=judged)
+        found += group_rules.requirement_problems_in(readable, files, known=judged)
     except SpecError as error:  # the files themselves cannot be packed
         of_files = error.problems
     own = _fields_with_uris_of(spec, scheme)

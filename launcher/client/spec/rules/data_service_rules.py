@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.spec.data_service import DataService
 from launcher.client.spec.field_checks import range_problems
+from launcher.client.spec.job_parts import DataService
 from launcher.client.spec.roles import job_roles
 from launcher.errors import Problem
 from launcher.shared import (

@@ -1,4 +1,8 @@
-"""Rules for single values that no limit of the service model has."""
+"""Rules for values that no limit of the service model has: variables, secrets, checkpoints, names.
+
+Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training.html and the
+API pages of StoppingCondition and CheckpointConfig. No message contains what may be a secret.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from numbers import Number
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from launcher.client.spec.field_checks import range_problems
@@ -13,10 +18,14 @@ from launcher.client.spec.roles import job_roles
 from launcher.client.spec.rules.channel_rules import uri_problems
 from launcher.errors import FieldPath, Problem
 from launcher.shared import (
+    DEFAULT_ML_ROOT,
+    FROM_ENVIRONMENT,
     PARALLEL_VARIABLE,
+    SECRET_ARN,
     SECRET_PREFIX,
     TASK_VARIABLE,
     TOKEN_VARIABLE,
+    MlPaths,
     Role,
     is_of_toolkit,
     is_set_by_jobs,
@@ -24,6 +33,7 @@ from launcher.shared import (
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
+
 
 #: The largest EBS volume, in GB.
 _VOLUME_LIMIT = 16384
@@ -164,3 +174,83 @@ def _name_problems(spec: JobSpec) -> Iterator[Problem]:
         location = getattr(spec, field)
         if location is not None:
             yield from uri_problems(location, (field,))
+
+
+#: SageMaker's limit for the length of a variable's value, which is the ARN.
+_LONGEST_ARN = 512
+
+
+def secret_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Find secrets without a usable name or source, and those of a job that cannot read them."""
+    for name, source in spec.secrets.items():
+        path = ("secrets", name)
+        if not is_variable(name):
+            what = "a secret has a name that no environment variable can have"
+            fix = "use letters, digits and _, and no digit first"
+            yield Problem(path=("secrets",), what=what, fix=fix)
+        elif is_overwritten(spec, name):
+            what = f"{name} is set by Launcher itself, so the secret would be lost"
+            yield Problem(path=path, what=what, fix="give it another name")
+        elif name in spec.environment:
+            what = f"{name} is in environment, too"
+            yield Problem(path=path, about=(("environment",),), what=what, fix="remove it there")
+        elif source != FROM_ENVIRONMENT and not _is_arn(source):
+            what = f"the source of the secret {name} is neither {FROM_ENVIRONMENT} nor an ARN"
+            fix = (
+                f'write "{name}: {FROM_ENVIRONMENT}", which takes the value from your environment '
+                "for jobs on this machine, or the ARN of a secret of AWS Secrets Manager"
+            )
+            yield Problem(path=path, what=what, fix=fix)
+    if spec.secrets and not spec.starts_launcher:
+        what = "secrets are read by Launcher, which this job does not start"
+        fix = "remove them, or give the job an entry_point of its own"
+        yield Problem(path=("secrets",), what=what, fix=fix)
+
+
+def _is_arn(source: str) -> bool:
+    return SECRET_ARN.fullmatch(source) is not None and len(source) <= _LONGEST_ARN
+
+
+_SPOT = ("use_spot_instances",)
+_LOCAL_PATH = ("checkpoint_local_path",)
+#: Folders below /opt/ml that the platform itself fills or empties.
+_TAKEN = ("input", "code", "lib", "output", "model")
+
+
+def interruption_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Find problems with spot instances and checkpoints."""
+    yield from _folder_problems(spec)
+    is_lost = spec.checkpoint_s3_uri is None and not spec.allow_restart_from_scratch
+    if spec.use_spot_instances and is_lost:
+        yield Problem(
+            path=_SPOT,
+            about=(("checkpoint_s3_uri",), ("allow_restart_from_scratch",)),
+            what="spot instances without checkpoints: an interruption loses all work",
+            fix="write checkpoint_s3_uri: s3://bucket/prefix, and save to /opt/ml/checkpoints; "
+            "or allow_restart_from_scratch: true",
+        )
+
+
+def _folder_problems(spec: JobSpec) -> Iterator[Problem]:
+    folder = spec.checkpoint_local_path
+    if folder is None:
+        return
+    if spec.checkpoint_s3_uri is None:
+        what = "checkpoint_local_path is given, but no checkpoint_s3_uri to keep it at"
+        fix = "write checkpoint_s3_uri: s3://bucket/prefix"
+        yield Problem(path=_LOCAL_PATH, about=(("checkpoint_s3_uri",),), what=what, fix=fix)
+    if not _is_own_folder(folder):
+        what = f'"{folder}" cannot be the checkpoint folder'
+        fix = f"use {MlPaths().checkpoints}, or another folder of its own below {DEFAULT_ML_ROOT}"
+        yield Problem(path=_LOCAL_PATH, what=what, fix=fix)
+
+
+def _is_own_folder(folder: str) -> bool:
+    """Return whether a folder is below /opt/ml (which local hosts have too) and not reserved."""
+    path = PurePosixPath(folder)
+    if ".." in path.parts or not folder.isprintable():
+        return False
+    if not path.is_relative_to(DEFAULT_ML_ROOT):
+        return False
+    below = path.relative_to(DEFAULT_ML_ROOT).parts
+    return bool(below) and below[0] not in _TAKEN

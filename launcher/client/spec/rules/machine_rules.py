@@ -1,4 +1,4 @@
-"""Rules for the machines: groups, instance types, counts, roles and what each role needs.
+"""Rules for the machines: groups, types, counts, roles, provisioning, and which group leads.
 
 Sources: CreateTrainingJob's ResourceConfig, and the limits of heterogeneous clusters,
 https://docs.aws.amazon.com/sagemaker/latest/dg/train-heterogeneous-cluster.html
@@ -11,14 +11,15 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from launcher.client import catalogue
-from launcher.client.spec.field_checks import groups_with_paths, is_typo
-from launcher.client.spec.groups import LOCAL_TYPES, InstanceGroup
-from launcher.client.spec.roles import job_roles
+from launcher.client.spec.field_checks import groups_with_paths, is_typo, range_problems
+from launcher.client.spec.job_parts import LOCAL_TYPES, InstanceGroup
+from launcher.client.spec.roles import job_roles, leading_group, scope_of
 from launcher.errors import FieldPath, Problem
-from launcher.shared import Role
+from launcher.shared import Lifetime, Role, choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
+
 
 _GROUPS = ("instance_groups",)
 
@@ -140,3 +141,107 @@ def _trainers(
 
 def _name(spec: JobSpec, group: InstanceGroup) -> str:
     return f'group "{group.instance_group_name}"' if spec.instance_groups else "the job"
+
+
+def capacity_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Find problems with alternative types, and with the wait for capacity."""
+    for path, group in groups_with_paths(spec):
+        yield from _alternative_problems(group, (*path, "alternatives"))
+        yield from _key_problems(spec, group, path)
+    if (retry := spec.capacity_retry) is not None:
+        yield from range_problems(("capacity_retry", "attempts"), retry.attempts, 1)
+        yield from range_problems(("capacity_retry", "wait_seconds"), retry.wait_seconds, 1)
+
+
+def _key_problems(spec: JobSpec, group: InstanceGroup, path: FieldPath) -> Iterator[Problem]:
+    """Find a volume key for an alternative; only the first type is in the request."""
+    known = [catalogue.find(name) for name in group.alternatives]
+    encrypted = [each.name for each in known if each is not None and each.has_local_storage]
+    if spec.volume_kms_key is not None and encrypted:
+        yield Problem(
+            path=("volume_kms_key",),
+            about=(path,),
+            what=f"{encrypted[0]} has disks of its own, which no KMS key of yours can encrypt",
+            fix="remove volume_kms_key (its hardware encrypts them), or use a type without NVMe",
+        )
+
+
+def _alternative_problems(group: InstanceGroup, path: FieldPath) -> Iterator[Problem]:
+    seen = [group.instance_type]
+    for index, name in enumerate(group.alternatives):
+        here = (*path, index)
+        if name in LOCAL_TYPES or group.is_local:
+            what = f'"{name}" cannot be an alternative of "{group.instance_type}"'
+            fix = "remove it: local groups need no alternatives"
+            yield Problem(path=here, what=what, fix=fix)
+        elif name in seen:
+            yield Problem(path=here, what=f'"{name}" is listed before', fix="keep one of them")
+        else:
+            yield from type_problems(name, here)
+        seen.append(name)
+
+
+def script_group_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Find problems with the distribution's group and with groups that run the script."""
+    if not spec.starts_launcher:
+        return
+    roles, unclear = job_roles(spec)
+    yield from _scope_problems(spec, roles)
+    scripts = [name for name, role in roles.items() if role is Role.SCRIPT]
+    if not scripts or unclear:
+        return
+    yield from _task_problems(spec)
+    if Role.TRAIN not in roles.values():
+        yield from _leader_problems(spec, roles, scripts)
+
+
+def _scope_problems(spec: JobSpec, roles: Mapping[str, Role]) -> Iterator[Problem]:
+    """Find a distribution that names several groups, an absent one, or one without the script."""
+    named = scope_of(spec)
+    path = ("distribution", "instance_groups")
+    known = [group.instance_group_name for group in spec.groups]
+    if len(named) > 1:
+        what = f"the distribution names {len(named)} groups: {', '.join(named)}"
+        yield Problem(path=path, what=what, fix="keep one of them; it runs on one group")
+    for name in named:
+        if name not in known:
+            what = f'the distribution runs on group "{name}", which is not in the job'
+            yield Problem(path=path, what=what, fix=choice_fix(name, known))
+        elif roles.get(name) not in (Role.TRAIN, Role.SCRIPT, None):
+            what = f'the distribution runs on group "{name}", whose role is "{roles[name].value}"'
+            yield Problem(path=path, what=what, fix="name the group that trains")
+        elif roles.get(name) is Role.SCRIPT and Role.TRAIN in roles.values():
+            what = f'the distribution runs on group "{name}", but another group trains'
+            yield Problem(path=path, what=what, fix=f'remove "role: train", or name "{name}" there')
+
+
+def _task_problems(spec: JobSpec) -> Iterator[Problem]:
+    for path, group in groups_with_paths(spec):
+        if spec.task is not None and group.role is Role.SCRIPT:
+            what = f'group "{group.instance_group_name}" runs the script, but the job has a task'
+            fix = 'write "role: train" in the group that trains, and a command in the others'
+            yield Problem(path=(*path, "role"), about=(("task",),), what=what, fix=fix)
+
+
+def _leader_problems(
+    spec: JobSpec, roles: Mapping[str, Role], scripts: list[str]
+) -> Iterator[Problem]:
+    """Find groups that cannot be told apart, or that would wait for each other's end."""
+    lines = " or ".join(f"instance_groups: [{name}]" for name in scripts)
+    if spec.distribution is not None and not scope_of(spec) and len(scripts) > 1:
+        yield Problem(
+            path=("distribution",),
+            about=(("instance_groups",),),
+            what=f"the distribution names no group, and {len(scripts)} groups run the script: "
+            f"{', '.join(scripts)}",
+            fix=f"write in the distribution where it runs: {lines}",
+        )
+    leader = leading_group(spec, roles)
+    if leader is None or leader.lifetime is Lifetime.TRAIN:
+        name = scripts[0] if leader is None else leader.instance_group_name
+        path = next(p for p, g in groups_with_paths(spec) if g.instance_group_name == name)
+        yield Problem(
+            path=(*path, "lifetime"),
+            what=f'lifetime "train" of group "{name}" refers to no other group',
+            fix="remove it; the job ends with this group's script",
+        )

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
-from launcher.client.spec.module_names import defined_names
 from launcher.errors import FieldPath, Problem
 from launcher.shared import JOB_WORLD, PACKAGE, choice_fix, did_you_mean
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
     from launcher.shared import PartitionFile
+
 
 _ENTRY_POINT, _TASK, _SOURCE = ("entry_point",), ("task",), ("source_dir",)
 _DATASETS = ("data_service", "datasets")
@@ -227,3 +227,28 @@ def _parse(text: str) -> ast.Module | SyntaxError:
         return error
     except ValueError as error:  # null bytes, before Python 3.12
         return SyntaxError(str(error))
+
+
+def defined_names(module: ast.Module) -> Iterator[str]:
+    """Yield the names that a module may bind in its own scope, "*" for unknown ones.
+
+    >>> sorted(defined_names(ast.parse("import a.b; c = d; from e import *")))
+    ['*', 'a', 'c']
+    """
+    left: list[ast.AST] = [module]
+    while left:
+        node = left.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield "*" if node.name == "__getattr__" else node.name
+                continue
+            case ast.comprehension():  # its variable is its own
+                left += node.iter, *node.ifs
+                continue
+            case ast.alias():
+                yield node.asname or node.name.partition(".")[0]
+            case ast.Name(ctx=ast.Store()):
+                yield node.id
+            case ast.Call(func=ast.Name(id="globals" | "vars" | "exec" | "setattr")):
+                yield "*"
+        left += ast.iter_child_nodes(node)

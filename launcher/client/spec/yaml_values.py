@@ -1,6 +1,6 @@
-"""Conversion of plain YAML or JSON values to a JobSpec, driven by the declared types.
+"""Conversion of plain YAML or JSON values to a JobSpec and back, driven by the declared types.
 
-The dataclasses are the only list of fields: a field added there is readable here.
+The dataclasses are the only list of fields: a field added there is readable and written here.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.spec.data_service import DataService
 from launcher.client.spec.distributions.base import Distribution
-from launcher.client.spec.distributions.registry import DEFAULT, distribution_words
+from launcher.client.spec.distributions.registry import (
+    DEFAULT,
+    distribution_words,
+    fix_of_distribution,
+    kind_of,
+)
 from launcher.client.spec.field_hints import (
     NOT_TAKEN,
     as_hyperparameter,
@@ -23,16 +27,21 @@ from launcher.client.spec.field_hints import (
     meant_field,
     named_groups_as_list,
 )
-from launcher.client.spec.groups import CapacityRetry, InstanceGroup
-from launcher.client.spec.metric_definition import MetricDefinition
-from launcher.client.spec.sdk_v2_distribution import fix_of_distribution, kind_of
-from launcher.client.spec.tracking import Tracking
-from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
+from launcher.client.spec.job_parts import (
+    CapacityRetry,
+    DataService,
+    FileSystemInput,
+    InstanceGroup,
+    MetricDefinition,
+    Tracking,
+    TrainingInput,
+)
 from launcher.errors import FieldPath, Problem
 from launcher.shared import Ready, choice_fix, did_you_mean, shown
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
+
 
 #: Names of the types in error messages; the job itself is the one that is not listed.
 _NOUNS: dict[Any, str] = {
@@ -250,3 +259,32 @@ def _example(declared: object) -> str:
         return "write {port: 50051}, {file: ready} or {seconds: 5}"
     names = ", ".join(f"{part.name}: ..." for part in written_fields(declared)[:2])
     return f"write {{{names}}}"
+
+
+def plain_values(value: object) -> Any:
+    """Return the value as mappings, lists, strings and numbers."""
+    if isinstance(value, MetricDefinition):
+        return {"Name": value.name, "Regex": value.regex}
+    if isinstance(value, Distribution):
+        return value.written(_changed_fields(value))
+    if dataclasses.is_dataclass(value):
+        return _changed_fields(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: plain_values(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain_values(item) for item in value]
+    return value
+
+
+def _changed_fields(value: object) -> dict[str, Any]:
+    """Return the fields that differ from their default, including those without one."""
+    fields = [(part, getattr(value, part.name)) for part in written_fields(value)]
+    return {part.name: plain_values(held) for part, held in fields if held != _default(part)}
+
+
+def _default(part: dataclasses.Field[object]) -> Any:
+    if part.default_factory is not dataclasses.MISSING:
+        return part.default_factory()
+    return part.default
