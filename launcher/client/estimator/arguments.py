@@ -13,8 +13,8 @@ from launcher.client.estimator.spec_attributes import (
     SpecAttribute,
     SpecAttributes,
     described,
+    refusing_unknown,
 )
-from launcher.client.estimator.unknown_arguments import refusing_unknown
 from launcher.client.spec import JobSpec, field_doc
 
 

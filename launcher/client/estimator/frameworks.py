@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.estimator.estimator import Estimator
 from launcher.client.estimator.sdk_v2_types import PathLike
-from launcher.client.estimator.unknown_arguments import refusing_unknown
+from launcher.client.estimator.spec_attributes import refusing_unknown
 from launcher.client.spec import Distribution
 from launcher.errors import Problem, SpecError
 

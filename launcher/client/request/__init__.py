@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
-    from launcher.client.request.builder import JobLocation, build_document, build_request
+    from launcher.client.request.builder import JobLocation, build_request
     from launcher.client.request.bundle import LARGE_SOURCE, Bundle, build_bundle, job_world
     from launcher.client.request.channel_routing import MODEL_CONTENT
-    from launcher.client.request.huggingface_images import IMAGES, known_huggingface_image
     from launcher.client.request.image_names import (
+        IMAGES,
         image_python,
         image_region,
+        known_huggingface_image,
         python_problems,
         registry_problems,
     )
     from launcher.client.request.images import find_image, image_of
     from launcher.client.request.job_limits import find_limits, read_job
     from launcher.client.request.job_names import NAME_LIMIT, check_name, job_name
-    from launcher.client.request.prepared import Submission, prepare, redacted
+    from launcher.client.request.prepared import Submission, build_document, prepare, redacted
     from launcher.client.request.request_paths import (
         REQUEST_PATHS,
         field_of,
@@ -36,9 +37,12 @@ if TYPE_CHECKING:
         compiled,
         find_violations_of,
     )
-    from launcher.client.request.validation.request_check import find_violations
-    from launcher.client.request.validation.rules import RULES
-    from launcher.client.request.validation.service_model import input_shape, service_model
+    from launcher.client.request.validation.request_check import (
+        RULES,
+        find_violations,
+        input_shape,
+        service_model,
+    )
     from launcher.client.request.validation.violations import RequestJudge, Violation, aws_answer
 
 __getattr__ = open_door(__name__)

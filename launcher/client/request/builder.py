@@ -1,49 +1,41 @@
 """The builder of CreateTrainingJob requests from a JobSpec. Pure: no I/O, no clock.
 
+`extra_request` only adds to the request: mappings are merged, and the items of a list are appended.
+A value that contradicts the job is an error, so that the code channel, the container's entry point
+and the token are never overwritten silently.
+
 Source of the shapes: the CreateTrainingJob page of the SageMaker API reference.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.catalogue import PriceList
 from launcher.client.request.channel_routing import build_channels
-from launcher.client.request.extra import add_extra
-from launcher.client.request.request_options import options_of_request
 from launcher.client.request.request_paths import fill_paths
 from launcher.client.request.toolkit import build_hyperparameters, describe_script
-from launcher.client.request.validation import find_violations
+from launcher.client.request.validation.request_check import find_violations
 from launcher.client.request.validation.violations import RequestJudge
 from launcher.client.spec import (
     METRICS_LIMIT,
-    DataService,
-    InstanceGroup,
     JobSpec,
-    job_roles,
-    leading_group,
 )
-from launcher.errors import SpecError
+from launcher.errors import FieldPath, Problem, SpecError, dotted
 from launcher.shared import (
     CONTAINER_ENTRYPOINT,
     TOKEN_VARIABLE,
     WAIT_METRIC,
     WAIT_PATTERN,
-    CommandPart,
-    DataPart,
-    JobDocument,
-    Lifetime,
-    Role,
-    ScriptPart,
-    TrainerPart,
+    MlPaths,
     secret_variables_of,
+    shown,
 )
 
 if TYPE_CHECKING:
-    from launcher.shared import PartitionFile
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,47 +96,6 @@ def _hyperparameters(spec: JobSpec, placement: JobLocation) -> dict[str, str]:
     return {name: encode(value) for name, value in values.items()}
 
 
-def build_document(
-    spec: JobSpec,
-    partition: PartitionFile | None = None,
-    prices: PriceList = PriceList(),  # noqa: B008 - it is frozen
-) -> JobDocument:
-    """Build the job document of a spec: the role of each group, and what it runs.
-
-    partition: the content of the spec's partition_file. prices: for script groups, whose hosts
-        may wait for each other.
-    """
-    if partition is not None and spec.distribution is not None:
-        spec = spec.replace(distribution=spec.distribution.completed(partition))
-    roles, unclear = job_roles(spec)
-    if unclear:
-        raise SpecError(unclear)
-    return JobDocument(
-        roles=roles,
-        trainer=_trainer(spec, roles),
-        data=_data_part(spec),
-        commands={
-            group.instance_group_name: _command(group)
-            for group in spec.groups
-            if group.command and roles[group.instance_group_name] is Role.COMMAND
-        },
-        scripts={
-            group.instance_group_name: _script(group, prices)
-            for group in spec.groups
-            if roles[group.instance_group_name] is Role.SCRIPT
-        },
-        hyperparameter_types={
-            name: _type_word(value) for name, value in spec.hyperparameters.items()
-        },
-        requirements={
-            group.instance_group_name: group.requirements
-            for group in spec.groups
-            if group.requirements is not None
-        },
-        start_timeout=float(min(spec.max_run, (spec.data_service or DataService()).start_timeout)),
-    )
-
-
 def _algorithm(spec: JobSpec, placement: JobLocation) -> dict[str, Any]:
     """Return what runs: Launcher, the user's command, or the image's own."""
     command = CONTAINER_ENTRYPOINT if spec.starts_launcher else spec.container_entry_point
@@ -191,52 +142,112 @@ def _environment(spec: JobSpec, placement: JobLocation) -> dict[str, str]:
     return {**spec.environment, **secret_variables_of(spec.secrets), **secret}
 
 
-def _trainer(spec: JobSpec, roles: Mapping[str, Role]) -> TrainerPart:
-    group = leading_group(spec, roles)
-    assert group is not None  # checked by the rules
-    part = (
-        TrainerPart(entry_point=spec.script)
-        if spec.distribution is None
-        else spec.distribution.trainer_part(spec, group.instance_type)
-    )
-    is_script = roles[group.instance_group_name] is Role.SCRIPT
-    return replace(part, group=group.instance_group_name) if is_script else part
+#: The first versions of AWS's images that report metrics over time (SDK v2's constructors).
+_WITH_METRICS = {"pytorch": (1, 3), "tensorflow": (1, 15)}
 
 
-def _data_part(spec: JobSpec) -> DataPart | None:
-    service = spec.data_service
-    if service is None:
+def options_of_request(
+    spec: JobSpec, output_uri: str, checkpoint_uri: str | None
+) -> dict[str, Any]:
+    """Return the optional parts by the field that they belong to; None is not sent.
+
+    The prefix of checkpoints ends with a slash: without one, a job ASHA-1 is reported to restore
+    those of ASHA-10 too (https://github.com/awslabs/syne-tune/issues/363; unverified).
+    """
+    local = spec.checkpoint_local_path or str(MlPaths().checkpoints)
+    return {
+        "checkpoint_s3_uri": None if checkpoint_uri is None else f"{checkpoint_uri.rstrip('/')}/",
+        "checkpoint_local_path": None if checkpoint_uri is None else local,
+        "tags": [{"Key": key, "Value": value} for key, value in spec.tags.items()],
+        "experiment_config": dict(spec.experiment_config) if spec.experiment_config else None,
+        "encrypt_inter_container_traffic": spec.encrypt_inter_container_traffic or None,
+        "enable_network_isolation": spec.enable_network_isolation or None,
+        "enable_sagemaker_metrics": _metrics_over_time(spec),
+        **_observation(spec, {"S3OutputPath": output_uri}),
+    }
+
+
+def _metrics_over_time(spec: JobSpec) -> bool | None:
+    """Return whether SageMaker keeps the metrics over time: for AWS's own images, as in SDK v2."""
+    oldest = _WITH_METRICS.get(spec.framework or "")
+    if spec.enable_sagemaker_metrics is not None or spec.framework_version is None or not oldest:
+        return spec.enable_sagemaker_metrics
+    version = tuple(int(part) for part in spec.framework_version.split(".")[:2])
+    return True if version >= oldest else None
+
+
+def _observation(spec: JobSpec, place: Mapping[str, str]) -> dict[str, Any]:
+    """Return Debugger's hook, with its rules' or its own output, and the profiler's settings."""
+    hook, profiler = spec.debugger_hook_config, spec.profiler_config
+    made: dict[str, Any] = {"debugger_hook_config": None, "profiler_config": None}
+    if hook is not None or spec.rules:
+        made["debugger_hook_config"] = {**place, **(hook or {})}
+    if spec.disable_profiler or (profiler or {}).get("DisableProfiler"):
+        made["profiler_config"] = {"DisableProfiler": True}
+    elif profiler is not None or spec.profiler_rules:
+        made["profiler_config"] = {**place, **(profiler or {})}
+    return made
+
+
+#: Lists that nothing can be appended to.
+_WHOLE = (
+    ("AlgorithmSpecification", "ContainerEntrypoint"),
+    ("AlgorithmSpecification", "ContainerArguments"),
+    ("ResourceConfig", "InstanceGroups"),
+)
+
+
+#: The field of an item by which AWS tells the items of a list apart.
+_NAMES = ("Key", "ChannelName", "Name", "RuleConfigurationName")
+
+
+def add_extra(request: Mapping[str, object], spec: JobSpec) -> dict[str, Any]:
+    """Merge the job's `extra_request` into the request; raise SpecError with all contradictions."""
+    problems = [
+        Problem(
+            what=f"{dotted(path)} is set to {shown(extra)}, but the job sets another value",
+            where=spec.where(("extra_request", *path)),
+            fix="extra_request only adds: remove it there, or change the job's own field",
+        )
+        for path, extra in _contradictions(request, spec.extra_request, ())
+    ]
+    if problems:
+        raise SpecError(problems)
+    return dict(_merged(request, spec.extra_request))
+
+
+def _contradictions(
+    ours: object, extra: object, path: FieldPath
+) -> Iterator[tuple[FieldPath, Any]]:
+    if isinstance(ours, Mapping) and isinstance(extra, Mapping):
+        for name in extra:
+            if name in ours:
+                yield from _contradictions(ours[name], extra[name], (*path, name))
+    elif ours != extra and (path in _WHOLE or not _are_lists(ours, extra)):
+        yield path, extra
+    elif isinstance(ours, list) and isinstance(extra, list):
+        known = {_name_of(item): item for item in ours}
+        for index, item in enumerate(extra):
+            name = _name_of(item)
+            if name is not None and known.get(name, item) != item:
+                yield (*path, index), item
+
+
+def _merged(ours: Any, extra: Any) -> Any:
+    if isinstance(ours, Mapping) and isinstance(extra, Mapping):
+        both = {name: _merged(ours[name], extra[name]) for name in ours.keys() & extra.keys()}
+        return {**ours, **extra, **both}
+    if not _are_lists(ours, extra):
+        return extra
+    return [*ours, *(item for item in extra if _name_of(item) is None or item not in ours)]
+
+
+def _name_of(item: object) -> str | None:
+    """Return the name of an item of a list; None if it has none."""
+    if not isinstance(item, Mapping):
         return None
-    return DataPart(
-        datasets=tuple(service.datasets),
-        workers_per_host=service.workers_per_host,
-        prefetch_bytes=service.prefetch_bytes,
-        local_workers=service.local_workers,
-        checksums=service.checksums,
-        metrics_port=service.metrics_port,
-        engine=service.engine,
-    )
+    return next((item[field] for field in _NAMES if isinstance(item.get(field), str)), None)
 
 
-def _command(group: InstanceGroup) -> CommandPart:
-    return CommandPart(
-        command=tuple(group.command),
-        ready=group.ready,
-        lifetime=group.lifetime or Lifetime.TRAIN,
-        pass_hyperparameters=group.pass_hyperparameters,
-    )
-
-
-def _script(group: InstanceGroup, prices: PriceList) -> ScriptPart:
-    price = prices.find(group.instance_type, None)
-    return ScriptPart(
-        ready=group.ready,
-        lifetime=group.lifetime or Lifetime.OWN,
-        dollars_per_hour=price.per_hour if price else None,
-    )
-
-
-def _type_word(value: object) -> str:
-    """Return the job document's word for the type that the job restores."""
-    exact = {bool: "bool", int: "int", float: "float", str: "str"}
-    return exact.get(type(value), "json")
+def _are_lists(ours: object, extra: object) -> bool:
+    return isinstance(ours, list) and isinstance(extra, list)

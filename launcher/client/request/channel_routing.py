@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launcher.client.request.request_options import present
 from launcher.client.request.toolkit import source_uri
 from launcher.client.spec import FileSystemInput, JobSpec, TrainingInput
 from launcher.shared import CODE_CHANNEL
@@ -55,8 +54,8 @@ def _channel(name: str, channel: TrainingInput, groups: Sequence[str]) -> dict[s
     shuffle = channel.shuffle_config
     return {
         "ChannelName": name,
-        "DataSource": {"S3DataSource": present(source)},
-        **present(
+        "DataSource": {"S3DataSource": _present(source)},
+        **_present(
             {
                 "ContentType": channel.content_type,
                 "CompressionType": channel.compression,
@@ -78,5 +77,10 @@ def _file_system(name: str, channel: FileSystemInput) -> dict[str, Any]:
     return {
         "ChannelName": name,
         "DataSource": {"FileSystemDataSource": source},
-        **present({"ContentType": channel.content_type}),
+        **_present({"ContentType": channel.content_type}),
     }
+
+
+def _present(fields: Mapping[str, object]) -> dict[str, Any]:
+    """Return the fields whose value is neither None nor an empty list."""
+    return {name: value for name, value in fields.items() if value is not None and value != []}

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from launcher.client import catalogue
-from launcher.client.request.huggingface_images import known_huggingface_image
+from launcher.client.request.image_names import known_huggingface_image
 from launcher.client.spec import InstanceGroup, JobSpec, job_roles, leading_group
 from launcher.errors import Problem, SpecError
 from launcher.shared import Role

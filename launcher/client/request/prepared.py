@@ -1,4 +1,4 @@
-"""A job that is ready to submit: the request, and the objects that it refers to."""
+"""A job that is ready to submit: the request, the job document, and the other objects to send."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from launcher.client.catalogue import price_list
-from launcher.client.request.builder import JobLocation, build_document, build_request
+from launcher.client.catalogue import PriceList, price_list
+from launcher.client.request.builder import JobLocation, build_request
 from launcher.client.request.bundle import (
     Bundle,
     PackProgress,
@@ -24,7 +24,14 @@ from launcher.client.request.bundle import (
 from launcher.client.request.job_limits import find_limits, in_words_of
 from launcher.client.request.source_tree import SourceTree
 from launcher.client.request.toolkit import SOURCE_FILE
-from launcher.client.spec import JobSpec, check
+from launcher.client.spec import (
+    DataService,
+    InstanceGroup,
+    JobSpec,
+    check,
+    job_roles,
+    leading_group,
+)
 from launcher.errors import Problem, SpecError
 from launcher.shared import (
     BUNDLE_FILE,
@@ -33,6 +40,13 @@ from launcher.shared import (
     PARTITION_FILE,
     REDACTED,
     TOKEN_VARIABLE,
+    CommandPart,
+    DataPart,
+    JobDocument,
+    Lifetime,
+    Role,
+    ScriptPart,
+    TrainerPart,
 )
 
 if TYPE_CHECKING:
@@ -137,3 +151,95 @@ def redacted(request: Requested) -> Requested:
     if TOKEN_VARIABLE in shown.get("Environment", {}):
         shown["Environment"][TOKEN_VARIABLE] = REDACTED
     return shown
+
+
+def build_document(
+    spec: JobSpec,
+    partition: PartitionFile | None = None,
+    prices: PriceList = PriceList(),  # noqa: B008 - it is frozen
+) -> JobDocument:
+    """Build the job document of a spec: the role of each group, and what it runs.
+
+    partition: the content of the spec's partition_file. prices: for script groups, whose hosts
+        may wait for each other.
+    """
+    if partition is not None and spec.distribution is not None:
+        spec = spec.replace(distribution=spec.distribution.completed(partition))
+    roles, unclear = job_roles(spec)
+    if unclear:
+        raise SpecError(unclear)
+    return JobDocument(
+        roles=roles,
+        trainer=_trainer(spec, roles),
+        data=_data_part(spec),
+        commands={
+            group.instance_group_name: _command(group)
+            for group in spec.groups
+            if group.command and roles[group.instance_group_name] is Role.COMMAND
+        },
+        scripts={
+            group.instance_group_name: _script(group, prices)
+            for group in spec.groups
+            if roles[group.instance_group_name] is Role.SCRIPT
+        },
+        hyperparameter_types={
+            name: _type_word(value) for name, value in spec.hyperparameters.items()
+        },
+        requirements={
+            group.instance_group_name: group.requirements
+            for group in spec.groups
+            if group.requirements is not None
+        },
+        start_timeout=float(min(spec.max_run, (spec.data_service or DataService()).start_timeout)),
+    )
+
+
+def _trainer(spec: JobSpec, roles: Mapping[str, Role]) -> TrainerPart:
+    group = leading_group(spec, roles)
+    assert group is not None  # checked by the rules
+    part = (
+        TrainerPart(entry_point=spec.script)
+        if spec.distribution is None
+        else spec.distribution.trainer_part(spec, group.instance_type)
+    )
+    is_script = roles[group.instance_group_name] is Role.SCRIPT
+    return replace(part, group=group.instance_group_name) if is_script else part
+
+
+def _data_part(spec: JobSpec) -> DataPart | None:
+    service = spec.data_service
+    if service is None:
+        return None
+    return DataPart(
+        datasets=tuple(service.datasets),
+        workers_per_host=service.workers_per_host,
+        prefetch_bytes=service.prefetch_bytes,
+        local_workers=service.local_workers,
+        checksums=service.checksums,
+        metrics_port=service.metrics_port,
+        engine=service.engine,
+    )
+
+
+def _command(group: InstanceGroup) -> CommandPart:
+    return CommandPart(
+        command=tuple(group.command),
+        ready=group.ready,
+        lifetime=group.lifetime or Lifetime.TRAIN,
+        pass_hyperparameters=group.pass_hyperparameters,
+    )
+
+
+def _script(group: InstanceGroup, prices: PriceList) -> ScriptPart:
+    price = prices.find(group.instance_type, None)
+    return ScriptPart(
+        ready=group.ready,
+        lifetime=group.lifetime or Lifetime.OWN,
+        dollars_per_hour=price.per_hour if price else None,
+    )
+
+
+def _type_word(value: object) -> str:
+    """Return the job document's word for the type that the job restores."""
+    exact = {bool: "bool", int: "int", float: "float", str: "str"}
+    return exact.get(type(value), "json")

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.request.validation.service_model import version
 from launcher.client.request.validation.violations import Violation, constraint_message, shown
 from launcher.errors import FieldPath, dotted
 from launcher.shared import choice_fix, did_you_mean
@@ -228,11 +227,18 @@ def _unknown_word(shape: Shape, value: str, path: FieldPath) -> Violation:
     near = did_you_mean(value, shape.enum)
     return UnknownType(
         path=path,
-        what=f"{shown(value)} is not a {path[-1]} that botocore {version()} knows",
+        what=f"{shown(value)} is not a {path[-1]} that botocore {_version()} knows",
         fix=f'did you mean "{near}"?' if near else "write a type of SageMaker: ml.g5.xlarge",
         aws_message=constraint_message(path, value, constraint),
         is_warning=value.startswith("ml."),
     )
+
+
+def _version() -> str:
+    """Return the version of botocore that provides the model."""
+    import botocore
+
+    return str(botocore.__version__)
 
 
 def _broken(path: FieldPath, value: object, what: str, fix: str, constraint: str) -> Violation:

@@ -3,6 +3,9 @@
 Source: the API pages of ResourceConfig, InstancePreference and AlgorithmSpecification, and AWS's
 page on heterogeneous clusters; the first message of `are_given_in_one_way` is AWS's own. The
 rule that group names differ is inferred.
+What a job on machines requires and a serverless one excludes: the model made these parts optional
+only when it added ServerlessJobConfig; the excluded ones are those of Terraform's
+aws_sagemaker_training_job.
 """
 
 from __future__ import annotations
@@ -15,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 
 from launcher.client import catalogue
 from launcher.client.request.validation.model_limits import missing
-from launcher.client.request.validation.rules.serverless_violations import SERVERLESS
 from launcher.client.request.validation.violations import Violation, constraint_message
 from launcher.errors import FieldPath
 
 if TYPE_CHECKING:
     from launcher.shared import GroupFields, PreferenceFields, ResourceFields, TrainingJobRequest
+
 
 _RESOURCES: Final = "ResourceConfig"
 _COUNT: Final = "InstanceCount"
@@ -225,3 +228,44 @@ def _conflict(path: FieldPath, value: object, other: str, message: str | None = 
         fix=f"remove {path[-1]} or {other}",
         aws_message=message or constraint_message(path, value, constraint),
     )
+
+
+SERVERLESS = "ServerlessJobConfig"
+_PARTS = ("AlgorithmSpecification", "ResourceConfig", "StoppingCondition")
+_EXCLUDED = (
+    "Environment",
+    "EnableManagedSpotTraining",
+    "RetryStrategy",
+    "CheckpointConfig",
+    "DebugHookConfig",
+    "DebugRuleConfigurations",
+    "ExperimentConfig",
+    "ProfilerConfig",
+    "ProfilerRuleConfigurations",
+    "TensorBoardOutputConfig",
+)
+
+
+def needs_its_parts(request: TrainingJobRequest) -> Iterator[Violation]:
+    """Find missing parts that only a serverless job may omit."""
+    if SERVERLESS in request:
+        return
+    for part in _PARTS:
+        if part not in request:
+            yield missing((part,))
+
+
+def excludes_what_it_chooses(request: TrainingJobRequest) -> Iterator[Violation]:
+    """Find fields about machines in a serverless job, which has none."""
+    if SERVERLESS not in request:
+        return
+    for name in _EXCLUDED:
+        if value := request.get(name):
+            yield Violation(
+                path=(name,),
+                what=f"{name} is given for a serverless job",
+                fix=f"remove {name}, or {SERVERLESS}",
+                aws_message=constraint_message(
+                    (name,), value, f"Member must not be set with {SERVERLESS}"
+                ),
+            )
