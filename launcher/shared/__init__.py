@@ -47,16 +47,6 @@ if TYPE_CHECKING:
     from launcher.shared.observed_rates import COMPUTING, FEWEST_STEPS, ObservedRates, observe
     from launcher.shared.out_of_memory import memory_advice
     from launcher.shared.parallel_dims import ParallelDims, RankPlacement, parse_choice
-    from launcher.shared.parallel_part import (
-        COMPRESSIONS,
-        OBJECTIVES,
-        PLACEMENTS,
-        PRECISIONS,
-        SCHEDULES,
-        Objective,
-        ParallelPart,
-        Schedule,
-    )
     from launcher.shared.partitions.partition_file import (
         Fingerprint,
         PartitionChoice,
@@ -133,20 +123,24 @@ if TYPE_CHECKING:
     )
     from launcher.shared.readable_files import open_readable
     from launcher.shared.secret_mask import MaskedStream, SecretMask, own_mask
-    from launcher.shared.secret_origins import (
-        FROM_ENVIRONMENT,
-        SECRET_ARN,
-        SECRET_PREFIX,
-        SHORTEST_SECRET,
-        secret_sources,
-        secret_variables_of,
-    )
     from launcher.shared.stage_memory import StageState
     from launcher.shared.suggestions import choice_fix, did_you_mean, shown
     from launcher.shared.system_entropy import token_hex
     from launcher.shared.terminal_text import printable
     from launcher.shared.traceback_frames import DUMPED_FRAME, FRAME, in_source, is_marks, is_users
-    from launcher.shared.trainer_part import DEFAULT_HANG_TIMEOUT, Launch, TrainerPart
+    from launcher.shared.trainer_part import (
+        COMPRESSIONS,
+        DEFAULT_HANG_TIMEOUT,
+        OBJECTIVES,
+        PLACEMENTS,
+        PRECISIONS,
+        SCHEDULES,
+        Launch,
+        Objective,
+        ParallelPart,
+        Schedule,
+        TrainerPart,
+    )
     from launcher.shared.training_job_types import (
         ChannelFields,
         CheckpointFields,
@@ -170,6 +164,7 @@ if TYPE_CHECKING:
         CPUS_VARIABLE,
         EVENTS_VARIABLE,
         FAILURE_REASON_LIMIT,
+        FROM_ENVIRONMENT,
         HOMOGENEOUS_GROUP,
         HOST_ADDRESS_VARIABLE,
         HOST_FAILURE_VARIABLE,
@@ -179,6 +174,9 @@ if TYPE_CHECKING:
         PORT_BASE_VARIABLE,
         REDACTED,
         REQUIREMENTS_VARIABLE,
+        SECRET_ARN,
+        SECRET_PREFIX,
+        SHORTEST_SECRET,
         TASK_VARIABLE,
         TOKEN_VARIABLE,
         TOOLKIT_NAMES,
@@ -187,6 +185,8 @@ if TYPE_CHECKING:
         install_timeout,
         is_of_toolkit,
         is_set_by_jobs,
+        secret_sources,
+        secret_variables_of,
     )
     from launcher.shared.wait_metric import WAIT_METRIC, WAIT_PATTERN, is_wait_metric, wait_share
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from urllib.parse import quote, quote_plus
 
-from launcher.shared.secret_origins import SHORTEST_SECRET, secret_sources
+from launcher.shared.variables import SHORTEST_SECRET, secret_sources
 
 _MASK = "***"
 #: Characters of a form in base64, below which other text has it by chance.
