@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from launcher.client.catalogue import PriceList, price_list
 from launcher.client.request.builder import JobLocation, build_request
 from launcher.client.request.bundle import (
     Bundle,
@@ -127,7 +126,7 @@ def _code(spec: JobSpec, partition: PartitionFile | None, uri: str) -> dict[str,
     objects: dict[str, bytes | Bundle] = {
         LAUNCH_SCRIPT: launch_script(),
         BUNDLE_FILE: build_bundle(spec),
-        DOCUMENT_FILE: build_document(spec, partition, price_list()).to_json().encode(),
+        DOCUMENT_FILE: build_document(spec, partition).to_json().encode(),
     }
     if partition is not None:
         objects[PARTITION_FILE] = partition.to_json().encode()
@@ -153,15 +152,10 @@ def redacted(request: Requested) -> Requested:
     return shown
 
 
-def build_document(
-    spec: JobSpec,
-    partition: PartitionFile | None = None,
-    prices: PriceList = PriceList(),  # noqa: B008 - it is frozen
-) -> JobDocument:
+def build_document(spec: JobSpec, partition: PartitionFile | None = None) -> JobDocument:
     """Build the job document of a spec: the role of each group, and what it runs.
 
-    partition: the content of the spec's partition_file. prices: for script groups, whose hosts
-        may wait for each other.
+    partition: the content of the spec's partition_file.
     """
     if partition is not None and spec.distribution is not None:
         spec = spec.replace(distribution=spec.distribution.completed(partition))
@@ -178,7 +172,7 @@ def build_document(
             if group.command and roles[group.instance_group_name] is Role.COMMAND
         },
         scripts={
-            group.instance_group_name: _script(group, prices)
+            group.instance_group_name: _script(group)
             for group in spec.groups
             if roles[group.instance_group_name] is Role.SCRIPT
         },
@@ -230,8 +224,11 @@ def _command(group: InstanceGroup) -> CommandPart:
     )
 
 
-def _script(group: InstanceGroup, prices: PriceList) -> ScriptPart:
-    price = prices.find(group.instance_type, None)
+def _script(group: InstanceGroup) -> ScriptPart:
+    """Describe a group that runs the script; its hosts may wait for others, which has a price."""
+    from launcher.client.catalogue import price_list  # no other group has the prices read
+
+    price = price_list().find(group.instance_type, None)
     return ScriptPart(
         ready=group.ready,
         lifetime=group.lifetime or Lifetime.OWN,

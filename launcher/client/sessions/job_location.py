@@ -16,7 +16,6 @@ from launcher.client.request import (
     python_problems,
     registry_problems,
 )
-from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
 from launcher.client.sessions.base import CHECKPOINTS_FOLDER, PlatformSession
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Problem, SpecError
@@ -84,6 +83,8 @@ def place_offline(spec: JobSpec, name: str, region: str = "") -> JobLocation:
 
     Raises SpecError naming the fields that the spec lacks.
     """
+    from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER  # as its session does
+
     image, problems = _image(spec, _image_offline)
     problems += python_problems(spec, image)
     problems += registry_problems(spec, region)
