@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from job_strategies import job_specs
 from rule_mutants import MUTANTS, Mutant
+from test_limits import LIMITS, ONE_HOST
 
 import launcher.client.spec
 from launcher.client.request import SourceTree, find_limits
@@ -80,7 +81,7 @@ def _makes_problem(call: ast.Call) -> bool:
 def test_every_problem_is_brought_about_by_a_mutant_or_a_bad_job(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever adds a rule adds a job that breaks it: a line of MUTANTS, or a file of bad/."""
+    """Whoever adds a rule adds a job that breaks it: in LIMITS, in bad/, or in MUTANTS."""
     made: set[tuple[str, int]] = set()
 
     def noted(**parts: Any) -> Problem:
@@ -104,8 +105,11 @@ def test_every_problem_is_brought_about_by_a_mutant_or_a_bad_job(
 
 def _put_everything(source: Path) -> None:
     legal = JobSpec(entry_point="train.py", source_dir=str(source), instance_type="local")
-    for mutant in MUTANTS:
-        told(mutant.break_rule(legal))
+    for changed in (mutant.break_rule(legal) for mutant in MUTANTS):
+        told(changed)
+    for _, refused, _ in LIMITS.values():
+        told(ONE_HOST.replace(**{"source_dir": str(source), **refused}))
+        told(ONE_HOST.replace(**refused))
     command = InstanceGroup("command", "local", role=Role.COMMAND)
     told(legal.replace(instance_type=None, instance_groups=[command]))
     told(legal.replace(entry_point="broken.py"))
