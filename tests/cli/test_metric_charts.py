@@ -3,7 +3,8 @@
 import pytest
 
 from launcher.client.cli import line_chart, metric_charts, metric_table
-from launcher.client.jobs import JobMetrics, MetricRecord, short_number
+from launcher.client.jobs import JobMetrics, MetricRecord
+from launcher.client.show import short_number
 
 NAN = float("nan")
 

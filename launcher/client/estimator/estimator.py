@@ -33,7 +33,8 @@ class Estimator(JobArguments, LatestJob):
     """
 
     def _repr_html_(self) -> str:
-        from launcher.client.spec import html_pairs, spec_html
+        from launcher.client.show import html_pairs
+        from launcher.client.spec import spec_html
 
         latest = self.latest_training_job
         below = html_pairs([("Latest job", latest.name)]) if latest else ""

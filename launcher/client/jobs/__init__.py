@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
-    from launcher.client.jobs.aligned_columns import aligned
     from launcher.client.jobs.artifacts import ARTIFACTS, download_artifacts
     from launcher.client.jobs.background_log import BackgroundLog
     from launcher.client.jobs.billing import Bill, bill, day_created
-    from launcher.client.jobs.durations import readable
     from launcher.client.jobs.event_sentences import WARNINGS, sentence
     from launcher.client.jobs.failure_advice import advice
     from launcher.client.jobs.failure_report import (
@@ -53,7 +51,6 @@ if TYPE_CHECKING:
     )
     from launcher.client.jobs.metric_tracking import MetricTracking
     from launcher.client.jobs.retrying_session import KnownJob, RetryingSession, with_resume_hint
-    from launcher.client.jobs.short_numbers import short_number
     from launcher.client.jobs.sparklines import sparkline, thinned
     from launcher.client.jobs.summary import EXIT_CODES, data_groups, rates_of, summarise
     from launcher.client.jobs.summary_layout import VALUE_COLUMN, job_record_text, summary_text

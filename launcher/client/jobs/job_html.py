@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from launcher.client.jobs.durations import readable
 from launcher.client.jobs.failure_report import failure_of
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.metric_records import final_metrics
-from launcher.client.jobs.short_numbers import short_number
 from launcher.client.jobs.sparklines import sparkline
 from launcher.client.jobs.summary import model_uri
-from launcher.client.spec import escaped, html_cells, html_pairs, html_table
+from launcher.client.show import escaped, html_cells, html_pairs, html_table, readable, short_number
 from launcher.errors import LauncherError
 
 if TYPE_CHECKING:

@@ -13,11 +13,10 @@ from launcher.client.jobs.event_sentences import sentence
 from launcher.client.jobs.job_metrics import JobMetrics
 from launcher.client.jobs.job_screen import JobScreen
 from launcher.client.jobs.metric_records import MetricRecord
-from launcher.client.jobs.short_numbers import short_number
 from launcher.client.jobs.sparklines import sparkline
 from launcher.client.jobs.summary_layout import summary_text
 from launcher.client.sessions import metric_patterns
-from launcher.client.spec import escaped, html_pairs
+from launcher.client.show import escaped, html_pairs, short_number
 from launcher.errors import LauncherError
 from launcher.shared import printable
 

@@ -13,9 +13,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.catalogue import dollars_text
-from launcher.client.jobs.durations import readable
 from launcher.client.jobs.group_hosts import HostGroup, host_groups
 from launcher.client.jobs.log_line import LogLine
+from launcher.client.show import readable
 from launcher.shared import FIELD_ERRORS
 
 if TYPE_CHECKING:

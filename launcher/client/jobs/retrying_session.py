@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from launcher.client.jobs.durations import readable
 from launcher.client.sessions import TERMINAL_STATUSES, RetryPolicy, retry_call
+from launcher.client.show import readable
 from launcher.errors import CapacityError, CloudError, JobNotFound
 
 if TYPE_CHECKING:

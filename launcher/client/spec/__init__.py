@@ -51,10 +51,6 @@ if TYPE_CHECKING:
     from launcher.client.spec.rules.limit_rules import METRICS_LIMIT, regex_problems
     from launcher.client.spec.rules.source_rules import defined_names
     from launcher.client.spec.spec_page import (
-        escaped,
-        html_cells,
-        html_pairs,
-        html_table,
         spec_html,
     )
     from launcher.shared import Ready

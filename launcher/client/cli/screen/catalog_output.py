@@ -23,8 +23,8 @@ from launcher.client.catalogue import (
 )
 from launcher.client.cli.screen.terminal_output import echo, print_json
 from launcher.client.cli.screen.verb_output import print_message
-from launcher.client.jobs import aligned
 from launcher.client.planning import CatalogueTypeUpdate, update_catalogue_types
+from launcher.client.show import aligned
 from launcher.errors import CloudError, PlatformError
 
 _HEADER = ("TYPE", "vCPU", "GiB", "ACCELERATORS", "GiB EACH", "NVMe GB", "Gbit/s", "$/h", "PRICE")

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from launcher.client.jobs import (
-    JobMetrics,
-    MetricSeries,
-    aligned,
-    group_series,
-    readable,
-    short_number,
-)
+from launcher.client.jobs import JobMetrics, MetricSeries, group_series
 from launcher.client.planning import ClusterScatter, position
+from launcher.client.show import aligned, readable, short_number
 from launcher.shared import printable
 
 #: The narrowest chart; a terminal of 80 columns shows two side by side.

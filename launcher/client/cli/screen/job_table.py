@@ -7,8 +7,9 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs import aligned, failure_of, final_metrics, host_groups, readable
+from launcher.client.jobs import failure_of, final_metrics, host_groups
 from launcher.client.sessions import KeepsJobFiles, PlatformSession
+from launcher.client.show import aligned, readable
 from launcher.errors import JobNotFound, LauncherError
 from launcher.shared import printable
 

@@ -16,7 +16,8 @@ from launcher.client.cli.screen.ctrl_c import defer_ctrl_c
 from launcher.client.cli.screen.live_view import is_terminal, live_display
 from launcher.client.cli.screen.terminal_output import csv_printer, echo, print_json_line
 from launcher.client.cli.screen.verb_output import print_message, wants_colours
-from launcher.client.jobs import COLUMNS, JobMetrics, MetricRecord, row_of, short_number
+from launcher.client.jobs import COLUMNS, JobMetrics, MetricRecord, row_of
+from launcher.client.show import short_number
 from launcher.shared import printable
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from launcher.client.catalogue import dollars_text, old_price_note
-from launcher.client.jobs import Job, aligned, short_number
+from launcher.client.jobs import Job
 from launcher.client.planning.comparison.compared_job import (
     ComparedGroup,
     ComparedJob,
@@ -16,7 +16,7 @@ from launcher.client.planning.comparison.compared_job import (
 )
 from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime, t95
 from launcher.client.sessions import session_of
-from launcher.client.spec import html_cells, html_pairs, html_table
+from launcher.client.show import aligned, html_cells, html_pairs, html_table, short_number
 from launcher.errors import Problem, SpecError
 
 

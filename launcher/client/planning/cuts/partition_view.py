@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from launcher.client.planning.cuts.timeline_picture import timeline_svg
-from launcher.client.spec import escaped, html_table
+from launcher.client.show import escaped, html_table
 from launcher.shared import PartitionChoice, PartitionFile, bytes_text, seconds_text
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from launcher.client.spec import escaped
+from launcher.client.show import escaped
 from launcher.shared import ActionKind, Event, Timeline, seconds_text
 
 #: The label of each kind of action, and its colours in the first and the last stage of a rank.

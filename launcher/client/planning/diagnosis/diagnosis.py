@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from launcher.client.catalogue import OLD_PRICE, dollars_text
-from launcher.client.jobs import Job, readable
+from launcher.client.jobs import Job
 from launcher.client.planning.diagnosis.advice import Advice, Effect, advise
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
 from launcher.client.planning.diagnosis.findings import Confidence, Finding, StepLimit, find_limit
 from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
 from launcher.client.planning.plans.step_model import Interval
 from launcher.client.sessions import session_of
-from launcher.client.spec import html_pairs
+from launcher.client.show import html_pairs, readable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from launcher.client.catalogue import STORAGE, Price, dollars_text, price_fix, update_fix
-from launcher.client.jobs import readable
+from launcher.client.show import readable
 from launcher.errors import Problem, SpecError
 
 if TYPE_CHECKING:

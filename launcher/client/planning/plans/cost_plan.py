@@ -17,10 +17,10 @@ from launcher.client.catalogue import (
     estimate,
     price_fix,
 )
-from launcher.client.jobs import aligned, readable
 from launcher.client.request import JobLocation
 from launcher.client.sessions import PlatformSession, configured_endpoint
-from launcher.client.spec import InstanceGroup, JobSpec, html_cells, html_table, job_roles
+from launcher.client.show import aligned, html_cells, html_table, readable
+from launcher.client.spec import InstanceGroup, JobSpec, job_roles
 from launcher.errors import CloudError
 
 #: Between the end of max_run and SIGKILL. Source: API reference, StoppingCondition.

@@ -18,7 +18,7 @@ from launcher.client.planning.plans.scatter import (
     ScatterArea,
     recommendation_scatter,
 )
-from launcher.client.spec import escaped, html_cells, html_table
+from launcher.client.show import escaped, html_cells, html_table
 
 if TYPE_CHECKING:
     from launcher.client.planning.plans.recommendation import Recommendation

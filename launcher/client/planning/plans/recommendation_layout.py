@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.client.catalogue import dollars_text
-from launcher.client.jobs import aligned
 from launcher.client.planning.plans.candidate_explanation import explanation, unmeasured_families
 from launcher.client.planning.plans.candidate_reasons import break_even, why_not
 from launcher.client.planning.plans.cluster_candidates import Candidate
@@ -18,6 +17,7 @@ from launcher.client.planning.plans.step_model import (
     local_workers,
 )
 from launcher.client.planning.plans.strategy_text import UNKNOWN, strategy_text, strategy_warnings
+from launcher.client.show import aligned
 from launcher.shared import bytes_text
 
 if TYPE_CHECKING:

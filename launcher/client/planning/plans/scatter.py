@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from launcher.client.jobs import short_number
 from launcher.client.planning.plans.cluster_candidates import Candidate
-from launcher.client.spec import escaped
+from launcher.client.show import escaped, short_number
 
 if TYPE_CHECKING:
     from launcher.client.planning.plans.recommendation import Recommendation

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from launcher.client.catalogue import dollars_text
-from launcher.client.jobs import short_number
 from launcher.client.planning.plans.scatter import ClusterPoint, ClusterScatter, ScatterArea
 from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun
-from launcher.client.spec import escaped, html_cells, html_table
+from launcher.client.show import escaped, html_cells, html_table, short_number
 
 _AREA = ScatterArea(
     width=400, height=270, left=52, right=14, top=12, bottom=40, grid='class="grid"'

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from launcher.client.jobs import readable, short_number, thinned
-from launcher.client.spec import escaped
+from launcher.client.jobs import thinned
+from launcher.client.show import escaped, readable, short_number
 
 _WIDTH, _HEIGHT = 400, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 10, 24

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 
 from launcher.client.catalogue import dollars_text, old_price_note
-from launcher.client.jobs import MetricSeries, group_series, host_groups, readable
+from launcher.client.jobs import MetricSeries, group_series, host_groups
 from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
 from launcher.client.planning.diagnosis.diagnosis import advice_text
 from launcher.client.planning.diagnosis.findings import Confidence
@@ -23,7 +23,7 @@ from launcher.client.planning.reporting.report_chart import (
 )
 from launcher.client.planning.reporting.report_facts import ReportFacts, merged_events, merged_hosts
 from launcher.client.planning.reporting.report_style import report_style
-from launcher.client.spec import escaped, html_cells, html_table
+from launcher.client.show import escaped, html_cells, html_table, readable
 
 _SHARES = {"host/cpu": "CPU", "host/gpu": "GPU", "data/wait_share": "wait for data"}
 #: Rows of hosts or ranks of a chart at most.

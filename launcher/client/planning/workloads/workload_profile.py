@@ -8,13 +8,13 @@ from typing import Any
 
 import yaml
 
-from launcher.client.jobs import short_number
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
 from launcher.client.planning.plans.step_model import UNKNOWN_SPEED
 from launcher.client.planning.workloads.machine_cpu import MachineCpu
 from launcher.client.planning.workloads.measured_task import MeasuredStepTime
 from launcher.client.planning.workloads.model_reader import model_fields
 from launcher.client.planning.workloads.workload import BYTES_PER_WORKER, Measure, Workload
+from launcher.client.show import short_number
 
 _DIGITS = 4
 
