@@ -2,9 +2,9 @@
 
 import pytest
 
-from launcher.client.cli import line_chart, metric_charts, metric_table
-from launcher.client.jobs import JobMetrics, MetricRecord
-from launcher.client.show import short_number
+from launcher.client.cli import line_chart, metric_charts
+from launcher.client.jobs import JobMetrics, MetricRecord, metric_table
+from launcher.client.show import short_number, table_text
 
 NAN = float("nan")
 
@@ -72,14 +72,13 @@ def test_names_of_others_are_cut_and_control_nothing():
     name = "\x1b]0;title\x07" + "very_long_name" * 5
     [heading, *_] = metric_charts(metrics(record(name, 1.0, 0.0)), 80)
     assert heading.split() == [r"\x1b]0;title\x07" + "very_long_namevery_l…", "1"]
-    assert "\x1b" not in "".join(metric_table(metrics(record(name, 1.0, 0.0))))
+    assert "\x1b" not in table_text(metric_table(metrics(record(name, 1.0, 0.0))))
 
 
 def test_a_table_has_a_row_for_each_host():
     of_host = [record("loss", value, 1.0, "algo-10") for value in (3.0, 1.0, 2.0)]
-    lines = metric_table(metrics(*of_host, record("loss", float("inf"), 2.0), record("a", 1.0, 1)))
-    assert [line.split() for line in lines] == [
-        ["METRIC", "GROUP", "HOST", "VALUES", "FIRST", "MIN", "MAX", "LAST"],
+    found = metrics(*of_host, record("loss", float("inf"), 2.0), record("a", 1.0, 1))
+    assert [list(row) for row in metric_table(found).rows] == [
         ["loss", "train_group", "algo-1", "1", "inf", "inf", "inf", "inf"],
         ["loss", "train_group", "algo-10", "3", "3", "1", "3", "2"],
         ["a", "train_group", "algo-1", "1", "1", "1", "1", "1"],
@@ -92,7 +91,7 @@ def test_without_values_nothing_is_drawn():
 
 def test_a_loss_that_became_nan_is_not_shown_as_its_last_number():
     found = metrics(*(record("loss", value, at) for at, value in enumerate((2.5, 0.5, NAN, NAN))))
-    assert metric_table(found)[1].split()[3:] == ["4", "2.5", "0.5", "2.5", "nan"]
+    assert list(metric_table(found).rows[0])[3:] == ["4", "2.5", "0.5", "2.5", "nan"]
     [heading, *rows] = metric_charts(found, 80)
     assert heading.split() == ["loss", "train_group", "nan"]
     assert rows[0].split()[0] == "2.5"
@@ -102,7 +101,7 @@ def test_a_loss_that_became_nan_is_not_shown_as_its_last_number():
 
 def test_a_metric_that_is_always_nan_has_a_row_and_a_heading():
     found = metrics(*(record("loss", NAN, at) for at in (0.0, 2.0)), record("a", 1.0, 1.0))
-    assert metric_table(found)[1].split() == [
+    assert list(metric_table(found).rows[0]) == [
         *("loss", "train_group", "algo-1"),
         *("2", "nan", "nan", "nan", "nan"),
     ]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from launcher.client.cli.screen.charts import (
         line_chart,
         metric_charts,
-        metric_table,
         plan_chart,
     )
     from launcher.client.cli.screen.ctrl_c import Detached, detach_on_ctrl_c

@@ -33,11 +33,11 @@ class Estimator(JobArguments, LatestJob):
     """
 
     def _repr_html_(self) -> str:
-        from launcher.client.show import html_pairs
+        from launcher.client.show import notes_html
         from launcher.client.spec import spec_html
 
         latest = self.latest_training_job
-        below = html_pairs([("Latest job", latest.name)]) if latest else ""
+        below = notes_html([("Latest job", latest.name)]) if latest else ""
         return f"<b>{type(self).__name__}</b>{spec_html(self.spec)}{below}"
 
     def fit(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         MetricSeries,
         group_series,
         import_pandas,
+        metric_table,
         row_of,
     )
     from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from launcher.client.jobs.retrying_session import KnownJob, RetryingSession, with_resume_hint
     from launcher.client.jobs.sparklines import sparkline, thinned
     from launcher.client.jobs.summary import EXIT_CODES, data_groups, rates_of, summarise
-    from launcher.client.jobs.summary_layout import VALUE_COLUMN, job_record_text, summary_text
+    from launcher.client.jobs.summary_layout import job_record_text, summary_text
     from launcher.client.jobs.trackers.mlflow_tracker import MlflowTracker
     from launcher.client.jobs.trackers.tracker_factories import (
         check_trackers,

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from launcher.client.jobs.failure_report import failure_of
 from launcher.client.jobs.group_hosts import host_groups
+from launcher.client.jobs.job_metrics import metric_table
 from launcher.client.jobs.metric_records import final_metrics
 from launcher.client.jobs.sparklines import sparkline
 from launcher.client.jobs.summary import model_uri
-from launcher.client.show import escaped, html_cells, html_pairs, html_table, readable, short_number
+from launcher.client.show import Markup, notes_html, readable, table_html
 from launcher.errors import LauncherError
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
     from launcher.client.jobs.job_metrics import JobMetrics, MetricSeries
     from launcher.shared import TrainingJobDescription
-
-_HEAD = ("metric", "group", "host", "values", "min", "max", "last", "")
 
 
 def job_html(job: Job) -> str:
@@ -28,7 +28,7 @@ def job_html(job: Job) -> str:
         facts = [*_facts(job, job.description())]
     except LauncherError as error:
         facts = [("Status", f"not known: {str(error).splitlines()[0]}")]
-    return html_pairs([("Job", job.name), *facts])
+    return notes_html([("Job", job.name), *facts])
 
 
 def _facts(job: Job, now: TrainingJobDescription) -> Iterator[tuple[str, str]]:
@@ -48,13 +48,12 @@ def _facts(job: Job, now: TrainingJobDescription) -> Iterator[tuple[str, str]]:
 
 def metrics_html(metrics: JobMetrics) -> str:
     """Return a table with a row and a line chart for each metric and host."""
-    rows = [html_cells("th", _HEAD), *map(_series_row, metrics.whole_series)]
-    return f"<b>{escaped(metrics.job_name)}</b>{html_table(rows)}"
+    table = metric_table(metrics)
+    drawn = [Markup(_drawn(series)) for series in metrics.whole_series]
+    rows = [(*row, picture) for row, picture in zip(table.rows, drawn, strict=True)]
+    columns = (*table.columns, "")
+    return table_html(replace(table, title=metrics.job_name, columns=columns, rows=rows))
 
 
-def _series_row(series: MetricSeries) -> str:
-    values, finite = series.values, series.finite or series
-    numbers = map(short_number, (min(finite.values), max(finite.values), values[-1]))
-    origin = (series.metric_name, series.group or "", series.host or "", str(len(values)))
-    drawn = sparkline(finite.times, finite.values) if series.finite else ""
-    return html_cells("td", (*origin, *numbers)) + f"<td>{drawn}</td>"
+def _drawn(series: MetricSeries) -> str:
+    return sparkline(series.finite.times, series.finite.values) if series.finite else ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.metric_records import MetricRecord, records_from_any
 from launcher.client.sessions import metric_patterns
+from launcher.client.show import Table, short_number
 from launcher.errors import LauncherError, Problem, SpecError
 from launcher.shared import choice_fix
 
@@ -165,6 +166,20 @@ def row_of(record: MetricRecord) -> dict[str, object]:
     """Return a value as a row with COLUMNS, its time in UTC."""
     time = datetime.fromtimestamp(record.time, tz=timezone.utc)
     return {name: getattr(record, name) for name in COLUMNS} | {"time": time}
+
+
+def metric_table(metrics: JobMetrics) -> Table:
+    """Return a row for each metric and host: its number of values, and some of them."""
+    columns = ("METRIC", "GROUP", "HOST", "VALUES", "FIRST", "MIN", "MAX", "LAST")
+    rows = [_series_row(each) for each in metrics.whole_series]
+    return Table(columns=columns, rows=rows, numbers=columns[3:])
+
+
+def _series_row(series: MetricSeries) -> tuple[str, ...]:
+    values, finite = series.values, series.finite or series
+    shown = (values[0], min(finite.values), max(finite.values), values[-1])
+    origin = (series.group or "-", series.host or "-")
+    return (series.metric_name, *origin, str(len(values)), *map(short_number, shown))
 
 
 def read_metrics_of(job: Job, names: Collection[str] | None = None) -> JobMetrics:

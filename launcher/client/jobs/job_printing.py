@@ -16,7 +16,7 @@ from launcher.client.jobs.metric_records import MetricRecord
 from launcher.client.jobs.sparklines import sparkline
 from launcher.client.jobs.summary_layout import summary_text
 from launcher.client.sessions import metric_patterns
-from launcher.client.show import escaped, html_pairs, short_number
+from launcher.client.show import escaped, notes_html, short_number
 from launcher.errors import LauncherError
 from launcher.shared import printable
 
@@ -180,7 +180,7 @@ class LiveCell:
         texts = [shown.head, *shown.groups]
         # HTML shows the two spaces between facts as one.
         words = zip_longest(["State"], (text.replace("  ", ", ") for text in texts), fillvalue="")
-        return html_pairs([("Job", self._job.name), *words]) + self._line()
+        return notes_html([("Job", self._job.name), *words]) + self._line()
 
     def _line(self) -> str:
         """Return the first metric of the job that has a line; empty without any."""

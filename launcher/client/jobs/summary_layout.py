@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from launcher.client.catalogue import OLD_MARK, dollars_text
+from launcher.client.show import Note, labelled, note_lines
 
-#: The column at which the values of a summary begin.
-VALUE_COLUMN = 9
 _COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
 
 
@@ -33,31 +32,30 @@ def summary_text(
     Of a failed job it ends with the cause. is_followed: the reader has just seen what the hosts
     printed. style: how status and cause are shown, for example in colour.
     """
-    return "\n".join(_lines(summary, is_followed, style))
+    lines = ["", *note_lines(_facts(summary, is_followed, style))]
+    return "\n".join(lines if summary["failure"] else [*lines, *_next_lines(summary)])
 
 
-def _lines(summary: Mapping[str, Any], is_followed: bool, style: Style) -> Iterator[str]:
+def _facts(summary: Mapping[str, Any], is_followed: bool, style: Style) -> Iterator[Note]:
     status, secondary = summary["status"], summary["secondary_status"]
-    yield "\n" + summary_row("Job", summary["name"])
+    yield "Job", summary["name"]
     styled = style(status, fg=_COLOURS.get(status), bold=True)
     reason = f" ({secondary})" if secondary != status else ""
     interruptions = _interruptions(summary["interruptions"])
-    yield summary_row("Status", f"{styled}{reason}{interruptions}")
+    yield "Status", f"{styled}{reason}{interruptions}"
     for group in summary["groups"]:
-        yield summary_row("Group", _group(group))
-    yield from _cost_lines(summary)
-    yield from _refusal_lines(summary["logs_refused"])
-    for number, text in enumerate(summary.get("losses", ())):
-        yield summary_row("" if number else "Files", text)
+        yield "Group", _group(group)
+    yield from _cost_facts(summary)
+    yield from _refusal_facts(summary["logs_refused"])
+    yield from labelled("Files", summary.get("losses", ()))
     if summary["failure"] is not None:
-        yield from _failure_lines(summary["name"], summary["failure"], is_followed, style)
+        yield from _failure_facts(summary["name"], summary["failure"], is_followed, style)
         return
-    yield from _data_lines(summary["data"])
+    yield from _data_facts(summary["data"])
     for name, value in summary["metrics"].items():
-        yield summary_row("Metric", f"{name} = {value:.6g}")
+        yield "Metric", f"{name} = {value:.6g}"
     if summary["model_artifacts"]:
-        yield summary_row("Model", summary["model_artifacts"])
-    yield from _next_lines(summary)
+        yield "Model", summary["model_artifacts"]
 
 
 def _interruptions(count: int) -> str:
@@ -66,24 +64,18 @@ def _interruptions(count: int) -> str:
     return f", interrupted {'once' if count == 1 else f'{count} times'}"
 
 
-def _failure_lines(
+def _failure_facts(
     name: str, failure: Mapping[str, Any], is_followed: bool, style: Style
-) -> Iterator[str]:
+) -> Iterator[Note]:
     """Yield the cause, the lines that show it, and what to try."""
     host = failure["host"]
     place = f"{host} ({failure['group']}): " if host else ""
-    yield summary_row("Cause", place + style(failure["cause"], fg="red"))
+    yield "Cause", place + style(failure["cause"], fg="red")
     if failure["traceback"] or not is_followed:
-        yield from (summary_row("", line) for line in failure["lines"])
+        yield from (("", line) for line in failure["lines"])
     of_host = f" --host {host}" if host else ""
     attempts = [failure["fix"]] if failure["fix"] else []
-    for number, text in enumerate([*attempts, f"launcher logs {name}{of_host}"]):
-        yield summary_row("" if number else "Try", text)
-
-
-def summary_row(word: str, text: str) -> str:
-    """Return one line of a summary: a word, empty in the lines that continue one, and its value."""
-    return f"{word:<{VALUE_COLUMN}}{text}"
+    yield from labelled("Try", [*attempts, f"launcher logs {name}{of_host}"])
 
 
 def _group(group: Mapping[str, Any]) -> str:
@@ -96,39 +88,37 @@ def _group(group: Mapping[str, Any]) -> str:
     )
 
 
-def _cost_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+def _cost_facts(summary: Mapping[str, Any]) -> Iterator[Note]:
     cost = summary["cost"]
     if cost is None:
         return
     old = OLD_MARK if cost.get("prices_are_old") else ""
     at_most = f"(max {dollars_text(cost['max_dollars'])}{old})"
     if summary["exit_code"] is None:
-        yield summary_row("Cost", f"known once the job has ended {at_most}")
+        yield "Cost", f"known once the job has ended {at_most}"
         return
     unknown = ", ".join(cost["unknown_prices"])
     reason = f": the price of {unknown} is unknown" if unknown else ", an estimate without storage"
-    yield summary_row("Cost", f"{dollars_text(cost['dollars'])}{old} {at_most}{reason}")
+    yield "Cost", f"{dollars_text(cost['dollars'])}{old} {at_most}{reason}"
     if len(cost["by_group"]) > 1:
         each = (f"{name} {dollars_text(dollars)}" for name, dollars in cost["by_group"].items())
-        yield summary_row("", ", ".join(each))
-    yield from (summary_row("", source) for source in cost["prices"])
+        yield "", ", ".join(each)
+    yield from (("", source) for source in cost["prices"])
     if cost["spot_saving"] is not None:
-        yield summary_row("Spot", f"{cost['spot_saving']:.1%} saved")
+        yield "Spot", f"{cost['spot_saving']:.1%} saved"
 
 
-def _refusal_lines(refusal: str | None) -> Iterator[str]:
+def _refusal_facts(refusal: str | None) -> Iterator[Note]:
     if refusal is None:
         return
     headline, *fix = refusal.splitlines()
-    yield summary_row("Logs", f"not read, nor what they have about data: {headline}")
-    yield from (summary_row("", line.strip()) for line in fix)
+    yield "Logs", f"not read, nor what they have about data: {headline}"
+    yield from (("", line.strip()) for line in fix)
 
 
-def _data_lines(data: Mapping[str, object] | None) -> Iterator[str]:
-    if data is None:
-        return
-    for number, text in enumerate(_data_texts(data)):
-        yield summary_row("" if number else "Data", text)
+def _data_facts(data: Mapping[str, object] | None) -> Iterator[Note]:
+    if data is not None:
+        yield from labelled("Data", _data_texts(data))
 
 
 def _data_texts(data: Mapping[str, Any]) -> Iterator[str]:
@@ -164,21 +154,21 @@ def job_record_text(record: Mapping[str, Any] | None) -> str:
     """Return how a job was made: command, commit, hyperparameters, and installed packages."""
     if record is None:
         return "\nNo record of this job: another client, machine or older Launcher sent it"
-    return "\n" + "\n".join(_record_lines(record))
+    return "\n".join(["", *note_lines(_record_facts(record))])
 
 
-def _record_lines(record: Mapping[str, Any]) -> Iterator[str]:
-    yield summary_row("Launcher", f"{record['launcher']}, Python {record['python']}")
+def _record_facts(record: Mapping[str, Any]) -> Iterator[Note]:
+    yield "Launcher", f"{record['launcher']}, Python {record['python']}"
     if record["rerun_of"]:
-        yield summary_row("Repeats", record["rerun_of"])
-    yield summary_row("Command", shlex.join(record["command_line"]))
-    yield summary_row("Commit", _commit(record["git"]))
-    for number, (name, value) in enumerate(record["hyperparameters"].items()):
-        yield summary_row("" if number else "Params", f"{name} = {value}")
+        yield "Repeats", record["rerun_of"]
+    yield "Command", shlex.join(record["command_line"])
+    yield "Commit", _commit(record["git"])
+    parameters = record["hyperparameters"].items()
+    yield from labelled("Params", (f"{name} = {value}" for name, value in parameters))
     if record["variables"]:
-        yield summary_row("Environ", ", ".join(record["variables"]))
+        yield "Environ", ", ".join(record["variables"])
     packages = record["packages"]
-    yield summary_row("Packages", f"{len(packages)} installed: {', '.join(packages)}")
+    yield "Packages", f"{len(packages)} installed: {', '.join(packages)}"
 
 
 def _commit(git: Mapping[str, Any] | None) -> str:

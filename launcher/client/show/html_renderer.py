@@ -1,31 +1,50 @@
-"""HTML tables for notebooks; their colours are the notebook's own, light or dark."""
+"""Tables as HTML for notebooks and pages; their colours are the page's own, light or dark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
+from launcher.client.show.table import Markup, Note, Table
 from launcher.shared import printable
 
-
-def html_table(rows: Iterable[str]) -> str:
-    """Return a table of rows, each of which is HTML of cells."""
-    return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+_LEFT = ' style="text-align:left"'
 
 
-def html_cells(kind: str, texts: Iterable[str]) -> str:
-    """Return texts as cells of a row. kind: "th" or "td"."""
-    return "".join(f"<{kind}>{escaped(text)}</{kind}>" for text in texts)
+def table_html(table: Table) -> str:
+    """Return the title, the rows, and the notes below them."""
+    title = f"<b>{escaped(table.title)}</b>" if table.title else ""
+    return f"{title}{rows_html(table) if table.rows else ''}{notes_html(table.notes)}"
+
+
+def rows_html(table: Table) -> str:
+    """Return the rows, words on the left; a notebook has numbers on the right."""
+    styles = ["" if name in table.numbers else _LEFT for name in table.columns]
+    body = (_row("td", row, styles) for row in table.rows)
+    return f"<table>{_row('th', table.columns, styles)}{''.join(body)}</table>"
+
+
+def notes_html(notes: Iterable[Note]) -> str:
+    """Return a table of a label and its text in each row, or paragraphs without any label."""
+    found = list(notes)
+    if not any(label for label, _ in found):
+        return "".join(f"<p>{escaped(text)}</p>" for _, text in found)
+    lines = ' style="text-align:left;white-space:pre-wrap"'
+    rows = (
+        f"<tr><th{_LEFT}>{escaped(label)}</th><td{lines}>{escaped(text)}</td></tr>"
+        for label, text in found
+    )
+    return f"<table>{''.join(rows)}</table>"
 
 
 def escaped(text: str) -> str:
     """Return a text for a page: no tag of it is one, and no control character is left."""
-    return escape(printable(text, keep_styles=False))
+    return text if isinstance(text, Markup) else escape(printable(text, keep_styles=False))
 
 
-def html_pairs(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return a table of a name and its value in each row, on the left."""
-    left, lines = 'style="text-align:left"', 'style="text-align:left;white-space:pre-wrap"'
-    return html_table(
-        f"<th {left}>{escaped(name)}</th><td {lines}>{escaped(value)}</td>" for name, value in pairs
-    )
+def _row(kind: str, cells: Sequence[str], styles: Sequence[str]) -> str:
+    shown = [
+        f"<{kind}{style}>{escaped(cell)}</{kind}>"
+        for cell, style in zip(cells, styles, strict=True)
+    ]
+    return f"<tr>{''.join(shown)}</tr>"

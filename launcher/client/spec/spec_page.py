@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.show import html_cells, html_pairs, html_table
+from launcher.client.show import Table, notes_html, table_html
 from launcher.client.spec.yaml_values import plain_values
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def spec_html(spec: JobSpec) -> str:
     """
     values = plain_values(spec)
     values.pop("instance_groups", None)
-    fields = html_pairs((name, _shown(name, value)) for name, value in values.items())
+    fields = notes_html((name, _shown(name, value)) for name, value in values.items())
     return fields + (groups_html(spec.instance_groups) if spec.instance_groups else "")
 
 
@@ -52,8 +52,8 @@ def groups_html(groups: Sequence[InstanceGroup]) -> str:
         for part in dataclasses.fields(groups[0])
         if part.name in _ALWAYS or any(getattr(group, part.name) for group in groups)
     ]
-    rows = ([value_text(getattr(group, name) or "") for name in columns] for group in groups)
-    return html_table([html_cells("th", columns), *(html_cells("td", row) for row in rows)])
+    rows = [[value_text(getattr(group, name) or "") for name in columns] for group in groups]
+    return table_html(Table(columns=columns, rows=rows))
 
 
 def value_text(value: object) -> str:

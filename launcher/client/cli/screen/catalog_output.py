@@ -24,10 +24,11 @@ from launcher.client.catalogue import (
 from launcher.client.cli.screen.terminal_output import echo, print_json
 from launcher.client.cli.screen.verb_output import print_message
 from launcher.client.planning import CatalogueTypeUpdate, update_catalogue_types
-from launcher.client.show import aligned
+from launcher.client.show import Note, Table, table_text
 from launcher.errors import CloudError, PlatformError
 
 _HEADER = ("TYPE", "vCPU", "GiB", "ACCELERATORS", "GiB EACH", "NVMe GB", "Gbit/s", "$/h", "PRICE")
+_NOTE_COLUMN = 22
 _NUMERIC = frozenset({"vCPU", "GiB", "GiB EACH", "NVMe GB", "Gbit/s", "$/h"})
 
 #: Keys of `launcher plan types --sort`: the figure to sort by.
@@ -55,9 +56,10 @@ def chosen(
     return sorted(kept, key=lambda each: (key(each) is None, key(each) or 0))
 
 
-def type_table(entries: Sequence[CatalogueEntry], region: str, today: date) -> list[str]:
-    """Return the lines of the table; an unknown figure is "?"."""
-    return aligned([_HEADER, *(_row(each, region, today) for each in entries)], _NUMERIC)
+def type_table(entries: Sequence[CatalogueEntry], region: str, today: date) -> Table:
+    """Return a row for each type; an unknown figure is "?"."""
+    rows = [_row(each, region, today) for each in entries]
+    return Table(columns=_HEADER, rows=rows, numbers=_NUMERIC)
 
 
 def _row(each: CatalogueEntry, region: str, today: date) -> tuple[str, ...]:
@@ -85,17 +87,17 @@ def _price_note(each: CatalogueEntry, region: str, today: date) -> str:
     return f"{origin}{elsewhere}{' (old)' if price.is_old(today) else ''}"
 
 
-def figure_lines(each: CatalogueEntry, today: date) -> list[str]:
-    """Return a title and a line for each figure of one type."""
+def figure_table(each: CatalogueEntry, today: date) -> Table:
+    """Return a note for each figure of one type, below its name."""
     name = each.instance.accelerator_name
     title = f"{each.instance.name}{f', {name}' if name else ''}"
-    return [title, *map(_figure_line, each.figures(today))]
+    return Table(title=title, notes=[*map(_figure_note, each.figures(today))])
 
 
-def _figure_line(figure: Figure) -> str:
+def _figure_note(figure: Figure) -> Note:
     known = f"{_number(figure.value)} {figure.unit}".strip()
     value = "unknown" if figure.value is None else known
-    return f"  {figure.name:<19} {value:<20}  {figure.source or ''}".rstrip()
+    return f"  {figure.name}", f"{value:<20}  {figure.source or ''}".rstrip()
 
 
 def plain_entry(each: CatalogueEntry, today: date) -> dict[str, Any]:
@@ -130,7 +132,7 @@ def print_types(
         types = [plain_entry(each, today) for each in found]
         print_json({"types": types, "known": count.known, "unknown": count.unknown})
         return 0
-    echo("\n".join(type_table(found, region, today)))
+    echo(table_text(type_table(found, region, today)))
     priced = sum(each.price is not None for each in found)
     print_message(
         f"\n{len(found)} types; {count.known} figures are known and {count.unknown} unknown; "
@@ -153,7 +155,7 @@ def print_type(name: str, region: str, output: str) -> int:
     if output == "json":
         print_json(plain_entry(shown, today))
         return 0
-    echo("\n".join(figure_lines(shown, today)))
+    echo(table_text(figure_table(shown, today), note_column=_NOTE_COLUMN))
     count = count_figures([shown], today)
     print_message(f"\n{count.known} figures are known and {count.unknown} unknown.")
     if shown.price is None:

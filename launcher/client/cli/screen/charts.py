@@ -7,28 +7,14 @@ from itertools import zip_longest
 
 from launcher.client.jobs import JobMetrics, MetricSeries, group_series
 from launcher.client.planning import ClusterScatter, position
-from launcher.client.show import aligned, readable, short_number
+from launcher.client.show import readable, short_number
 from launcher.shared import printable
 
 #: The narrowest chart; a terminal of 80 columns shows two side by side.
 _LEAST_WIDTH = 38
 _GAP = 2
-_HEADER = ("METRIC", "GROUP", "HOST", "VALUES", "FIRST", "MIN", "MAX", "LAST")
 
 Style = Callable[[str], str]
-
-
-def metric_table(metrics: JobMetrics) -> list[str]:
-    """Return the lines of a table: for each metric and host its number of values, and some."""
-    rows = [_HEADER, *map(_row, metrics.whole_series)]
-    return aligned([[printable(cell, keep_styles=False) for cell in row] for row in rows])
-
-
-def _row(series: MetricSeries) -> tuple[str, ...]:
-    values, finite = series.values, series.finite or series
-    shown = (values[0], min(finite.values), max(finite.values), values[-1])
-    origin = (series.group or "-", series.host or "-")
-    return (series.metric_name, *origin, str(len(values)), *map(short_number, shown))
 
 
 def metric_charts(metrics: JobMetrics, width: int, bold: Style = str) -> list[str]:

@@ -10,7 +10,10 @@ import click
 from launcher.client.cli.screen.terminal_output import echo, print_json
 from launcher.client.request import read_job
 from launcher.client.sessions import default_sources, defaults_files, read_defaults, value_sources
+from launcher.client.show import note_lines
 from launcher.client.spec import job_schema
+
+_NOTE_COLUMN = 34
 
 
 def print_config(job_file: Path | None, changes: tuple[str, ...], output: str) -> int:
@@ -25,9 +28,10 @@ def print_config(job_file: Path | None, changes: tuple[str, ...], output: str) -
     if output == "json":
         print_json({"values": [vars(row) for row in rows], "files": files})
         return 0
-    for row in rows:
-        value = "-" if row.value is None else row.value
-        echo(f"{row.field:<32}  {value}  ({row.source})")
+    notes = [
+        (row.field, f"{'-' if row.value is None else row.value}  ({row.source})") for row in rows
+    ]
+    echo("\n".join(note_lines(notes, _NOTE_COLUMN)))
     for file in files:
         echo(f"{'read' if file['exists'] else 'not there'}: {file['file']}", err=True)
     return 0

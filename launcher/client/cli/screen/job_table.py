@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs import failure_of, final_metrics, host_groups
 from launcher.client.sessions import KeepsJobFiles, PlatformSession
-from launcher.client.show import aligned, readable
+from launcher.client.show import Note, Table, readable
 from launcher.errors import JobNotFound, LauncherError
 from launcher.shared import printable
 
@@ -23,18 +23,19 @@ _DETAILS = ("COST", "GROUPS", "LAST METRIC OR REASON")
 _NOTE_LENGTH = 60
 
 
-def table(
+def job_table(
     jobs: Sequence[TrainingJobSummary],
     session: PlatformSession | None,
     disk: KeepsJobFiles | None = None,
-) -> list[str]:
-    """Return the lines of the table.
+) -> Table:
+    """Return a row for each job.
 
     session: describes each job, for its groups, cost, metrics and reason; None leaves them out.
     disk: measures each job's files; None leaves their size out.
     """
     size = () if disk is None else ("SIZE",)
-    rows = [(*_HEADER, *size, *(() if session is None else _DETAILS))]
+    columns = (*_HEADER, *size, *(() if session is None else _DETAILS))
+    rows = []
     bills = []
     for job in jobs:
         name = job["TrainingJobName"]
@@ -43,7 +44,7 @@ def table(
         size = () if disk is None else (_size(name, disk),)
         rows.append((*_row(job), *size, *details))
         bills.append(bill)
-    return [*aligned(rows, ("SIZE",)), *_notes(bills)]
+    return Table(columns=columns, rows=rows, numbers=("SIZE",), notes=_notes(bills))
 
 
 def plain(
@@ -53,7 +54,7 @@ def plain(
 ) -> dict[str, Any]:
     """Return a job as `-o json` prints it; what cannot be read is None.
 
-    session, disk: as for `table`.
+    session, disk: as for `job_table`.
     """
     name = job["TrainingJobName"]
     described: dict[str, Any] = {
@@ -112,13 +113,13 @@ def _read(name: str, session: PlatformSession) -> tuple[TrainingJobDescription |
         return None, None
 
 
-def _notes(bills: Iterable[Bill | None]) -> list[str]:
-    """Return the line below a table that has the mark of an old price."""
+def _notes(bills: Iterable[Bill | None]) -> list[Note]:
+    """Return the note below a table that has the mark of an old price."""
     if not any(bill and bill.dollars is not None and bill.estimate.is_old for bill in bills):
         return []
     from launcher.client.catalogue import OLD_MARK, OLD_PRICE  # free jobs need not wait for it
 
-    return [f"{OLD_MARK} {OLD_PRICE}"]
+    return [("", f"{OLD_MARK} {OLD_PRICE}")]
 
 
 def _details(
@@ -129,7 +130,7 @@ def _details(
         return
     yield bill.cost_text if bill and bill.dollars is not None else "-"
     groups = (f"{len(group.hosts)} x {group.instance_type}" for group in host_groups(now))
-    yield printable(", ".join(groups), keep_styles=False) or "-"
+    yield ", ".join(groups) or "-"
     metrics = [f"{name} {value:.4g}" for name, value in final_metrics(now).items()]
     failure = failure_of(session, now, brief=True)
     note = failure.headline if failure else (metrics[-1] if metrics else "")

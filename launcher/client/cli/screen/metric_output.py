@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from launcher.client.cli.screen.charts import Style, metric_charts, metric_table
+from launcher.client.cli.screen.charts import Style, metric_charts
 from launcher.client.cli.screen.ctrl_c import defer_ctrl_c
 from launcher.client.cli.screen.live_view import is_terminal, live_display
-from launcher.client.cli.screen.terminal_output import csv_printer, echo, print_json_line
+from launcher.client.cli.screen.terminal_output import echo, print_json_line
 from launcher.client.cli.screen.verb_output import print_message, wants_colours
-from launcher.client.jobs import COLUMNS, JobMetrics, MetricRecord, row_of
-from launcher.client.show import short_number
+from launcher.client.jobs import COLUMNS, JobMetrics, MetricRecord, metric_table, row_of
+from launcher.client.show import csv_line, short_number, table_text
 from launcher.shared import printable
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def metric_output(output: str, job_name: str, defined: Sequence[str]) -> MetricO
     """Return the output of a job that is followed. output: text, json or csv."""
     if output == "text" and is_terminal():
         return LiveCharts(job_name, defined)
-    return ValueLines(_line_printers()[output]())
+    return ValueLines(_printer(output))
 
 
 def print_values(metrics: JobMetrics, output: str) -> None:
@@ -102,7 +102,7 @@ def print_values(metrics: JobMetrics, output: str) -> None:
     if output == "text":
         print_metrics(metrics)
         return
-    show = _line_printers()[output]()
+    show = _printer(output)
     for record in metrics.records:
         show(record)
 
@@ -112,15 +112,18 @@ def print_metrics(metrics: JobMetrics) -> None:
     if not metrics.records:
         print_message(f"job {metrics.job_name} has printed no values of metrics yet")
         return
+    if not sys.stdout.isatty():
+        echo(table_text(metric_table(metrics)))
+        return
     bold: Style = partial(click.style, bold=True) if wants_colours() else str
-    is_chart = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns
-    lines = metric_charts(metrics, width, bold) if is_chart else metric_table(metrics)
-    echo("\n".join(lines))
+    echo("\n".join(metric_charts(metrics, shutil.get_terminal_size().columns, bold)))
 
 
-def _line_printers() -> dict[str, Callable[[], Callable[[MetricRecord], None]]]:
-    return {"text": lambda: _print_text, "json": lambda: _print_json, "csv": _csv_printer}
+def _printer(output: str) -> Callable[[MetricRecord], None]:
+    """Return what prints a value as a line; CSV begins with the names of the columns."""
+    if output == "csv":
+        echo(csv_line(COLUMNS))
+    return {"text": _print_text, "json": _print_json, "csv": _print_csv}[output]
 
 
 def _print_text(record: MetricRecord) -> None:
@@ -133,11 +136,5 @@ def _print_json(record: MetricRecord) -> None:
     print_json_line(row_of(record))
 
 
-def _csv_printer() -> Callable[[MetricRecord], None]:
-    """Print the names of the columns; return what prints a value as a row."""
-    write = csv_printer(COLUMNS)
-
-    def show(record: MetricRecord) -> None:
-        write(list(row_of(record).values()))
-
-    return show
+def _print_csv(record: MetricRecord) -> None:
+    echo(csv_line(list(row_of(record).values())))

@@ -11,7 +11,8 @@ import click
 
 from launcher.client.cli.screen.terminal_output import echo, print_json
 from launcher.client.cli.screen.verb_output import wants_colours
-from launcher.client.jobs import VALUE_COLUMN, job_record_text, summary_text
+from launcher.client.jobs import job_record_text, summary_text
+from launcher.client.show import NOTE_COLUMN
 from launcher.shared import printable
 
 
@@ -40,7 +41,7 @@ def _lines(line: str, width: int) -> list[str]:
     lines = [""]
     for word in re.findall(r" *[^ ]+", line.rstrip(" ")):
         if lines[-1] and _columns(lines[-1] + word) > width:
-            lines.append(" " * VALUE_COLUMN + word.lstrip(" "))
+            lines.append(" " * NOTE_COLUMN + word.lstrip(" "))
         else:
             lines[-1] += word
     return lines

@@ -8,10 +8,11 @@ import click
 
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.options.shared_options import age_option
-from launcher.client.cli.screen.job_table import plain, table
+from launcher.client.cli.screen.job_table import job_table, plain
 from launcher.client.cli.screen.terminal_output import echo, print_json
 from launcher.client.cli.screen.verb_output import print_message, with_output_option
 from launcher.client.sessions import KeepsJobFiles, open_session
+from launcher.client.show import table_text
 
 _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 
@@ -61,5 +62,5 @@ def list_jobs(
             "No such jobs." if is_filtered else "No jobs. Create one with `launcher init`."
         )
     else:
-        echo("\n".join(table(jobs, detailed, disk)))
+        echo(table_text(job_table(jobs, detailed, disk)))
     return 0

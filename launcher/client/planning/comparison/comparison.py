@@ -16,7 +16,7 @@ from launcher.client.planning.comparison.compared_job import (
 )
 from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime, t95
 from launcher.client.sessions import session_of
-from launcher.client.show import aligned, html_cells, html_pairs, html_table, short_number
+from launcher.client.show import Table, short_number, table_html, table_text
 from launcher.errors import Problem, SpecError
 
 
@@ -96,12 +96,12 @@ class Comparison:
         )
 
     def __str__(self) -> str:
-        return comparison_text(self)
+        return table_text(_comparison_table(self))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return comparison_html(self)
+        return table_html(_comparison_table(self))
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, as `launcher compare --json` prints them."""
@@ -143,16 +143,9 @@ def compare(*jobs: Job | str) -> Comparison:
 _UNKNOWN = "unknown"
 
 
-def comparison_text(comparison: Comparison) -> str:
-    """Return the table and its notes."""
-    return "\n".join([*aligned(list(_rows(comparison))), "", *_notes(comparison)])
-
-
-def comparison_html(comparison: Comparison) -> str:
-    """Return the same as tables."""
+def _comparison_table(comparison: Comparison) -> Table:
     head, *rows = _rows(comparison)
-    table = html_table([html_cells("th", head), *(html_cells("td", row) for row in rows)])
-    return table + html_pairs([("", note) for note in _notes(comparison)])
+    return Table(columns=head, rows=rows, notes=[("", note) for note in _notes(comparison)])
 
 
 def _rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from launcher.client.planning.cuts.timeline_picture import timeline_svg
-from launcher.client.show import escaped, html_table
+from launcher.client.show import Note, Table, table_html, table_text
 from launcher.shared import PartitionChoice, PartitionFile, bytes_text, seconds_text
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Rows of cells under a head. words: the columns of text, not numbers."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    words: frozenset[str]
 
 
 def stages(partition: PartitionFile) -> Table:
@@ -36,8 +26,9 @@ def stages(partition: PartitionFile) -> Table:
         )
         for number, each in enumerate(partition.stages)
     )
-    head_of_bytes = ("memory", "sent", "in flight")
-    return Table(head=(*head, *head_of_bytes), rows=rows, words=frozenset({"begins at"}))
+    columns = (*head, "memory", "sent", "in flight")
+    numbers = set(columns) - {"begins at"}
+    return Table(columns=columns, rows=rows, numbers=numbers, notes=[*notes(partition)])
 
 
 def choices(partition: PartitionFile) -> Table:
@@ -48,10 +39,10 @@ def choices(partition: PartitionFile) -> Table:
     own = _costs(partition.step, partition.microbatches, largest(partition))
     rows = [("this", partition.objective, *map(str, mine[1:]), *own)]
     rows += [("instead", *_choice(each)) for each in others]
-    return Table(head=head, rows=tuple(rows), words=frozenset({"", "optimize"}))
+    return Table(columns=head, rows=rows, numbers=set(head) - {"", "optimize"})
 
 
-def notes(partition: PartitionFile) -> Iterator[tuple[str, str]]:
+def notes(partition: PartitionFile) -> Iterator[Note]:
     """Yield the notes below the stages, as label and text."""
     yield "Step", f"{step_text(partition)}, for {partition.microbatches} microbatches"
     yield "Cuts", _proof(partition)
@@ -160,51 +151,13 @@ class Partition(PartitionFile):
 
 def partition_text(partition: PartitionFile) -> str:
     """Return the table of its stages, the notes and the other choices."""
-    labelled = [f"{label:<9}{text}" for label, text in notes(partition)]
-    blocks = [_aligned(stages(partition)), "\n".join(labelled)]
-    if partition.choices:
-        blocks.append(_aligned(choices(partition)))
-    return "\n\n".join(blocks)
-
-
-def _aligned(shown: Table) -> str:
-    columns = zip(shown.head, *shown.rows, strict=True)
-    filled = [list(_filled(column, is_words=column[0] in shown.words)) for column in columns]
-    return "\n".join("  ".join(line).rstrip() for line in zip(*filled, strict=True))
-
-
-def _filled(cells: Sequence[str], *, is_words: bool) -> Iterator[str]:
-    """Return the cells of a column, padded to one width."""
-    width = max(map(len, cells))
-    return (f"{cell:<{width}}" if is_words else f"{cell:>{width}}" for cell in cells)
+    tables = [stages(partition), *([choices(partition)] if partition.choices else [])]
+    return "\n\n".join(map(table_text, tables))
 
 
 def partition_html(partition: PartitionFile) -> str:
     """Return the tables and the drawing of a step."""
     drawn = timeline_svg(partition.timeline, title(partition))
-    parts = [
-        _table(stages(partition)),
-        html_table(map(_words, notes(partition))),
-        f'<div style="overflow-x:auto">{drawn}</div>',
-    ]
-    if partition.choices:
-        parts.append(_table(choices(partition)))
-    return "".join(parts)
-
-
-def _table(shown: Table) -> str:
-    sides = ["left" if name in shown.words else "right" for name in shown.head]
-    body = (map(_cell, row, sides) for row in shown.rows)
-    return html_table("".join(row) for row in (map(_heading, shown.head, sides), *body))
-
-
-def _words(texts: Iterable[str]) -> str:
-    return "".join(_cell(text, "left") for text in texts)
-
-
-def _heading(text: str, side: str) -> str:
-    return f'<th style="text-align:{side}">{escaped(text)}</th>'
-
-
-def _cell(text: str, side: str) -> str:
-    return f'<td style="text-align:{side}">{escaped(text)}</td>'
+    picture = f'<div style="overflow-x:auto">{drawn}</div>'
+    others = table_html(choices(partition)) if partition.choices else ""
+    return f"{table_html(stages(partition))}{picture}{others}"

@@ -14,7 +14,7 @@ from launcher.client.planning.diagnosis.findings import Confidence, Finding, Ste
 from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
 from launcher.client.planning.plans.step_model import Interval
 from launcher.client.sessions import session_of
-from launcher.client.show import html_pairs, readable
+from launcher.client.show import Note, labelled, note_lines, notes_html, readable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +49,12 @@ class Diagnosis:
         return self.finding.culprit
 
     def __str__(self) -> str:
-        return diagnosis_text(self)
+        return "\n".join(note_lines(_notes(self), _NOTE_COLUMN))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return diagnosis_html(self)
+        return notes_html(_notes(self))
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, as `launcher diagnose --json` prints them."""
@@ -101,26 +101,12 @@ def diagnosis_of(evidence: JobEvidence) -> Diagnosis:
     return Diagnosis(evidence=evidence, finding=finding, advice=advise(finding, evidence))
 
 
-_COLUMN = 11
+_NOTE_COLUMN = 11
 #: Changes smaller than this are not named.
 _SAME = 0.005
 
 
-def diagnosis_text(diagnosis: Diagnosis) -> str:
-    """Return the cause, the evidence and the advice, a line each."""
-    lines, last = [], ""
-    for word, text in _rows(diagnosis):
-        lines.append(f"{'' if word == last else word:<{_COLUMN}}{text}")
-        last = word
-    return "\n".join(lines)
-
-
-def diagnosis_html(diagnosis: Diagnosis) -> str:
-    """Return the same as a table."""
-    return html_pairs(list(_rows(diagnosis)))
-
-
-def _rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+def _notes(diagnosis: Diagnosis) -> Iterator[Note]:
     evidence, finding = diagnosis.evidence, diagnosis.finding
     yield "Job", f"{evidence.job_name} ({evidence.status})"
     named = f" ({finding.culprit})" if finding.culprit else ""
@@ -129,10 +115,10 @@ def _rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     )
     yield "Diagnosis", f"{finding.limit.value}{named}{sure}"
     yield "", finding.why
-    yield from (("Evidence", text) for text in _evidence(evidence))
-    yield from (("Unknown", text) for text in evidence.missing)
-    for number, each in enumerate(diagnosis.advice, start=1):
-        yield "Advice", f"{number}. {advice_text(each)}"
+    yield from labelled("Evidence", _evidence(evidence))
+    yield from labelled("Unknown", evidence.missing)
+    advice = enumerate(map(advice_text, diagnosis.advice), start=1)
+    yield from labelled("Advice", (f"{number}. {text}" for number, text in advice))
 
 
 def _evidence(evidence: JobEvidence) -> Iterator[str]:

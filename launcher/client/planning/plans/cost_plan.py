@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
@@ -19,7 +19,7 @@ from launcher.client.catalogue import (
 )
 from launcher.client.request import JobLocation
 from launcher.client.sessions import PlatformSession, configured_endpoint
-from launcher.client.show import aligned, html_cells, html_table, readable
+from launcher.client.show import Note, Table, readable, table_html, table_text
 from launcher.client.spec import InstanceGroup, JobSpec, job_roles
 from launcher.errors import CloudError
 
@@ -84,7 +84,7 @@ class CostPlan:
         return cost_plan_text(self)
 
     def _repr_html_(self) -> str:
-        return cost_plan_html(self)
+        return table_html(_cost_table(self))
 
 
 def plan_job(
@@ -138,37 +138,19 @@ def _region(session: PlatformSession) -> str | None:
 
 def cost_plan_text(plan: CostPlan, width: int | None = None) -> str:
     """Return the plan; if the table is wider than `width`, each group gets lines of its own."""
-    lines = aligned([HEAD, *rows(plan)], NUMERIC)
-    if width is not None and max(map(len, lines)) > width:
-        lines = list(_stacked(rows(plan)))
-    labelled = [f"{label:<9}{text}" for label, text in notes(plan)]
-    return "\n".join([*lines, "", *labelled])
+    return table_text(_cost_table(plan), width=width)
 
 
-def cost_plan_html(plan: CostPlan) -> str:
-    """Return a table of the groups, and a table of the notes below it."""
-    groups = html_table([html_cells("th", HEAD), *(html_cells("td", row) for row in rows(plan))])
-    return groups + html_table(html_cells("td", note) for note in notes(plan))
-
-
-def _stacked(body: Sequence[Sequence[str]]) -> Iterator[str]:
-    for row in body:
-        yield row[0]
-        for name, cell in zip(HEAD[1:], row[1:], strict=True):
-            if cell:
-                yield f"  {name:<6} {cell}"
-
-
-HEAD = ("group", "role", "type", "count", "vCPU", "GPU", "$/h", "max $")
-#: The right-aligned columns.
-NUMERIC = frozenset({"count", "vCPU", "$/h", "max $"})
-
-
-def rows(plan: CostPlan) -> list[tuple[str, ...]]:
+def _cost_table(plan: CostPlan) -> Table:
     """Return a row for each group and each alternative, and a total row for several groups."""
     groups = plan.estimate.groups
-    body = [row for group in groups for row in _rows_of(group, plan)]
-    return body if len(groups) == 1 else [*body, _total(plan)]
+    rows = [row for group in groups for row in _rows_of(group, plan)]
+    return Table(
+        columns=("group", "role", "type", "count", "vCPU", "GPU", "$/h", "max $"),
+        rows=rows if len(groups) == 1 else [*rows, _total(plan)],
+        numbers=("count", "vCPU", "$/h", "max $"),
+        notes=[*_cost_notes(plan), *_location_notes(plan)],
+    )
 
 
 def _rows_of(group: GroupCost, plan: CostPlan) -> Iterator[tuple[str, ...]]:
@@ -209,12 +191,7 @@ def _accelerators(instance: catalogue.InstanceType | None, count: int) -> str:
     return f"{count * instance.accelerators} x {maker_and_name.rpartition(' ')[2]}"
 
 
-def notes(plan: CostPlan) -> list[tuple[str, str]]:
-    """Return labels and texts, in reading order."""
-    return [*_cost_notes(plan), *_location_notes(plan)]
-
-
-def _cost_notes(plan: CostPlan) -> Iterator[tuple[str, str]]:
+def _cost_notes(plan: CostPlan) -> Iterator[Note]:
     spec = plan.spec
     limit = f"max $ is reached after {readable(spec.max_run)} (max_run)"
     if spec.keep_alive_period_in_seconds:
@@ -232,7 +209,7 @@ def _cost_notes(plan: CostPlan) -> Iterator[tuple[str, str]]:
         yield "Spot", "costs less than this; the saving is known after the job"
 
 
-def _location_notes(plan: CostPlan) -> Iterator[tuple[str, str]]:
+def _location_notes(plan: CostPlan) -> Iterator[Note]:
     region = plan.estimate.region or "unknown (set AWS_DEFAULT_REGION)"
     place = plan.placement
     yield "Region", f"{region}, account {place.role_arn.split(':')[4]}" if place else region

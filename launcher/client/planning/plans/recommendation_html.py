@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.home import write_new
-from launcher.client.planning.plans.recommendation_layout import notes, table_rows
+from launcher.client.planning.plans.recommendation_layout import cluster_table
 from launcher.client.planning.plans.scatter import (
     ClusterPoint,
     ClusterScatter,
     ScatterArea,
     recommendation_scatter,
 )
-from launcher.client.show import escaped, html_cells, html_table
+from launcher.client.show import escaped, table_html
 
 if TYPE_CHECKING:
     from launcher.client.planning.plans.recommendation import Recommendation
@@ -40,8 +40,6 @@ _STYLE = """\
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }
 table { border-collapse: collapse; display: block; overflow-x: auto; font-size: 0.9rem; }
 th, td { padding: 0.25rem 0.6rem; text-align: right; white-space: nowrap; }
-th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; }
-.regions :is(th, td):nth-child(3) { text-align: left; }
 tr + tr { border-top: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
 svg { max-width: 100%; height: auto; }
 """
@@ -71,11 +69,7 @@ def recommendation_html(recommendation: Recommendation, limit: int = _LIMIT) -> 
     parts = [f"<p><strong>Recommended: {escaped(answer)}</strong><br>{reason}</p>"]
     if scatter := recommendation_scatter(recommendation):
         parts.append(_picture(scatter))
-    if recommendation.shown:
-        head, *rows = table_rows(recommendation, limit)
-        table = html_table([html_cells("th", head), *(html_cells("td", row) for row in rows)])
-        parts.append(f'<div class="regions">{table}</div>' if recommendation.has_regions else table)
-    parts += [f"<p>{escaped(note)}</p>" for note in notes(recommendation)]
+    parts.append(table_html(cluster_table(recommendation, limit)))
     return "\n".join(parts)
 
 

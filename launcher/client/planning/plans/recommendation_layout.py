@@ -17,14 +17,14 @@ from launcher.client.planning.plans.step_model import (
     local_workers,
 )
 from launcher.client.planning.plans.strategy_text import UNKNOWN, strategy_text, strategy_warnings
-from launcher.client.show import aligned
+from launcher.client.show import Table, table_text
 from launcher.shared import bytes_text
 
 if TYPE_CHECKING:
     from launcher.client.planning.plans.recommendation import Recommendation
     from launcher.client.planning.workloads.workload import Workload
 
-_HEAD = (
+_HEAD: tuple[str, ...] = (
     "train",
     "data",
     "step ms",
@@ -50,19 +50,19 @@ def recommendation_text(recommendation: Recommendation, limit: int = 10) -> str:
     if best and best.strategy:
         lines.append(f"  {strategy_text(best)}")
         lines += [f"  {warning}" for warning in strategy_warnings(best)]
-    if recommendation.shown:
-        lines += ["", *aligned(table_rows(recommendation, limit), _NUMERIC)]
-    return "\n".join([*lines, "", *notes(recommendation)])
+    return "\n".join([*lines, "", table_text(cluster_table(recommendation, limit))])
 
 
-def table_rows(recommendation: Recommendation, limit: int) -> list[tuple[str, ...]]:
-    """Return the table's rows; with several regions, the first column names them."""
+def cluster_table(recommendation: Recommendation, limit: int) -> Table:
+    """Return the best clusters and the notes; with several regions, the first column names them."""
     shown = shown_clusters(recommendation, limit)
-    rows = [_HEAD, *(_row(each, recommendation) for each in shown)]
-    if not recommendation.has_regions:
-        return rows
-    regions = ("region", *(each.region for each in shown))
-    return [(region, *cells) for region, cells in zip(regions, rows, strict=True)]
+    rows = [_row(each, recommendation) for each in shown]
+    columns = _HEAD
+    if recommendation.has_regions:
+        columns = ("region", *columns)
+        rows = [(each.region, *row) for each, row in zip(shown, rows, strict=True)]
+    below = [("", note) for note in notes(recommendation)]
+    return Table(columns=columns, rows=rows, numbers=_NUMERIC, notes=below)
 
 
 def shown_clusters(recommendation: Recommendation, limit: int) -> list[Candidate]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from launcher.client.catalogue import dollars_text
 from launcher.client.planning.plans.scatter import ClusterPoint, ClusterScatter, ScatterArea
 from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun
-from launcher.client.show import escaped, html_cells, html_table, short_number
+from launcher.client.planning.reporting.report_style import wide_table
+from launcher.client.show import Table, escaped, short_number
 
 _AREA = ScatterArea(
     width=400, height=270, left=52, right=14, top=12, bottom=40, grid='class="grid"'
@@ -62,15 +63,18 @@ def _amounts(point: ClusterPoint) -> str:
 
 
 def _table(plan: PlannedRun) -> str:
-    head = html_cells("th", ("cluster", "hours", "cost", "remark"))
     rows = [
-        html_cells(
-            "td", (point.name, short_number(point.hours), dollars_text(point.dollars), remark)
-        )
+        (point.name, short_number(point.hours), dollars_text(point.dollars), remark)
         for remark, point in _rows(plan)
     ]
-    attributes = 'class="wide" tabindex="0" role="region" aria-label="clusters of the plan"'
-    return f"<div {attributes}>{html_table([head, *rows])}</div>"
+    return wide_table(
+        Table(
+            title="clusters of the plan",
+            columns=("cluster", "hours", "cost", "remark"),
+            rows=rows,
+            numbers=("hours", "cost"),
+        )
+    )
 
 
 def _rows(plan: PlannedRun) -> Iterator[tuple[str, ClusterPoint]]:

@@ -22,8 +22,8 @@ from launcher.client.planning.reporting.report_chart import (
     line_chart,
 )
 from launcher.client.planning.reporting.report_facts import ReportFacts, merged_events, merged_hosts
-from launcher.client.planning.reporting.report_style import report_style
-from launcher.client.show import escaped, html_cells, html_table, readable
+from launcher.client.planning.reporting.report_style import report_style, wide_table
+from launcher.client.show import Table, escaped, readable
 
 _SHARES = {"host/cpu": "CPU", "host/gpu": "GPU", "data/wait_share": "wait for data"}
 #: Rows of hosts or ranks of a chart at most.
@@ -150,10 +150,10 @@ def _charts(found: Sequence[MetricSeries], wanted: Callable[[str], bool]) -> str
 
 
 def _cost(priced: ComparedJob) -> str:
-    head = html_cells("th", ("group", "hosts", "per hour", "total", "idle CPU", "idle GPU"))
-    rows = [html_cells("td", _cost_row(each, priced)) for each in priced.groups]
+    columns = ("group", "hosts", "per hour", "total", "idle CPU", "idle GPU")
     total = (dollars_text(priced.per_hour), dollars_text(priced.total))
-    rows.append(html_cells("td", ("total", "", *total, "", "")))
+    rows = [*(_cost_row(each, priced) for each in priced.groups), ("total", "", *total, "", "")]
+    table = Table(title="cost", columns=columns, rows=rows, numbers=columns[2:])
     notes = [f"Prices on demand, of {', '.join(priced.price_as_of) or 'an unknown date'}."]
     if priced.old_prices:
         notes.append(old_price_note(priced.old_prices))
@@ -165,7 +165,7 @@ def _cost(priced: ComparedJob) -> str:
             "names, for the time that it took here."
         )
     text = "".join(f'<p class="faint">{_with_code(note)}</p>' for note in notes)
-    return f"{_wide('cost', [head, *rows])}{text}"
+    return f"{wide_table(table)}{text}"
 
 
 def _cost_row(group: ComparedGroup, priced: ComparedJob) -> tuple[str, ...]:
@@ -187,17 +187,10 @@ def _events(facts: ReportFacts) -> str:
     first, last = facts.events[0].time, facts.events[-1].time
     pattern = "%H:%M:%S" if _time(first).date() == _time(last).date() else "%m-%d %H:%M:%S"
     rows = [
-        html_cells("td", (_time(each.time).strftime(pattern), each.host, each.text))
+        (_time(each.time).strftime(pattern), each.host, each.text)
         for each in merged_events(facts.events)
     ]
-    head = html_cells("th", ("UTC", "host", "event"))
-    return _wide("events", [head, *rows])
-
-
-def _wide(name: str, rows: Sequence[str]) -> str:
-    """Return a table that scrolls on a narrow screen, by keyboard too."""
-    attributes = f'class="wide" tabindex="0" role="region" aria-label="{name}"'
-    return f"<div {attributes}>{html_table(rows)}</div>"
+    return wide_table(Table(title="events", columns=("UTC", "host", "event"), rows=rows))
 
 
 def _time(seconds: float) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.client.planning.reporting.report_chart import COLOURS
+from launcher.client.show import Table, escaped, rows_html
 
 #: Colours of lines in light and dark, told apart also by most colour-blind readers (Okabe and Ito).
 _PALETTE = (
@@ -67,3 +68,9 @@ def report_style() -> str:
         for number in range(COLOURS)
     )
     return _STYLE.replace("LIGHT", light).replace("DARK", dark) + colours
+
+
+def wide_table(table: Table) -> str:
+    """Return a table that scrolls on a narrow screen, by keyboard too."""
+    attributes = f'class="wide" tabindex="0" role="region" aria-label="{escaped(table.title)}"'
+    return f"<div {attributes}>{rows_html(table)}</div>"

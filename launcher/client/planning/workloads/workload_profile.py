@@ -14,7 +14,7 @@ from launcher.client.planning.workloads.machine_cpu import MachineCpu
 from launcher.client.planning.workloads.measured_task import MeasuredStepTime
 from launcher.client.planning.workloads.model_reader import model_fields
 from launcher.client.planning.workloads.workload import BYTES_PER_WORKER, Measure, Workload
-from launcher.client.show import short_number
+from launcher.client.show import Note, note_lines, short_number
 
 _DIGITS = 4
 
@@ -169,14 +169,16 @@ def rounded(value: float) -> float:
 _WAITING = 0.2
 #: Share of the time that it wants a CPU and has none, above which that is said.
 _BUSY = 0.05
+_NOTE_COLUMN = 17
 
 
 def profile_text(profile: WorkloadProfile) -> str:
     """Return what was measured, a line for each figure."""
-    return "\n".join([profile.dataset, *(f"  {name:<16} {what}" for name, what in _rows(profile))])
+    lines = note_lines(_notes(profile), _NOTE_COLUMN)
+    return "\n".join([profile.dataset, *(f"  {line}" for line in lines)])
 
 
-def _rows(profile: WorkloadProfile) -> Iterator[tuple[str, str]]:
+def _notes(profile: WorkloadProfile) -> Iterator[Note]:
     cpu, found = profile.cpu_seconds, profile.measured
     range_ = f"{_ms(cpu.mean)} ({_ms(cpu.low)} to {_ms(cpu.high)})"
     yield "CPU per sample", f"{range_}, of {found['samples']:,} samples"
