@@ -12,7 +12,8 @@ from typing import Any
 
 from forked_ranks import run_ranks
 
-REPOSITORY = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parents[1]
 #: Seconds for the longest of the slow tests, on a machine that is busy.
 PATIENCE = 900
 
@@ -26,10 +27,19 @@ class Outcome:
     notes: dict[int, Any]
 
 
-_PREAMBLE = """
-import json, os, pathlib, sys
+#: What scripts find: modules beside this one, and these names.
+_PREAMBLE = f"""
+import copy, itertools, json, os, pathlib, sys
+sys.path.append({str(HERE)!r})
 import torch, torch.distributed as dist
+from torch import nn
+from torch.utils._pytree import tree_leaves
 from launcher import parallel
+from launcher.errors import ParallelError
+from launcher.parallel import (
+    Pipeline, Randomness, accumulating, boundaries, clip, cut, replicate, scaler, shard
+)
+from architectures import ARCHITECTURES, Gpt
 
 torch.set_num_threads(1)
 
@@ -38,14 +48,34 @@ def note(words):
     path = pathlib.Path(os.environ["NOTES"], str(rank))
     path.with_suffix(".part").write_text(json.dumps(words))
     path.with_suffix(".part").replace(path)
+
+def refused(call, *arguments, **named):
+    '''Return the words in which a call is refused, or None.'''
+    try:
+        call(*arguments, **named)
+    except ParallelError as error:
+        return str(error)
 """
+#: Scripts for smp leave by themselves.
+_ENDING = """
+if dist.is_initialized() and "launcher.parallel.smp" not in sys.modules:
+    parallel.leave()
+"""
+
+
+def noted(folder: Path, script: str, *, ranks: int = 2, **options: Any) -> list[Any]:
+    """Return what each rank of a script wrote, which ends well. options: see `run`."""
+    outcome = run(folder, script, ranks=ranks, **options)
+    assert outcome.code == 0, outcome.output
+    assert sorted(outcome.notes) == list(range(ranks)), outcome.output
+    return [outcome.notes[rank] for rank in range(ranks)]
 
 
 def run(
     folder: Path,
     script: str,
     *,
-    ranks: int,
+    ranks: int = 2,
     restarts: int = 0,
     patience: int = PATIENCE,
     torchrun: bool = False,
@@ -59,7 +89,7 @@ def run(
     notes = folder / f"notes-{ranks}"
     notes.mkdir(parents=True)
     file = folder / f"script-{ranks}.py"
-    file.write_text(_PREAMBLE + script)
+    file.write_text(_PREAMBLE + script + _ENDING)
     environment = {
         **os.environ,
         "PYTHONPATH": str(REPOSITORY),

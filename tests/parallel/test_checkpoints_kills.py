@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ranks import run
+from ranks import noted
 
 pytest.importorskip("torch")
 
@@ -17,7 +17,6 @@ _STEPS, _EVERY = 21, 3
 _PATIENCE = 800  # seconds, for five starts
 _TRAINING = f"""
 import itertools, signal
-sys.path.append({str(Path(__file__).parent)!r})
 from learner import KINDS, Learner
 
 STEPS, EVERY = {_STEPS}, {_EVERY}
@@ -54,7 +53,6 @@ for step, (loss, ids) in enumerate(steps, start=first + 1):
         die()
 learner.checkpoints.close()
 note([start, learner.squares()])
-parallel.leave()
 """
 
 #: Each a rank, where it is killed, and at which step: in training, or in the save of that step
@@ -75,9 +73,8 @@ def _train(folder: Path, kind: str, kills: list[tuple[int, str, int]]) -> dict[s
     """What all starts of a training wrote, and the parameters at its end."""
     folder.mkdir()
     variables = {"ROOT": str(folder), "KIND": kind, "KILLS": json.dumps(kills)}
-    outcome = run(folder, _TRAINING, ranks=2, restarts=len(kills), patience=_PATIENCE, **variables)
-    assert outcome.code == 0, outcome.output
-    assert [start for start, _ in outcome.notes.values()] == [len(kills)] * 2
+    notes = noted(folder, _TRAINING, restarts=len(kills), patience=_PATIENCE, **variables)
+    assert [start for start, _ in notes] == [len(kills)] * 2
 
     def lines(name: str) -> list[Any]:
         return [json.loads(line) for line in (folder / name).read_text().splitlines()]
@@ -86,7 +83,7 @@ def _train(folder: Path, kind: str, kills: list[tuple[int, str, int]]) -> dict[s
         "kills": lines("kills") if kills else [],
         "starts": lines("starts-0"),
         "steps": [lines(f"steps-{rank}") for rank in (0, 1)],
-        "squares": [outcome.notes[rank][1] for rank in (0, 1)],
+        "squares": [notes[rank][1] for rank in (0, 1)],
     }
 
 

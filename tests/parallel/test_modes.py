@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from mode_zoo import WIDTH, ZOO, Blocks, Encoder  # noqa: E402 - they need torch
-from ranks import run  # noqa: E402
+from ranks import noted  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.functional import dropout  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
@@ -180,8 +180,6 @@ def test_a_model_may_keep_modules_in_eval_mode() -> None:
 
 
 _TRAIN_OF_OTHERS = """
-from torch import nn
-from launcher.parallel.pipeline import Pipeline
 
 class LowRank(nn.Embedding):
     '''Adds its low-rank weights to its own in eval mode, as loralib's embedding does.'''
@@ -217,16 +215,13 @@ for training in (False, True):
     losses.append(pipeline.evaluate(ids, target=ids).item())
     modes.append([each.training for each in model])
 note([alone, losses, modes])
-parallel.leave()
 """
 
 
 @pytest.mark.long
 def test_each_rank_sets_the_mode_of_its_own_modules(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _TRAIN_OF_OTHERS, ranks=2)
-    assert outcome.code == 0, outcome.output
-    for rank, modes in enumerate(([[False, True], [True, True]], [[True, False], [True, True]])):
-        alone, losses, found = outcome.notes[rank]
+    own = ([[False, True], [True, True]], [[True, False], [True, True]])
+    for (alone, losses, found), modes in zip(noted(tmp_path, _TRAIN_OF_OTHERS), own, strict=True):
         assert losses == pytest.approx([alone, alone])
         assert found == modes
 

@@ -9,15 +9,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from module_uses import USES  # noqa: E402 - it needs torch
-from ranks import run  # noqa: E402
+from ranks import noted  # noqa: E402
 from torch import nn  # noqa: E402
 
-_SCRIPT = f"""
-sys.path.append({str(Path(__file__).parent)!r})
+_SCRIPT = """
 from module_uses import USES, Net
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.functional import mse_loss
-from launcher.errors import ParallelError
 
 def made():
     torch.manual_seed(0)
@@ -82,7 +80,6 @@ for kind, other in shown.items():
         found[f"{kind}.{name}"] = alike(name)
         reset()
 note(found)
-parallel.leave()
 """
 _KINDS = {
     "pipeline": """
@@ -153,17 +150,12 @@ def test_all_names_of_modules_are_used() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", _KINDS)
 def test_each_name_works_alike_or_is_refused(tmp_path: Path, kind: str) -> None:
-    outcome = run(tmp_path, _SCRIPT + _KINDS[kind] + _WALK, ranks=2)
-    assert outcome.code == 0, outcome.output
-    for found in outcome.notes.values():
+    for found in noted(tmp_path, _SCRIPT + _KINDS[kind] + _WALK):
         wrong = {name: each for name, each in found.items() if each[:7] not in ("alike", "refused")}
         assert wrong == {}
 
 
 _REPLICAS = """
-from torch import nn
-from launcher.parallel.gradients import accumulating, replicate
-from launcher.parallel.sharding import shard
 
 world = parallel.init()
 
@@ -223,14 +215,11 @@ note({
     "new head, sharded": exchanged(sharded, new_head_then_accumulated),
     "old optimizer": exchanged(sharded, steps),
 })
-parallel.leave()
 """
 
 
 def test_replicas_exchange_every_gradient_or_say_which_not(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _SCRIPT + _REPLICAS, ranks=2)
-    assert outcome.code == 0, outcome.output
-    for found in outcome.notes.values():
+    for found in noted(tmp_path, _SCRIPT + _REPLICAS):
         for habit in ("train", "both", "accumulated", "sharded"):
             assert found.pop(habit) is True
         wordings = {

@@ -5,16 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ranks import run
+from ranks import noted
 
 pytest.importorskip("torch")
 
-_PREAMBLE = f"""
-import copy
-sys.path.append({str(Path(__file__).parent)!r})
-from architectures import Gpt
-from launcher.parallel.pipeline import Pipeline
-from launcher.parallel.precision import scaler
+_PREAMBLE = """
 
 def loss(output, target):
     return torch.nn.functional.cross_entropy(output, target.reshape(-1))
@@ -56,15 +51,12 @@ exact = Pipeline(
 )
 note([worst, losses, exact.evaluate(ids, target=labels).item(),
       pipeline.evaluate(ids, target=labels).item()])
-parallel.leave()
 """
 
 
 @pytest.mark.long
 def test_a_pipeline_rounds_as_one_process_does(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _PREAMBLE + _AUTOCAST, ranks=2)
-    assert outcome.code == 0, outcome.output
-    for worst, losses, exact, rounded in outcome.notes.values():
+    for worst, losses, exact, rounded in noted(tmp_path, _PREAMBLE + _AUTOCAST):
         assert worst <= 1e-6
         for own, theirs in losses:
             assert own == pytest.approx(theirs, rel=1e-6)
@@ -90,16 +82,14 @@ for step in range(6):
     moved = any(not torch.equal(a, b) for a, b in zip(before, pipeline.parameters()))
     told.append([moved, scale.get_scale(), loss_of_step])
 note([told, norms])
-parallel.leave()
 """
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
 def test_an_infinite_gradient_in_one_stage_skips_the_step_in_all(tmp_path: Path, rank: int) -> None:
-    outcome = run(tmp_path, f"FORCED = (2, {rank})" + _PREAMBLE + _SKIPPED, ranks=2)
-    assert outcome.code == 0, outcome.output
-    (told, norms), (told_too, norms_too) = outcome.notes[0], outcome.notes[1]
+    script = f"FORCED = (2, {rank})" + _PREAMBLE + _SKIPPED
+    (told, norms), (told_too, norms_too) = noted(tmp_path, script)
     assert told == told_too
     assert [moved for moved, _, _ in told] == [True, True, False, True, True, True]
     assert [scale for _, scale, _ in told] == [1024, 1024, 512, 512, 512, 1024]
@@ -109,7 +99,6 @@ def test_an_infinite_gradient_in_one_stage_skips_the_step_in_all(tmp_path: Path,
 
 
 _FUSED = """
-from launcher.parallel.precision import scaler
 
 world = parallel.init()
 weight = torch.nn.Parameter(torch.ones(3))
@@ -124,7 +113,6 @@ for largest in (8.0, float("inf")):
     scale.update()
     told.append([weight[0].item(), scale.get_scale()])
 note(told)
-parallel.leave()
 """
 
 
@@ -133,17 +121,14 @@ parallel.leave()
 def test_an_infinite_gradient_of_one_rank_skips_the_step_of_fused_optimizers(
     tmp_path: Path, clips: bool
 ) -> None:
-    outcome = run(tmp_path, _FUSED.replace("CLIPS", str(clips)), ranks=2)
-    assert outcome.code == 0, outcome.output
     after_one_step = pytest.approx(0.495, rel=1e-6)
-    assert outcome.notes == {rank: [[after_one_step, 8], [after_one_step, 4]] for rank in range(2)}
+    found = noted(tmp_path, _FUSED.replace("CLIPS", str(clips)))
+    assert found == [[[after_one_step, 8], [after_one_step, 4]]] * 2
 
 
 _SAVED = """
 import contextlib
-from launcher.parallel.randomness import Randomness
 from launcher.parallel.recomputation import recompute
-from launcher.parallel.stages import cut
 
 def saved_bytes(work):
     '''Of what autograd keeps for the backward pass of some work.'''
@@ -180,15 +165,12 @@ parts = [
     torch.equal(p.grad, reference[name].grad) for name, p in pipeline.module.named_parameters()
 ]
 note([found[0][0], found[1][0], same, all(parts)])
-parallel.leave()
 """
 
 
 @pytest.mark.long
 def test_what_is_computed_again_is_the_same_and_takes_less_memory(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _PREAMBLE + _SAVED, ranks=2)
-    assert outcome.code == 0, outcome.output
-    for plain, again, is_same, is_same_in_a_pipeline in outcome.notes.values():
+    for plain, again, is_same, is_same_in_a_pipeline in noted(tmp_path, _PREAMBLE + _SAVED):
         assert again < plain / 2
         assert is_same
         assert is_same_in_a_pipeline

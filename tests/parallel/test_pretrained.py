@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 
 import torch
 from llama_shaped import INDEX, LlamaShaped, Sizes, write_checkpoint
-from ranks import run
+from ranks import noted
 from torch import nn
 
 from launcher.errors import ParallelError
@@ -55,9 +55,7 @@ def loaded_whole(folder, sizes):
 
 _PIPELINE = """
 from torch.nn.functional import cross_entropy
-from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.pretrained import PretrainedWeights, without_weights
-sys.path.insert(0, os.environ["HERE"])
 from llama_shaped import LlamaShaped, Sizes
 
 sizes = Sizes(**json.loads(os.environ["SIZES"]))
@@ -78,7 +76,6 @@ for _ in range(3):
     optimizer.step()
 own = sum(each.nbytes for each in pipeline.parameters())
 note({"read": weights.bytes_read, "own": own, "losses": losses})
-parallel.leave()
 """
 
 
@@ -87,11 +84,8 @@ def test_each_rank_reads_its_own_stage_and_learns_what_one_process_does(
     tmp_path, checkpoint
 ) -> None:
     folder, sizes = checkpoint
-    variables = {
-        "HERE": str(HERE), "FOLDER": str(folder), "SIZES": json.dumps(vars(sizes))
-    }  # fmt: skip
-    outcome = run(tmp_path, _PIPELINE, ranks=2, **variables)
-    assert outcome.code == 0, outcome.output
+    variables = {"FOLDER": str(folder), "SIZES": json.dumps(vars(sizes))}
+    notes = noted(tmp_path, _PIPELINE, **variables)
     model = loaded_whole(folder, sizes)
     ids = torch.arange(32).view(4, 8)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -103,10 +97,10 @@ def test_each_rank_reads_its_own_stage_and_learns_what_one_process_does(
         losses.append(loss.item())
         optimizer.step()
     total = sum(each.nbytes for each in model.parameters())
-    for note in outcome.notes.values():
+    for note in notes:
         assert note["read"] == note["own"] < 0.7 * total
         assert note["losses"] == pytest.approx(losses, rel=1e-4)
-    read = sum(note["read"] for note in outcome.notes.values())
+    read = sum(note["read"] for note in notes)
     assert read == total + sizes.tied * model.lm_head.weight.nbytes
 
 

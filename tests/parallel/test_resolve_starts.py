@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 
 import torch
 from cut_model import consistent
-from ranks import Outcome, run
+from ranks import noted, run
 from torch import nn
 
 from launcher.errors import ParallelError
@@ -25,9 +25,7 @@ from launcher.parallel.profiling import Sample, profile
 from launcher.shared import Link, ParallelPart, PartitionFile
 
 _SCRIPT = """
-from torch import nn
 from torch.nn.functional import mse_loss
-from launcher.parallel.pipeline import Pipeline
 
 torch.manual_seed(0)
 model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(6)))
@@ -35,13 +33,19 @@ world = parallel.init(global_batch=16)
 pipeline = Pipeline(model, world, example={"input": torch.zeros(4, 16)}, loss=mse_loss)
 loss = pipeline.step(torch.ones(16, 16), target=torch.zeros(16, 16))
 note({"modules": list(pipeline.module.state_dict()), "loss": loss.item()})
-parallel.leave()
 """
-_NOTING_ERRORS = (
-    "try:\n"
-    + "".join(f"    {line}\n" for line in _SCRIPT.splitlines())
-    + "except Exception as error:\n    note(str(error))\n    raise\n"
-)
+
+
+def refusal(folder: Path, script: str, part: ParallelPart, **variables: str) -> str:
+    """Return the words with which a script ends on all ranks."""
+    noting = "try:\n" + "".join(f"    {line}\n" for line in script.splitlines())
+    noting += "except Exception as error:\n    note(str(error))\n    raise\n"
+    outcome = run(folder, noting, LAUNCHER_PARALLEL=part.to_json(), **variables)
+    assert outcome.code == 1
+    assert outcome.notes[0] == outcome.notes[1]
+    return str(outcome.notes[0])
+
+
 #: A profiler cannot be imported.
 _WITHOUT = """
 sys.modules |= {f"launcher.parallel.{name}": None for name in ("profiling", "partitioning")}
@@ -61,8 +65,8 @@ def partition() -> PartitionFile:
     )
 
 
-def started(folder: Path, script: str, part: ParallelPart, **variables: str) -> Outcome:
-    return run(folder, script, ranks=2, LAUNCHER_PARALLEL=part.to_json(), **variables)
+def started(folder: Path, script: str, part: ParallelPart, **variables: str) -> list[Any]:
+    return noted(folder, script, LAUNCHER_PARALLEL=part.to_json(), **variables)
 
 
 def of_file(folder: Path, partition: PartitionFile) -> tuple[ParallelPart, dict[str, str]]:
@@ -75,17 +79,14 @@ def of_file(folder: Path, partition: PartitionFile) -> tuple[ParallelPart, dict[
 def test_a_job_with_a_file_needs_no_profiler(tmp_path: Path, partition: PartitionFile) -> None:
     moved = dataclasses.replace(partition, starts=("4",))
     part, variables = of_file(tmp_path, moved)
-    outcome = started(tmp_path, _WITHOUT + _SCRIPT, part, **variables)
-    assert outcome.code == 0, outcome.output
-    assert outcome.notes[1]["modules"] == ["4.weight", "4.bias", "5.weight", "5.bias"]
-    assert outcome.notes[0]["loss"] == outcome.notes[1]["loss"] > 0
+    first, second = started(tmp_path, _WITHOUT + _SCRIPT, part, **variables)
+    assert second["modules"] == ["4.weight", "4.bias", "5.weight", "5.bias"]
+    assert first["loss"] == second["loss"] > 0
 
 
 _CASES = """
 import dataclasses, warnings
-from torch import nn
 from torch.nn.functional import mse_loss
-from launcher.parallel.pipeline import Pipeline
 
 world, found = parallel.init(global_batch=16), {}
 files = ("partition", "partitions", "shards", "version", "doubts")
@@ -104,7 +105,6 @@ for file, width in ((file, 24 if file == "partition" else 16) for file in files)
         except Exception as error:
             found[file] = f"{type(error).__name__}: {error}"
 note(found)
-parallel.leave()
 """
 
 
@@ -120,9 +120,8 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, partition: Partitio
         dataclasses.replace(partition, **changes).write(tmp_path / f"{name}.json")
     sharded = dataclasses.replace(partition, replicas=4, shard_degree=4)
     consistent(sharded).write(tmp_path / "shards.json")
-    outcome = started(tmp_path, _CASES, part, **variables)
-    assert outcome.code == 0, outcome.output
-    for found in outcome.notes.values():
+    notes = started(tmp_path, _CASES, part, **variables)
+    for found in notes:
         assert found["partition"] == (
             "ParallelError: partition.json was made for another model: 0.weight is [16, 16] "
             "float32 in the file, but [24, 24] float32 in this model; run `launcher plan cut` "
@@ -134,16 +133,17 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, partition: Partitio
         )
         assert "shards.json was made for shard_degree=4, but this job has" in found["shards"]
         assert "version.json: it is of version 9, and this Launcher reads" in found["version"]
-    size, version = outcome.notes[0]["doubts"]  # once: on rank 0
+    size, version = notes[0]["doubts"]  # once: on rank 0
     assert "measured with microbatches of [8, 16] float32, but this job has [4, 16]" in size
     assert "made with torch 2.0" in version
-    assert outcome.notes[1]["doubts"] == []
+    assert notes[1]["doubts"] == []
 
 
 @pytest.mark.long
 def test_rank_0_finds_the_cuts_once(tmp_path: Path) -> None:
     part = ParallelPart(partitions=2, microbatches=4, auto_partition=True)
-    first = started(tmp_path / "first", _SCRIPT, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
+    variables = {"LAUNCHER_PARALLEL": part.to_json(), "SM_OUTPUT_DATA_DIR": str(tmp_path)}
+    first = run(tmp_path / "first", _SCRIPT, **variables)
     assert first.code == 0, first.output
     found = PartitionFile.read(tmp_path / "partition.json")
     (start,) = found.starts
@@ -154,9 +154,8 @@ def test_rank_0_finds_the_cuts_once(tmp_path: Path) -> None:
     # Ranks that are started again go on with what was decided.
     moved = "1" if start != "1" else "2"
     dataclasses.replace(found, starts=(moved,)).write(tmp_path / "partition.json")
-    again = started(tmp_path / "again", _SCRIPT, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
-    assert again.code == 0, again.output
-    assert again.notes[1]["modules"][0] == f"{moved}.weight"
+    again = noted(tmp_path / "again", _SCRIPT, **variables)
+    assert again[1]["modules"][0] == f"{moved}.weight"
 
 
 @pytest.mark.long
@@ -167,8 +166,7 @@ def test_what_was_decided_for_other_numbers_is_decided_anew(
         tmp_path / "partition.json"
     )
     part = ParallelPart(partitions=2, microbatches=4, auto_partition=True)
-    outcome = started(tmp_path, _SCRIPT, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
-    assert outcome.code == 0, outcome.output
+    started(tmp_path, _SCRIPT, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
     found = PartitionFile.read(tmp_path / "partition.json")
     assert (found.partitions, len(found.starts)) == (2, 1)
 
@@ -176,19 +174,15 @@ def test_what_was_decided_for_other_numbers_is_decided_anew(
 @pytest.mark.long
 def test_a_decision_that_cannot_be_kept_ends_all_ranks(tmp_path: Path) -> None:
     part = ParallelPart(partitions=2, microbatches=4, auto_partition=True)
-    outcome = started(tmp_path, _NOTING_ERRORS, part, SM_OUTPUT_DATA_DIR=str(tmp_path / "none"))
-    assert outcome.code == 1
-    assert outcome.notes[0] == outcome.notes[1]
-    assert "auto_partition cannot write its decision to" in outcome.notes[0]
+    words = refusal(tmp_path, _SCRIPT, part, SM_OUTPUT_DATA_DIR=str(tmp_path / "none"))
+    assert "auto_partition cannot write its decision to" in words
 
 
 @pytest.mark.long
 def test_what_cannot_be_found_is_refused_on_all_ranks(tmp_path: Path) -> None:
     part = ParallelPart(partitions=2, microbatches=4, auto_partition=True, memory_cap=1000)
-    outcome = started(tmp_path, _NOTING_ERRORS, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
-    assert outcome.code == 1
-    assert outcome.notes[0] == outcome.notes[1]
-    assert "bytes per rank, but the cap is 1000" in outcome.notes[0]
+    words = refusal(tmp_path, _SCRIPT, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
+    assert "bytes per rank, but the cap is 1000" in words
     assert not (tmp_path / "partition.json").exists()
 
 
@@ -213,11 +207,7 @@ from launcher.parallel.start_orders import resolve_starts
 
 world = parallel.init(global_batch=16)
 model = torch.nn.Sequential(*(Failing(16, 16) for _ in range(4)))
-try:
-    resolve_starts(model, world, {"input": torch.zeros(4, 16)}, states=states)
-except parallel.ParallelError as error:
-    note(str(error))
-parallel.leave()
+note(refused(resolve_starts, model, world, {"input": torch.zeros(4, 16)}, states=states))
 """
 
 
@@ -233,13 +223,9 @@ def test_whatever_the_users_code_raises_is_raised_on_all_ranks(
     tmp_path: Path, kind: str, words: str
 ) -> None:
     part = ParallelPart(partitions=2, microbatches=4, auto_partition=True)
-    outcome = started(tmp_path, _FAILING, part, SM_OUTPUT_DATA_DIR=str(tmp_path), KIND=kind)
-    assert outcome.code == 0, outcome.output
-    assert outcome.notes[0] == outcome.notes[1]
-    assert (
-        f"auto_partition failed on rank 0, which runs the model on its example: {words}"
-        == (outcome.notes[0])
-    )
+    found = started(tmp_path, _FAILING, part, SM_OUTPUT_DATA_DIR=str(tmp_path), KIND=kind)
+    expected = f"auto_partition failed on rank 0, which runs the model on its example: {words}"
+    assert found == [expected] * 2
 
 
 #: The model has no weights until its rank reads them.
@@ -258,11 +244,10 @@ def test_a_model_without_weights_is_checked_and_cut_as_the_file_says(
     write_tensors(model.state_dict(), tmp_path / "model.safetensors")
     part, variables = of_file(tmp_path, partition)
     script = _WEIGHTLESS.replace("loss=mse_loss)", f"loss=mse_loss, weights={str(tmp_path)!r})")
-    outcome = started(tmp_path, script, part, **variables)
-    assert outcome.code == 0, outcome.output
-    assert outcome.notes[1]["modules"][0] == f"{partition.starts[0]}.weight"
+    first, second = started(tmp_path, script, part, **variables)
+    assert second["modules"][0] == f"{partition.starts[0]}.weight"
     expected = nn.functional.mse_loss(model(torch.ones(16, 16)), torch.zeros(16, 16))
-    assert outcome.notes[0]["loss"] == pytest.approx(expected.item(), rel=1e-5)
+    assert first["loss"] == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.long
@@ -280,11 +265,9 @@ def test_a_model_without_weights_is_checked_and_cut_as_the_file_says(
 def test_a_model_without_weights_needs_some(
     tmp_path: Path, part: dict[str, Any], said: str
 ) -> None:
-    script = "try:\n" + "".join(f"    {line}\n" for line in _WEIGHTLESS.splitlines())
-    script += "except Exception as error:\n    note(str(error))\n    raise\n"
-    outcome = started(tmp_path, script, ParallelPart(partitions=2, microbatches=4, **part))
-    assert outcome.code == 1
-    assert said in outcome.notes[0]
+    assert said in refusal(
+        tmp_path, _WEIGHTLESS, ParallelPart(partitions=2, microbatches=4, **part)
+    )
 
 
 NO_CALLS = '{"version": 1, "fingerprint": {}}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ranks import run
+from ranks import noted
 
 pytest.importorskip("torch")
 
@@ -15,8 +15,6 @@ _LAYER_BYTES = 4 * _WIDTH * _WIDTH
 _PREAMBLE = f"""
 import gc
 from dataclasses import replace
-from torch import nn
-from launcher.parallel.pipeline import Pipeline
 
 STAGES = int(os.environ["WORLD_SIZE"])
 world = parallel.init(pipeline=STAGES)
@@ -65,7 +63,6 @@ for schedule in ("simple", "interleaved"):
         step(made, many)
         found[f"{schedule} {many}"] = [max(live), live[-1]]
 note(found)
-parallel.leave()
 """
 
 
@@ -74,10 +71,7 @@ def test_a_stage_holds_no_more_microbatches_than_its_schedule_says(
     tmp_path: Path, stages: int
 ) -> None:
     """Those whose forward pass is done and whose backward pass has not begun; none in the end."""
-    outcome = run(tmp_path, _PREAMBLE + _LIVE, ranks=stages)
-    assert outcome.code == 0, outcome.output
-    assert set(outcome.notes) == set(range(stages))
-    for stage, found in outcome.notes.items():
+    for stage, found in enumerate(noted(tmp_path, _PREAMBLE + _LIVE, ranks=stages)):
         assert found == {
             **{f"simple {many}": [many, 0] for many in (4, 7, 16)},
             **{f"interleaved {many}": [min(many, stages - stage), 0] for many in (4, 7, 16)},
@@ -102,14 +96,12 @@ optimizer = torch.optim.AdamW(made.parameters())
 step(made, 4)
 optimizer.step()
 note([whole, built, held()])
-parallel.leave()
 """
 
 
 @pytest.mark.parametrize("stages", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_rank_holds_the_parameters_of_its_stage_alone(tmp_path: Path, stages: int) -> None:
     """After a step also their gradients and AdamW's two moments: four times as much."""
-    outcome = run(tmp_path, _PREAMBLE + _BYTES, ranks=stages)
-    assert outcome.code == 0, outcome.output
     own = _LAYER_BYTES * _LAYERS // stages
-    assert outcome.notes == {rank: [_LAYERS * _LAYER_BYTES, own, 4 * own] for rank in range(stages)}
+    found = noted(tmp_path, _PREAMBLE + _BYTES, ranks=stages)
+    assert found == [[_LAYERS * _LAYER_BYTES, own, 4 * own]] * stages

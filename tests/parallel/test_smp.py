@@ -6,21 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ranks import Outcome, run
+from ranks import noted, run
 
 from launcher.shared import PartitionFile
 
 pytest.importorskip("torch")
 
 _TESTS = Path(__file__).parent
-_PREAMBLE = f"""
-import copy, itertools
-sys.path.append({str(_TESTS)!r})
-from architectures import ARCHITECTURES
+_PREAMBLE = """
 import launcher.parallel.smp as smp
-from launcher.parallel.randomness import Randomness
-from launcher.parallel.stages import cut
-from launcher.errors import ParallelError
 
 STEPS, CLIP, MANY = 5, 0.05, 2
 
@@ -31,7 +25,7 @@ def batches(architecture, count):
     generator = torch.Generator().manual_seed(7)
     for _ in range(count):
         found = architecture.arguments(generator)
-        yield {{k: v if k == "ids" else v.double() for k, v in found.items()}}
+        yield {k: v if k == "ids" else v.double() for k, v in found.items()}
 
 def factor(number):
     return torch.full((4,), 1.0 + number / 7, dtype=torch.float64)
@@ -123,12 +117,6 @@ note({{
 """
 
 
-def _ends_well(outcome: Outcome, ranks: int) -> list[Any]:
-    assert outcome.code == 0, outcome.output
-    assert len(outcome.notes) == ranks
-    return list(outcome.notes.values())
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "config", "ranks"),
@@ -162,7 +150,7 @@ def test_a_script_learns_what_one_process_does(
     tmp_path: Path, name: str, config: str, ranks: int
 ) -> None:
     script = _PREAMBLE + _AGAINST_ONE_PROCESS.format(name=name, config=config)
-    for found in _ends_well(run(tmp_path, script, ranks=ranks), ranks):
+    for found in noted(tmp_path, script, ranks=ranks):
         assert found["model"] <= 1e-10
         assert found["optimizer"] <= 1e-10
         assert found["told"] <= 1e-10
@@ -347,19 +335,17 @@ note({**found, "words": words})
 
 
 @pytest.fixture(scope="module")
-def mixed(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Any]:
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """What the two ranks of a script noted, which trains, tests, and then does what is refused."""
     script = _PREAMBLE + _MIXED + _TRAINS_AND_TESTS + _REFUSED_BY_ALL
-    outcome = run(tmp_path_factory.mktemp("mixed"), script, ranks=2)
-    _ends_well(outcome, 2)
-    return outcome.notes
+    return noted(tmp_path_factory.mktemp("mixed"), script)
 
 
 @pytest.mark.long
 def test_training_continues_after_an_evaluation_of_another_size_and_a_reload(
-    mixed: dict[int, Any],
+    mixed: list[Any],
 ) -> None:
-    for rank, found in mixed.items():
+    for rank, found in enumerate(mixed):
         for told, expected in zip(found["told"], found["expected"], strict=True):
             assert told == pytest.approx(expected, rel=1e-9)
         assert found["worst"] <= 1e-10
@@ -368,7 +354,7 @@ def test_training_continues_after_an_evaluation_of_another_size_and_a_reload(
 
 
 @pytest.mark.long
-def test_what_all_ranks_see_is_refused_on_all(mixed: dict[int, Any]) -> None:
+def test_what_all_ranks_see_is_refused_on_all(mixed: list[Any]) -> None:
     first, second = mixed[0]["words"], mixed[1]["words"]
     assert "no stages before the first step, which partitions it" in first["unpartitioned"]
     assert second.pop("sent") == {"sent": 1}
@@ -488,8 +474,7 @@ note(words)
 
 @pytest.mark.long
 def test_what_a_step_does_that_would_not_be_exact_is_refused(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _PREAMBLE + _REFUSED_IN_A_STEP, ranks=1)
-    (words,) = _ends_well(outcome, 1)
+    (words,) = noted(tmp_path, _PREAMBLE + _REFUSED_IN_A_STEP, ranks=1)
     assert "no_call does not call the model" in words["no call"]
     assert "no_backward does not call model.backward in train mode" in words["no backward"]
     assert "nothing" not in words
@@ -532,9 +517,7 @@ smp.barrier()
 
 @pytest.mark.long
 def test_cuts_that_are_not_set_are_found(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _PREAMBLE + _UNSAID, ranks=2, SM_OUTPUT_DATA_DIR=str(tmp_path))
-    _ends_well(outcome, 2)
-    first, second = (outcome.notes[rank] for rank in range(2))
+    first, second = noted(tmp_path, _PREAMBLE + _UNSAID, SM_OUTPUT_DATA_DIR=str(tmp_path))
     (start,) = PartitionFile.read(tmp_path / "partition.json").starts
     assert all(name < start for name in first["own"])
     assert all(name > start for name in second["own"])  # none if it is the last activation's
@@ -566,10 +549,8 @@ note(list(model.state_dict()))
 
 @pytest.mark.long
 def test_the_whole_state_has_all_names_of_a_module(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _PREAMBLE + _ALIASED, ranks=1)
-    _ends_well(outcome, 1)
     parts = [f"{module}.{part}" for module in ("layer", "again") for part in ("weight", "bias")]
-    assert outcome.notes[0] == parts
+    assert noted(tmp_path, _PREAMBLE + _ALIASED, ranks=1) == [parts]
 
 
 _FROZEN = """
@@ -590,9 +571,7 @@ note([net[0].training, net[1].training])
 
 @pytest.mark.long
 def test_a_layer_that_is_in_eval_mode_before_the_first_step_stays_so(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _PREAMBLE + _FROZEN, ranks=1)
-    _ends_well(outcome, 1)
-    assert outcome.notes[0] == [True, False]
+    assert noted(tmp_path, _PREAMBLE + _FROZEN, ranks=1) == [[True, False]]
 
 
 _FAILING_RANK = """
@@ -617,7 +596,7 @@ train_step(torch.ones(4, 6))
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_raises_ends_while_others_wait_for_it(tmp_path: Path, rank: int) -> None:
     script = _PREAMBLE + _FAILING_RANK.replace("RANK", str(rank))
-    outcome = run(tmp_path, script, ranks=2, patience=120)
+    outcome = run(tmp_path, script, patience=120)
     assert outcome.code == 1
     assert "ValueError: planted" in outcome.output
 
@@ -639,17 +618,14 @@ began.append(time.monotonic())
 
 
 @pytest.mark.long
-def test_a_rank_waits_five_seconds_for_those_that_go_on(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _PREAMBLE + _ENDING.replace("STAYS", "True"), ranks=2, patience=180)
-    _ends_well(outcome, 2)
-    assert 5 <= outcome.notes[0] < 60  # the other one would have gone on for 120
-
-
-@pytest.mark.long
-def test_ranks_that_end_together_do_not_wait(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _PREAMBLE + _ENDING.replace("STAYS", "False"), ranks=2, patience=180)
-    _ends_well(outcome, 2)
-    assert all(seconds < 5 for seconds in outcome.notes.values())
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_rank_waits_five_seconds_for_those_that_go_on(tmp_path: Path, stays: bool) -> None:
+    script = _PREAMBLE + _ENDING.replace("STAYS", str(stays))
+    first, second = noted(tmp_path, script, patience=180)
+    if stays:
+        assert 5 <= first < 60  # the other one would have gone on for 120
+    else:
+        assert max(first, second) < 5
 
 
 _OTHER_ARGUMENTS = """
@@ -687,5 +663,5 @@ def test_arguments_that_ranks_do_not_share_are_those_of_the_first(
     tmp_path: Path, given: str, is_later: bool
 ) -> None:
     script = f"{_PREAMBLE}GIVEN, CHANGED, IS_LATER = [{given}] * 3, 1.0, {is_later}\n"
-    for off in _ends_well(run(tmp_path, script + _OTHER_ARGUMENTS, ranks=2), 2):
+    for off in noted(tmp_path, script + _OTHER_ARGUMENTS):
         assert max(off) < 1e-6

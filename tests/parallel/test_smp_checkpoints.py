@@ -6,19 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ranks import run
+from ranks import noted
 
 pytest.importorskip("torch")
 
 _TESTS = Path(__file__).parent
-_SCRIPT = f"""
-sys.path.append({str(_TESTS)!r})
-from architectures import ARCHITECTURES
+_SCRIPT = """
 import launcher.parallel.smp as smp
-from launcher.errors import ParallelError
 
-PARTITIONS, MODE, FOLDER = {{partitions}}, {{mode!r}}, pathlib.Path({{folder!r}})
-smp.init({{{{"partitions": PARTITIONS, "microbatches": 2}}}}, starts=["blocks.2"][: PARTITIONS - 1])
+PARTITIONS, MODE, FOLDER = {partitions}, {mode!r}, pathlib.Path({folder!r})
+smp.init({{"partitions": PARTITIONS, "microbatches": 2}}, starts=["blocks.2"][: PARTITIONS - 1])
 torch.manual_seed(3)
 with smp.model_creation(
     tensor_parallelism=smp.tp_size() > 1, dtype=torch.float64
@@ -37,7 +34,7 @@ optimizer = smp.DistributedOptimizer(
     torch.optim.AdamW(net.parameters(), lr=0.05),
     static_loss_scale=None,
     dynamic_loss_scale=True,
-    dynamic_loss_args={{{{"scale_window": 1000, "min_scale": 1, "delayed_shift": 2}}}},
+    dynamic_loss_args={{"scale_window": 1000, "min_scale": 1, "delayed_shift": 2}},
 )
 
 @smp.step
@@ -45,7 +42,7 @@ def train_step(model, ids):
     assert not smp.is_tracing()
     loss = model(ids=ids).square().mean()
     model.backward(loss)
-    return {{{{"loss": loss, "value": loss.item(), "samples": len(ids), "name": "train"}}}}
+    return {{"loss": loss, "value": loss.item(), "samples": len(ids), "name": "train"}}
 
 def train(step):
     ids = torch.randint(0, 19, (8, 9), generator=torch.Generator().manual_seed(step))
@@ -56,7 +53,7 @@ def train(step):
     assert (found["samples"], found["name"]) == ([4, 4], "train")
     return found["value"]
 
-words = {{{{}}}}
+words = {{}}
 def refused(name, call, *arguments, **named):
     try:
         call(*arguments, **named)
@@ -69,11 +66,11 @@ refused("strange", smp.set_activation_checkpointing, torch.nn.Linear(1, 1))
 refused("random", smp.set_activation_checkpointing, net.blocks, preserve_rng_state=False)
 refused("tensor", smp.model_creation(tensor_parallelism=True).__enter__)
 refused("tag", smp.save_checkpoint, FOLDER, tag="a/b", model=model)
-refused("tags", smp.save_checkpoint, FOLDER, tag=f"rank{{{{smp.rank()}}}}", model=model)
+refused("tags", smp.save_checkpoint, FOLDER, tag=f"rank{{smp.rank()}}", model=model)
 refused("join", lambda: model.join())
 assert not hasattr(model, "register_comm_hook")
 
-first, losses = 0, {{{{}}}}
+first, losses = 0, {{}}
 content = None
 if MODE == "resume":
     content = smp.resume_from_checkpoint(FOLDER, partial=True)
@@ -86,8 +83,8 @@ for step in range(first, 6):
     losses[step] = train(step)
     if MODE == "train" and step < 4:
         smp.save_checkpoint(
-            FOLDER, tag=f"step{{{{step}}}}", partial=True, model=model, optimizer=optimizer,
-            user_content={{{{"step": step, "scheduler": torch.Size([2])}}}},
+            FOLDER, tag=f"step{{step}}", partial=True, model=model, optimizer=optimizer,
+            user_content={{"step": step, "scheduler": torch.Size([2])}},
             num_kept_partial_checkpoints=2,
         )
 if MODE == "train":
@@ -95,40 +92,34 @@ if MODE == "train":
     refused("late", smp.set_activation_checkpointing, net.blocks)
 state = model.state_dict()
 smp.pp_barrier(); smp.rdp_barrier(); smp.tp_barrier()
-note({{{{
+note({{
     "losses": losses,
     "words": words,
     "partitioned": partitioned,
-    "dtype": [str(default), *sorted({{{{str(each.dtype) for each in state.values()}}}})],
+    "dtype": [str(default), *sorted({{str(each.dtype) for each in state.values()}})],
     "recomputed": ["forward" in vars(each) for each in net.blocks],
     "sum": sum(each.double().square().sum().item() for each in state.values()),
     "files": sorted(str(each.relative_to(FOLDER)) for each in FOLDER.rglob("*")),
     "groups": [smp.get_pp_group(), smp.get_rdp_group(), smp.get_tp_group()],
     "gathered": [smp.allgather(smp.rank(), smp.TP_GROUP), smp.get_tp_process_group().size()],
-}}}})
+}})
 """
 
 
-def scripted(folder: Path, partitions: int, mode: str, checkpoints: Path) -> dict[int, Any]:
+def scripted(folder: Path, partitions: int, mode: str, checkpoints: Path) -> list[Any]:
     """What the ranks of a script noted."""
     script = _SCRIPT.format(partitions=partitions, mode=mode, folder=str(checkpoints))
-    outcome = run(folder / mode, script, ranks=partitions)
-    assert outcome.code == 0, outcome.output
-    assert len(outcome.notes) == partitions
-    return outcome.notes
+    return noted(folder / mode, script, ranks=partitions)
 
 
 @pytest.mark.long
-def test_a_script_saves_and_resumes_as_with_smp(tmp_path: Path) -> None:
+def test_a_script_saves_and_resumes_as_with_smp_or_is_refused(tmp_path: Path) -> None:
     checkpoints = tmp_path / "checkpoints"
     checkpoints.mkdir()
-    (tmp_path / "train").mkdir()
-    (tmp_path / "resume").mkdir()
-    (tmp_path / "full").mkdir()
     trained = scripted(tmp_path, 2, "train", checkpoints)
     resumed = scripted(tmp_path, 2, "resume", checkpoints)
-    (full,) = scripted(tmp_path, 1, "full", checkpoints).values()
-    for rank, found in trained.items():
+    (full,) = scripted(tmp_path, 1, "full", checkpoints)
+    for rank, found in enumerate(trained):
         assert found["dtype"] == ["torch.float32", "torch.float64"]
         assert found["partitioned"] == [[True, True]]
         assert all(found["recomputed"])
@@ -157,15 +148,7 @@ def test_a_script_saves_and_resumes_as_with_smp(tmp_path: Path) -> None:
         ),
     ]
     assert "was saved with 2 partitions, and this job has 1" in full["words"]["partitions"]
-
-
-@pytest.mark.long
-def test_what_cannot_be_saved_or_recomputed_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "train").mkdir()
-    checkpoints = tmp_path / "checkpoints"
-    checkpoints.mkdir()
-    for found in scripted(tmp_path, 2, "train", checkpoints).values():
-        words = found["words"]
+    for words in (found["words"] for found in trained):
         assert "has no file 'newest'" in words["nothing"]
         assert "pass its tag" in words["no tag"]
         assert "this Linear is no module within the one" in words["strange"]

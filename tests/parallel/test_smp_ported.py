@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ranks import run
+from ranks import noted
 
 pytest.importorskip("torch")
 
@@ -16,11 +16,9 @@ from launcher.parallel.smp import nn as smp_nn
 
 _SCRIPT = """
 import math
-from torch import nn
 from torch.nn import functional as F
 import launcher.parallel.smp
 import launcher.parallel.smp as smp
-from launcher.errors import ParallelError
 from launcher.parallel.smp.nn import FusedLayerNorm
 from launcher.parallel.smp.nn.huggingface.gpt2 import (
     translate_hf_state_dict_to_smdistributed_gpt2,
@@ -235,20 +233,18 @@ note({{
 """
 
 
-def _trained(folder: Path, partitions: int, mode: str, checkpoints: Path) -> dict[int, Any]:
+def _trained(folder: Path, partitions: int, mode: str, checkpoints: Path) -> list[Any]:
     script = _SCRIPT.format(partitions=partitions, mode=mode, folder=str(checkpoints))
-    outcome = run(folder / f"{mode}-{partitions}", script, ranks=partitions)
-    assert outcome.code == 0, outcome.output
-    return outcome.notes
+    return noted(folder / f"{mode}-{partitions}", script, ranks=partitions)
 
 
 @pytest.mark.long
 def test_a_script_like_those_of_smp_ports_by_its_import(tmp_path: Path) -> None:
-    (alone,) = _trained(tmp_path, 1, "train", tmp_path / "alone").values()
+    (alone,) = _trained(tmp_path, 1, "train", tmp_path / "alone")
     varies, changes = alone["refused"]
     assert "varies passes scale to the model as 0.5 for one microbatch and [4.5] for" in varies
     assert "scale is 1.0 in this batch, but 0.5 in the pipeline's example" in changes
-    first, second = _trained(tmp_path, 2, "train", tmp_path / "saved").values()
+    first, second = _trained(tmp_path, 2, "train", tmp_path / "saved")
     assert first["losses"] == second["losses"] == pytest.approx(alone["losses"], rel=1e-5)
     assert first["shapes"] == [[8, 8, 19]] * 4
     assert first["tested"] == second["tested"] == pytest.approx(alone["tested"], rel=1e-5)
@@ -267,7 +263,6 @@ def test_a_script_like_those_of_smp_ports_by_its_import(tmp_path: Path) -> None:
 
 _IN_FP16 = """
 import launcher.parallel.smp as smp
-from launcher.errors import ParallelError
 
 smp.init({"partitions": 2, "microbatches": 2, "fp16": True}, starts=["2"])
 torch.manual_seed(3)
@@ -330,9 +325,7 @@ note({**words, "dtypes": sorted(dtypes), "scales": scales, "overflows": overflow
 
 @pytest.mark.long
 def test_fp16_of_smps_dictionary_scales_losses_and_skips_what_overflows(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _IN_FP16, ranks=2)
-    assert outcome.code == 0, outcome.output
-    first, second = outcome.notes.values()
+    first, second = noted(tmp_path, _IN_FP16)
     assert first == second
     assert first["parameters"] == "torch.float32"  # they are what smp's optimizer keeps a copy of
     assert first["dtypes"] == ["torch.float16"]

@@ -5,34 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ranks import run
+from ranks import noted
 
 pytest.importorskip("torch")
 
 from llama_shaped import Sizes, write_checkpoint
 
-_PREAMBLE = f"""
-import copy
+_PREAMBLE = """
 from dataclasses import replace
-sys.path.append({str(Path(__file__).parent)!r})
-from architectures import Gpt
+from learning import (
+    Course, Learned, furthest, in_one_process, norms_apart, state_of, whole
+)
 from llama_shaped import LlamaShaped, Sizes
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.nn.functional import cross_entropy, dropout
 from torch.utils._python_dispatch import TorchDispatchMode
-from launcher.errors import ParallelError
 from launcher.parallel import sharding
 from launcher.parallel.context import shard_mesh
 from launcher.shared.parallel_dims import ParallelDims
-from launcher.parallel.pipeline import Pipeline
-from launcher.parallel.randomness import Randomness
-from launcher.parallel.stages import cut
 from launcher.shared.stage_memory import StageState
 
 STEPS, MANY, ACCUMULATED, CLIP = 5, 2, 2, 0.05
-MODELS = {{
+MODELS = {
     "llama": (lambda: LlamaShaped(Sizes(dtype="float64")), "input_ids", "model.layers"),
     "llama, tied": (
         lambda: LlamaShaped(Sizes(dtype="float64", tied=True)), "input_ids", "model.layers"
@@ -40,7 +36,7 @@ MODELS = {{
     "gpt": (lambda: gpt(), "ids", "blocks"),
     "scaled": (lambda: Scaled().double(), "ids", "layers"),
     "gpt, tied, dropout": (lambda: gpt(tied=True, dropout=0.2), "ids", "blocks"),
-}}
+}
 
 class Scaled(torch.nn.Module):
     '''Its own code reads a parameter in both stages, of which one of two ranks has no share.
@@ -78,108 +74,79 @@ def seen_with(joined, **degrees):
 
 def starts_of(layers, stages):
     '''The one of two stages begins inside a block.'''
-    inside = {{"blocks": ".second", "model.layers": ".mlp"}}.get(layers, "")
+    inside = {"blocks": ".second", "model.layers": ".mlp"}.get(layers, "")
     if stages == 4:
-        return tuple(f"{{layers}}.{{number}}" for number in (1, 2, 3))
+        return tuple(f"{layers}.{number}" for number in (1, 2, 3))
     return () if stages == 1 else (layers + ".2" + inside,)
-
-def whole(tensor):
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 def own(tensor):
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
-class Learned:
-    '''A model and its optimizer, with the losses of its microbatches and the norms.'''
+def lessons_of(name, replicas):
+    torch.manual_seed(0)
+    make, argument, layers = MODELS[name]
+    draw = torch.Generator().manual_seed(3)
+    count = STEPS * replicas * ACCUMULATED * MANY
+    data = [torch.randint(0, 19, (2, 9), generator=draw) for _ in range(count)]
+    return make(), layers, Course(
+        given=[{argument: ids[:, :-1]} for ids in data],
+        targets=[ids[:, 1:] for ids in data],
+        loss=loss, replicas=replicas, batches=ACCUMULATED, microbatches=MANY, clip=CLIP,
+    )
 
-    def __init__(self, name, replicas):
-        torch.manual_seed(0)
-        make, self.argument, self.layers = MODELS[name]
-        self.model = make()
-        self.losses, self.norms = [], []
-        draw = torch.Generator().manual_seed(3)
-        count = STEPS * replicas * ACCUMULATED * MANY
-        self.data = [torch.randint(0, 19, (2, 9), generator=draw) for _ in range(count)]
-        self.replicas = replicas
+def loss(output, target):
+    return cross_entropy(output.reshape(-1, output.shape[-1]), target.reshape(-1))
 
-    @property
-    def example(self):
-        return {{self.argument: self.data[0][:, :-1]}}
-
-    def batch(self, step, replica, part):
-        first = ((step * self.replicas + replica) * ACCUMULATED + part) * MANY
-        return self.data[first : first + MANY]
-
-    def loss(self, output, target):
-        value = cross_entropy(output.reshape(-1, output.shape[-1]), target.reshape(-1))
-        self.losses.append(value.item())
-        return value
-
-def in_one_process(name, replicas):
-    found = Learned(name, replicas)
-    model = found.model
-    randomness = Randomness(model, cut(model, (), found.example)[0].drawing)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        for replica in range(replicas):
-            for part in range(ACCUMULATED):
-                for number, ids in enumerate(found.batch(step, replica, part)):
-                    at = step * ACCUMULATED + part
-                    randomness.set_position(step=at, replica=replica, microbatch=number)
-                    value = found.loss(model(ids[:, :-1]), ids[:, 1:])
-                    (value / replicas / ACCUMULATED / MANY).backward()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        found.norms.append(norm.item())
-        optimizer.step()
-    return found
+def alone_on(name, replicas):
+    model, _, lessons = lessons_of(name, replicas)
+    return lessons, in_one_process(lessons, model, torch.optim.AdamW(model.parameters(), lr=0.01))
 
 def on_ranks(name, world, schedule):
-    found = Learned(name, world.degrees.data)
+    model, layers, lessons = lessons_of(name, world.degrees.data)
+    losses, norms = [], []
+    def recorded(output, target):
+        losses.append((value := loss(output, target)).item())
+        return value
     pipeline = Pipeline(
-        found.model, world, starts=starts_of(found.layers, world.degrees.stages),
-        example=found.example, loss=found.loss, schedule=schedule,
+        model, world, starts=starts_of(layers, world.degrees.stages), example=lessons.given[0],
+        loss=recorded, schedule=schedule,
     )
     optimizer = torch.optim.AdamW(pipeline.parameters(), lr=0.01)
-    for step in range(STEPS):
+    for step in lessons.steps:
         optimizer.zero_grad()
         for part in range(ACCUMULATED):
-            ids = torch.cat(found.batch(step, world.dp_rank, part))
-            is_last = part == ACCUMULATED - 1
-            pipeline.step(ids[:, :-1], target=ids[:, 1:], is_last=is_last)
-        found.norms.append(pipeline.clip(CLIP).item())
+            given, target = lessons.batch(step, world.dp_rank, part)
+            pipeline.step(*given.values(), target=target, is_last=part == ACCUMULATED - 1)
+        norms.append(pipeline.clip(CLIP).item())
         optimizer.step()
-    return found, pipeline, optimizer
+    return Learned(model=pipeline, optimizer=optimizer, losses=losses, norms=norms)
+
+def evaluated(lessons, pipeline, alone):
+    given, target = lessons.batch(0, 0)
+    pipeline.train(False)
+    with torch.no_grad():
+        theirs = loss(alone.eval()(**given), target).item()
+    return [pipeline.evaluate(*given.values(), target=target).item(), theirs]
 """
 
 _AGAINST_ONE_PROCESS = """
 def differences(name, world, schedule):
-    expected = in_one_process(name, world.degrees.data)
-    found, pipeline, optimizer = on_ranks(name, world, schedule)
-    worst = [abs(a - b) / a for a, b in zip(found.norms, expected.norms, strict=True)]
-    assert max(expected.norms) > CLIP
+    lessons, expected = alone_on(name, world.degrees.data)
+    found = on_ranks(name, world, schedule)
+    pipeline, reference = found.model, state_of(expected.model)
+    worst = [norms_apart(found.norms, expected.norms)]
     if pipeline.is_last:
-        each = len(expected.losses) // STEPS // world.degrees.data
-        wanted = [
-            expected.losses[(step * world.degrees.data + world.dp_rank) * each + number]
-            for step in range(STEPS)
-            for number in range(each)
-        ]
-        worst += [abs(a - b) / b for a, b in zip(found.losses, wanted, strict=True)]
-    reference = dict(expected.model.named_parameters(remove_duplicate=False))
+        parts = itertools.product(lessons.steps, range(ACCUMULATED))
+        places = [lessons.part(step, world.dp_rank, part) for step, part in parts]
+        worst.append(norms_apart(found.losses, sum((expected.losses[p] for p in places), [])))
     for key, parameter in pipeline.module.named_parameters():
-        theirs = reference[key]
-        worst.append(((whole(parameter) - theirs).norm() / theirs.norm()).item())
-        assert (parameter.grad is None) == (theirs.grad is None), key
-    pipeline.train(False)
-    ids = torch.cat(found.data[:MANY])
-    evaluated = pipeline.evaluate(ids[:, :-1], target=ids[:, 1:]).item()
-    with torch.no_grad():
-        theirs = expected.loss(expected.model.eval()(ids[:, :-1]), ids[:, 1:]).item()
-    assert abs(evaluated - theirs) <= 1e-6 * theirs  # a pipeline returns a float32
+        assert (parameter.grad is None) == (reference[key].grad is None), key
+    worst.append(furthest(pipeline.module.named_parameters(), reference))
+    ours, theirs = evaluated(lessons, pipeline, expected.model)
+    assert abs(ours - theirs) <= 1e-6 * theirs  # a pipeline returns a float32
     own_parameters = sum(own(each).numel() for each in pipeline.parameters())
     all_parameters = sum(each.numel() for each in pipeline.parameters())
-    states = [own(each) for state in optimizer.state.values() for each in state.values()]
+    states = [own(each) for state in found.optimizer.state.values() for each in state.values()]
     return {
         "worst": max(worst),
         "held": own_parameters / all_parameters,
@@ -193,7 +160,6 @@ for name, pipeline, virtual, shards, schedule in CASES:
         name, world, schedule
     )
 note(found)
-parallel.leave()
 """
 
 #: Model, pipeline ranks, stages on each, shard degree, schedule. Of four ranks.
@@ -213,10 +179,7 @@ _MORE_CASES = [
 
 def check(folder: Path, cases: list[tuple[str, int, int, int, str]], ranks: int) -> None:
     script = f"{_PREAMBLE}\nCASES = {cases!r}\n{_AGAINST_ONE_PROCESS}"
-    outcome = run(folder, script, ranks=ranks)
-    assert outcome.code == 0, outcome.output
-    assert len(outcome.notes) == ranks
-    for notes in outcome.notes.values():
+    for notes in noted(folder, script, ranks=ranks):
         assert len(notes) == len(cases)
         for (_, _, _, shards, _), (case, found) in zip(cases, notes.items(), strict=True):
             assert found["worst"] <= 1e-9, case
@@ -247,8 +210,9 @@ def test_two_sets_of_shards_of_two_stages_do(tmp_path: Path) -> None:
 _ONE_BY_ONE = """
 world = parallel.init(shard_degree=2, microbatches=MANY, accumulation=ACCUMULATED)
 name = "gpt, tied, dropout"
-expected = in_one_process(name, 2)
-found, pipeline, optimizer = on_ranks(name, world, "interleaved")
+lessons, expected = alone_on(name, 2)
+found = on_ranks(name, world, "interleaved")
+pipeline, optimizer = found.model, found.optimizer
 
 class Reductions(TorchDispatchMode):
     count = 0
@@ -268,18 +232,15 @@ def in_blocks(*_):
 seen, at_once = [], []
 for block in range(4):
     pipeline.module.get_submodule(f"blocks.{block}.feed").register_forward_pre_hook(in_blocks)
-ids = torch.cat(found.batch(0, parallel.dp_rank(), 0))
+given, target = lessons.batch(0, parallel.dp_rank())
 reductions = []
 for is_last in (False, True):
     with Reductions() as counted:
-        pipeline.step(ids[:, :-1], target=ids[:, 1:], is_last=is_last)
+        pipeline.step(*given.values(), target=target, is_last=is_last)
     reductions.append(counted.count)
 after_step = gathered()
-pipeline.train(False)
-evaluated = pipeline.evaluate(ids[:, :-1], target=ids[:, 1:]).item()
-alone = expected.model.eval()
-with torch.no_grad():
-    theirs = expected.loss(alone(ids[:, :-1]), ids[:, 1:]).item()
+alone = expected.model
+values = evaluated(lessons, pipeline, alone)
 
 def size(parameters):
     return sum(own(each).nbytes for each in parameters)
@@ -297,16 +258,15 @@ memory = [
     [size(pipeline.parameters()) + max(at_once), predicted.parameters - stage.largest],
     [size(moments), predicted.states - unused // 2],
 ]
-note([list(map(sorted, seen)), reductions, after_step + gathered(), [evaluated, theirs], memory])
-parallel.leave()
+note([list(map(sorted, seen)), reductions, after_step + gathered(), values, memory])
 """
 
 
 @pytest.mark.long
 def test_one_block_is_gathered_at_a_time_and_gradients_are_reduced_once(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _PREAMBLE + _ONE_BY_ONE, ranks=2)
-    assert outcome.code == 0, outcome.output
-    for seen, reductions, left, (evaluated, theirs), memory in outcome.notes.values():
+    for seen, reductions, left, (evaluated, theirs), memory in noted(
+        tmp_path, _PREAMBLE + _ONE_BY_ONE
+    ):
         for found, predicted in memory:  # on a CPU no block is fetched early
             assert found == pytest.approx(predicted, rel=0.1)
         assert seen == [[str(block)] for block in range(4)] * 6  # microbatches
@@ -345,25 +305,15 @@ def step_without_reducing():
     pipeline.step(torch.ones(2 * MANY, 6), target=torch.ones(2 * MANY))
 
 world, words = parallel.init(shard_degree=2, microbatches=MANY), []
-for number, scale in enumerate((torch.ones(()), torch.ones(1).double(), torch.ones(1))):
-    try:
-        made(scale).expect(torch.ones(3, 6))
-    except ParallelError as error:
-        words.append(str(error))
-try:
-    step_without_reducing()
-except ParallelError as error:
-    words.append(str(error))
-note(words)
-parallel.leave()
+for scale in (torch.ones(()), torch.ones(1).double(), torch.ones(1)):
+    words.append(refused(lambda: made(scale).expect(torch.ones(3, 6))))
+note([*words, refused(step_without_reducing)])
 """
 
 
 @pytest.mark.long
 def test_what_cannot_be_sharded_is_refused(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _PREAMBLE + _REFUSED, ranks=2)
-    assert outcome.code == 0, outcome.output
-    number, dtypes, shapes, unreduced = outcome.notes[0]
+    number, dtypes, shapes, unreduced = noted(tmp_path, _PREAMBLE + _REFUSED)[0]
     assert "scale is a single number, which FSDP2 cannot shard: give it the shape [1]" in number
     assert "scale is torch.float64 and layer.weight is torch.float32, but FSDP2" in dtypes
     assert "does not reduce gradients that were added up before: use torch 2.13" in unreduced
@@ -388,7 +338,6 @@ read = all(
 )
 loss = pipeline.step(ids, target=ids).item()
 note([read, loss, alone(ids).square().mean().item()])
-parallel.leave()
 """
 
 
@@ -396,9 +345,7 @@ parallel.leave()
 def test_weights_are_read_and_then_sharded(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "weights", Sizes(), shard=10**4, seed=5)
     weights = str(tmp_path / "weights")
-    outcome = run(tmp_path, _PREAMBLE + _WITH_WEIGHTS, ranks=2, WEIGHTS=weights)
-    assert outcome.code == 0, outcome.output
-    for read, loss, theirs in outcome.notes.values():
+    for read, loss, theirs in noted(tmp_path, _PREAMBLE + _WITH_WEIGHTS, WEIGHTS=weights):
         assert read
         assert loss == pytest.approx(theirs, rel=1e-5)
 
@@ -413,13 +360,10 @@ pipeline = Pipeline(
     loss=lambda output, target: output.square().mean(),
 )
 note([pipeline.evaluate(ids, target=ids).item(), alone])
-parallel.leave()
 """
 
 
 @pytest.mark.long
 def test_a_model_in_eval_mode_is_sharded_in_eval_mode(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _PREAMBLE + _IN_EVAL_MODE, ranks=2)
-    assert outcome.code == 0, outcome.output
-    found, alone = outcome.notes[0]
+    found, alone = noted(tmp_path, _PREAMBLE + _IN_EVAL_MODE)[0]
     assert found == pytest.approx(alone)

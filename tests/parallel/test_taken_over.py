@@ -9,12 +9,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from habits import ENDING  # noqa: E402 - it needs torch
-from ranks import run  # noqa: E402
+from ranks import noted, run  # noqa: E402
 
-_SCRIPT = f"""
-sys.path.append({str(Path(__file__).parent)!r})
+_SCRIPT = """
 from habits import ENDING, EXACT, REFUSED, learn
-from launcher.errors import ParallelError
 
 world = parallel.init(pipeline=2, microbatches=2)
 """
@@ -31,15 +29,12 @@ for name, (habit, words) in list(REFUSED.items())[::EACH]:
     except ParallelError as error:
         found[name] = [str(error), words]
 note(found)
-parallel.leave()
 """
 
 
 @pytest.mark.parametrize("each", [pytest.param(1, marks=pytest.mark.long), 5])
 def test_habits_are_exact_or_refused(tmp_path: Path, each: int) -> None:
-    outcome = run(tmp_path, f"{_SCRIPT}\nEACH = {each}\n{_TOGETHER}", ranks=2)
-    assert outcome.code == 0, outcome.output
-    for found in outcome.notes.values():
+    for found in noted(tmp_path, f"{_SCRIPT}\nEACH = {each}\n{_TOGETHER}"):
         wrong = [f"{name}: {each}" for name, each in found.items() if not _is_right(each)]
         assert not wrong, "\n".join(wrong)
 
@@ -53,6 +48,6 @@ def _is_right(found: object) -> bool:
 
 @pytest.mark.parametrize("habit", ENDING)
 def test_a_habit_that_one_rank_sees_ends_the_run(tmp_path: Path, habit: str) -> None:
-    outcome = run(tmp_path, f"{_SCRIPT}\nlearn(world, **ENDING[{habit!r}][0])\n", ranks=2)
+    outcome = run(tmp_path, f"{_SCRIPT}\nlearn(world, **ENDING[{habit!r}][0])\n")
     assert outcome.code != 0
     assert f"ParallelError: {ENDING[habit][1]}" in outcome.output

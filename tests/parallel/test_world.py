@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ranks import run
+from ranks import noted, run
 
 pytest.importorskip("torch")
 
@@ -38,11 +38,10 @@ assert not dist.is_initialized()
 def test_ranks_meet_in_the_groups_of_their_places(
     tmp_path: Path, placement: str, grid: list[list[int]], torchrun: bool
 ) -> None:
-    outcome = run(tmp_path, _PLACES.format(placement=placement), ranks=4, torchrun=torchrun)
-    assert outcome.code == 0, outcome.output
+    notes = noted(tmp_path, _PLACES.format(placement=placement), ranks=4, torchrun=torchrun)
     for dp_rank, replica in enumerate(grid):
         for pp_rank, rank in enumerate(replica):
-            assert outcome.notes[rank] == {
+            assert notes[rank] == {
                 "place": [dp_rank, pp_rank],
                 "sizes": [4, 2, 2],
                 "pp": replica,
@@ -52,30 +51,20 @@ def test_ranks_meet_in_the_groups_of_their_places(
 
 
 def test_a_script_without_torchrun_is_the_only_rank(tmp_path: Path) -> None:
-    outcome = run(
-        tmp_path,
-        """
+    script = """
 parallel.init(global_batch=12, accumulation=3)
 note([parallel.rank(), parallel.size(), parallel.world().degrees.batch])
-parallel.leave()
-""",
-        ranks=1,
-    )
-    assert (outcome.code, outcome.notes) == (0, {0: [0, 1, 4]}), outcome.output
+"""
+    assert noted(tmp_path, script, ranks=1) == [[0, 1, 4]]
 
 
 def test_the_job_sets_what_a_script_leaves_open(tmp_path: Path) -> None:
-    outcome = run(
-        tmp_path,
-        """
+    script = """
 degrees = parallel.init(microbatches=6).degrees
 note([degrees.pipeline, degrees.microbatches, degrees.accumulation, parallel.pp_rank()])
-parallel.leave()
-""",
-        ranks=2,
-        LAUNCHER_PARALLEL='{"partitions": 2, "microbatches": 4, "accumulation": 3}',
-    )
-    assert (outcome.code, outcome.notes) == (0, {0: [2, 6, 3, 0], 1: [2, 6, 3, 1]}), outcome.output
+"""
+    job = '{"partitions": 2, "microbatches": 4, "accumulation": 3}'
+    assert noted(tmp_path, script, LAUNCHER_PARALLEL=job) == [[2, 6, 3, 0], [2, 6, 3, 1]]
 
 
 _AT_WORK = """
@@ -103,8 +92,7 @@ started.wait()
 )
 def test_python_does_not_end_under_gloos_threads(tmp_path: Path, meet: str, leave: str) -> None:
     """One of Python's, by the name of gloo's, is at work when the script ends."""
-    outcome = run(tmp_path, f"{meet}\n{_AT_WORK}\n{leave}", ranks=1)
-    assert (outcome.code, outcome.notes) == (0, {0: "it ended"}), outcome.output
+    assert noted(tmp_path, f"{meet}\n{_AT_WORK}\n{leave}", ranks=1) == ["it ended"]
 
 
 _STAND_IN = """
@@ -114,12 +102,10 @@ def make(store, rank, size, timeout):
 dist.Backend.register_backend("smddp", make, devices=["cpu"])
 """
 _SMDDP = """
-from launcher.parallel.gradients import clip, replicate
 world = parallel.init(backend="smddp")
 model = replicate(torch.nn.Linear(2, 1, bias=False), world)
 (model(torch.ones(1, 2)) * (1 + 2 * parallel.rank())).sum().backward()
 note([clip(model.parameters(), 100.0, world).item(), dist.get_backend()])
-parallel.leave()
 """
 
 
@@ -128,16 +114,13 @@ def test_a_backend_without_groups_serves_replicas(tmp_path: Path) -> None:
     package = tmp_path / "smdistributed" / "dataparallel" / "torch"
     package.mkdir(parents=True)
     (package / "torch_smddp.py").write_text(_STAND_IN)
-    outcome = run(tmp_path, _SMDDP, ranks=2)
-    assert outcome.code == 0, outcome.output
-    for norm, backend in outcome.notes.values():
+    for norm, backend in noted(tmp_path, _SMDDP):
         assert norm == pytest.approx(8**0.5)  # the mean of 1 and 3, twice
         assert backend == "smddp"
 
 
 _NORMS = """
 import warnings
-from launcher.errors import ParallelError
 from launcher.parallel.norms import synchronized, warn_about_small_batches
 world = parallel.init()
 model = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.BatchNorm1d(2))
@@ -146,18 +129,12 @@ with warnings.catch_warnings(record=True) as heard:
     warn_about_small_batches(model, 16)
     warn_about_small_batches(torch.nn.GroupNorm(1, 2), 1)
     warn_about_small_batches(model, 15)
-try:
-    synchronized(model, world)
-except ParallelError as error:
-    note([str(each.message) for each in heard] + [str(error)])
-parallel.leave()
+note([str(each.message) for each in heard] + [refused(synchronized, model, world)])
 """
 
 
 def test_batch_norms_with_few_samples_are_reported(tmp_path: Path) -> None:
-    outcome = run(tmp_path, _NORMS, ranks=1)
-    assert outcome.code == 0, outcome.output
-    warned, refused = outcome.notes[0]
+    warned, refused = noted(tmp_path, _NORMS, ranks=1)[0]
     assert "0 and 1 other batch norms compute statistics over 15 samples" in warned
     assert "only on GPUs: use group norm" in refused
 
@@ -196,7 +173,6 @@ if start < 2 and parallel.rank() == start:
     os.kill(os.getpid(), 9)
 dist.all_reduce(mine)
 note([start, mine.item()])
-parallel.leave()
 """
 
 
@@ -204,7 +180,4 @@ parallel.leave()
 @pytest.mark.parametrize("attempt", range(6))
 def test_ranks_that_are_started_again_meet_again(tmp_path: Path, attempt: int) -> None:
     """Two kills each, twelve in all: without names of their own 8 of 12 such starts failed."""
-    outcome = run(tmp_path, _DIES_TWICE, ranks=3, restarts=2)
-    assert (outcome.code, outcome.notes) == (0, {rank: [2, 9.0] for rank in range(3)}), (
-        outcome.output
-    )
+    assert noted(tmp_path, _DIES_TWICE, ranks=3, restarts=2) == [[2, 9.0]] * 3
