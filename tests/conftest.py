@@ -11,6 +11,7 @@ import urllib.request
 
 import pytest
 from kill_table import FIGURES, printed
+from made_hosts import make_cluster as make_cluster
 from made_hosts import make_hosts as make_hosts
 from needs import skipped_line
 from trust import TRUST

@@ -122,11 +122,19 @@ class Hosts:
                     start_new_session=True,
                 )
 
+    def codes(self) -> dict[str, int]:
+        """Start all hosts, and return their exit codes."""
+        self.start()
+        return self.wait()
+
     def run(self) -> str:
         """Start all hosts, which end well; returns what they printed."""
-        self.start()
-        assert set(self.wait().values()) == {0}, self.output()
+        assert set(self.codes().values()) == {0}, self.output()
         return self.output()
+
+    def fail(self) -> None:
+        """Start all hosts, which end badly."""
+        assert set(self.codes().values()) == {1}, self.output()
 
     def wait(self) -> dict[str, int]:
         """The exit codes of all started hosts."""

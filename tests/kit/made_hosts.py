@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,10 +22,25 @@ MakeHosts = Callable[..., Hosts]
 
 
 @pytest.fixture
-def make_hosts(tmp_path: Path) -> Iterator[MakeHosts]:
-    """Makes clusters (data=, train= hosts each) and kills what is left of them afterwards."""
+def make_cluster(tmp_path: Path) -> Iterator[MakeHosts]:
+    """Makes the hosts of job documents and kills what is left of them afterwards."""
     made: list[Hosts] = []
-    numbers = itertools.count()
+
+    def make(
+        document: JobDocument, groups: dict[str, int], files: dict[str, str], **options: object
+    ) -> Hosts:
+        folder = tmp_path / f"cluster-{len(made)}"
+        made.append(Hosts(folder, document, groups, files, **options))
+        return made[-1]
+
+    yield make
+    for hosts in made:
+        hosts.kill()
+
+
+@pytest.fixture
+def make_hosts(make_cluster: MakeHosts) -> MakeHosts:
+    """Makes clusters of data= hosts and train= hosts."""
 
     def make(
         files: dict[str, str],
@@ -74,11 +88,6 @@ def make_hosts(tmp_path: Path) -> Iterator[MakeHosts]:
             ),
             start_timeout=start_timeout,
         )
-        made.append(
-            Hosts(tmp_path / f"cluster-{next(numbers)}", document, groups, files, **options)
-        )
-        return made[-1]
+        return make_cluster(document, groups, files, **options)
 
-    yield make
-    for hosts in made:
-        hosts.kill()
+    return make

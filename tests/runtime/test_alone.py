@@ -41,8 +41,7 @@ def test_a_job_with_a_data_service_runs_with_numpy_alone(
     hosts = make_hosts(
         {"pipeline.py": PIPELINE, "train.py": READER}, data=1, train=2, python=bare_python
     )
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     assert hosts.output().count("sha256=") == 4
 
 
@@ -50,8 +49,7 @@ def test_a_name_of_the_sdk_is_refused_with_a_clear_word_inside_a_job(
     bare_python: str, make_hosts: Callable[..., Hosts]
 ) -> None:
     hosts = make_hosts({"train.py": "from launcher import Estimator\n"}, python=bare_python)
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 1}
+    hosts.fail()
     assert "Estimator" in (hosts["algo-1"].failure or "")
     assert "inside" in (hosts["algo-1"].failure or ""), hosts["algo-1"].failure
 
@@ -60,6 +58,5 @@ def test_torchrun_without_torch_is_refused_with_a_clear_word(
     bare_python: str, make_hosts: Callable[..., Hosts]
 ) -> None:
     hosts = make_hosts({"train.py": ""}, python=bare_python, launch=Launch.TORCHRUN)
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 1}
+    hosts.fail()
     assert "torchrun needs torch, which" in (hosts["algo-1"].failure or "")

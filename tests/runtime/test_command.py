@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,9 +46,8 @@ MakeJob = Callable[..., Hosts]
 
 
 @pytest.fixture
-def make_job(tmp_path: Path) -> Iterator[MakeJob]:
+def make_job(make_cluster: MakeJob) -> MakeJob:
     """Makes a cluster of `servers` command hosts (algo-1...) and then `train` train hosts."""
-    made: list[Hosts] = []
 
     def make(
         program: str,
@@ -78,12 +77,9 @@ def make_job(tmp_path: Path) -> Iterator[MakeJob]:
         )
         groups = {"server-group": servers, "train_group": train}
         files = {"server.py": program, "train.py": script}
-        made.append(Hosts(tmp_path / f"job-{len(made)}", document, groups, files, **options))
-        return made[-1]
+        return make_cluster(document, groups, files, **options)
 
-    yield make
-    for hosts in made:
-        hosts.kill()
+    return make
 
 
 def programs(hosts: Hosts) -> list[int]:
@@ -119,8 +115,7 @@ def test_servers_are_ready_before_training_and_end_after_it(make_job: MakeJob, t
         ready=Ready(port=port),
         environment={"SERVER_PORT": str(port)},
     )
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     for name in list(hosts.hosts)[2:]:
         assert "answer algo-1\nanswer algo-2\n" in hosts[name].output
     for name in ("algo-1", "algo-2"):
@@ -151,8 +146,7 @@ for name, value in sorted(os.environ.items()):
         print(name, value, flush=True)
 """
     hosts = make_job(show + "import time; time.sleep(1000)", show, servers=2)
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     one, two, three = (hosts.addresses[name] for name in ("algo-1", "algo-2", "algo-3"))
     for name, own in (("algo-1", one), ("algo-3", three)):
         variables = dict(
@@ -194,8 +188,7 @@ time.sleep(1000)
 @pytest.mark.long
 def test_a_program_may_be_ready_after_a_time(make_job: MakeJob) -> None:
     hosts = make_job("import time; time.sleep(1000)", "", ready=Ready(seconds=1))
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     (ready,) = hosts["algo-1"].events("command_ready")
     assert ready["seconds"] >= 1
 
@@ -203,8 +196,7 @@ def test_a_program_may_be_ready_after_a_time(make_job: MakeJob) -> None:
 def test_a_program_that_is_no_python_runs_from_the_code_folder(make_job: MakeJob) -> None:
     program = "echo here is $(basename $PWD); exec sleep 1000\n"
     hosts = make_job(program, "", command=("sh", "server.py"))
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     assert "here is code\n" in hosts["algo-1"].output
 
 
@@ -298,8 +290,7 @@ while not pathlib.Path("enough").exists():
 
 def test_a_program_that_leaves_with_0_before_it_is_ready_fails_the_job(make_job: MakeJob) -> None:
     hosts = make_job("pass", ready=Ready(port=1))
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}
+    assert hosts.codes() == {"algo-1": 1, "algo-2": 1}
     assert "the command ended before it was ready: exit code 0" in (hosts["algo-1"].failure or "")
 
 
@@ -308,15 +299,13 @@ def test_a_command_gets_the_hyperparameters_when_asked(make_job: MakeJob) -> Non
     hosts = make_job(
         program, "", hyperparameters={"size": 3, "name": "a"}, pass_hyperparameters=True
     )
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     assert "arguments ['--name', 'a', '--size', '3']" in hosts["algo-1"].output
 
 
 def test_the_last_lines_of_the_program_are_in_the_reason(make_job: MakeJob) -> None:
     hosts = make_job("print('x' * 10000)\n{}['word']\n", ready=Ready(seconds=60))
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}
+    assert hosts.codes() == {"algo-1": 1, "algo-2": 1}
     reason = hosts["algo-1"].failure or ""
     assert "the command ended before it was ready: exit code 1\n" in reason
     assert reason.endswith("KeyError: 'word'")
@@ -336,8 +325,7 @@ def test_a_program_that_never_gets_ready_fails_the_job(
     make_job: MakeJob, ready: Ready, lack: str
 ) -> None:
     hosts = make_job("import time; time.sleep(1000)", ready=ready, start_timeout=3)
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}, hosts.output()
+    assert hosts.codes() == {"algo-1": 1, "algo-2": 1}, hosts.output()
     assert "the command was not ready within" in (hosts["algo-1"].failure or "")
     assert lack in (hosts["algo-1"].failure or "")
     assert hosts["algo-2"].failure is None
@@ -352,8 +340,7 @@ def test_a_port_of_another_program_is_no_sign(make_job: MakeJob) -> None:
     with socket.create_server(("", 0)) as other:
         ready = Ready(port=other.getsockname()[1])
         hosts = make_job("import time; time.sleep(1000)", ready=ready, start_timeout=2)
-        hosts.start()
-        assert hosts.wait() == {"algo-1": 1, "algo-2": 1}, hosts.output()
+        assert hosts.codes() == {"algo-1": 1, "algo-2": 1}, hosts.output()
     assert "it does not listen on port" in (hosts["algo-1"].failure or "")
 
 
@@ -376,8 +363,7 @@ def test_a_program_that_cannot_be_started(
     make_job: MakeJob, command: tuple[str, ...], why: str
 ) -> None:
     hosts = make_job("", command=command)
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}
+    assert hosts.codes() == {"algo-1": 1, "algo-2": 1}
     expected = f"host algo-1 (server-group): the command {command[0]!r} cannot be started: {why}"
     assert hosts["algo-1"].failure == expected
 
@@ -412,8 +398,7 @@ def test_a_program_that_leaves_by_itself_may_do_so_before_training_ends(make_job
 
 def test_a_program_that_leaves_by_itself_badly_fails_the_job(make_job: MakeJob) -> None:
     hosts = make_job("import sys; sys.exit('no disk')", lifetime=Lifetime.OWN)
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}
+    assert hosts.codes() == {"algo-1": 1, "algo-2": 1}
     assert "exit code 1\nno disk" in (hosts["algo-1"].failure or "")
 
 
@@ -422,8 +407,7 @@ def test_a_program_that_leaves_by_itself_badly_fails_the_job(make_job: MakeJob) 
 
 def test_a_failure_of_training_ends_the_program(make_job: MakeJob) -> None:
     hosts = make_job("import time; time.sleep(1000)", "raise ValueError('loss is NaN')")
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 0, "algo-2": 1}, hosts.output()
+    assert hosts.codes() == {"algo-1": 0, "algo-2": 1}, hosts.output()
     assert "ValueError: loss is NaN" in (hosts["algo-2"].failure or "")
     assert hosts["algo-1"].failure is None
     assert hosts.processes() == []

@@ -39,9 +39,8 @@ Variables = dict[str, str]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(make_cluster: Start) -> Start:
     """Starts two hosts that only run the script, algo-1 and algo-2, and two of a distribution."""
-    made: list[Hosts] = []
 
     def start(
         launch: str, environment: Mapping[str, str] | None = None, **trainer: object
@@ -56,14 +55,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
             start_timeout=60.0,
         )
         files = {"train.py": SHOW}
-        made.append(Hosts(tmp_path / "job", document, groups, files, environment=environment or {}))
-        made[-1].start()
-        assert set(made[-1].wait().values()) == {0}, made[-1].output()
-        return made[-1]
+        hosts = make_cluster(document, groups, files, environment=environment or {})
+        hosts.run()
+        return hosts
 
-    yield start
-    for hosts in made:
-        hosts.kill()
+    return start
 
 
 def found(hosts: Hosts) -> dict[str, list[Variables]]:

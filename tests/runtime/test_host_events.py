@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable
 
 import pytest
-from hosts import Hosts, running
+from hosts import Hosts
 
 #: Each of 20 steps emits an event; a bar stays open on stderr all the time.
 TRAIN = """
@@ -42,8 +42,7 @@ def test_a_bar_that_leaves_its_line_open_costs_no_event(make_hosts: Callable[...
     seen = {}
     for bar in (True, False):
         hosts = make_hosts({"train.py": TRAIN.format(bar=bar)}, train=1, processes_per_host=1)
-        with running(hosts):
-            assert hosts.wait() == {"algo-1": 0}, hosts.output()
+        hosts.run()
         seen[bar] = steps(hosts)
         lines = hosts["algo-1"].output.splitlines()
         assert lines.count(" 19/20 [" + "#" * 19) == bar
@@ -54,7 +53,6 @@ def test_a_bar_that_leaves_its_line_open_costs_no_event(make_hosts: Callable[...
 
 def test_events_outlive_their_process_and_are_whole(make_hosts: Callable[..., Hosts]) -> None:
     hosts = make_hosts({"train.py": textwrap.dedent(DYING)})
-    with running(hosts):
-        assert hosts.wait() == {"algo-1": 0}, hosts.output()
+    hosts.run()
     assert [fields["text"] for fields in hosts["algo-1"].events("from_a_child")] == ["a\nb" * 3000]
     assert hosts["algo-1"].events("of_a_shell") == [{"x": 1}]

@@ -38,8 +38,7 @@ def hashes(hosts: Hosts) -> set[str]:
 @pytest.mark.long
 def test_a_tolerated_data_host_changes_no_batch(make_hosts: MakeHosts) -> None:
     calm = make_hosts(FILES, train=2)
-    calm.start()
-    assert set(calm.wait().values()) == {0}
+    calm.run()
     hosts = reading(make_hosts, HostFailure.TOLERATE)
     hosts.kill("algo-1")
 

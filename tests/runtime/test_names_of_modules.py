@@ -14,8 +14,7 @@ MakeHosts = Callable[..., Hosts]
 
 def ran(hosts: Hosts) -> list[str]:
     """What the script of a host has printed; it ended well."""
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     lines = hosts["algo-1"].output.splitlines()
     return [line for line in lines if not line.startswith("launcher: ")]
 
@@ -139,8 +138,7 @@ def test_an_error_of_a_library_names_the_file_that_the_user_has_imported(
 ) -> None:
     name = uses.split()[1]
     hosts = make_hosts({f"{name}.py": "MINE = 1", "train.py": uses})
-    hosts.start()
-    assert set(hosts.wait().values()) == {1}
+    hosts.fail()
     cause = str(hosts["algo-1"].failure).splitlines()[0]
     assert error in cause
     words = f"({name}.py of your code hides Python's own module {name}: give it another name)"
@@ -155,8 +153,7 @@ print([batch.tolist() for batch in DataLoader("pipeline:train_set", batch_size=2
 """
     files = {**TRAPS, "pipeline.py": pipeline, "numbers_of.py": "NUMBERS = [1, 2, 3, 4]"}
     hosts = make_hosts({**files, "train.py": reads}, data=1)
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     assert "[[1, 2], [3, 4]]" in hosts["algo-2"].output
 
 

@@ -22,8 +22,7 @@ def test_what_asks_the_user_fails_with_the_reason(
     make_hosts: MakeHosts, asks: str, words: str
 ) -> None:
     hosts = make_hosts({"train.py": f"print('begins')\n{asks}\nprint('ends')\n"})
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 1}
+    hosts.fail()
     assert words in str(hosts["algo-1"].failure)
     assert "\nends\n" not in hosts["algo-1"].output
 
@@ -39,8 +38,7 @@ def test_a_debugger_of_the_users_is_called(
         "debugger.py": "def stop(): print('stops')\n",
     }
     hosts = make_hosts(files, environment={"PYTHONBREAKPOINT": variable})
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 0}
+    hosts.run()
     lines = [each for each in hosts["algo-1"].output.splitlines() if "launcher:" not in each]
     assert lines == list(dict.fromkeys([printed, "goes on"]))
 
@@ -48,6 +46,5 @@ def test_a_debugger_of_the_users_is_called(
 def test_a_child_of_the_script_says_it_too(make_hosts: MakeHosts) -> None:
     files = {"run.sh": "python asks.py\n", "asks.py": "breakpoint()\n"}
     hosts = make_hosts(files, entry_point="run.sh")
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 1}
+    hosts.fail()
     assert "NoTerminal: breakpoint() waits for a user" in hosts["algo-1"].output

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from hosts import Hosts, running
+from hosts import Hosts
 from waiting import PATIENCE
 
 from launcher.shared import CommandPart, JobDocument, Launch, Lifetime, Role, TrainerPart
@@ -36,14 +35,13 @@ def test_orphans_of_a_script_are_waited_for(
     make_hosts: Callable[..., Hosts], launch: Launch
 ) -> None:
     hosts = make_hosts({"train.py": LEAVES}, launch=launch)
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 1}
+    hosts.fail()
     assert "\nall 3 are gone\n" in hosts["algo-1"].output
     assert "the script called sys.exit(7)" in str(hosts["algo-1"].failure)
 
 
 def test_orphans_of_a_command_are_waited_for_and_its_own_exit_code_is_kept(
-    tmp_path: Path,
+    make_cluster: Callable[..., Hosts],
 ) -> None:
     document = JobDocument(
         roles={"train_group": Role.TRAIN, "server_group": Role.COMMAND},
@@ -53,8 +51,7 @@ def test_orphans_of_a_command_are_waited_for_and_its_own_exit_code_is_kept(
         },
     )
     files = {"train.py": "", "leaves.py": LEAVES}
-    hosts = Hosts(tmp_path, document, {"train_group": 1, "server_group": 1}, files)
-    with running(hosts):
-        hosts.wait()
+    hosts = make_cluster(document, {"train_group": 1, "server_group": 1}, files)
+    hosts.codes()
     assert "\nall 3 are gone\n" in hosts["algo-2"].output
     assert "the command ended before training did: exit code 7" in str(hosts["algo-2"].failure)

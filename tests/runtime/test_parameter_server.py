@@ -6,7 +6,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,9 +63,8 @@ Start = Callable[..., Hosts]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(make_cluster: Start) -> Start:
     """Starts the chief, a worker and, with a group of theirs, two servers."""
-    made: list[Hosts] = []
 
     def start(script: str, *, servers: int = 2) -> Hosts:
         groups = {"train": 2, "ps": servers} if servers else {"train": 2}
@@ -78,13 +77,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
             ),
             start_timeout=500.0,
         )
-        made.append(Hosts(tmp_path / "job", document, groups, {"train.py": script}))
-        made[-1].start()
-        return made[-1]
+        hosts = make_cluster(document, groups, {"train.py": script})
+        hosts.start()
+        return hosts
 
-    yield start
-    for hosts in made:
-        hosts.kill()
+    return start
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,8 @@ def image(tmp_path: Path) -> str:
 
 @pytest.fixture
 def make(
-    tmp_path: Path, index: Index, image: str
-) -> Iterator[Callable[[JobDocument, Mapping[str, str]], Hosts]]:
-    made: list[Hosts] = []
+    make_cluster: Callable[..., Hosts], index: Index, image: str
+) -> Callable[[JobDocument, Mapping[str, str]], Hosts]:
 
     def make(
         document: JobDocument,
@@ -57,13 +56,9 @@ def make(
             "PIP_NO_CACHE_DIR": "1",
             **(environment or {}),
         }
-        folder = tmp_path / f"job-{len(made)}"
-        made.append(Hosts(folder, document, groups, files, python=image, environment=variables))
-        return made[-1]
+        return make_cluster(document, groups, files, python=image, environment=variables)
 
-    yield make
-    for hosts in made:
-        hosts.kill()
+    return make
 
 
 ALONE = JobDocument(roles={"gpus": Role.TRAIN}, trainer=TrainerPart(entry_point="train.py"))
@@ -79,9 +74,7 @@ WITH_HELPER = JobDocument(
 def test_the_script_finds_what_the_host_has_installed(make, index: Index, image: str) -> None:
     index.add("small_a")
     hosts = make(ALONE, {"train.py": TRAIN, "requirements.txt": "small-a\n"})
-    hosts.start()
-
-    assert hosts.wait() == {"algo-1": 0}, hosts.output()
+    hosts.run()
     output = hosts["algo-1"].output
     assert "has small-a 1.0" in output
     assert "Successfully installed small-a-1.0" in output, "pip's words are in the log"
@@ -99,9 +92,7 @@ def test_a_group_installs_its_own_file_and_a_failure_ends_the_job_at_once(
         "requirements-helper.txt": "no-such-package\n",
     }
     hosts = make(WITH_HELPER, files)
-    hosts.start()
-
-    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}, hosts.output()
+    assert hosts.codes() == {"algo-1": 1, "algo-2": 1}, hosts.output()
     assert hosts["algo-1"].failure is None
     failure = hosts["algo-2"].failure
     assert failure.startswith(
@@ -131,9 +122,7 @@ def test_a_setup_py_is_installed_as_the_toolkit_does(
     if also:
         files["train.py"] += "import small_b\n"
     hosts = make(ALONE, files, {"PATH": f"{Path(image).parent}:{os.environ['PATH']}"})
-    hosts.start()
-
-    assert hosts.wait() == {"algo-1": 0}, hosts.output()
+    hosts.run()
     assert "has small-a 1.0" in hosts["algo-1"].output
     (event,) = hosts["algo-1"].events("requirements_installed")
     assert event["file"] == ("requirements.txt" if also else "setup.py")
@@ -142,8 +131,7 @@ def test_a_setup_py_is_installed_as_the_toolkit_does(
 
 def test_a_setup_py_that_describes_no_package_is_a_file_like_others(make) -> None:
     hosts = make(ALONE, {"train.py": "import setup", "setup.py": "print('set up', __name__)"})
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 0}, hosts.output()
+    hosts.run()
     assert "\nset up setup\n" in hosts["algo-1"].output
     assert not hosts["algo-1"].events("requirements_started")
 
@@ -152,8 +140,7 @@ def test_an_installation_has_a_time_limit(make, index: Index) -> None:
     files = {"train.py": "", "requirements.txt": "small-a\n"}
     hosts = make(ALONE, files, {"LAUNCHER_INSTALL_TIMEOUT": "1"})
     with index.blocked():
-        hosts.start()
-        assert hosts.wait() == {"algo-1": 1}
+        hosts.fail()
 
     assert "pip did not install requirements.txt within 1 s" in hosts["algo-1"].failure
     assert hosts.processes() == []
@@ -163,8 +150,7 @@ def test_a_time_limit_that_is_none_fails_the_job(make) -> None:
     """In a request of another SDK, which no rule of a job file has seen."""
     files = {"train.py": "", "requirements.txt": "small-a\n"}
     hosts = make(ALONE, files, {"LAUNCHER_INSTALL_TIMEOUT": "30m"})
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 1}
+    hosts.fail()
     words = "LAUNCHER_INSTALL_TIMEOUT is '30m', and must be a number of seconds"
     assert words in hosts["algo-1"].failure
 
@@ -183,9 +169,7 @@ def test_a_host_that_installs_can_be_stopped(make, index: Index) -> None:
 def test_a_platform_that_has_installed_is_believed(make, index: Index) -> None:
     files = {"train.py": "print('trained')", "requirements.txt": "no-such-package\n"}
     hosts = make(ALONE, files, {"LAUNCHER_REQUIREMENTS": "installed"})
-    hosts.start()
-
-    assert hosts.wait() == {"algo-1": 0}, hosts.output()
+    hosts.run()
     (event,) = hosts["algo-1"].events("requirements")
     assert event["platform"] == "installed"
     assert index.asked == []

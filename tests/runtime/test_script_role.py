@@ -6,8 +6,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from hosts import Host, Hosts
@@ -40,9 +39,8 @@ if os.environ["SM_CURRENT_INSTANCE_GROUP"] == "{group}":
 
 
 @pytest.fixture
-def make_job(tmp_path: Path) -> Iterator[MakeJob]:
+def make_job(make_cluster: MakeJob) -> MakeJob:
     """Makes a cluster of `data` hosts (algo-1...) and then `dnn` hosts, all with the script."""
-    made: list[Hosts] = []
 
     def make(
         script: str,
@@ -72,12 +70,9 @@ def make_job(tmp_path: Path) -> Iterator[MakeJob]:
         )
         groups = {"data_group": data, "dnn_group": dnn}
         files = {"train.py": script}
-        made.append(Hosts(tmp_path / f"job-{len(made)}", document, groups, files, **options))
-        return made[-1]
+        return make_cluster(document, groups, files, **options)
 
-    yield make
-    for hosts in made:
-        hosts.kill()
+    return make
 
 
 def found(hosts: Hosts) -> list[dict[str, object]]:
@@ -92,8 +87,7 @@ def finish(hosts: Hosts, *names: str) -> None:
 
 def test_the_script_runs_once_on_every_host_with_its_arguments(make_job: MakeJob) -> None:
     hosts = make_job(SHOW, data=2, dnn=2, hyperparameters={"epochs": 3})
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     reports = found(hosts)
     assert [each["SM_CURRENT_HOST"] for each in reports] == list(hosts.hosts)
     for each in reports:
@@ -126,8 +120,7 @@ except AttributeError:
     print("no such property", env.to_cmd_args(), env.to_env_vars()["SM_CURRENT_HOST"])
 """
     hosts = make_job(show, hyperparameters={"epochs": 3})
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     for values in (value for report in found(hosts) for value in report.values()):
         assert values == [values[0]] * 3
     for host in ("algo-1", "algo-2"):
@@ -138,8 +131,7 @@ except AttributeError:
 def test_torchrun_starts_ranks_on_its_group_and_plain_python_elsewhere(make_job: MakeJob) -> None:
     pytest.importorskip("torch")
     hosts = make_job(SHOW, dnn=2, launch=Launch.TORCHRUN, processes=2)
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     reports = found(hosts)
     assert sorted(str(each.get("RANK")) for each in reports) == ["0", "1", "2", "3", "None"]
     for each in reports:
@@ -206,8 +198,7 @@ def test_a_helper_group_ends_with_training(make_job: MakeJob) -> None:
     hosts = make_job(
         PATIENT.format(group="data_group", ending="pass"), data=2, lifetime=Lifetime.TRAIN
     )
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     assert not hosts["algo-3"].events("waiting_for_hosts")
     assert hosts.processes() == []
 
@@ -295,8 +286,7 @@ def test_a_helper_that_is_never_ready_fails_the_job(
     script = PATIENT.format(group="dnn_group", ending="pass") + ending
     ready = Ready(file="never", timeout=1 if "within 1 s" in says else 60)
     hosts = make_job(script, lifetime=lifetime, ready=ready)
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 1, "algo-2": 1}, hosts.output()
+    assert hosts.codes() == {"algo-1": 1, "algo-2": 1}, hosts.output()
     assert (hosts["algo-1"].failure or "").startswith(
         f"host algo-1 (data_group): the script {says}"
     )
@@ -330,8 +320,7 @@ def test_what_a_script_leaves_behind_ends_with_the_job(make_job: MakeJob) -> Non
     hosts = make_job(
         "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)"
     )
-    hosts.start()
-    assert set(hosts.wait().values()) == {0}, hosts.output()
+    hosts.run()
     assert hosts.processes() == []
 
 

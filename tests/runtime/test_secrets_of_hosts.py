@@ -225,8 +225,7 @@ def test_a_host_gives_its_programs_the_value_and_redacts_it(
     variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = f"{metadata.origin}/full"
     del variables[RELATIVE_URI]  # its address is fixed
     hosts = make_hosts({"train.py": PRINTS}, environment=variables)
-    hosts.start()
-    assert set(hosts.wait().values()) == {1}
+    hosts.fail()
     host = hosts["algo-1"]
     assert "\nplain ***\n" in host.output
     assert f"\nlength {len(VALUE)}\n" in host.output
@@ -258,8 +257,7 @@ def test_no_part_of_a_secret_is_reported_or_is_in_a_reason_of_the_users(
 ) -> None:
     variables = {"LAUNCHER_SECRET_TOKEN": "env", "TOKEN": "s3cr3t-of-20-letters"}
     hosts = make_hosts({"train.py": IN_PARTS}, environment=variables)
-    hosts.start()
-    assert set(hosts.wait().values()) == {1}
+    hosts.fail()
     host = hosts["algo-1"]
     assert [event["text"] for event in host.events("progress")] == ["bearer ", ""]
     assert "\nbearer *** or ***\n" in host.output
@@ -275,8 +273,7 @@ def test_a_host_whose_secret_cannot_be_read_fails_with_the_reason(
     variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = f"{metadata.origin}/full"
     del variables[RELATIVE_URI]
     hosts = make_hosts({"train.py": PRINTS}, environment=variables)
-    hosts.start()
-    assert set(hosts.wait().values()) == {1}
+    hosts.fail()
     assert f"the secret TOKEN ({ARN}) cannot be read: ResourceNotFound" in str(
         hosts["algo-1"].failure
     )

@@ -35,8 +35,7 @@ def test_a_long_import_is_reported_by_the_package_of_the_script(
     (heavy / "inside.py").write_text("import time\ntime.sleep(2.5)\n")
     files = {"train.py": "import mine\n", "mine.py": "import heavy\nprint('trains')\n"}
     hosts = make_hosts(files, launch=launch, environment={"PYTHONPATH": str(heavy.parent)})
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 0}, hosts.output()
+    hosts.run()
     imports = [phase for phase in phases(hosts) if "importing" in str(phase)]
     assert imports == ["importing heavy"]
 
@@ -58,11 +57,9 @@ def test_slow_ranks_and_no_shell_script_are_reported(make_hosts: MakeHosts, tmp_
     )
     lasts = "import time\ntime.sleep(3)\n"  # longer than between two looks at the ranks
     hosts = make_hosts({"train.py": lasts}, environment={"PYTHONPATH": str(slow)})
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 0}
+    hosts.run()
     assert phases(hosts) == ["starting its ranks", ""]
     files = {"run.sh": "sleep 2.5; echo runs\n"}
     hosts = make_hosts(files, entry_point="run.sh", environment={"PYTHONPATH": str(slow)})
-    hosts.start()
-    assert hosts.wait() == {"algo-1": 0}
+    hosts.run()
     assert phases(hosts) == []
