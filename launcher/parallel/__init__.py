@@ -24,7 +24,7 @@ from launcher.shared.doors import open_door
 if TYPE_CHECKING:
     from launcher.parallel import fingerprint, sharding
     from launcher.parallel.context import ParallelContext, shard_mesh
-    from launcher.parallel.cuts import Pins, is_in
+    from launcher.parallel.cuts import Pins, boundaries, is_in
     from launcher.parallel.gradients import COMPRESSIONS, accumulating, clip, replicate
     from launcher.parallel.graph import trace
     from launcher.parallel.pipeline import Pipeline
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from launcher.parallel.sections import Section
     from launcher.parallel.shapes import Reshaping, cut_by_shape
     from launcher.parallel.sharding import shard
-    from launcher.parallel.stage_boundaries import boundaries
     from launcher.parallel.stages import Stage, cut
     from launcher.parallel.start_orders import resolve_starts
     from launcher.parallel.ties import Ties, tied_names

@@ -1,14 +1,15 @@
-"""Assignment of each node of a model's graph to a stage."""
+"""Assignment of each node of a model's graph to a stage, and the modules where one can begin."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from torch import fx
+from torch import fx, nn
 
 from launcher.errors import ParallelError
-from launcher.parallel.graph import Trace
+from launcher.parallel.graph import Trace, trace
 from launcher.parallel.tracing import Constant, Rebuild, Same, leaf
 from launcher.shared import did_you_mean
 
@@ -243,3 +244,19 @@ def check_in_place(stage_of: Mapping[fx.Node, int]) -> None:
                 f"it to stage {highest}"
             )
         highest = max(highest, stage)
+
+
+def boundaries(model: nn.Module, arguments: Mapping[str, object]) -> list[str]:
+    """Return the modules, in order, at which a stage can begin.
+
+    The first module that the model calls is not among them, nor any that it calls several times.
+    arguments: as for `stages.cut`, whose cuts can be any of these modules. Raises ParallelError.
+    """
+    graph = trace(model, arguments).graph
+    called = [str(node.target) for node in graph.find_nodes(op="call_module")]
+    counts = Counter(called)
+    return [
+        name
+        for name in called[1:]
+        if counts[name] == 1 and sum(is_in(each, name) for each in counts) == 1
+    ]

@@ -47,12 +47,13 @@ if TYPE_CHECKING:
         use_batch_scheduling,
     )
     from launcher.runtime.host.report_files import REPORTS_VARIABLE
-    from launcher.runtime.host.role_credentials import (
+    from launcher.runtime.host.secret_reading import (
         RELATIVE_URI,
         AwsCredentials,
         container_credentials,
+        read_secrets,
+        signed_headers,
     )
-    from launcher.runtime.host.secret_reading import read_secrets, signed_headers
     from launcher.runtime.host.sm_variables import (
         EFA_TYPES,
         RDMA_TYPES,

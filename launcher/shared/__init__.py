@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from launcher.shared.main_guard import has_main_guard
     from launcher.shared.mpi_options import split_mpi_options
     from launcher.shared.observed_rates import COMPUTING, FEWEST_STEPS, ObservedRates, observe
-    from launcher.shared.out_of_memory import memory_advice
     from launcher.shared.parallel_dims import ParallelDims, RankPlacement, parse_choice
     from launcher.shared.partitions.partition_file import (
         Fingerprint,
@@ -117,13 +116,13 @@ if TYPE_CHECKING:
         MemorySavings,
         Need,
         StageEnds,
+        StageState,
         need,
         of_stage,
         under_way,
     )
     from launcher.shared.readable_files import open_readable
     from launcher.shared.secret_mask import MaskedStream, SecretMask, own_mask
-    from launcher.shared.stage_memory import StageState
     from launcher.shared.suggestions import choice_fix, did_you_mean, shown
     from launcher.shared.system_entropy import token_hex
     from launcher.shared.terminal_text import printable

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from launcher.trainers.evaluation import EarlyStopping, MetricAccumulator
     from launcher.trainers.footprint import measure
     from launcher.trainers.loop import train
-    from launcher.trainers.reference import make_task
+    from launcher.trainers.oom import memory_advice
     from launcher.trainers.stopwatch import Stopwatch
-    from launcher.trainers.task import Task, last_is_target
+    from launcher.trainers.task import Task, last_is_target, make_task
 
 __all__ = ["Task"]
 

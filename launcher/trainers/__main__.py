@@ -21,13 +21,15 @@ def _train() -> None:
     """Train with the user's code folder as working folder, as a script would run."""
     code = Path(os.environ.get("SM_MODULE_DIR", ".")).resolve()
     enter(str(code), str(code))
-    from launcher.trainers import loop, reference  # torch takes seconds and may fail
+    # Torch takes seconds and may fail.
+    from launcher.trainers import loop
+    from launcher.trainers.task import make_task
 
     if TASK_VARIABLE not in os.environ:
         raise ContractError(f"{TASK_VARIABLE} is not set: it names the task, 'module:function'")
     hyperparameters = json.loads(os.environ.get("SM_HPS", "{}"))
     loop.train(
-        reference.make_task(os.environ[TASK_VARIABLE], hyperparameters),
+        make_task(os.environ[TASK_VARIABLE], hyperparameters),
         Path(os.environ.get("SM_MODEL_DIR", code / "model")),
     )
 

@@ -18,7 +18,7 @@ from launcher import parallel
 from launcher.shared import Footprint
 from launcher.trainers.batches import TrainingBatches
 from launcher.trainers.footprint import block_list, measure
-from launcher.trainers.reference import make_task
+from launcher.trainers.task import make_task
 from launcher.trainers.task_process import print_progress, serve
 
 #: Samples that the memory is measured with: those of one, and of two.

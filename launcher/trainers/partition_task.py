@@ -21,8 +21,7 @@ from launcher.parallel.profiling import ProfileKind, Sample, link_speed, profile
 from launcher.shared import Link, Objective, ParallelDims, PartitionFile, Schedule
 from launcher.trainers.batches import by_name
 from launcher.trainers.footprint import states_per_parameter
-from launcher.trainers.reference import make_task
-from launcher.trainers.task import Batch, Task
+from launcher.trainers.task import Batch, Task, make_task
 from launcher.trainers.task_process import print_progress, serve
 
 

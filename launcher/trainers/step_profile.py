@@ -21,8 +21,8 @@ from launcher.parallel import scaler as make_scaler
 from launcher.parallel import seed_from
 from launcher.trainers.batches import TrainingBatches
 from launcher.trainers.data_parallel_trainer import DataParallelTrainer
-from launcher.trainers.reference import make_task
 from launcher.trainers.stopwatch import Stopwatch
+from launcher.trainers.task import make_task
 from launcher.trainers.task_process import print_progress, serve
 
 #: Steps before those that count: the optimizer's state is created, and kernels are chosen.

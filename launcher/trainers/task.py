@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -166,3 +168,39 @@ def _not_counts(task: Task) -> Iterator[str]:
 
 def _is_reference(value: object) -> bool:
     return isinstance(value, str) and all(value.partition(":"))
+
+
+def make_task(reference: str, hyperparameters: Mapping[str, object]) -> Task:
+    """Return the Task that "module:function" names or returns for these hyperparameters.
+
+    The hyperparameter batch-size becomes the argument batch_size. Raises whatever the module or the
+    function raises, and ParallelError if the hyperparameters or the result do not fit.
+    """
+    module, _, name = reference.partition(":")
+    function = getattr(importlib.import_module(module), name, None)
+    if isinstance(function, Task) and not hyperparameters:
+        return function
+    if not callable(function):
+        raise ParallelError(
+            f"the task is {reference!r}, but {module}.py has no function {name!r}: name the "
+            "function that returns the Task"
+        )
+    arguments = {key.replace("-", "_"): value for key, value in hyperparameters.items()}
+    _check(reference, inspect.signature(function), arguments)
+    task = function(**arguments)
+    if not isinstance(task, Task):
+        raise ParallelError(
+            f"the task {reference} returned a {type(task).__name__}, but must return a "
+            "launcher.trainers.Task"
+        )
+    return task
+
+
+def _check(reference: str, signature: inspect.Signature, arguments: Mapping[str, object]) -> None:
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise ParallelError(
+            f"the task {reference}{signature} cannot take the job's hyperparameters "
+            f"{dict(arguments)}: {error}"
+        ) from error

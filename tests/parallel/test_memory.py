@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.shared import Activations, Footprint, MemorySavings, ParallelDims, memory_advice, need
+pytest.importorskip("torch")
+
+from launcher.shared import Activations, Footprint, MemorySavings, ParallelDims, need
+from launcher.trainers import memory_advice
 
 #: 1,000 bytes of parameters, AdamW, and four blocks.
 MODEL = Footprint(

@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from launcher.parallel import sharding
 from launcher.parallel.context import shard_mesh
 from launcher.shared.parallel_dims import ParallelDims
-from launcher.shared.stage_memory import StageState
+from launcher.shared.rank_memory import StageState
 
 STEPS, MANY, ACCUMULATED, CLIP = 5, 2, 2, 0.05
 MODELS = {

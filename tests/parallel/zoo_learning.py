@@ -17,7 +17,7 @@ sys.path.append({str(Path(__file__).parent)!r})
 warnings.filterwarnings("ignore")
 from torch.utils._pytree import tree_leaves
 from launcher.errors import ParallelError
-from launcher.parallel.stage_boundaries import boundaries
+from launcher.parallel.cuts import boundaries
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.randomness import Randomness
 from launcher.parallel.stages import cut

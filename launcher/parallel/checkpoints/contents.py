@@ -11,19 +11,21 @@ batches                    the number of batches that a Pipeline has run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import random
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from launcher.errors import ParallelError
 from launcher.parallel.checkpoints.optimizer_states import optimizer_contents
 from launcher.parallel.checkpoints.parameter_names import named
-from launcher.parallel.checkpoints.random_states import random_states
 from launcher.parallel.checkpoints.train_state import State
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline
+from launcher.parallel.randomness import seed_from
 
 MODEL, BATCHES = "model/", "batches"
 
@@ -94,3 +96,27 @@ def namer(named: Iterable[tuple[object, str]]) -> Callable[[nn.Parameter], str]:
         return names[id(parameter)]
 
     return name_of
+
+
+def random_states(device: torch.device) -> dict[str, object]:
+    """Return the states of Python, numpy and torch in this process, and of its GPU."""
+    return {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
+    }
+
+
+def restore(states: Mapping[str, Any], device: torch.device) -> None:
+    """Restore the states that `random_states` returned."""
+    random.setstate(states["python"])
+    np.random.set_state(states["numpy"])
+    torch.set_rng_state(states["torch"])
+    if device.type == "cuda" and states["cuda"] is not None:
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def reseed(*, step: int, rank: int) -> None:
+    """Seed a rank that has no saved random states."""
+    seed_from("step", step, "rank", rank)

@@ -13,7 +13,7 @@ from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from launcher.errors import ParallelError
-from launcher.parallel.checkpoints import folders, manifests, safetensors_files
+from launcher.parallel.checkpoints import folders, manifests
 from launcher.parallel.checkpoints.contents import MODEL
 from launcher.parallel.pretrained import check_pretrained, write_pretrained
 
@@ -33,7 +33,7 @@ def export(folder: Path | str, file: Path | str) -> Path:
         raise ParallelError(
             f"{target} cannot be written: the folder {target.parent} does not exist"
         )
-    write = safetensors_files.write if target.suffix == ".safetensors" else _write
+    write = write_safetensors if target.suffix == ".safetensors" else _write
     tied = manifests.read_manifest(chosen).tied
     part = target.with_name(f"{target.name}.part")
     try:
@@ -99,3 +99,25 @@ def _allocate(saved: object) -> torch.Tensor | None:
 def _write(model: dict[str, Any], tied: Mapping[str, str], file: Path) -> None:
     with file.open("wb") as stream:  # raises OSError on failure, where torch raises other errors
         torch.save(model | {name: model[first] for name, first in tied.items()}, stream)
+
+
+def write_safetensors(model: dict[str, object], tied: Mapping[str, str], file: Path) -> None:
+    """Write a .safetensors file. tied: other names of shared tensors, each with the written one.
+
+    The format has no shared tensors. Like safetensors.torch.save_model, this writes one of the
+    names, and the others to the metadata, where its load_model finds them. Raises ParallelError if
+    the package is missing, and for values that are not tensors.
+    """
+    try:
+        from safetensors.torch import save_file
+    except ImportError:
+        raise ParallelError(
+            "the package safetensors is not installed: install it, or export to a file without the "
+            "suffix .safetensors, which torch.save writes"
+        ) from None
+    if objects := [name for name, value in model.items() if not torch.is_tensor(value)]:
+        raise ParallelError(
+            f"{', '.join(objects)} is not a tensor, and .safetensors files hold only tensors: "
+            "export to a file with another suffix, which torch.save writes"
+        )
+    save_file(model, file, metadata={"format": "pt", **tied})

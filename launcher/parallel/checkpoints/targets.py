@@ -17,11 +17,12 @@ from launcher.parallel.checkpoints.contents import (
     loader_key,
     namer,
     random_key,
+    reseed,
+    restore,
     shared_key,
 )
 from launcher.parallel.checkpoints.optimizer_states import OptimizerTargets
 from launcher.parallel.checkpoints.parameter_names import NamedParameters, module_of, named
-from launcher.parallel.checkpoints.random_states import reseed, restore
 from launcher.parallel.checkpoints.train_state import State, Stateful
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.parallel.partitioning.chain import Table
-from launcher.parallel.partitioning.layer_paths import shortest
+from launcher.parallel.partitioning.optimum import shortest
 from launcher.parallel.partitioning.simulation import Numbers, Way, as_rows, costs_of
 
 #: Limits on the rounds and on the table entries computed, a matter of seconds.

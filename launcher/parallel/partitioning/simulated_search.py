@@ -20,8 +20,7 @@ import numpy.typing as npt
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.cutting_game import Outcome, play_game
-from launcher.parallel.partitioning.layer_paths import bottleneck
-from launcher.parallel.partitioning.optimum import Cuts
+from launcher.parallel.partitioning.optimum import Cuts, bottleneck
 from launcher.parallel.partitioning.possible_cuts import EffortSpent, PossibleCuts
 from launcher.parallel.partitioning.simulation import Simulation, Way, Ways, as_rows, costs_of
 from launcher.shared import Objective, Orders

@@ -17,9 +17,8 @@ from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
     from launcher.parallel.pretrained.pretrained_folder import check_pretrained, write_pretrained
-    from launcher.parallel.pretrained.pretrained_weights import PretrainedWeights
+    from launcher.parallel.pretrained.pretrained_weights import PretrainedWeights, without_weights
     from launcher.parallel.pretrained.tensor_file import stored_tensors, write_tensors
-    from launcher.parallel.pretrained.weightless import without_weights
 
 __all__ = ["PretrainedWeights", "without_weights", "write_pretrained"]
 

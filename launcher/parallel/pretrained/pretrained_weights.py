@@ -1,15 +1,18 @@
-"""The weights of a folder in Hugging Face's layout, read by name."""
+"""The weights of a folder in Hugging Face's layout, read by name, and models that wait for them."""
 
 from __future__ import annotations
 
 import fnmatch
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from launcher.errors import ParallelError
 from launcher.parallel.pretrained.tensor_file import StoredTensor, stored_tensors
@@ -176,3 +179,33 @@ def _entries(model: nn.Module) -> list[_Entry]:
 def _shown(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
+
+
+@contextmanager
+def without_weights() -> Iterator[None]:
+    """Create parameters without storage within the context, in whatever module they are registered.
+
+    Buffers keep their values, since those that are not saved (rotary tables) come from nowhere
+    else. Not for several threads at once.
+    """
+    register = nn.Module.register_parameter
+
+    def registered(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        register(module, name, None if parameter is None else _on_meta(parameter))
+
+    nn.Module.register_parameter = registered  # torch has no hook for it
+    try:
+        yield
+    finally:
+        nn.Module.register_parameter = register
+
+
+def _on_meta(parameter: nn.Parameter) -> nn.Parameter:
+    """Return a parameter on the meta device; one that is there already stays the same, and tied."""
+    if is_lazy(parameter) or parameter.is_meta:
+        return parameter
+    kind: Any = type(parameter)
+    data = torch.empty_like(parameter.data, device="meta")
+    made: nn.Parameter = kind(data, requires_grad=parameter.requires_grad)
+    made.__dict__.update(parameter.__dict__)
+    return made

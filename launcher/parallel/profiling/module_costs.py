@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
+from launcher.parallel.cuts import boundaries
 from launcher.parallel.graph import bind, caches_off, in_mode, preserved_random_state
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.profiling.bytes import AllocationTracker
@@ -23,7 +24,6 @@ from launcher.parallel.profiling.estimate import Rates, StageEstimate, rates
 from launcher.parallel.profiling.passes import Passes, PassRecorder, sum_outputs
 from launcher.parallel.profiling.stage_clock import StageClock, spread
 from launcher.parallel.sharding import blocks
-from launcher.parallel.stage_boundaries import boundaries
 from launcher.parallel.stages import Stage, cut
 from launcher.parallel.tracing import PythonState
 from launcher.shared import Joint, ModuleCost, Tie

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from launcher.errors import ParallelError
 from launcher.shared import SCHEDULES, Schedule
 from launcher.shared.complete_files import write_complete
-from launcher.shared.partitions.file_checks import contradictions
+from launcher.shared.partitions.file_checks import contradictions, misfits
 from launcher.shared.partitions.later_fields import LATER, written
 from launcher.shared.partitions.schedule_orders import Orders
 from launcher.shared.partitions.shard_costs import Sharing
@@ -24,7 +24,6 @@ from launcher.shared.partitions.stage_predictions import (
     predict_stages,
     step_spread,
 )
-from launcher.shared.partitions.stage_types import misfits
 from launcher.shared.partitions.timeline import Timeline
 from launcher.shared.readable_files import open_readable
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost, Tie
 from launcher.shared.partitions.stage_predictions import CostedModel
-from launcher.shared.stage_memory import StageState
+from launcher.shared.rank_memory import StageState
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from launcher.errors import ContractError
-from launcher.runtime.host.job_host import JobEnded
+from launcher.runtime.host.job_host import HostFailed, JobEnded
 from launcher.runtime.launch.starters.base import Starter
 from launcher.runtime.launch.starters.mpi_starter import MpiStarter
-from launcher.runtime.launch.starters.python_starter import PythonStarter
-from launcher.runtime.launch.starters.tensorflow_starter import TensorflowStarter
+from launcher.runtime.tensorflow.keras_notice import with_ways_out
 from launcher.runtime.tensorflow.server_role import SERVER_MODULE
 from launcher.runtime.tensorflow.tf_config import (
     chief_config,
@@ -23,6 +22,38 @@ from launcher.runtime.tensorflow.tf_config import (
     worker_config,
 )
 from launcher.shared import CODE_CHANNEL, PARALLEL_VARIABLE, TASK_VARIABLE, Launch
+
+
+class PythonStarter(Starter):
+    """One process on each host, with the variables that torchrun would set."""
+
+    def run(self, program: Sequence[str]) -> None:
+        """Run the one rank of this host to its end."""
+        self.run_child(program[0], program[1:], self.variables())
+
+    def exits(self, code: int) -> Mapping[int, int]:
+        """Return the exit status of the child, which is the only rank."""
+        return {self.host.environment.cluster.host_rank: code}
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables of this host's rank beside those of every program here."""
+        environment, cluster = self.host.environment, self.host.environment.cluster
+        return {
+            "RANK": str(cluster.host_rank),
+            "WORLD_SIZE": str(len(cluster.train_group.hosts)),
+            "LOCAL_RANK": "0",
+            "LOCAL_WORLD_SIZE": "1",
+            "MASTER_ADDR": cluster.address(cluster.leader),
+            "MASTER_PORT": str(environment.ports.rendezvous),
+        }
+
+
+class TensorflowStarter(PythonStarter):
+    """One process on a host; its failure says what Keras 3 cannot do under the strategy."""
+
+    def failure(self, code: int) -> HostFailed:
+        """Return the first cause; for an error inside Keras 3's `fit`, with the ways out."""
+        return HostFailed(with_ways_out(super().failure(code).failure))
 
 
 class TorchrunStarter(Starter):
