@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
-    from launcher.client.catalogue.accelerators import accelerator_kinds
     from launcher.client.catalogue.catalogue_entry import (
         CatalogueEntry,
         Figure,
+        accelerator_kinds,
         count_figures,
         entries,
         entry,
