@@ -98,8 +98,3 @@ def test_untimed_jobs_have_no_price_of_a_step(compared):
     assert found.exit_code == 0
     assert "unknown" in found.stdout
     assert "A step is timed in jobs that" in found.stdout
-
-
-def test_one_name_is_too_few(compared):
-    result = CliRunner().invoke(main, ["compare", "done-job"])
-    assert result.exit_code != 0
