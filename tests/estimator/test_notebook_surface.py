@@ -153,14 +153,6 @@ def test_groups_and_a_distribution_can_be_set_later(folder):
     assert made.distribution == DataParallel(instance_groups=("train",))
 
 
-def test_rules_of_both_kinds_can_be_set_later():
-    profiler = SimpleNamespace(to_profiler_rule_config_dict=lambda: {"RuleConfigurationName": "b"})
-    made = PyTorch("train.py")
-    made.rules = [{"RuleConfigurationName": "a"}, profiler]
-    assert made.rules == ({"RuleConfigurationName": "a"},)
-    assert made.profiler_rules == ({"RuleConfigurationName": "b"},)
-
-
 def test_the_configurations_that_sdk_v2_returns():
     made = PyTorch("train.py")
     assert made.get_vpc_config() is None

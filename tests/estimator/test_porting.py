@@ -22,7 +22,7 @@ from launcher import (
     Toolkit,
     TrainingInput,
 )
-from launcher.client.estimator import as_groups, as_inputs, as_tags
+from launcher.client.estimator import as_groups, as_inputs
 from launcher.client.spec import as_distribution, refuse_wrong_types
 from launcher.shared import Role
 
@@ -196,10 +196,6 @@ def test_a_distribution_starts_on_a_group_of_the_job():
 )
 def test_inputs(given, expected):
     assert as_inputs(given) == expected
-
-
-def test_tags_may_be_awss_list():
-    assert as_tags([{"Key": "team", "Value": "x"}]) == as_tags({"team": "x"}) == {"team": "x"}
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,9 @@ import os
 from pathlib import Path
 
 import pytest
-from botocore.loaders import Loader
-from botocore.model import ServiceModel
-from botocore.validate import ParamValidator
 
 from launcher.client.request import JobLocation, SourceTree, build_document, build_request, redacted
-from launcher.client.spec import DataParallel, InstanceGroup, JobSpec, TrainingInput
+from launcher.client.spec import InstanceGroup, JobSpec, TrainingInput
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = [
@@ -81,14 +78,6 @@ def test_the_job_document_is_the_golden_one(name):
     spec = JobSpec.from_yaml(GOLDEN / f"{name}.yaml")
     document = build_document(spec, SourceTree(spec).partition)
     compare(json.loads(document.to_json()), GOLDEN / f"{name}.launcher.json")
-
-
-@pytest.mark.parametrize("name", REQUESTS)
-def test_boto_accepts_the_request(name):
-    model = ServiceModel(Loader().load_service_model("sagemaker", "service-2"), "sagemaker")
-    shape = model.operation_model("CreateTrainingJob").input_shape
-    report = ParamValidator().validate(golden_request(name), shape)
-    assert not report.has_errors(), report.generate_report()
 
 
 # Routing of channels ---------------------------------------------------------------------------
@@ -161,20 +150,6 @@ def trainer(**fields):
 def test_without_a_distribution_the_script_runs_once_per_host():
     part = trainer(instance_type="ml.p3.8xlarge")
     assert (part.launch.value, part.processes_per_host) == ("python", 1)
-
-
-@pytest.mark.parametrize(
-    ("instance_type", "given", "processes"),
-    [
-        pytest.param("ml.p3.8xlarge", None, 4, id="one per accelerator"),
-        pytest.param("ml.c5.xlarge", None, 1, id="no accelerator"),
-        pytest.param("local", None, 1, id="this machine"),
-        pytest.param("ml.p3.8xlarge", 2, 2, id="as given"),
-    ],
-)
-def test_data_parallel_runs_torchrun(instance_type, given, processes):
-    part = trainer(instance_type=instance_type, distribution=DataParallel(processes_per_host=given))
-    assert (part.launch.value, part.processes_per_host) == ("torchrun", processes)
 
 
 def test_a_script_without_a_source_folder_is_at_the_top_of_the_code():

@@ -197,34 +197,3 @@ def test_ddp_with_options_for_mpirun_is_the_library_that_sdk_v2_starts() -> None
 def test_the_dictionary_survives_yaml() -> None:
     spec = spec_of(ROWS[6])
     assert JobSpec.from_yaml(spec.to_yaml()) == spec
-
-
-# What cannot be --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("strategies", "says"),
-    [
-        ({"smdistributed": SMP}, "modelparallel needs one of mpi and torch_distributed beside it"),
-        (
-            {"smdistributed": {"dataparallel": {"enabled": True}, **SMP}},
-            "smdistributed does not name one library",
-        ),
-        ({"smdistributed": {"datapar": {"enabled": True}}}, 'smdistributed has no "datapar"'),
-        ({**SMDDP, "mpi": {"enabled": True}}, '"mpi" is given together with "smdistributed"'),
-        ({**SMDDP, "horovod": {"enabled": True}}, '"horovod" is not a distribution'),
-        (
-            {"parameter_server": {"enabled": True}, "pytorchxla": {"enabled": True}},
-            '"pytorchxla" is given together with "parameter_server"',
-        ),
-        ({"parameter_server": {"enabled": False}}, '"parameter_server" is not enabled'),
-        (
-            {"smdistributed": {"dataparallel": {"enabled": True, "custom_mpi_options": 1}}},
-            "custom_mpi_options is not text",
-        ),
-    ],
-)
-def test_strategies_that_do_not_go(strategies: dict[str, Any], says: str) -> None:
-    spec = spec_of(ROWS[0]).replace(distribution=Toolkit(strategies=strategies))
-    (what,) = errors(spec)
-    assert what.startswith(says)

@@ -228,34 +228,6 @@ def test_the_lines_of_a_document_are_known_to_every_later_check() -> None:
 @pytest.mark.parametrize(
     ("changes", "warning"),
     [
-        pytest.param(
-            {"instance_groups": [GROUPS[0], replace(GROUPS[1], instance_type="ml.g9.xlarge")]},
-            'instance type "ml.g9.xlarge" is not in the catalogue',
-            id="a type that is too new",
-        ),
-        pytest.param(
-            {
-                "instance_groups": [
-                    GROUPS[0],
-                    replace(GROUPS[1], instance_type="ml.p9-x900.48xlarge"),
-                ]
-            },
-            'instance type "ml.p9-x900.48xlarge" is not in the catalogue',
-            id="a type of another family",
-        ),
-        pytest.param(
-            {
-                "instance_groups": [GROUPS[0], replace(GROUPS[1], instance_count=2)],
-                "distribution": None,
-            },
-            "2 train hosts, but no distribution",
-            id="hosts that train apart",
-        ),
-        pytest.param(
-            {"inputs": {"digits": TrainingInput("s3://my-bucket/x", "ShardedByS3Key")}},
-            "each of the 2 data hosts gets only its share",
-            id="data hosts that see different samples",
-        ),
         *(
             pytest.param(
                 {"data_service": DataService(engine="tf", **option), **VPC},
