@@ -1103,6 +1103,7 @@ def test_the_fix_of_a_uri(uri: str, fix: str) -> None:
     [
         ("ml.g5.3xlarge", "did you mean"),
         ("ml.zz9.metal", "nothing, if SageMaker has it"),
+        ("ml.p9-x900.48xlarge", "did you mean"),
     ],
 )
 def test_the_fix_for_a_type_that_is_too_new(instance_type: str, fix: str) -> None:
@@ -1145,9 +1146,15 @@ def test_data_hosts_that_see_different_samples(
 
 
 @pytest.mark.parametrize(
-    ("readers", "warned"), [(("left",), True), (("right",), False), ((), False)]
+    ("routes", "warned"),
+    [
+        pytest.param({"a": ("left",)}, True, id="elsewhere only"),
+        pytest.param({"a": ("left",), "b": ("right",)}, False, id="one of two"),
+        pytest.param({"a": ()}, False, id="everywhere"),
+        pytest.param({}, False, id="no channels"),
+    ],
 )
-def test_data_hosts_that_see_nothing(readers: tuple[str, ...], warned: bool) -> None:
+def test_data_hosts_that_see_nothing(routes: Mapping[str, tuple[str, ...]], warned: bool) -> None:
     spec = ONE_HOST.replace(
         instance_type=None,
         instance_count=None,
@@ -1156,7 +1163,8 @@ def test_data_hosts_that_see_nothing(readers: tuple[str, ...], warned: bool) -> 
             InstanceGroup("left", "ml.p3.8xlarge"),
             InstanceGroup("right", "ml.c5.xlarge"),
         ],
-        inputs={"a": TrainingInput(S3, instance_groups=readers)},
+        inputs={name: TrainingInput(S3, instance_groups=groups) for name, groups in routes.items()},
     )
+    told = [said for said in findings(spec) if "no channel goes to" in said[0]]
     said = [('no channel goes to group "right", which prepares the data', True)]
-    assert findings(spec) == said * warned
+    assert told == said * warned
