@@ -9,7 +9,6 @@ from typing import Any
 from launcher.client import catalogue
 from launcher.client.sessions.base import Platform, PlatformSession
 from launcher.client.sessions.default_values import DEFAULT_FIELDS, DefaultValue, read_defaults
-from launcher.client.sessions.remote_source import sources_folder, with_fetched_source
 from launcher.client.spec import JobSpec
 
 #: Another field of the job that takes the place of one with a default.
@@ -27,7 +26,14 @@ def completed(spec: JobSpec, session: PlatformSession, *, offline: bool = False)
 
 
 def with_source(spec: JobSpec, session: PlatformSession) -> JobSpec:
-    """Return the job with its source on this machine; one in S3 is fetched. See `completed`."""
+    """Return the job with its source on this machine; one in S3 is fetched. See `completed`.
+
+    A job that AWS's toolkit starts is returned as it is: the toolkit fetches the archive itself.
+    """
+    if not (spec.has_remote_source and spec.starts_launcher):
+        return spec
+    from launcher.client.sessions.remote_source import sources_folder, with_fetched_source
+
     return with_fetched_source(spec, session, sources_folder())
 
 

@@ -19,16 +19,12 @@ from launcher.shared import open_archive, space_problem
 
 
 def with_fetched_source(spec: JobSpec, session: PlatformSession, home: Path) -> JobSpec:
-    """Return the job with a folder as source_dir, where it was an archive in S3.
-
-    A job that AWS's toolkit starts is returned as it is: the toolkit fetches the archive itself.
+    """Return the job with a folder as source_dir, in place of an archive in S3.
 
     home: the folder below which sources are kept, one folder for each content.
 
     Raises SpecError for an archive that cannot be unpacked, and CloudError as the session does.
     """
-    if not (spec.has_remote_source and spec.starts_launcher):
-        return spec
     uri = str(spec.source_dir)
     is_own = uri.startswith(f"{session.platform.uri_scheme}://")
     store = session if is_own else open_session("aws")
