@@ -12,62 +12,45 @@ import os
 """
 
 
-@pytest.fixture
-def ran(terminal):
-    result = terminal("run", terminal.write(SCRIPT), "--local", "--name", "job-1")
-    assert result.exit_code == 0, result.stderr
-    return terminal
+#: What cannot be copied, and why.
+REFUSED = {
+    ("job-1", "model/x"): "host algo-1 of job job-1 has no /opt/ml/model/x",
+    ("job-1", "results"): "`launcher download job-1 --to results` writes the job's results",
+    ("job-1", "model/gone"): "no /opt/ml/model/gone: it is a link to nowhere, which is not",
+    ("job-1", "model", "--host", "algo-2"): "job job-1 has no host 'algo-2': use one of algo-1",
+    ("job-9", "model"): "there is no local job 'job-9'",
+    ("job-1", "--host", "algo-1"): "--host, and a file as --to, go with PATH",
+}
 
 
 @pytest.mark.long
-def test_download_says_where_the_copy_is(ran):
-    file = ran.folder / "copy"
-    result = ran("download", "job-1", "model/weights", "--to", file)
+def test_what_is_copied_and_what_is_not(terminal):
+    ran = terminal("run", terminal.write(SCRIPT), "--local", "--name", "job-1")
+    assert ran.exit_code == 0, ran.stderr
+
+    file = terminal.folder / "copy"
+    result = terminal("download", "job-1", "model/weights", "--to", file)
     assert (result.exit_code, result.stdout) == (0, f"{file}\n")
     assert file.read_text() == "w"
-    again = ran("download", "job-1", "/opt/ml/model/weights", "--to", ran.folder, "-o", "json")
-    assert json.loads(again.stdout)["copy"] == str(ran.folder / "weights")
+    words = ("job-1", "/opt/ml/model/weights", "--to", terminal.folder, "-o", "json")
+    copy = json.loads(terminal("download", *words).stdout)["copy"]
+    assert copy == str(terminal.folder / "weights")
 
+    for words, message in REFUSED.items():
+        result = terminal("download", *words)
+        assert result.exit_code == 2
+        assert message in result.stderr
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["job-1", "model/x"], "host algo-1 of job job-1 has no /opt/ml/model/x"),
-        (["job-1", "results"], "`launcher download job-1 --to results` writes the job's results"),
-        (["job-1", "model/gone"], "no /opt/ml/model/gone: it is a link to nowhere, which is not"),
-        (
-            ["job-1", "model", "--host", "algo-2"],
-            "job job-1 has no host 'algo-2': use one of algo-1",
-        ),
-        (["job-9", "model"], "there is no local job 'job-9'"),
-        (["job-1", "--host", "algo-1"], "--host, and a file as --to, go with PATH"),
-    ],
-)
-def test_what_cannot_be_copied(ran, words, message):
-    result = ran("download", *words)
-    assert result.exit_code == 2
-    assert message in result.stderr
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("words", "earlier"),
-    [
-        pytest.param(["job-1", "model"], "model/mine", id="path"),
-        pytest.param(["job-1"], "model.tar.gz", id="results"),
-    ],
-)
-def test_what_is_there_is_replaced_only_after_a_question(ran, words, earlier):
-    there = ran.folder / "there"
-    (there / earlier).parent.mkdir(parents=True)
-    (there / earlier).write_text("mine")
-    refused = ran("download", *words, "--to", there)
-    assert refused.exit_code == 2
-    assert "--yes" in refused.stderr
-    assert [path for path in there.rglob("*") if path.is_file()] == [there / earlier]
-    assert (there / earlier).read_text() == "mine"
-    assert ran("download", *words, "--to", there, "--yes").exit_code == 0
+    for words, earlier in ((("job-1", "model"), "model/mine"), (("job-1",), "model.tar.gz")):
+        there = terminal.folder / f"there-{len(words)}"
+        (there / earlier).parent.mkdir(parents=True)
+        (there / earlier).write_text("mine")
+        refused = terminal("download", *words, "--to", there)
+        assert refused.exit_code == 2
+        assert "--yes" in refused.stderr
+        assert [path for path in there.rglob("*") if path.is_file()] == [there / earlier]
+        assert (there / earlier).read_text() == "mine"
+        assert terminal("download", *words, "--to", there, "--yes").exit_code == 0
 
 
 def test_a_job_that_saves_beside_its_code_says_so(terminal):

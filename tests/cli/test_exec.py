@@ -25,11 +25,21 @@ def running(terminal):
     terminal("wait", "job-1")
 
 
-def test_exec_has_the_output_and_the_code_of_its_command(running):
+def test_exec_has_the_output_the_code_and_the_options_of_its_command(running):
     process = running.start("exec", "job-1", "--", "sh", "-c", "ls; echo oops >&2; exit 3")
     output, errors = process.communicate(timeout=540)
     assert (process.returncode, errors) == (3, "oops\n")
     assert "train.py" in output.split()
+
+    process = running.start("exec", "job-1", "--host", "algo-1", "--", "echo", "--host", "x")
+    assert process.communicate(timeout=540)[0] == "--host x\n"
+
+    refused = running("exec", "job-1", "--host", "algo-2", "--", "ls")
+    assert (refused.exit_code, refused.stderr) == (
+        2,
+        "error: job job-1 has no host 'algo-2': use one of algo-1\n",
+    )
+    assert running("exec", "job-2", "--", "ls").exit_code == 2
 
 
 @pytest.mark.long
@@ -41,22 +51,6 @@ def test_a_command_that_is_killed_has_the_code_of_a_shell(running):
     assert process.wait(timeout=540) == 137
     process.stdout.close()
     process.stderr.close()
-
-
-@pytest.mark.long
-def test_the_options_of_a_command_are_its_own(running):
-    process = running.start("exec", "job-1", "--host", "algo-1", "--", "echo", "--host", "x")
-    assert process.communicate(timeout=540)[0] == "--host x\n"
-
-
-@pytest.mark.long
-def test_what_cannot_be_entered(running):
-    refused = running("exec", "job-1", "--host", "algo-2", "--", "ls")
-    assert (refused.exit_code, refused.stderr) == (
-        2,
-        "error: job job-1 has no host 'algo-2': use one of algo-1\n",
-    )
-    assert running("exec", "job-2", "--", "ls").exit_code == 2
 
 
 class Typist:

@@ -89,20 +89,15 @@ def test_show_of_an_unknown_price_says_how_to_add_it(launcher, tmp_path):
     assert f'"ml.p5.48xlarge,DOLLARS" to {tmp_path / "prices.csv"}' in result.stderr
 
 
-def test_show_of_your_own_price_says_so(launcher, tmp_path):
-    (tmp_path / "prices.csv").write_text("instance_type,price_per_hour\nml.p5.48xlarge,31.5\n")
-
-    last = launcher("ml.p5.48xlarge").stdout.splitlines()[-1]
-    assert "31.5 $/h, everywhere" in last
-    assert f"your own prices ({tmp_path / 'prices.csv'})" in last
-
-
-def test_show_of_your_own_spot_prices(launcher, tmp_path):
+def test_show_of_your_own_prices_says_so(launcher, tmp_path):
     (tmp_path / "prices.csv").write_text(
         "instance_type,price_per_hour,spot_low,spot_high\nml.p5.48xlarge,31.5,12,20\n"
     )
+    shown = launcher("ml.p5.48xlarge").stdout
 
-    assert "spot price          12 to 20 $/h" in launcher("ml.p5.48xlarge").stdout
+    assert "31.5 $/h, everywhere" in shown
+    assert "spot price          12 to 20 $/h" in shown
+    assert f"your own prices ({tmp_path / 'prices.csv'})" in shown.splitlines()[-1]
 
 
 def test_show_suggests_the_nearest_type(launcher):

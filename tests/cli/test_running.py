@@ -73,13 +73,29 @@ metric_definitions:
 
 
 @pytest.mark.long
-def test_host_failure_is_set_and_reaches_the_hosts(terminal):
-    script = 'import os\nprint("lost hosts:", os.environ["LAUNCHER_HOST_FAILURE"])\n'
-    job = terminal.write(script)
-    options = ("--local", "--host-failure", "tolerate")
-    result = terminal("run", job, *options, "--name", "job-1")
+def test_the_talk_and_the_lines_of_a_job(terminal):
+    job = terminal.write('import os\nprint("lost hosts:", os.environ["LAUNCHER_HOST_FAILURE"])\n')
+    result = terminal("run", job, "--local", "--host-failure", "tolerate", "--name", "job-1")
     assert result.exit_code == 0, result.stderr
-    assert "lost hosts: tolerate" in result.stderr
+    assert "[Training]" in result.stderr
+    assert "homogeneousCluster/algo-1 | lost hosts: tolerate" in result.stderr
+    assert "lost hosts" not in result.stdout
+    assert "Completed" in result.stdout
+    assert "launcher logs job-1" in result.stdout
+
+    printed = terminal("logs", "job-1", "-o", "json").stdout
+    lines = [json.loads(line) for line in printed.splitlines()]
+    own = [line for line in lines if line["text"].startswith("launcher: ")]
+    assert own
+    for line in own:
+        assert line["text"].startswith(f"launcher: {line['event']} ")
+        assert line["fields"]["host"] == line["host"] == "algo-1"
+    assert all("event" not in line and "fields" not in line for line in lines if line not in own)
+
+    absent = terminal("logs", "job-1", "--host", "algo-7", "--group", "homogenousCluster")
+    assert absent.exit_code == 2
+    assert "algo-1" in absent.stderr
+    assert 'did you mean "homogeneousCluster"?' in absent.stderr
 
 
 def test_another_word_for_it_is_refused_before_anything_is_made(terminal):
@@ -87,16 +103,6 @@ def test_another_word_for_it_is_refused_before_anything_is_made(terminal):
     assert result.exit_code == 2
     assert "'ignore' is not one of 'fail', 'tolerate'" in result.stderr
     assert not terminal.home.exists()
-
-
-@pytest.mark.long
-def test_the_talk_has_states_and_lines_with_group_and_host(terminal):
-    result = terminal("run", terminal.write(), "--local", "--name", "job-1")
-    assert "[Training]" in result.stderr
-    assert "homogeneousCluster/algo-1 | hello" in result.stderr
-    assert "hello" not in result.stdout
-    assert "Completed" in result.stdout
-    assert "launcher logs job-1" in result.stdout
 
 
 @pytest.mark.long
@@ -152,31 +158,9 @@ def test_a_job_can_be_looked_at_afterwards(terminal):
     assert {line["host"] for line in lines} == {"algo-2"}
 
 
-@pytest.mark.long
-def test_the_lines_of_launcher_itself_come_with_their_fields_as_json(terminal):
-    terminal("run", terminal.write(), "--local", "--name", "job-1")
-    printed = terminal("logs", "job-1", "-o", "json").stdout
-    lines = [json.loads(line) for line in printed.splitlines()]
-    own = [line for line in lines if line["text"].startswith("launcher: ")]
-    assert own
-    for line in own:
-        assert line["text"].startswith(f"launcher: {line['event']} ")
-        assert line["fields"]["host"] == line["host"] == "algo-1"
-    assert all("event" not in line and "fields" not in line for line in lines if line not in own)
-
-
 def test_no_jobs_yet(terminal):
     assert json.loads(terminal("list", "-o", "json").stdout) == {"jobs": []}
     assert "launcher init" in terminal("list").stderr
-
-
-@pytest.mark.long
-def test_a_group_or_host_that_the_job_does_not_have(terminal):
-    terminal("run", terminal.write(), "--local", "--name", "job-1")
-    result = terminal("logs", "job-1", "--host", "algo-7", "--group", "homogenousCluster")
-    assert result.exit_code == 2
-    assert "algo-1" in result.stderr
-    assert 'did you mean "homogeneousCluster"?' in result.stderr
 
 
 @pytest.mark.long
