@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Generator, Mapping
+import time
+from collections.abc import Callable, Generator, Mapping
 
 from launcher.data.batches import Array, copy_plain, structure
 from launcher.data.engines import BatchSource, find_engine, forked_workers
@@ -23,6 +24,7 @@ from launcher.data.order import (
     ShardPlan,
     Step,
     StreamSpec,
+    chosen_steps,
     samples,
     shard_interleaving,
 )
@@ -32,6 +34,8 @@ from launcher.runtime import ENGINE_VARIABLE, paths_here
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
 
 _NO_ARGUMENTS = TorchArguments()
+#: Makes arrays the script's own.
+Own = Callable[[list[Array]], list[Array]]
 
 
 def open_source(
@@ -122,8 +126,9 @@ class LocalSource:
             passes = shard_interleaving.read_parts(
                 plan, lambda each: LocalShardReader(each, given, self._one_thread)
             )
+            own = self._copies_of_shared(plan.spec)
             # Unlike a loop, map keeps no reference to what it has given.
-            yield from map(functools.partial(self._owned, plan.spec), passes)
+            yield from map(functools.partial(_owned, own), passes)
             return
         if not self._has_checked:  # there is no other host to compare with
             plan.check_sampler()
@@ -131,38 +136,54 @@ class LocalSource:
         if self._workers:
             yield from self._batches_of_workers(plan, given)
             return
-        later = LaterPreparation(self._verifier)
+        later, loading = LaterPreparation(self._verifier), self._loading
+        prepare = self._preparation(plan, given, later)
         for step in range(plan.steps):
-            yield (
-                step,
-                self._loading.load(functools.partial(self._prepare, plan, step, given, later)),
-            )
-            later.compare()
+            if time.perf_counter() < loading.due:
+                yield step, prepare(step)
+            else:
+                yield step, loading.load(functools.partial(prepare, step))
+            if later.due is not None:
+                compare, later.due = later.due, None
+                compare()
 
-    def _prepare(
-        self, plan: BatchPlan, step: int, given: GivenObjects, later: LaterPreparation
-    ) -> Parts:
-        """Load a batch, which is verified later if it is chosen; return what is the script's."""
-        dataset = self._datasets.ready(plan.spec, plan.epoch)
-        if plan.spec.seeding == "worker":  # as torch's num_workers=0 does
-            batch = samples.load_batch(dataset, plan, step, given)
-        else:
-            batch = self._load(plan, step, dataset, given)
-        chosen = self._verifier.chooses(plan, step)
-        if not chosen and (plain := copy_plain(batch)) is not None:
-            return plain, []
-        tree, arrays = structure.disassemble(batch)
-        if chosen:
-            again = functools.partial(self.load, plan, step, given)
-            later.add(plan, step, (tree, arrays), again)
-        return tree, self._copy_if_shared(plan.spec, arrays)
+    def _preparation(
+        self, plan: BatchPlan, given: GivenObjects, later: LaterPreparation
+    ) -> Callable[[int], Parts]:
+        """Return what loads the batch of a step, as the script's own, for this epoch.
+
+        A batch that is chosen is verified later. What all steps have in common is found once.
+        """
+        spec, epoch, datasets = plan.spec, plan.epoch, self._datasets
+        dataset = datasets.ready(spec, epoch)
+        are_told = datasets.are_told(spec.dataset)
+        # Seeded by worker as torch's num_workers=0 does.
+        load = samples.load_batch if spec.seeding == "worker" else self._load
+        own, chosen, may_be_plain = self._copies_of_shared(spec), chosen_steps(plan), True
+
+        def prepare(step: int) -> Parts:
+            nonlocal may_be_plain
+            if are_told:
+                datasets.ready(spec, epoch)
+            batch = load(dataset, plan, step, given)
+            if step in chosen and self._verifier.chooses(plan, step):
+                tree, arrays = structure.disassemble(batch)
+                later.add(plan, step, (tree, arrays), lambda: self.load(plan, step, given))
+                return tree, own(arrays)
+            if may_be_plain and (plain := copy_plain(batch)) is not None:
+                return plain, []
+            may_be_plain = False
+            tree, arrays = structure.disassemble(batch)
+            return tree, own(arrays)
+
+        return prepare
 
     def load(self, plan: BatchPlan, step: int, given: GivenObjects | None = None) -> Parts:
         """Load the batch of one step, whichever were loaded before."""
         dataset = self._datasets.ready(plan.spec, plan.epoch)
-        return structure.disassemble(self._load(plan, step, dataset, given or self._datasets.given))
+        return structure.disassemble(self._load(dataset, plan, step, given or self._datasets.given))
 
-    def _load(self, plan: BatchPlan, step: int, dataset: object, given: GivenObjects) -> object:
+    def _load(self, dataset: object, plan: BatchPlan, step: int, given: GivenObjects) -> object:
         load = functools.partial(samples.load_batch, dataset, plan, step, given)
         with preserve_random_states(), self._one_thread:
             return self._one_thread.call(load)
@@ -192,17 +213,13 @@ class LocalSource:
     def _pinned(self, tree: structure.Tree, arrays: list[Array]) -> Parts:
         return tree, arrays if self._pinning is None else self._pinning.copies(arrays)
 
-    def _owned(self, spec: StreamSpec, given: tuple[Step, Parts]) -> tuple[Step, Parts]:
-        step, (tree, arrays) = given
-        return step, (tree, self._copy_if_shared(spec, arrays))
-
-    def _copy_if_shared(self, spec: StreamSpec, arrays: list[Array]) -> list[Array]:
-        """Copy arrays that may be the dataset's own, so that the script may modify them."""
+    def _copies_of_shared(self, spec: StreamSpec) -> Own:
+        """Return what copies arrays that may be the dataset's own, which the script may modify."""
         if self._pinning is not None:
-            return self._pinning.copies(arrays)
+            return self._pinning.copies
         if spec.collates and spec.collate_fn is None:
-            return arrays  # samples were stacked, in new memory
-        return [array.copy() for array in arrays]
+            return lambda arrays: arrays  # samples were stacked, in new memory
+        return lambda arrays: [array.copy() for array in arrays]
 
     def prepare(self, plan: BatchPlan) -> None:
         """Do nothing: this process loads one batch at a time."""
@@ -213,3 +230,8 @@ class LocalSource:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+def _owned(own: Own, given: tuple[Step, Parts]) -> tuple[Step, Parts]:
+    step, (tree, arrays) = given
+    return step, (tree, own(arrays))

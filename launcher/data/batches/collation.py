@@ -43,8 +43,6 @@ def collate(samples: Sequence[Any]) -> Any:
     differ.
     """
     first = samples[0]
-    if tensors.is_tensor(first):
-        return _stack_tensors(samples)
     if isinstance(first, (str, bytes)):
         return samples
     if isinstance(first, (np.ndarray, np.generic)):
@@ -54,6 +52,8 @@ def collate(samples: Sequence[Any]) -> Any:
         return _numbers(samples)
     if isinstance(first, Mapping):
         return _collate_mapping(samples)
+    if tensors.is_tensor(first):
+        return _stack_tensors(samples)
     if is_plain_dataclass(type(first)):
         return _collate_fields(samples)
     if isinstance(first, (tuple, list)):

@@ -132,7 +132,7 @@ def _dict(value: dict[object, object], arrays: list[Array], levels: int) -> Tree
 
 
 def _key(key: object, arrays: list[Array], levels: int) -> Tree:
-    if tensors.is_tensor(key):
+    if type(key) not in _KINDS and tensors.is_tensor(key):
         raise DataError("a batch holds a dict with a tensor as a key: use its number, item()")
     return _disassemble(key, arrays, levels)
 

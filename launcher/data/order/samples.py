@@ -136,6 +136,10 @@ class Datasets(dict[str, Any]):
             self._told[spec.dataset] = dataset, epoch, followers
         return dataset
 
+    def are_told(self, reference: str) -> bool:
+        """Return whether what is read has been told its epoch, and may be told another one."""
+        return bool(self._told[reference][2])
+
     def _run(self, call: Callable[[], _T]) -> _T:
         return run_repeatably(call, _BUILD_SEED, one_thread=self._one_thread)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from launcher.data.order import user_code
@@ -69,17 +70,17 @@ class StreamSpec:
         if problems:
             raise DataError("\n".join(problems))
 
-    @property
+    @functools.cached_property
     def share(self) -> int:
         """Positions in the epoch's order that a rank takes in a full step."""
         return self.batch_size or 1
 
-    @property
+    @functools.cached_property
     def collates(self) -> bool:
         """True if samples are collated to batches."""
         return self.batch_size is not None
 
-    @property
+    @functools.cached_property
     def is_sampled(self) -> bool:
         """True if a user's function determines the order."""
         return (self.sampler or self.batch_sampler) is not None
@@ -87,9 +88,9 @@ class StreamSpec:
     def differences(self, other: StreamSpec) -> dict[str, tuple[Any, Any]]:
         """Return the fields in which two specifications differ."""
         return {
-            name: (value, getattr(other, name))
-            for name, value in vars(self).items()
-            if value != getattr(other, name)
+            field.name: pair
+            for field in fields(self)
+            if (pair := (getattr(self, field.name), getattr(other, field.name)))[0] != pair[1]
         }
 
 

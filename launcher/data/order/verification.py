@@ -156,18 +156,13 @@ class LaterPreparation:
 
     def __init__(self, verifier: LocalVerifier) -> None:
         self._verifier = verifier
-        self._compare: Callable[[], None] | None = None
-
-    def compare(self) -> None:
-        """Prepare it again and compare, if there is one; raises as `LocalVerifier` does."""
-        compare, self._compare = self._compare, None
-        if compare is not None:
-            compare()
+        #: Prepares it again and compares, if there is one; raises as `LocalVerifier` does.
+        self.due: Callable[[], None] | None = None
 
     def add(self, plan: BatchPlan, step: int, one: Parts, prepare: Callable[[], Parts]) -> None:
         """Record a batch that was prepared; its arrays may change from now on."""
         first = BatchContent.of_step(plan, step, *one)
-        self._compare = lambda: self._verifier.compare(plan, step, first, prepare())
+        self.due = lambda: self._verifier.compare(plan, step, first, prepare())
 
 
 class SecondPreparations:

@@ -26,7 +26,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import numpy.random.bit_generator as numpy_generators
 
 from launcher.data.repeatable.entropy_stream import (
@@ -36,7 +35,12 @@ from launcher.data.repeatable.entropy_stream import (
     active_stream,
     call_with,
 )
-from launcher.data.repeatable.generator_states import GlobalStates
+from launcher.data.repeatable.generator_states import (
+    PYTHON,
+    GlobalStates,
+    seed_globals,
+    seed_of_python,
+)
 from launcher.data.repeatable.kept_generators import kept_generators
 from launcher.data.repeatable.single_thread import limit_loaded
 
@@ -57,25 +61,6 @@ def patch() -> None:
 
 # Python --------------------------------------------------------------------------------------
 
-#: The generator of the module's functions, which is seeded for each sample.
-_GLOBAL: Any = random._inst
-_original_seed = _random.Random.seed
-
-
-def seed_globals(seed: int) -> None:
-    """Seed the generators of `random`, `numpy.random` and, if it is loaded, torch."""
-    seed_python(seed)
-    # Both halves folded into one number: numpy takes seven times as long with two (measured).
-    np.random.seed((seed ^ seed >> 32) & 0xFFFFFFFF)
-    if torch := sys.modules.get("torch"):
-        patch_torch()(torch.default_generator, seed)
-
-
-def seed_python(seed: int) -> None:
-    """Do what random.seed does with an int; its own way takes twice as long for each sample."""
-    _original_seed(_GLOBAL, seed)
-    _GLOBAL.gauss_next = None
-
 
 class _RandomOfNames(random.Random):
     """The generator of tempfile's names, which the system seeds."""
@@ -91,9 +76,9 @@ def _patch_random() -> None:
             if value is None:
                 label = stream.next_label()
                 value = int.from_bytes(stream.draw_labelled(label, 8), "little")
-            if stream.keeps and generator is not _GLOBAL:
+            if stream.keeps and generator is not PYTHON:
                 kept_generators.record(generator, label)
-        _original_seed(generator, value)
+        seed_of_python(generator, value)
 
     # random.Random inherits it, and `random.seed` calls it.
     _random.Random.seed = seed  # type: ignore[method-assign]
@@ -339,7 +324,9 @@ class PoolTasks:
 
         def run(*arguments: object, **named: object) -> object:
             states = GlobalStates.now()
-            seed_globals(int.from_bytes(stream.draw_labelled(stream.path + b"global", 8), "little"))
+            drawn = stream.draw_labelled(stream.path + b"global", 8)
+            seed_torch = patch_torch() if "torch" in sys.modules else None
+            seed_globals(int.from_bytes(drawn, "little"), seed_torch)
             try:
                 return call_with(stream, task, *arguments, **named)
             finally:

@@ -149,11 +149,11 @@ class KeptGenerators:
     """The generators of this process that are seeded anew for each sample."""
 
     def __init__(self) -> None:
-        self._kept: list[KeptGenerator] = []
-        # Made or seeded since the last look, with the label of the seed. Numpy's are found by their
-        # locks, which can be referred to weakly.
-        self._made: list[tuple[weakref.ref[Any], bytes]] = []
-        self._locks: list[weakref.ref[Any]] = []
+        self.kept: list[KeptGenerator] = []
+        #: Made or seeded since the last look, with the label of the seed. Numpy's are found by
+        #: their locks, which can be referred to weakly.
+        self.made: list[tuple[weakref.ref[Any], bytes]] = []
+        self.locks: list[weakref.ref[Any]] = []
         self._entropies: dict[int, bytes] = {}
         self._searches = _SEARCHES
         # By module: its variables when they were looked at, and the others that it imports.
@@ -164,12 +164,12 @@ class KeptGenerators:
 
         Not one that is kept: its label does not follow the latest sample.
         """
-        if not any(kept.generator is generator for kept in self._kept):
-            self._made.append((weakref.ref(generator), label))
+        if not any(kept.generator is generator for kept in self.kept):
+            self.made.append((weakref.ref(generator), label))
 
     def record_lock(self, lock: object) -> None:
         """Record that a bit generator of numpy's with this lock is being made."""
-        self._locks.append(weakref.ref(lock))
+        self.locks.append(weakref.ref(lock))
 
     def record_entropy(self, entropy: int, label: bytes) -> None:
         """Record that one of numpy's seed sequences is made without a seed."""
@@ -183,13 +183,13 @@ class KeptGenerators:
         with drawing_from(None):
             found: list[KeptGenerator] = [
                 _WeaklyKept(generator, label)
-                for reference, label in self._made
+                for reference, label in self.made
                 if (generator := reference()) is not None
             ]
-            for generator, legacy in _of_locks(self._locks):
+            for generator, legacy in _of_locks(self.locks):
                 found.append(_OfNumpy(generator, legacy, self._label_of_numpy(generator)))
-        self._made.clear()
-        self._locks.clear()
+        self.made.clear()
+        self.locks.clear()
         self._entropies.clear()
         self._keep(found)
         return bool(found)
@@ -209,9 +209,9 @@ class KeptGenerators:
 
     def _keep(self, found: list[KeptGenerator]) -> None:
         """Keep each generator once, under its latest label; one that is kept has its label."""
-        known = {id(kept.generator) for kept in self._kept}
+        known = {id(kept.generator) for kept in self.kept}
         latest = {id(kept.generator): kept for kept in found}
-        self._kept += [kept for generator, kept in latest.items() if generator not in known]
+        self.kept += [kept for generator, kept in latest.items() if generator not in known]
 
     def keep_of_module(self, module: ModuleType, visited: set[str] | None = None) -> None:
         """Keep the generators that a module holds, and the user's other modules that it imports.
@@ -235,47 +235,41 @@ class KeptGenerators:
 
     def _keep_named(self, module: ModuleType) -> None:
         named = [_kept(each, name.encode()) for name, each in named_generators(module)]
-        known = {id(kept.generator) for kept in self._kept if kept.is_named}
+        known = {id(kept.generator) for kept in self.kept if kept.is_named}
         named = [kept for kept in named if id(kept.generator) not in known]
         for kept in named:
             kept.is_named = True
         again = {id(kept.generator) for kept in named}
-        self._kept = [kept for kept in self._kept if id(kept.generator) not in again]
+        self.kept = [kept for kept in self.kept if id(kept.generator) not in again]
         self._keep(named)
-
-    @property
-    def has_made(self) -> bool:
-        """True if dataset code has made or seeded a generator since the last look."""
-        return bool(self._made or self._locks)
 
     def keep_made_by_sample(self) -> bool:
         """Keep what a sample has made and left behind; return whether anything was.
 
         The sample should then be loaded again, as it will be when it is not the first.
         """
-        self._made = [each for each in self._made if each[0]() is not None]
-        self._locks = [lock for lock in self._locks if lock() is not None]
-        if self._locks:
+        self.made = [each for each in self.made if each[0]() is not None]
+        self.locks = [lock for lock in self.locks if lock() is not None]
+        if self.locks:
             if self._searches == 0:
-                self._locks.clear()
+                self.locks.clear()
             else:
                 self._searches -= 1
-        if not (self._made or self._locks):
+        if not (self.made or self.locks):
             self._entropies.clear()
             return False
         return self.keep_made()
 
     def seed(self, stream: EntropyStream) -> None:
         """Seed all for the sample whose seed the stream has been given."""
-        if self._kept:
-            self._kept = [kept for kept in self._kept if not kept.is_gone]
-            with drawing_from(None):
-                for kept in self._kept:
-                    kept.seed(stream.draw_labelled(kept.label, _SIZE))
+        self.kept = [kept for kept in self.kept if not kept.is_gone]
+        with drawing_from(None):
+            for kept in self.kept:
+                kept.seed(stream.draw_labelled(kept.label, _SIZE))
 
     def states(self) -> list[tuple[KeptGenerator, object]]:
         """Return the states of all, for `restore`."""
-        return [(kept, kept.state()) for kept in self._kept]
+        return [(kept, kept.state()) for kept in self.kept]
 
     def restore(self, states: list[tuple[KeptGenerator, object]]) -> None:
         """Set the states that `states` returned."""

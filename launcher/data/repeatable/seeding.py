@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from launcher.data.repeatable import entropy_sources, entropy_stream
 from launcher.data.repeatable.entropy_sources import pool_tasks
 from launcher.data.repeatable.entropy_stream import EntropyStream
-from launcher.data.repeatable.generator_states import preserve_random_states
+from launcher.data.repeatable.generator_states import preserve_random_states, seed_globals
 from launcher.data.repeatable.kept_generators import kept_generators
 from launcher.data.repeatable.single_thread import OneThread
 
@@ -55,8 +55,9 @@ def seed_everything(seed: int, stream: EntropyStream | None = None) -> None:
     stream = stream or entropy_stream.stream_of_thread()
     stream.reseed(seed)
     entropy_stream.activate(stream)
-    kept_generators.seed(stream)
-    entropy_sources.seed_globals(seed)
+    if kept_generators.kept:
+        kept_generators.seed(stream)
+    seed_globals(seed, entropy_sources.patch_torch() if "torch" in sys.modules else None)
 
 
 def seed_system_entropy(code: object) -> bool:
@@ -125,7 +126,8 @@ class SeededCalls(Generic[_Given, _T]):
         if pool_tasks.are_drawing and not were_drawing:
             seed_everything(seed)
             result = self._call(given)
-        if (kept_generators.has_made or self._stream.has_started) and self._keep_what_is_left():
+        has_made = kept_generators.made or kept_generators.locks
+        if (has_made or self._stream.has_started) and self._keep_what_is_left():
             seed_everything(seed)
             result = self._call(given)
         return result

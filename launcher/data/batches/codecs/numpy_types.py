@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.data.batches.codecs.codec_registry import Codec, Content
+from launcher.data.batches.structure import PLAIN_KINDS
 from launcher.errors import DataError
 
 Array = npt.NDArray[Any]
-#: Kinds of plain data that a structured type's fields may have.
-_PLAIN_KINDS = "biufcSUmM"
 
 
 def shipped() -> Iterator[Codec]:
@@ -79,7 +78,7 @@ def type_content(dtype: np.dtype[Any]) -> object:
         base, shape = dtype.subdtype
         return [type_content(base), list(shape)]
     if dtype.fields is None:
-        if dtype.kind not in _PLAIN_KINDS:
+        if dtype.kind not in PLAIN_KINDS:
             raise DataError(
                 f"a batch holds an array of records with a field of type {dtype}, which cannot be "
                 "sent: make it numbers, bools, dates or fixed strings"
@@ -101,7 +100,7 @@ def type_from(content: Content) -> np.dtype[Any]:
     """Invert `type_content`; raises ValueError for anything else."""
     if isinstance(content, str):
         dtype = np.dtype(content)
-        if dtype.kind not in _PLAIN_KINDS or dtype.str != content:
+        if dtype.kind not in PLAIN_KINDS or dtype.str != content:
             raise ValueError(f"{content!r} is no plain type")
         return dtype
     if len(content) == 2:
