@@ -389,41 +389,6 @@ class Indices:
         return index
 
 
-#: What each argument of torch's DataLoader may be here. Those refused are tested above.
-ACCEPTED: dict[str, object] = {
-    "dataset": Indices(),
-    "batch_size": 3,
-    "shuffle": True,
-    "sampler": [0, 1],
-    "batch_sampler": [[0, 1], [2]],
-    "num_workers": 2,
-    "collate_fn": list,
-    "pin_memory": False,
-    "drop_last": True,
-    "timeout": 5.0,
-    "worker_init_fn": lambda number: None,
-    "generator": SimpleNamespace(initial_seed=lambda: 7),
-    "prefetch_factor": 2,
-    "persistent_workers": True,
-    "pin_memory_device": "",
-    "in_order": False,
-}
-REFUSED = {"multiprocessing_context": "fork"}
-
-
-def test_every_argument_of_torchs_loader_is_accepted_or_refused_by_name() -> None:
-    data = pytest.importorskip("torch.utils.data")
-    theirs = list(inspect.signature(data.DataLoader).parameters)
-    assert sorted(theirs) == sorted([*ACCEPTED, *REFUSED])
-    for name in theirs:
-        if name in ACCEPTED:
-            given = {"dataset": Indices(), name: ACCEPTED[name], "tensors": False}
-            assert len(list(DataLoader(**loader_arguments(**given)))) > 0
-        else:
-            with pytest.raises(DataError, match=f"{name} does not apply: .*leave it out"):
-                DataLoader(Indices(), **loader_arguments(**{name: REFUSED[name]}))
-
-
 def test_a_worker_init_fn_is_called_once_and_for_each_shard(pipeline: ModuleType) -> None:
     loader = DataLoader(pipeline.Digits, worker_init_fn=pipeline.begin, tensors=False)
     list(loader)

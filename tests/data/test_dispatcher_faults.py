@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_processes import processes
 from hosts import Host, Hosts
 from made_hosts import MakeHosts
 from programs import PIPELINE, READER
@@ -27,25 +27,8 @@ TIMED = READER.replace("range(2)", "range(4)").replace(
 FILES = {"pipeline.py": SLOW, "train.py": TIMED}
 
 
-def command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
-
-
-def pids(hosts: Hosts, module: str, host: str | None = None) -> list[int]:
-    return [pid for pid in hosts.processes(host) if f"launcher.data.{module}" in command(pid)]
-
-
 def wait_for_batches(hosts: Hosts, count: int) -> None:
     wait_until(lambda: hosts.output().count("\nbatch") >= count, what=f"{count} batches")
-
-
-def hashes(hosts: Hosts) -> list[str]:
-    found = sorted(re.findall(r"^rank=\d+ epoch=\d+ sha256=\w+$", hosts.output(), re.MULTILINE))
-    assert found, hosts.output()
-    return found
 
 
 def served(hosts: Hosts) -> dict[str, Any]:
@@ -59,13 +42,13 @@ def expected(make_hosts: MakeHosts) -> list[str]:
     """The hashes of the same job in-process."""
     calm = make_hosts({**FILES, "pipeline.py": PIPELINE}, train=2)
     calm.run()
-    return hashes(calm)
+    return calm.hashes()
 
 
 def check(hosts: Hosts, expected: list[str]) -> None:
     """The job ends well, and its ranks have read what they should, all of it counted once."""
     assert set(hosts.wait().values()) == {0}, hosts.output()
-    assert hashes(hosts) == expected
+    assert hosts.hashes() == expected
     read = [epoch for host in hosts.hosts.values() for epoch in host.events("data_epoch")]
     steps = sum(epoch["steps"] for epoch in read)
     assert sum(served(hosts)["received"].values()) == steps
@@ -110,7 +93,7 @@ def test_a_dispatcher_that_dies_again_and_again_fails_the_job(make_hosts: MakeHo
     killed: set[int] = set()
 
     def kill() -> bool:
-        for pid in set(pids(hosts, "dispatcher")) - killed:
+        for pid in set(processes(hosts, "launcher.data.dispatcher")) - killed:
             os.kill(pid, signal.SIGKILL)
             killed.add(pid)
         return hosts["algo-2"].process is not None and hosts["algo-2"].process.poll() is not None
@@ -129,7 +112,7 @@ def test_a_receiver_that_is_killed_fails_the_job_and_is_named(make_hosts: MakeHo
     hosts = make_hosts(FILES, data=1, train=2)
     hosts.start()
     wait_for_batches(hosts, 3)
-    (receiver,) = pids(hosts, "receiver", "algo-3")
+    (receiver,) = processes(hosts, "launcher.data.receiver", "algo-3")
     os.kill(receiver, signal.SIGKILL)
     codes = hosts.wait()
     assert codes["algo-3"] == 1
@@ -149,7 +132,7 @@ def test_a_receiver_that_is_stopped_is_named_fails_the_job_and_costs_no_work(
     hosts = make_hosts(FILES, data=2, train=1)
     hosts.start()
     wait_for_batches(hosts, 10)
-    (receiver,) = pids(hosts, "receiver")
+    (receiver,) = processes(hosts, "launcher.data.receiver")
     os.kill(receiver, signal.SIGSTOP)
     leader = hosts["algo-3"]
     wait_until(lambda: leader.events("process_stopped"))
@@ -178,7 +161,7 @@ def test_a_process_that_stays_stopped_is_named_killed_and_replaced(
     hosts = make_hosts(files, data=2, train=2)
     hosts.start()
     wait_for_batches(hosts, 10)
-    (process,) = pids(hosts, module, host)
+    (process,) = processes(hosts, f"launcher.data.{module}", host)
     os.kill(process, signal.SIGSTOP)
     if module == "worker":
         wait_until(lambda: len(joined(hosts["algo-3"], host)) == 2)
@@ -198,7 +181,7 @@ def test_a_rank_that_stays_stopped_is_named_and_is_not_killed(
     hosts = make_hosts(FILES, data=1, train=2)
     hosts.start()
     wait_for_batches(hosts, 10)
-    (rank,) = ranks(hosts, "algo-3")
+    (rank,) = processes(hosts, "launcher.runtime.launch.rank", "algo-3")
     os.kill(rank, signal.SIGSTOP)
     wait_until(lambda: hosts["algo-3"].events("process_stopped"))
     assert named_as_stopped(hosts["algo-3"]) == ("launcher.runtime.launch.rank", rank)
@@ -207,12 +190,6 @@ def test_a_rank_that_stays_stopped_is_named_and_is_not_killed(
     os.kill(rank, signal.SIGCONT)
     check(hosts, expected)
     assert not hosts["algo-3"].events("stopped_process_killed")
-
-
-def ranks(hosts: Hosts, host: str) -> list[int]:
-    return [
-        pid for pid in hosts.processes(host) if "-m launcher.runtime.launch.rank" in command(pid)
-    ]
 
 
 def joined(leader: Host, data_host: str) -> list[object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -159,24 +158,6 @@ def test_what_is_skipped_is_not_read_again() -> None:
         assert not wire.skip(there, 1)
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_a_start_is_read_as_it_is(kind: Callable[[bytes], bytes]) -> None:
-    start = start_of(b"r", b"w", payload=40, content=30, step=(1 << 64) - 1)
-    header = wire.Header(
-        run="r", step=(1 << 64) - 1, worker="w", payload_bytes=40, content_bytes=30
-    )
-    assert wire.read_start(kind(start)) == header
-    assert header.total_bytes == 40
-
-
-def test_the_start_of_a_part_is_read_as_it_is() -> None:
-    start = start_of(b"", b"", payload=4, content=3, step=2, attempt=9, offset=5, total=6)
-    part = wire.WirePart(attempt=9, offset=5, total=6)
-    header = wire.Header(run="", step=2, worker="", payload_bytes=4, content_bytes=3, part=part)
-    assert wire.read_start(start) == header
-    assert header.total_bytes == 6
-
-
 @pytest.mark.parametrize(
     "start",
     [
@@ -310,24 +291,6 @@ def test_an_array_may_lie_anywhere_inside_its_frame(entry: Any, values: Any) -> 
 def test_an_array_outside_of_its_frame_or_of_no_plain_kind_is_refused(entry: Any) -> None:
     with pytest.raises(WireError):
         view_of(entry, np.zeros(64, np.uint8))
-
-
-def test_arrays_are_views_of_their_payload() -> None:
-    content = content_of(["<u2", [2], 2])
-    payload = np.concatenate([np.zeros(64, np.uint8), np.frombuffer(content, np.uint8)])
-    _, (array,) = wire.unpack(payload, len(content))
-    array[1] = 513
-    assert payload[4:6].tolist() == [1, 2]
-
-
-def test_an_entry_is_read_for_any_payload() -> None:
-    """What was inside one payload may be outside of the next."""
-    entry = wire.read_entry(["<u2", [2], 2])
-    assert entry == (np.dtype("<u2"), (2,), 2, 4)
-    assert hash(entry)  # nothing of it can change
-    view_of(["<u2", [2], 2], np.zeros(6, np.uint8))
-    with pytest.raises(WireError, match="outside its frame"):
-        view_of(["<u2", [2], 2], np.zeros(5, np.uint8))
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,6 @@ def run(hosts: Hosts) -> Hosts:
     return hosts
 
 
-def hashes(hosts: Hosts) -> set[str]:
-    found = set(re.findall(r"^rank=\d+ epoch=\d+ sha256=\w+$", hosts.output(), re.MULTILINE))
-    assert found, hosts.output()
-    return found
-
-
 def ids(hosts: Hosts, epoch: int = 0) -> Counter[int]:
     lines = re.findall(rf"^ids {epoch} ([\d ]+)$", hosts.output(), re.MULTILINE)
     return Counter(int(number) for line in lines for number in line.split())
@@ -66,8 +60,8 @@ def ids(hosts: Hosts, epoch: int = 0) -> Counter[int]:
 def test_shards_give_the_same_batches_in_process_and_served(make_hosts: MakeHosts) -> None:
     alone = run(make_hosts(files(), train=2))
     served = run(make_hosts(files(), data=2, train=2))
-    assert len(hashes(alone)) == 4  # two ranks, two epochs, each with bytes of its own
-    assert hashes(served) == hashes(alone)
+    assert len(alone.hashes()) == 4  # two ranks, two epochs, each with bytes of its own
+    assert served.hashes() == alone.hashes()
     assert set(ids(served)) == set(range(150))
     lines = [line for host in served.hosts.values() for line in host.events("data_epoch")]
     assert ids(served).total() == 150 + sum(int(str(e["pads"])) for e in lines if e["epoch"] == 0)

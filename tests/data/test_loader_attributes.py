@@ -177,11 +177,3 @@ def test_accelerate_is_notified_when_reading_is_abandoned(
     assert len(GradientState.loaders) == 1
     del batches
     assert GradientState.loaders == []
-
-
-def test_a_dataset_object_is_the_loaders_dataset() -> None:
-    given = [1, 2, 3]
-    reading = DataLoader(given, batch_size=2, num_workers=2, tensors=False)
-    assert reading.dataset is given
-    assert len(reading.sampler) == 3
-    assert reading.num_workers == 2

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
-from pathlib import Path
 
 import pytest
-from hosts import Hosts
+from engine_processes import processes
 from made_hosts import MakeHosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
 FILES = {"pipeline.py": PIPELINE, "train.py": READER}
-HASH = re.compile(r"^rank=\d+ epoch=\d+ sha256=\w+$", re.MULTILINE)
-
-
-def hashes(hosts: Hosts) -> set[str]:
-    return set(HASH.findall(hosts.output()))
 
 
 @pytest.mark.long
@@ -29,7 +22,7 @@ def test_batches_of_local_workers_are_the_same(make_hosts: MakeHosts) -> None:
         hosts = make_hosts(FILES, data=data, train=2, local_workers=local)
         hosts.run()
         assert hosts.processes() == []
-        seen[data, local] = hashes(hosts)
+        seen[data, local] = hosts.hashes()
     assert len(seen[0, 0]) == 4
     assert seen[0, 0] == seen[0, 1] == seen[1, 1]
 
@@ -64,7 +57,7 @@ def test_local_workers_that_are_killed_are_replaced(make_hosts: MakeHosts) -> No
         os.kill(int(str(victim)), signal.SIGKILL)
         killed.add(victim)
     assert hosts.wait() == {"algo-1": 0}, hosts.output()
-    assert hashes(hosts) == hashes(calm)
+    assert hosts.hashes() == calm.hashes()
     assert len(train.events("service_restarted")) == 3
     assert len(train.events("worker_joined")) >= 4
 
@@ -106,15 +99,12 @@ for epoch in range(10**6):
     assert hosts.processes() == []
 
 
-def command(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-
-
 @pytest.mark.parametrize("local", [0, 1], ids=["in-process", "local"])
 def test_nothing_of_the_service_runs_without_workers(make_hosts: MakeHosts, local: int) -> None:
     script = "print('training', flush=True)\nimport time\ntime.sleep(1000)\n"
     hosts = make_hosts({**FILES, "train.py": script}, local_workers=local)
     hosts.start()
     wait_until(lambda: "training" in hosts["algo-1"].output)
-    services = [pid for pid in hosts.processes() if "launcher.data." in command(pid)]
-    assert len(services) == (3 if local else 0)  # dispatcher, receiver, worker
+    names = ("dispatcher", "receiver", "worker")
+    found = [processes(hosts, f"launcher.data.{name}") for name in names]
+    assert [len(each) for each in found] == [local] * 3

@@ -99,11 +99,6 @@ def test_every_message_is_known() -> None:
     assert {raw["type"] for raw in WIRE} == {kind.__name__ for kind in Message.__subclasses__()}
 
 
-def test_messages_of_equal_parts_are_equal() -> None:
-    assert messages.Consumed(run="r", steps=[1]) == messages.Consumed(run="r", steps=[1])
-    assert messages.Consumed(run="r", steps=[1]) != messages.Consumed(run="r", steps=[2])
-
-
 @pytest.mark.parametrize("raw", [raw for raw in WIRE if len(raw) > 1], ids=lambda raw: raw["type"])
 def test_parts_are_named(raw: dict[str, Any]) -> None:
     """A message that gains a part must not shift the others."""
@@ -132,12 +127,14 @@ def test_parts_that_may_be_left_out() -> None:
         ({"type": "Close", "also": 1}, "not a message"),
         ({"run": "r", "step": 1}, "not a message"),
         ({"type": "Consumed", "run": "r"}, "a damaged message Consumed"),
+        ({"type": "x" * 500}, "not a message"),
     ],
-    ids=str,
+    ids=lambda given: str(given)[:50],
 )
 def test_what_is_no_message_is_refused(raw: dict[str, Any], message: str) -> None:
-    with pytest.raises(WireError, match=message):
+    with pytest.raises(WireError, match=message) as raised:
         decode(raw)
+    assert len(str(raised.value)) < 200
 
 
 @pytest.mark.parametrize(
@@ -161,12 +158,6 @@ def test_what_is_no_message_is_refused(raw: dict[str, Any], message: str) -> Non
 def test_a_part_of_another_kind_is_refused_and_named(raw: dict[str, Any], field: str) -> None:
     with pytest.raises(WireError, match=f"a damaged message {raw['type']}: {field} is"):
         decode(raw)
-
-
-def test_a_refusal_shows_the_beginning() -> None:
-    with pytest.raises(WireError) as raised:
-        decode({"type": "x" * 500})
-    assert len(str(raised.value)) < 200
 
 
 @pytest.mark.parametrize("plan", [PLAN, LANE], ids=["indices", "a shard"])

@@ -99,16 +99,6 @@ def test_the_advice_is_right_for_known_costs(make_hosts: MakeHosts, workers: int
     assert workers + found["more"] == pytest.approx(truth, rel=0.25)
 
 
-@pytest.mark.slow
-def test_the_advice_taken_removes_the_wait(make_hosts: MakeHosts) -> None:
-    costs = {"steps": 40, "work": 0.2, "compute": 0.1, "data": 1}
-    bound = verdict(job(make_hosts, **costs, workers_per_host=1))
-    enough = verdict(job(make_hosts, **costs, workers_per_host=1 + bound["more"] + 1))
-    assert bound["bound"] == "workers"
-    assert enough["bound"] != "workers"  # and "nothing", on a machine that has time for sleepers
-    assert enough["wait_share"] < bound["wait_share"] / 2
-
-
 def free_port(address: str) -> int:
     with socket.create_server((address, 0)) as server:
         return int(server.getsockname()[1])

@@ -327,14 +327,3 @@ def test_listed_modules_are_imported_before_a_rank_asks(
     hosts = run(make_hosts(files, data=1, datasets=("broken:numbers", "pipeline:numbers")))
     assert "read 3" in hosts.output()
     assert "no such disk" not in hosts.output()
-
-
-@pytest.mark.long
-def test_a_listed_module_that_fails_is_reported_when_it_is_read(make_hosts: MakeHosts) -> None:
-    files = {
-        "broken.py": "raise OSError('no such disk')\n",
-        "train.py": "from launcher.data import DataLoader\nnext(iter(DataLoader('broken:it')))\n",
-    }
-    hosts = run(make_hosts(files, data=1, datasets=("broken:it",)))
-    assert hosts["algo-2"].wait() == 1, hosts.output()
-    assert "no such disk" in (hosts["algo-2"].failure or ""), hosts.output()

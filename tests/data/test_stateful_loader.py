@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import inspect
 import itertools
-import json
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -309,9 +308,3 @@ def test_there_is_no_interval_of_snapshots() -> None:
     """Differs from torchdata, which prepares the batches since the latest one again."""
     with pytest.raises(TypeError, match="snapshot_every_n_steps"):
         DataLoader(Squares(), snapshot_every_n_steps=2)  # type: ignore[call-arg] # as there
-
-
-def test_a_state_is_json_of_a_few_hundred_bytes() -> None:
-    loader = DataLoader(Squares(), batch_size=3, shuffle=True)
-    next(iter(loader))
-    assert len(json.dumps(loader.state_dict())) < 500

@@ -31,10 +31,6 @@ SLOW = PIPELINE.replace("noise = ", "import time; time.sleep(0.02)\n        nois
 FILES = {"pipeline.py": SLOW, "train.py": READER}
 
 
-def hashes(hosts: Hosts) -> list[str]:
-    return sorted(line for line in hosts.output().splitlines() if "sha256=" in line)
-
-
 class Attack(threading.Thread):
     """Does the same thing again and again while a job runs."""
 
@@ -86,7 +82,7 @@ def test_strangers_and_a_saboteur_change_nothing(make_hosts: MakeHosts) -> None:
     while HELD:
         HELD.pop().close()
 
-    assert hashes(hosts) == hashes(calm)
+    assert hosts.hashes() == calm.hashes()
     assert {name: a.unexpected for name, a in attacks.items() if a.unexpected} == {}
     assert {name: attack.last for name, attack in attacks.items() if not attack.count} == {}
     assert "Traceback" not in hosts.output(), hosts.output()

@@ -136,6 +136,12 @@ class Hosts:
         """Start all hosts, which end badly."""
         assert set(self.codes().values()) == {1}, self.output()
 
+    def hashes(self) -> list[str]:
+        """What ranks have printed of the bytes of their batches."""
+        found = sorted(line for line in self.output().splitlines() if "sha256=" in line)
+        assert found, self.output()
+        return found
+
     def wait(self) -> dict[str, int]:
         """The exit codes of all started hosts."""
         deadline = time.monotonic() + PATIENCE

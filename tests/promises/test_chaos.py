@@ -39,10 +39,6 @@ def dispatcher(hosts: Hosts) -> int:
     return 0
 
 
-def hashes(hosts: Hosts) -> list[str]:
-    return sorted(line for line in hosts.output().splitlines() if "sha256=" in line)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_faults_change_no_batch(make_hosts: Callable[..., Hosts], seed: int) -> None:
     files = {"pipeline.py": SLOW, "train.py": READER.replace("range(2)", "range(4)")}
@@ -80,7 +76,7 @@ def test_faults_change_no_batch(make_hosts: Callable[..., Hosts], seed: int) -> 
         send(pid, signal.SIGCONT)
 
     assert set(hosts.wait().values()) == {0}, hosts.output()
-    assert hashes(hosts) == hashes(calm)
+    assert hosts.hashes() == calm.hashes()
     assert faults >= 4
     assert hosts.processes() == []
 
