@@ -7,7 +7,6 @@ The modules here are what a training script uses:
 
 loader, loader_options          DataLoader, the public class, and LoaderOptions
 given_code, torch_arguments     its arguments: datasets and functions, and those of torch's loader
-sendable_objects    refusal of objects where data hosts prepare the data
 instance_code       the arguments of a dataset object
 loader_attributes, gradient_state   what training frameworks read from a loader
 loader_state        resume points, saved and restored

@@ -1,4 +1,7 @@
-"""Read the dataset and the functions that a script gives the loader: names, classes, or objects."""
+"""Read the dataset and the functions that a script gives the loader: names, classes, or objects.
+
+Objects exist in the script's process alone, and are refused where data hosts prepare the data.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from typing import Any, TypeGuard
 from launcher.data.batches import reference_to
 from launcher.data.instance_code import describe_instance
 from launcher.data.order import UNKNOWN, check_dataset, is_iterable, with_arguments
+from launcher.data.sources import declared_engine
 from launcher.data.torch_samplers import TorchSampler, read_sampler
 from launcher.errors import DataError
 
@@ -182,3 +186,29 @@ def _line(code: type | FunctionType) -> str:
     if not isinstance(code, FunctionType):
         return ""
     return f" ({Path(code.__code__.co_filename).name}:{code.__code__.co_firstlineno})"
+
+
+def check_sendable(given: GivenDataset, sampler: TorchSampler) -> None:
+    """Raise DataError for objects of this process where data hosts prepare the data."""
+    if declared_engine() is None:
+        return
+    problems = []
+    if given.is_instance:
+        problems.append(
+            f"the {type(given.instance).__name__} given exists only in the script's process: make "
+            "it in a function of a module beside the script, and name that, as in "
+            'DataLoader("pipeline:train_set", ...)'
+        )
+    if sampler.drawn is not None:
+        what, module = sampler.drawn.what, given.reference.partition(":")[0]
+        home = "pipeline" if given.is_instance else module
+        problems.append(
+            f"the {type(sampler.drawn.sampler).__name__} given as {what} exists only in the "
+            "script's process: make it in a function of the dataset's module that takes "
+            f'(length, epoch, seed), and name that, as in {what}="{home}:order"'
+        )
+    if problems:
+        raise DataError(
+            f"data hosts prepare this job's data, and {'; '.join(problems)} (docs/data-loader.md, "
+            "Objects where data hosts prepare the data)"
+        )

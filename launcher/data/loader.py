@@ -16,7 +16,7 @@ from weakref import WeakMethod, finalize
 from launcher.data.batches import Assembly
 from launcher.data.engines import BatchSource
 from launcher.data.epoch_recorder import EpochRecorder, first_epochs
-from launcher.data.given_code import read_dataset, read_functions, whole
+from launcher.data.given_code import check_sendable, read_dataset, read_functions, whole
 from launcher.data.gradient_state import EpochEnd, entered
 from launcher.data.loader_attributes import LoaderAttributes
 from launcher.data.loader_options import LoaderOptions, refuse_options
@@ -34,7 +34,6 @@ from launcher.data.order import (
     make_plan,
     plan_shards,
 )
-from launcher.data.sendable_objects import check_sendable
 from launcher.data.sources import LocalSource, open_source
 from launcher.data.torch_arguments import FollowedGenerator, TorchArguments
 from launcher.data.torch_samplers import FollowedEpoch

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
         script_module,
     )
     from launcher.data.batches.codecs.codec_registry import register_codec
-    from launcher.data.batches.collation import collate
-    from launcher.data.batches.copying_threads import torch_threads
+    from launcher.data.batches.collation import collate, torch_threads
     from launcher.data.batches.plain_batch import PlainBatch, copy_plain
     from launcher.data.batches.structure import Array, Tree, disassemble
     from launcher.data.batches.wire import Header, WireFrame

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Mapping, MutableMapping, Sequence
+import os
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,6 @@ import numpy.typing as npt
 
 from launcher.data.batches import tensors
 from launcher.data.batches.codecs.codec_registry import registry
-from launcher.data.batches.copying_threads import copying_threads
 from launcher.data.batches.known_classes import (
     field_names,
     field_values,
@@ -32,6 +34,9 @@ Array = npt.NDArray[Any]
 _NUMBERS = (bool, int, float, complex)
 #: Numbers in a batch from which on torch stacks tensors with several threads.
 _LARGE = 1 << 20
+#: torch's number of threads before dataset code was limited to one; 1 where it is not limited.
+torch_threads: ContextVar[int] = ContextVar("torch's threads", default=1)
+_importer = os.getpid()
 
 
 def collate(samples: Sequence[Any]) -> Any:
@@ -176,3 +181,21 @@ def _check_shapes(shapes: list[tuple[int, ...]]) -> None:
             f"the samples of a batch have different shapes, {different[0]} and {different[1]}: "
             "make them equal in the dataset, or give the loader a collate_fn that returns a list"
         )
+
+
+@contextlib.contextmanager
+def copying_threads() -> Iterator[None]:
+    """Let torch copy with the threads that it had before dataset code was limited to one.
+
+    A sum on two threads differs in its last bits, but a copy is the same with any number of them. A
+    fork keeps to one: its OpenMP waits for ever for threads that only its parent has.
+    """
+    if (count := torch_threads.get()) == 1 or os.getpid() != _importer:
+        yield
+        return
+    torch = sys.modules["torch"]
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(1)

@@ -8,8 +8,7 @@ import os
 import sys
 
 from launcher.data.dataset_check.checked_dataset import DatasetCheck, main
-from launcher.data.dataset_check.sample_costs import CostMeasurement
-from launcher.data.dataset_check.sample_rate import RateMeasurement
+from launcher.data.dataset_check.sample_costs import CostMeasurement, RateMeasurement
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]

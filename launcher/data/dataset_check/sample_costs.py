@@ -1,8 +1,9 @@
-"""Measurement of what the samples of a dataset cost, for `launcher plan measure`."""
+"""Measurements for `launcher plan measure`: what samples cost, and how many come side by side."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import time
 from collections.abc import Iterable
@@ -20,6 +21,9 @@ _SAMPLES_SEED, _BATCHES_SEED = 0, 1
 _CHILDREN = 0.05
 #: Seconds of batches that are read at least: the samples of light ones are there in a moment.
 _LEAST_SECONDS = 1.0
+#: Seed of what all processes prepare at the same time, and seconds between two looks for a round.
+_TOGETHER_SEED = 2
+_POLL_SECONDS = 0.002
 
 
 class CostMeasurement(DatasetCheck):
@@ -98,3 +102,38 @@ def _peak_bytes() -> int:
     """
     found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
     return int(found[1]) * 1024 if found else 0
+
+
+class RateMeasurement(DatasetCheck):
+    """Prepares samples in rounds of the request, each of which a file begins.
+
+    In the folder of the answer, this process makes OUTPUT.ready when it can begin, waits for each
+    file round-N, and writes OUTPUT.round-N with its rate in it: samples a second, without the time
+    for which others had the CPU.
+    """
+
+    def read(self) -> None:
+        """Measure the rounds that the request names."""
+        output = Path(self.request.output)
+        stream = self.open()
+        self._rate(stream, 0.0)  # the first sample often opens files
+        Path(f"{output}.ready").touch()
+        for number in self.request.rounds:
+            begin = output.parent / f"round-{number}"
+            while not begin.exists():
+                time.sleep(_POLL_SECONDS)
+            rate = self._rate(stream, self.request.seconds)
+            part = Path(f"{output}.part")
+            part.write_text(json.dumps(rate))
+            part.rename(f"{output}.round-{number}")
+
+    def _rate(self, stream: CheckedStream, seconds: float) -> float:
+        """Return the samples a second of so many seconds, or of the whole dataset."""
+        count, began, starved = 0, time.perf_counter(), starved_seconds()
+        with contextlib.closing(stream.in_random_order(None, _TOGETHER_SEED)) as samples:
+            for _ in samples:
+                count += 1
+                if time.perf_counter() - began >= seconds:
+                    break
+        passed = time.perf_counter() - began - (starved_seconds() - starved)
+        return count / max(passed, 1e-9)

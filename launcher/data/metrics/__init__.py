@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         stream_totals,
     )
     from launcher.data.metrics.cpu_time import cpu_seconds, starved_seconds
-    from launcher.data.metrics.loading_times import LoadingTimes
+    from launcher.data.metrics.in_process import LoadingTimes
     from launcher.data.metrics.metrics_file import Metrics, Snapshot
     from launcher.data.metrics.prometheus import render
     from launcher.data.metrics.publishing import MetricsServer, Publisher
