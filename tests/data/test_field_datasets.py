@@ -32,29 +32,16 @@ pytestmark = [
 BY_INDEX = {"shuffle": True, "seed": 5}
 IN_SHARDS = {"shards": 4, "seed": 5}
 #: How each dataset is read.
-CASES: dict[str, dict[str, Any]] = {
-    "hf_map": BY_INDEX,
-    "hf_map_shuffled": BY_INDEX,
-    "hf_map_transform": BY_INDEX,
-    "hf_iterable": IN_SHARDS,
-    "hf_iterable_shuffled": IN_SHARDS,
-    "hf_iterable_unseeded": IN_SHARDS,
-    "hf_streaming": IN_SHARDS,
-    "wds": IN_SHARDS,
-    "wds_shuffled": IN_SHARDS,
-    "lit": IN_SHARDS,
-    "lit_ordered": IN_SHARDS,
-    "albumentations_unseeded": BY_INDEX,
-    "albumentations_seeded": BY_INDEX,
-    "torchvision_v2": BY_INDEX,
-    "torchvision_folder": BY_INDEX,
-    "h5py_rows": BY_INDEX,
-    "zarr_rows": BY_INDEX,
-    "lmdb_rows": BY_INDEX,
-    "safetensors_rows": BY_INDEX,
-    "parquet_rows": BY_INDEX,
-    "parquet_batches": IN_SHARDS,
-}
+_BY_INDEX = [
+    *("hf_map", "hf_map_shuffled", "hf_map_transform", "albumentations_unseeded"),
+    *("albumentations_seeded", "torchvision_v2", "torchvision_folder", "h5py_rows"),
+    *("zarr_rows", "lmdb_rows", "safetensors_rows", "parquet_rows"),
+]
+_IN_SHARDS = [
+    *("hf_iterable", "hf_iterable_shuffled", "hf_iterable_unseeded", "hf_streaming", "wds"),
+    *("wds_shuffled", "lit", "lit_ordered", "parquet_batches"),
+]
+CASES = {**dict.fromkeys(_BY_INDEX, BY_INDEX), **dict.fromkeys(_IN_SHARDS, IN_SHARDS)}
 #: Datasets that have one order and draw nothing: each epoch is like the first.
 STEADY = {"wds", "lit_ordered", "parquet_batches"}
 #: Also without shuffle, by a sampler, with one shard, sample by sample, or in other batches.

@@ -158,32 +158,25 @@ def test_what_is_skipped_is_not_read_again() -> None:
         assert not wire.skip(there, 1)
 
 
-@pytest.mark.parametrize(
-    "start",
-    [
-        start_of(offset=6, total=6),
-        start_of(offset=7, total=6),
-        start_of(offset=(1 << 64) - 1, total=6),
-        start_of(lengths=(453, 0)),
-        start_of(lengths=(0, 453)),
-        start_of(lengths=(226, 227)),
-        start_of(lengths=(65535, 1)),
-        start_of(lengths=(1, 65535)),
-        start_of(lengths=(65535, 65535)),
-        start_of(b"\xff"),
-        start_of(b"r", b"\xff"),
-        start_of("r\xe9".encode(), b"w", lengths=(2, 2)),
-        start_of(b"\xed\xa0\x80"),
-        start_of("\u4e00".encode(), lengths=(2, 0)),
-    ],
-    ids=[
-        *("a part at its end", "a part beyond its end", "a part far beyond its end"),
-        *("a run that is too long", "a worker that is too long", "both", "a run of 64 KiB"),
-        *("a worker of 64 KiB", "both of 64 KiB", "a run that is no text"),
-        *("a worker that is no text", "a letter in both", "half a pair in UTF-16"),
-        "two thirds of a letter",
-    ],
-)
+DAMAGED = {
+    "a part at its end": start_of(offset=6, total=6),
+    "a part beyond its end": start_of(offset=7, total=6),
+    "a part far beyond its end": start_of(offset=(1 << 64) - 1, total=6),
+    "a run that is too long": start_of(lengths=(453, 0)),
+    "a worker that is too long": start_of(lengths=(0, 453)),
+    "both": start_of(lengths=(226, 227)),
+    "a run of 64 KiB": start_of(lengths=(65535, 1)),
+    "a worker of 64 KiB": start_of(lengths=(1, 65535)),
+    "both of 64 KiB": start_of(lengths=(65535, 65535)),
+    "a run that is no text": start_of(b"\xff"),
+    "a worker that is no text": start_of(b"r", b"\xff"),
+    "a letter in both": start_of("r\xe9".encode(), b"w", lengths=(2, 2)),
+    "half a pair in UTF-16": start_of(b"\xed\xa0\x80"),
+    "two thirds of a letter": start_of("\u4e00".encode(), lengths=(2, 0)),
+}
+
+
+@pytest.mark.parametrize("start", DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_start_is_refused(start: bytes) -> None:
     for data in (start, bytearray(start), memoryview(start)):
         with pytest.raises(WireError, match="damaged start"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -247,10 +248,22 @@ def arrive(
         scheduler.record_arrival(run, step, worker, size, 0.1)
 
 
+def read_of(name: str, **parts: Any) -> ReadSpec:
+    """A read of ten steps by rank 0 of a host, as a rule."""
+    return ReadSpec(**{"name": name, "receiver": "host", "rank": 0, "steps": 10, **parts})
+
+
+def take(scheduler: LeaseScheduler, run: str, *steps: int, size: int) -> None:
+    """Let batches arrive, of which the rank takes one after the other."""
+    arrive(scheduler, run, *steps, size=size)
+    for step in steps:
+        scheduler.record_consumed(run, step, 0.1)
+
+
 @pytest.fixture
 def scheduler() -> LeaseScheduler:
     scheduler = LeaseScheduler(BUDGET)
-    scheduler.open_run(ReadSpec(name="run", receiver="host", rank=0, steps=10), now=0.0)
+    scheduler.open_run(read_of("run"), now=0.0)
     scheduler.add_worker("one", 0.0)
     return scheduler
 
@@ -331,9 +344,8 @@ def test_a_slow_worker_gets_one_lease_at_a_time(scheduler: LeaseScheduler) -> No
 
 def test_fast_workers_are_leased_blocks(scheduler: LeaseScheduler) -> None:
     scheduler.record_heartbeat("one", 0.0, seconds=0.001, done=[])
-    scheduler.open_run(ReadSpec(name="long", receiver="other", rank=1, steps=1000), now=0.0)
-    arrive(scheduler, "long", 0, size=1)
-    scheduler.record_consumed("long", 0, 0.1)
+    scheduler.open_run(read_of("long", receiver="other", rank=1, steps=1000), now=0.0)
+    take(scheduler, "long", 0, size=1)
     scheduler.add_worker("two", 0.1, seconds=0.001)
     (first, *_) = [a for a in scheduler.assign(0.1) if a.run == "long"]
     assert len(first.steps) >= 8
@@ -409,7 +421,7 @@ def test_a_new_scheduler_continues_from_receivers_and_workers(worker_first: bool
     if worker_first:
         greet()
     scheduler.open_run(
-        ReadSpec(name="run", receiver="host", rank=0, steps=10),
+        read_of("run"),
         now=0.0,
         progress=ReadProgress(head=2, arrived={3: "data/two"}, largest=100),
     )
@@ -428,9 +440,7 @@ def test_what_a_worker_has_done_with_before_its_run_is_open_takes_no_room() -> N
     scheduler.record_heartbeat("data/one", 0.1, seconds=0.0, done=[("run", 0), ("run", 1)])
     scheduler.record_heartbeat("data/one", 1.1, seconds=0.0, done=[])
     progress = ReadProgress(head=1, arrived={1: "data/one"}, largest=100)
-    scheduler.open_run(
-        ReadSpec(name="run", receiver="host", rank=0, steps=10), now=1.2, progress=progress
-    )
+    scheduler.open_run(read_of("run"), now=1.2, progress=progress)
     assert grants(scheduler, 1.2) == {"data/one": [2, 3]}
 
 
@@ -438,7 +448,7 @@ def test_what_a_worker_has_done_with_before_its_run_is_open_takes_no_room() -> N
 @pytest.mark.parametrize("steps", [10, ENDLESS])
 def test_a_step_that_cannot_be_changes_nothing(step: int, steps: int) -> None:
     scheduler = LeaseScheduler(BUDGET)
-    scheduler.open_run(ReadSpec(name="run", receiver="host", rank=0, steps=steps), now=0.0)
+    scheduler.open_run(read_of("run", steps=steps), now=0.0)
     if 0 <= step < min(steps, MAX_WINDOW):
         return
     scheduler.add_worker("one", 0.0, holds={"run": [step]})
@@ -451,9 +461,7 @@ def test_a_step_that_cannot_be_changes_nothing(step: int, steps: int) -> None:
 def test_a_run_that_follows_itself_is_read_like_any_other() -> None:
     scheduler = LeaseScheduler(BUDGET)
     scheduler.add_worker("one", 0.0)
-    scheduler.open_run(
-        ReadSpec(name="run", receiver="host", rank=0, steps=10, after="run"), now=0.0
-    )
+    scheduler.open_run(read_of("run", after="run"), now=0.0)
     assert grants(scheduler, 0.0) == {"one": [0, 1]}
 
 
@@ -473,14 +481,11 @@ def test_the_window_follows_from_the_size_of_the_batches(scheduler: LeaseSchedul
 def test_leases_that_batches_have_outgrown_are_taken_back() -> None:
     scheduler = LeaseScheduler(BUDGET)
     for name, after in (("run", None), ("next", "run")):
-        scheduler.open_run(
-            ReadSpec(name=name, receiver="host", rank=0, steps=30, after=after), now=0.0
-        )
+        scheduler.open_run(read_of(name, steps=30, after=after), now=0.0)
     scheduler.add_worker("one", 0.0, seconds=0.001)
     scheduler.add_worker("two", 0.0, seconds=0.001)
     grants(scheduler, 0.0)
-    arrive(scheduler, "run", 0, size=1)
-    scheduler.record_consumed("run", 0, 0.1)
+    take(scheduler, "run", 0, size=1)
     held = grants(scheduler, 0.1)
     assert scheduler.pop_revoked() == []
     arrive(scheduler, "run", 1, size=BUDGET // 4)
@@ -514,7 +519,7 @@ def test_many_workers_all_have_work_in_hand(ranks: int) -> None:
     for index in range(workers):
         scheduler.add_worker(f"data/{index}", 0.0, seconds=5.0)
     for run in runs:
-        scheduler.open_run(ReadSpec(name=run, receiver="host", rank=0, steps=10_000), now=0.0)
+        scheduler.open_run(read_of(run, steps=10_000), now=0.0)
     held = grants(scheduler, 0.0)
     for run in runs:
         deliverer = next(worker for worker in held if held[worker])
@@ -525,7 +530,7 @@ def test_many_workers_all_have_work_in_hand(ranks: int) -> None:
 
 
 def test_runs_of_one_host_share_its_budget(scheduler: LeaseScheduler) -> None:
-    scheduler.open_run(ReadSpec(name="other", receiver="host", rank=1, steps=10), now=0.0)
+    scheduler.open_run(read_of("other", rank=1), now=0.0)
     scheduler.add_worker("two", 0.0, seconds=0.01)
     grants(scheduler, 0.0)
     for run in ("run", "other"):
@@ -538,11 +543,10 @@ def test_runs_of_one_host_share_its_budget(scheduler: LeaseScheduler) -> None:
 
 
 def test_a_run_that_no_rank_reads_takes_no_share_of_the_budget(scheduler: LeaseScheduler) -> None:
-    scheduler.open_run(ReadSpec(name="validation", receiver="host", rank=0, steps=10), now=0.0)
+    scheduler.open_run(read_of("validation"), now=0.0)
     scheduler.add_worker("two", 0.0, seconds=0.01)
     grants(scheduler, 0.0)
-    arrive(scheduler, "run", 0, size=200)
-    scheduler.record_consumed("run", 0, 0.1)
+    take(scheduler, "run", 0, size=200)
     steps = {"run": 0, "validation": 0}
     for assignment in scheduler.assign(0.1):
         steps[assignment.run] += len(assignment.steps)
@@ -552,27 +556,19 @@ def test_a_run_that_no_rank_reads_takes_no_share_of_the_budget(scheduler: LeaseS
 
 def test_the_next_epoch_gets_what_this_one_no_longer_needs(scheduler: LeaseScheduler) -> None:
     scheduler.add_worker("two", 0.0, seconds=0.001)
-    scheduler.open_run(
-        ReadSpec(name="next", receiver="host", rank=0, steps=99, after="run"), now=0.0
-    )
+    scheduler.open_run(read_of("next", steps=99, after="run"), now=0.0)
 
     def now_leased() -> list[tuple[str, int]]:
         return [(a.run, step) for a in scheduler.assign(0.1) for step in a.steps]
 
     assert now_leased() == [("run", 0), ("run", 1)]
-    arrive(scheduler, "run", 0, size=200)
-    scheduler.record_consumed("run", 0, 0.1)
+    take(scheduler, "run", 0, size=200)
     assert now_leased() == [("run", step) for step in range(2, 6)]
-    arrive(scheduler, "run", *range(1, 6), size=200)
-    for step in range(1, 6):
-        scheduler.record_consumed("run", step, 0.1)
+    take(scheduler, "run", *range(1, 6), size=200)
     assert now_leased() == [("run", 6), ("run", 7), ("run", 8), ("run", 9), ("next", 0)]
-    arrive(scheduler, "run", 6, size=200)
-    scheduler.record_consumed("run", 6, 0.1)
+    take(scheduler, "run", 6, size=200)
     assert now_leased() == [("next", 1)]
-    for step in range(7, 10):
-        arrive(scheduler, "run", step, size=200)
-        scheduler.record_consumed("run", step, 0.1)
+    take(scheduler, "run", *range(7, 10), size=200)
     scheduler.close_run("run")
     assert now_leased() == [
         ("next", 2),
@@ -592,7 +588,7 @@ def test_a_rank_that_leaves_its_batches_lying_is_found(scheduler: LeaseScheduler
 def test_a_worker_on_a_train_host_serves_its_own_host_alone() -> None:
     scheduler = LeaseScheduler(BUDGET)
     for host in ("left", "right"):
-        scheduler.open_run(ReadSpec(name=f"of {host}", receiver=host, rank=0, steps=10), now=0.0)
+        scheduler.open_run(read_of(f"of {host}", receiver=host), now=0.0)
     scheduler.add_worker("right/0", 0.0, receiver="right")
     assert [(a.worker, a.run) for a in scheduler.assign(0.0)] == [("right/0", "of right")]
     scheduler.add_worker("data/0", 0.0)
@@ -602,7 +598,7 @@ def test_a_worker_on_a_train_host_serves_its_own_host_alone() -> None:
 def test_nothing_is_leased_for_a_receiver_that_is_paused() -> None:
     scheduler = LeaseScheduler(BUDGET)
     for receiver in ("one", "two"):
-        scheduler.open_run(ReadSpec(name=receiver, receiver=receiver, rank=0, steps=50), 0.0)
+        scheduler.open_run(read_of(receiver, receiver=receiver, steps=50), 0.0)
     scheduler.pause("one")
     scheduler.add_worker("algo-1/0/1", 0.0)
     assert {each.run for each in scheduler.assign(0.0)} == {"two"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import count, islice
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -150,52 +150,44 @@ def test_no_consumed_batch_is_prepared_again_while_all_shards_continue(
         assert sorted(behind) == sorted(name[1:] for name in steps(this, endless)[:first])
 
 
+class Opened(list[Lane]):
+    """The lanes that a reader has opened, each of so many batches, and of more for later shards."""
+
+    def __init__(self, length: int, more: int = 0) -> None:
+        self.length, self.more = length, more
+
+    def __call__(self, this: ShardReaderPlan) -> Lane:
+        self.append(Lane(this, self.length + self.more * this.shard))
+        return self[-1]
+
+    @property
+    def are_closed(self) -> list[bool]:
+        return [lane.closed for lane in self]
+
+
 def test_an_endless_dataset_is_read_no_further_than_asked_and_closed() -> None:
-    made = []
-
-    def open_lane(this: ShardReaderPlan) -> Lane:
-        made.append(Lane(this, 10**9))
-        return made[-1]
-
-    assert len(list(islice(read_epoch(plan(2, steps=5), open_lane), 9))) == 5
+    made = Opened(10**9)
+    assert len(list(islice(read_epoch(plan(2, steps=5), made), 9))) == 5
     assert [(lane.index, lane.closed) for lane in made] == [(3, True), (2, True)]
 
 
 def test_a_lane_is_closed_when_it_has_ended() -> None:
-    made = []
-
-    def open_lane(this: ShardReaderPlan) -> Lane:
-        made.append(Lane(this, 1 + this.shard))
-        return made[-1]
-
-    reading = read_epoch(plan(2), open_lane)
+    made = Opened(1, more=1)
+    reading = read_epoch(plan(2), made)
     for _ in range(3):
         next(reading)
-    assert [lane.closed for lane in made] == [True, False]
+    assert made.are_closed == [True, False]
 
 
-def test_lanes_are_closed_when_the_reader_leaves_early() -> None:
-    made = []
-
-    def open_lane(this: ShardReaderPlan) -> Lane:
-        made.append(Lane(this, 5))
-        return made[-1]
-
-    reading = read_epoch(plan(3), open_lane)
+def test_the_lanes_of_a_lap_are_opened_before_the_first_is_read_and_closed_with_their_reader() -> (
+    None
+):
+    made = Opened(5)
+    reading = read_epoch(plan(3), made)
     next(reading)
+    assert made.are_closed == [False] * 3
     reading.close()
-    assert [lane.closed for lane in made] == [True] * 3
-
-
-def test_the_lanes_of_a_lap_are_opened_before_the_first_is_read() -> None:
-    opened = count()
-
-    def open_lane(this: ShardReaderPlan) -> Lane:
-        next(opened)
-        return Lane(this, 5)
-
-    next(read_epoch(plan(3), open_lane))
-    assert next(opened) == 3
+    assert made.are_closed == [True] * 3
 
 
 @pytest.mark.parametrize(

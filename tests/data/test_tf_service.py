@@ -9,6 +9,7 @@ import signal
 import socket
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -178,22 +179,35 @@ def test_a_killed_worker_of_a_train_host_is_replaced(make_hosts: MakeHosts, file
     assert hosts.output().count("tf_server_died") == 1
 
 
-@pytest.mark.parametrize(("role", "host"), [("workers", "algo-1"), ("dispatcher", "algo-2")])
+@pytest.mark.parametrize(
+    ("victims", "role", "host", "cause"),
+    [
+        (tf_servers, "workers", "algo-1", "died 6 times within 30 s, last: killed by SIGKILL"),
+        (tf_servers, "dispatcher", "algo-2", "died 6 times within 30 s, last: killed by SIGKILL"),
+        (tf_parents, "workers", "algo-1", "ended 2 times within 30 s, last: killed by SIGKILL"),
+    ],
+    ids=["a worker", "the dispatcher", "a parent"],
+)
 def test_a_server_that_dies_again_and_again_fails_the_job(
-    make_hosts: MakeHosts, files: Path, role: str, host: str
+    make_hosts: MakeHosts,
+    files: Path,
+    victims: Callable[..., list[int]],
+    role: str,
+    host: str,
+    cause: str,
 ) -> None:
     hosts = job(make_hosts, files, data=1, EPOCHS="100")
     hosts.start()
     when_it_reads(hosts)
 
     def has_ended_or_die() -> bool:
-        kill(*tf_servers(hosts, role))
+        kill(*victims(hosts, role))
         return not is_running(hosts)
 
     wait_until(has_ended_or_die)
     assert hosts.wait()["algo-2"] == 1
     assert f"the tf.data {role} ended" in str(hosts[host].failure)
-    assert "died 6 times within 30 s, last: killed by SIGKILL" in hosts[host].output
+    assert cause in f"{hosts[host].output}{hosts[host].failure}"
     assert "read to the end" not in hosts.output()
     assert hosts.processes() == []
 
@@ -212,22 +226,6 @@ def test_a_parent_that_dies_is_replaced_with_its_servers(
     host = "algo-1" if role == "workers" else "algo-2"
     (restart,) = hosts[host].events("service_restarted")
     assert restart["service"] == f"tf.data {role}"
-
-
-def test_a_parent_that_dies_twice_fails_the_job(make_hosts: MakeHosts, files: Path) -> None:
-    hosts = job(make_hosts, files, data=1)
-    hosts.start()
-    when_it_reads(hosts)
-
-    def has_ended_or_die() -> bool:
-        kill(*tf_parents(hosts, "workers"))
-        return not is_running(hosts)
-
-    wait_until(has_ended_or_die)
-    assert hosts.wait()["algo-2"] == 1
-    cause = "the tf.data workers ended 2 times within 30 s, last: killed by SIGKILL"
-    assert cause in str(hosts["algo-1"].failure)
-    assert hosts.processes() == []
 
 
 def test_how_soon_a_worker_is_back_is_printed(make_hosts: MakeHosts, files: Path) -> None:

@@ -160,32 +160,20 @@ def test_generators_that_a_sampler_keeps_follow_from_the_seed_and_the_epoch() ->
 class Cycled:
     """A sampler whose epoch scripts set, as a DistributedSampler's."""
 
-    def __init__(self, num_replicas: int = 1) -> None:
-        self.epoch, self.num_replicas = 0, num_replicas
+    def __init__(self, num_replicas: int = 1, attribute: str = "epoch") -> None:
+        self.attribute, self.num_replicas = attribute, num_replicas
+        self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
+        setattr(self, self.attribute, epoch)
 
     def __iter__(self) -> Iterator[int]:
-        return iter([self.epoch % 4, 3])
+        return iter([getattr(self, self.attribute) % 4, 3])
 
 
-class CycledInPrivate:
-    """The same, whose epoch has a leading underscore."""
-
-    def __init__(self) -> None:
-        self._epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        self._epoch = epoch
-
-    def __iter__(self) -> Iterator[int]:
-        return iter([self._epoch % 4, 3])
-
-
-@pytest.mark.parametrize("make", [Cycled, CycledInPrivate])
-def test_a_sampler_is_told_the_epoch_and_can_set_it(make: Any) -> None:
-    sampler = make()
+@pytest.mark.parametrize("attribute", ["epoch", "_epoch"])
+def test_a_sampler_is_told_the_epoch_and_can_set_it(attribute: str) -> None:
+    sampler = Cycled(attribute=attribute)
     loader = DataLoader(Indices(), sampler=sampler, tensors=False)
     assert [ids_of(loader) for _ in range(2)] == [[0, 3], [1, 3]]
     assert ids_of(DataLoader(Indices(), sampler=sampler, tensors=False)) == [0, 3]
