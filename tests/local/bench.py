@@ -37,6 +37,10 @@ def escape():
     program = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
 
+def wait_for_go():
+    while not (ml / "input/data/code/go").exists():
+        time.sleep(0.02)
+
 def on_sigterm(action):
     signal.signal(signal.SIGTERM, action if action == signal.SIG_IGN else lambda *_: action())
 
@@ -204,6 +208,10 @@ class Bench:
         assert processes_mentioning(f"{self.job_folder(name)}/hosts") == {}
         wait_until(lambda: not processes_mentioning(str(self.job_folder(name))))
         return description
+
+    def go(self) -> None:
+        """Let the hosts go on that wait for it."""
+        (self.folder / "code" / "job" / "go").touch()
 
     def stop(self, name: str = "job") -> None:
         self.session.stop_training_job(TrainingJobName=name)

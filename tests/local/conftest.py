@@ -86,15 +86,19 @@ def network_bench(tmp_path: Path, network_works: None) -> Iterator[Bench]:
     yield from _with_clean_end(Bench(tmp_path, "network"))
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cloud]:
+    server = Cloud()
+    yield server
+    server.go_away()
+
+
 @pytest.fixture
-def cloud() -> Iterator[Cloud]:
-    cloud = Cloud()
-    yield cloud
-    cloud.client.delete_objects(
-        Bucket="bucket",
-        Delete={"Objects": [{"Key": key} for key in cloud.objects("")] or [{"Key": "none"}]},
-    )
-    cloud.go_away()
+def cloud(server: Cloud) -> Iterator[Cloud]:
+    """An empty bucket at first and at last."""
+    yield server
+    keys = [{"Key": key} for key in server.objects("")] or [{"Key": "none"}]
+    server.client.delete_objects(Bucket="bucket", Delete={"Objects": keys})
 
 
 def _with_clean_end(bench: Bench) -> Iterator[Bench]:

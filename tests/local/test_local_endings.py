@@ -127,18 +127,14 @@ def test_when_a_host_fails_the_others_are_asked_to_end(bench: Bench) -> None:
         sys.exit(0)
     on_sigterm(leave)
     print("up")
-    while host == "algo-2" and not Path(sys.argv[1]).exists():
-        time.sleep(0.02)
     if host == "algo-2":
+        wait_for_go()
         sys.exit(3)
     time.sleep(600)
     """
-    request = bench.request(script, groups=[group("data", 1), group("train", 2)])
-    go = bench.folder / "code" / "job" / "go"
-    request["AlgorithmSpecification"]["ContainerArguments"] = ["/opt/ml/input/data/code/go"]
-    bench.session.create_training_job(**request)
+    bench.start(script, groups=[group("data", 1), group("train", 2)])
     bench.wait_for_line("up", hosts=3)
-    go.touch()
+    bench.go()
 
     assert bench.end_of()["FailureReason"] == "host algo-2 (train): exit code 3"
     assert bench.lines() == {

@@ -17,8 +17,7 @@ ONE_FAILS = """
 if host == "algo-1":
     sys.exit(3)
 on_sigterm(lambda: sys.exit(7))
-while not Path(sys.argv[1]).exists():
-    time.sleep(0.02)
+wait_for_go()
 """
 
 
@@ -31,15 +30,12 @@ def tolerant(tmp_path: Path, isolation: str) -> Bench:
 
 @pytest.mark.long
 def test_a_tolerated_host_is_noted_and_the_others_go_on(tolerant: Bench) -> None:
-    request = tolerant.request(ONE_FAILS, groups=GROUPS)
-    go = tolerant.folder / "code" / "job" / "go"
-    request["AlgorithmSpecification"]["ContainerArguments"] = ["/opt/ml/input/data/code/go"]
-    tolerant.session.create_training_job(**request)
+    tolerant.start(ONE_FAILS, groups=GROUPS)
     assert wait_until(lambda: tolerant.describe()["LocalNotes"]) == [
         "host algo-1 (data) was lost (exit code 3); the others continue, since host_failure is "
         "'tolerate'"
     ]
-    go.touch()
+    tolerant.go()
     assert tolerant.end_of()["TrainingJobStatus"] == "Completed"
 
 

@@ -224,27 +224,30 @@ def test_torch_is_replaced_only_for_those_who_ask_for_it(source: Path, index: In
     assert lines_of(run(source, "replaced", index)) == {"algo-1": ["99.0"]}
 
 
+#: Lines of a file, and what a host of a group with that file prints.
+LINES = {
+    "nested": ("{index}-r more/nested.txt", "a True b True 1.0"),
+    "constraint": ("{index}small-a\n-c more/old.txt", "a True b False 1.0"),
+    "markers": (
+        "{index}small-a ; python_version < '3'\nsmall-b ; python_version > '3'",
+        "a False b True",
+    ),
+    "find-links": ("--no-index\n--find-links wheels\nsmall-b", "a False b True"),
+    "path": ("./wheels/small_b-1.0-py3-none-any.whl", "a False b True"),
+    "hash": ("{index}small-a==1.0 \\\n  --hash=sha256:{hash}", "a True b False 1.0"),
+    "url": ("small-a @ {url}small-a/small_a-1.0-py3-none-any.whl", "a True b False 1.0"),
+    "comments": (
+        "\ufeff# a comment\r\n{index}small-a<3  # another\r\n\r\n# small-b\r\n",
+        "a True b False 2.0",
+    ),
+    "extras": ("{index}small-a[more]==3.0", "a True b True 3.0"),
+}
+ORDER = "if has('small_a'):\n    import small_a\n    print(small_a.VERSION)\n"
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("lines", "has"),
-    [
-        ("-r more/nested.txt", "a True b True"),
-        ("small-a\n-c more/old.txt", "a True b False"),
-        ("small-a ; python_version < '3'\nsmall-b ; python_version > '3'", "a False b True"),
-        ("--no-index\n--find-links wheels\nsmall-b", "a False b True"),
-        ("./wheels/small_b-1.0-py3-none-any.whl", "a False b True"),
-        ("small-a \\\n  --hash=sha256:{hash}", "a True b False"),
-        ("small-a @ {url}small-a/small_a-1.0-py3-none-any.whl", "a True b False"),
-        ("--index-url {url}\nsmall-b", "a False b True"),
-        ("\ufeff# a comment\r\nsmall-a  # another\r\n\r\n# small-b\r\n", "a True b False"),
-        ("small-a[more]==3.0", "a True b True"),
-    ],
-    ids=[
-        *("nested", "constraint", "markers", "find-links", "path", "hash", "url", "index-url"),
-        *("comments", "extras"),
-    ],
-)
-def test_lines_mean_what_they_mean_to_pip(source: Path, index: Index, lines: str, has: str) -> None:
+@pytest.mark.parametrize("names", [[*LINES][:5], [*LINES][5:]], ids=", ".join)
+def test_lines_mean_what_they_mean_to_pip(source: Path, index: Index, names: list[str]) -> None:
     index.add("small_a")
     index.add("small_a", "2.0")
     index.add("small_a", "3.0", requires="small-b; extra == 'more'\nProvides-Extra: more")
@@ -253,22 +256,19 @@ def test_lines_mean_what_they_mean_to_pip(source: Path, index: Index, lines: str
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     make_wheel(source / "wheels", "small_b")
     (source / "more").mkdir()
-    (source / "more" / "nested.txt").write_text("small-a\n-r ../last.txt\n")
+    (source / "more" / "nested.txt").write_text("small-a==1.0\n-r ../last.txt\n")
     (source / "more" / "old.txt").write_text("small-a<2\nsmall-b<2\n")
-    if "hash" in lines:
-        lines = lines.replace("small-a", "small-a==1.0")
-    text = lines.format(hash=digest, url=index.url)
-    write(source, train_py=TELLS, last_txt="small-b\n")
-    (source / "requirements.txt").write_bytes(text.encode())
-    is_old = ORDER if "old" in lines else ""
-    (source / "train.py").write_text(TELLS + is_old)
+    write(source, train_py=TELLS + ORDER, last_txt="small-b\n")
+    own_index = f"--index-url {index.url}\n"
+    for name in names:
+        text = LINES[name][0].format(hash=digest, url=index.url, index=own_index)
+        (source / f"{name}.txt").write_bytes(text.encode())
 
-    job = run(source, "lines", None if "--index" in lines else index)
-    printed_lines = lines_of(job)["algo-1"]
-    assert printed_lines == [has, *(["1.0"] if is_old else [])]
+    groups = [InstanceGroup(name, "local", requirements=f"{name}.txt") for name in names]
+    printed_lines = lines_of(run(source, "lines", instance_groups=groups)).values()
+    found = dict(zip(names, map(" ".join, printed_lines), strict=True))
+    assert found == {name: LINES[name][1] for name in names}
 
-
-ORDER = "import small_a\nprint(small_a.VERSION)\n"
 
 SETUP = """\
 [build-system]

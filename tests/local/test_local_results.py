@@ -154,14 +154,13 @@ def test_metrics_are_known_while_the_job_runs_and_the_last_in_time_is_of_any_hos
 ) -> None:
     script = """
     if host == "algo-1":
-        while not (ml / "input/data/code/go").exists():
-            time.sleep(0.02)
+        wait_for_go()
     print("loss=" + host[-1])
     """
     plain_bench.session.create_training_job(**with_metrics(plain_bench, script, hosts=2))
     (metric,) = wait_until(lambda: plain_bench.describe().get("FinalMetricDataList"))
     assert metric["Value"] == 2.0
-    (plain_bench.folder / "code" / "job" / "go").touch()
+    plain_bench.go()
     (metric,) = plain_bench.end_of()["FinalMetricDataList"]
     assert metric["Value"] == 1.0
 
@@ -170,8 +169,7 @@ def test_a_log_is_read_in_complete_lines(default_bench: Bench) -> None:
     script = """
     print("first")
     print("ünï", end="", flush=True)
-    while not (ml / "input/data/code/go").exists():
-        time.sleep(0.02)
+    wait_for_go()
     print("code")
     print("to stderr", file=sys.stderr)
     print("the end", end="")
@@ -184,7 +182,7 @@ def test_a_log_is_read_in_complete_lines(default_bench: Bench) -> None:
     assert [line.text for line in lines] == ["first"]
     assert default_bench.session.read_log("job", stream.name, position) == ([], position)
 
-    (default_bench.folder / "code" / "job" / "go").touch()
+    default_bench.go()
     default_bench.end_of()
     first = lines[0].time
     lines, end = default_bench.session.read_log("job", stream.name, position)

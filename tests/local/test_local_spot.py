@@ -66,7 +66,7 @@ def test_checkpoints_are_restored_kept_while_the_job_runs_and_kept_at_its_end(be
     wait_until((kept / "algo-1" / "step-2").exists)
     wait_until((kept / "algo-2" / "step-2").exists)
     assert bench.describe()["SecondaryStatus"] == "Training"
-    (bench.folder / "code" / "job" / "go").touch()
+    bench.go()
 
     assert bench.end_of()["TrainingJobStatus"] == "Completed"
     assert bench.lines() == {"algo-1": ["one"], "algo-2": ["one"]}
