@@ -85,7 +85,7 @@ def test_explain_names_where_each_number_comes_from(launcher):
     assert "CPU of a step: 64 samples x 0.01 s = 0.64 vCPU seconds" in shown
     assert "idle vCPUs of the train hosts: 1 x 64 - 1 ranks x 1 = 63" in shown
     assert "accelerator: 50 ms per step, the bottleneck = 0.05 s of NVIDIA A10G" in shown
-    assert "train CPUs: 10.16 ms per step = 0.64 s / 63 vCPUs" in shown
+    assert "train CPUs: 10.16 ms per step = 0.64 s / 63 workers" in shown
     assert "per hour: 1 x $5.12 (us-east-1, 20" in shown
     assert "per step: $5.120 / 3600 x 0.05 s = $7.111e-05" in shown
     assert "do not add a data group" in shown

@@ -82,7 +82,6 @@ if TYPE_CHECKING:
         explained_clusters,
         recommendation_text,
     )
-    from launcher.client.planning.plans.resource_formulas import formulas
     from launcher.client.planning.plans.scatter import (
         ClusterScatter,
         ScatterArea,

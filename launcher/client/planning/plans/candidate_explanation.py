@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from launcher.client.catalogue import dollars_text
 from launcher.client.planning.plans.cluster_candidates import Candidate
-from launcher.client.planning.plans.resource_formulas import formulas
 from launcher.client.planning.plans.step_model import (
     SECONDS_PER_GB,
     UNKNOWN_SPEED,
@@ -70,10 +69,10 @@ def _step(candidate: Candidate) -> Iterator[str]:
             f"share of the data group: {step.offloaded:.4g} of the batches, where both sides take "
             "as long, or 0 where receiving takes longer than preparing"
         )
-    computed = formulas(candidate)
+    formulas = step.formulas
     for resource, needed in step.seconds_by_resource.items():
         binding = ", the bottleneck" if resource is step.bottleneck else ""
-        yield f"{resource.value}: {_ms(needed)} per step{binding} = {computed[resource]}"
+        yield f"{resource.value}: {_ms(needed)} per step{binding} = {formulas[resource]}"
     yield (
         f"prepared ahead: {step.prefetch.batches} batches of each rank, by "
         f"{bytes_text(step.prefetch.host_bytes)} on each train host, which keeps all workers busy "

@@ -21,9 +21,9 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from launcher.client.catalogue import InstanceType
 from launcher.client.planning.plans.prefetch import (
@@ -32,6 +32,7 @@ from launcher.client.planning.plans.prefetch import (
     prefetch_for,
     stall_seconds,
 )
+from launcher.client.planning.plans.term import Term, text_of
 from launcher.shared import PREFETCH_SHARE
 
 if TYPE_CHECKING:
@@ -49,6 +50,22 @@ _TRAIN_SHARE, _DATA_SHARE = 1 - PREFETCH_SHARE, 0.9
 _MANY = 1 << 20
 _GIB = 2**30
 _BITS_PER_BYTE = 8
+#: Units of what a step is computed from, in its formulas.
+_UNITS = {
+    "cpu_seconds": "s",
+    "wait_seconds": "s",
+    "exchange_seconds": "s between hosts",
+    "gigabytes": "GB",
+    "train_speed": "",
+    "data_speed": "",
+    "train_gbps": "Gbit/s",
+    "data_gbps": "Gbit/s",
+    "local_vcpus": "vCPUs",
+    "data_vcpus": "vCPUs",
+    "idle_vcpus": "vCPUs",
+    "local": "workers",
+    "data": "workers",
+}
 
 
 class Bottleneck(enum.Enum):
@@ -119,14 +136,42 @@ class StepEstimate:
     seconds_by_resource: Mapping[Bottleneck, float]
     stall: float
     prefetch: Prefetch
-    #: Return the seconds with the measures at either end of their ranges.
-    _ends: Callable[[], Sequence[float]] = field(repr=False, compare=False)
+    _workload: Workload = field(repr=False, compare=False)
+    _shape: ClusterShape = field(repr=False, compare=False)
+    _workers: _Workers = field(repr=False, compare=False)
 
     @functools.cached_property
     def seconds(self) -> Interval:
         """The seconds of one step; computed only for the clusters that are shown."""
-        ends = (self.expected, *self._ends())
+        ends = [self.expected, *(self._with(case) for case in (_BEST, _WORST))]
         return Interval(low=min(ends), expected=self.expected, high=max(ends))
+
+    def _with(self, case: _Case) -> float:
+        """Return the seconds with the measures at either end of their ranges."""
+        load = _load(self._workload, self._shape, self._workers, case)
+        seconds_by_resource, share = _resources(self._shape, load)
+        return _step(self._workload, load, seconds_by_resource, share, self.prefetch)[0]
+
+    @property
+    def formulas(self) -> Mapping[Bottleneck, str]:
+        """The computation of the seconds that each resource needs."""
+        load = _load(self._workload, self._shape, self._workers, _EXPECTED)
+        batch = _batch_times(self._workload, load, self.offloaded).mean
+        of_gpu = f"s of {self._shape.train.instance.accelerator_name}"
+        terms = _as_terms(load)._replace(
+            workers=_as_terms(load.workers), gpu_seconds=Term(load.gpu_seconds, of_gpu)
+        )
+        computed, _ = _resources(self._shape, terms, Term(self.offloaded))
+        computed[Bottleneck.TRAIN_MEMORY] = Term(batch, "s of a worker for a batch") / Term(
+            self.prefetch.batches, "batches ahead"
+        )
+        found = {each: text_of(seconds) for each, seconds in computed.items()}
+        gbps = {Bottleneck.TRAIN_NETWORK: load.train_gbps, Bottleneck.DATA_NETWORK: load.data_gbps}
+        return found | {
+            each: "its network is unknown, so it is not counted"
+            for each, known in gbps.items()
+            if each in found and not known
+        }
 
 
 class _Case(NamedTuple):
@@ -161,18 +206,33 @@ class _Workers(NamedTuple):
 class _Load(NamedTuple):
     """The demand of one step of all ranks, at one end of the measures' ranges, and its workers.
 
-    wait_seconds: for which workers wait for storage. train_speed, data_speed: of vCPUs when all of
-    a host are busy.
+    wait_seconds: for which workers wait for storage. exchange_seconds: between train hosts.
+    train_speed, data_speed: of vCPUs when all of a host are busy. train_gbps, data_gbps: of the
+    networks of all hosts; 0 if unknown.
     """
 
     ranks: int
     cpu_seconds: float
     wait_seconds: float
     gpu_seconds: float
+    exchange_seconds: float
     gigabytes: float
     train_speed: float
     data_speed: float
+    train_gbps: float
+    data_gbps: float
     workers: _Workers
+
+
+_Figures = TypeVar("_Figures", _Workers, _Load)
+
+
+def _as_terms(figures: _Figures) -> _Figures:
+    """Return the same numbers with their units, so that what is computed of them has a text."""
+    terms: dict[str, Any] = {
+        name: Term(each, _UNITS[name]) for name, each in figures._asdict().items() if name in _UNITS
+    }
+    return figures._replace(**terms)
 
 
 def family(instance: InstanceType) -> str:
@@ -241,16 +301,10 @@ def estimate_step(workload: Workload, shape: ClusterShape) -> StepEstimate:
         seconds_by_resource=seconds_by_resource,
         stall=stall,
         prefetch=prefetch,
-        _ends=functools.partial(_ends, workload, shape, workers, prefetch),
+        _workload=workload,
+        _shape=shape,
+        _workers=workers,
     )
-
-
-def _ends(
-    workload: Workload, shape: ClusterShape, workers: _Workers, prefetch: Prefetch
-) -> list[float]:
-    """Return the seconds of a step with measures at their best and at their worst."""
-    loads = (_load(workload, shape, workers, case) for case in (_BEST, _WORST))
-    return [_step(workload, load, *_resources(shape, load), prefetch)[0] for load in loads]
 
 
 def _workers(workload: Workload, shape: ClusterShape) -> _Workers:
@@ -266,25 +320,24 @@ def _workers(workload: Workload, shape: ClusterShape) -> _Workers:
 
 def _load(workload: Workload, shape: ClusterShape, workers: _Workers, case: _Case) -> _Load:
     """Return the demand of a step in the best, expected or worst case."""
-    train, ranks = shape.train, shape.ranks
+    train, data, ranks = shape.train, shape.data, shape.ranks
     seconds: float = getattr(workload.cpu_seconds_per_sample, case.measure)
     wait: float = getattr(workload.wait_seconds_per_sample, case.measure)
     if case is _WORST:
         seconds += _spread(workload, workers)
     by_accelerator = workload.gpu_seconds_per_step
-    gpu: float = getattr(by_accelerator[train.instance.accelerator_name or ""], case.measure)
-    if train.count > 1:
-        gpu += getattr(workload.communication_seconds_per_step, case.measure)
+    exchange: float = getattr(workload.communication_seconds_per_step, case.measure)
     return _Load(
         ranks=ranks,
         cpu_seconds=ranks * workload.batch_size * seconds,
         wait_seconds=ranks * workload.batch_size * wait,
-        gpu_seconds=gpu,
+        gpu_seconds=getattr(by_accelerator[train.instance.accelerator_name or ""], case.measure),
+        exchange_seconds=exchange if train.count > 1 else 0.0,
         gigabytes=ranks * workload.bytes_per_batch / 1e9,
         train_speed=vcpu_speed(workload, train.instance, case.unknown_speed),
-        data_speed=(
-            vcpu_speed(workload, shape.data.instance, case.unknown_speed) if shape.data else 1.0
-        ),
+        data_speed=vcpu_speed(workload, data.instance, case.unknown_speed) if data else 1.0,
+        train_gbps=train.count * (train.instance.card_gbps or 0.0),
+        data_gbps=data.count * (data.instance.card_gbps or 0.0) if data else 0.0,
         workers=workers,
     )
 
@@ -369,39 +422,41 @@ def _worker_seconds(load: _Load, speed: float, vcpus: int, workers: int) -> floa
     return max(taking_turns, computing + load.wait_seconds)
 
 
-def _resources(shape: ClusterShape, load: _Load) -> tuple[dict[Bottleneck, float], float]:
-    """Return the seconds that each resource needs, and the share of the data group."""
+def _resources(
+    shape: ClusterShape, load: _Load, known_share: float | None = None
+) -> tuple[dict[Bottleneck, float], float]:
+    """Return the seconds that each resource needs, and the share of the data group.
+
+    known_share: that share; None for the best one. With a load of terms, the seconds are terms.
+    """
     local = _local(load)
-    seconds_by_resource = {Bottleneck.ACCELERATOR: load.gpu_seconds, Bottleneck.TRAIN_CPU: local}
-    share = 0.0
-    if shape.data:
-        remote = _remote(shape.train, shape.data, load)
-        idle = load.workers.idle_vcpus
-        receive = load.gigabytes * SECONDS_PER_GB / idle if idle else math.inf
+    accelerator = load.gpu_seconds + load.exchange_seconds
+    seconds_by_resource = {Bottleneck.ACCELERATOR: accelerator, Bottleneck.TRAIN_CPU: local}
+    if not shape.data:
+        return seconds_by_resource, 0.0
+    remote = _remote(load)
+    idle = load.workers.idle_vcpus
+    receive = load.gigabytes * SECONDS_PER_GB / idle if idle else math.inf
+    share = known_share
+    if share is None:
         share = _best_share(local, receive, max(remote.values()))
-        own = local * (1 - share) if share < 1 else 0.0
-        seconds_by_resource[Bottleneck.TRAIN_CPU] = own + receive * share if idle else math.inf
-        for each, seconds in remote.items():
-            seconds_by_resource[each] = seconds * share if share else 0.0
+    own = (1 - share) * local if share < 1 else 0.0
+    seconds_by_resource[Bottleneck.TRAIN_CPU] = own + share * receive if idle else math.inf
+    for each, seconds in remote.items():
+        seconds_by_resource[each] = share * seconds if share else 0.0
     return seconds_by_resource, share
 
 
-def _remote(train: GroupShape, data: GroupShape, load: _Load) -> dict[Bottleneck, float]:
+def _remote(load: _Load) -> dict[Bottleneck, float]:
     """Return the seconds that each resource of the data group's way needs for all batches."""
     vcpus = load.workers.data_vcpus
     send = load.gigabytes * SECONDS_PER_GB / vcpus if vcpus else math.inf
     gigabits = load.gigabytes * _BITS_PER_BYTE
     return {
         Bottleneck.DATA_CPU: _prepared_remotely(load) + send,
-        Bottleneck.TRAIN_NETWORK: _transfer(gigabits, train),
-        Bottleneck.DATA_NETWORK: _transfer(gigabits, data),
+        Bottleneck.TRAIN_NETWORK: gigabits / load.train_gbps if load.train_gbps else 0.0,
+        Bottleneck.DATA_NETWORK: gigabits / load.data_gbps if load.data_gbps else 0.0,
     }
-
-
-def _transfer(gigabits: float, group: GroupShape) -> float:
-    """Return the seconds to move that much through a group; 0 if its network is unknown."""
-    each = group.instance.card_gbps
-    return gigabits / (group.count * each) if each else 0.0
 
 
 def _best_share(local: float, receive: float, remote: float) -> float:
