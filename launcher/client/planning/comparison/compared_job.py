@@ -55,11 +55,6 @@ class ComparedJob:
     old_prices: tuple[str, ...]
 
     @property
-    def is_heterogeneous(self) -> bool:
-        """True if its hosts are of several groups."""
-        return len(self.groups) > 1
-
-    @property
     def per_hour(self) -> float | None:
         """USD per hour of all hosts; None if a price is unknown."""
         known = [group.per_hour for group in self.groups]

@@ -8,7 +8,7 @@ from datetime import date
 from launcher.client import catalogue
 from launcher.client.catalogue import Price
 from launcher.client.planning.diagnosis.findings import has_use, known_wait
-from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
+from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.planning.plans.cluster_candidates import Candidate, can_train, priced_cluster
 from launcher.client.planning.plans.step_model import GroupShape, family
 from launcher.client.planning.workloads.workload import Measure, Workload
@@ -64,31 +64,17 @@ def observe_cluster(evidence: JobEvidence) -> ObservedCluster | None:
 
     The planner compares clusters of one train group with accelerators, and one data group or none.
     """
-    if not evidence.bills or len(evidence.train) != 1 or len(evidence.feeds) > 1:
+    if not evidence.bills or (groups := priced_groups(evidence)) is None:
         return None
-    train, prices = evidence.train[0], catalogue.price_list()
-    feed = evidence.feeds[0] if evidence.feeds else None
-    instance, price = (
-        catalogue.find(train.instance_type),
-        prices.newest(train.instance_type, evidence.region),
-    )
-    if instance is None or price is None:
-        return None
-    data = data_price = None
-    if feed is not None:
-        data_type = catalogue.find(feed.instance_type)
-        data_price = prices.newest(feed.instance_type, evidence.region)
-        if data_type is None or data_price is None:
-            return None
-        data = GroupShape(instance=data_type, count=feed.count)
-    workload = _workload(evidence, train, feed, instance)
-    if workload is None or not can_train(workload, instance):
+    (train, train_price), (data, data_price) = groups
+    workload = _workload(evidence, train.instance)
+    if workload is None or not can_train(workload, train.instance):
         return None
     seen = evidence.step_seconds or 1.0
     found = ObservedCluster(
         workload=workload,
-        train=GroupShape(instance=instance, count=train.count),
-        train_price=price,
+        train=train,
+        train_price=train_price,
         data=data,
         data_price=data_price,
         region=evidence.region,
@@ -105,16 +91,30 @@ def observe_cluster(evidence: JobEvidence) -> ObservedCluster | None:
     return replace(found, step_seconds=predicted)
 
 
-def _workload(
+def priced_groups(
     evidence: JobEvidence,
-    train: GroupUse,
-    feed: GroupUse | None,
-    instance: catalogue.InstanceType,
-) -> Workload | None:
+) -> tuple[tuple[GroupShape, Price], tuple[GroupShape, Price] | tuple[None, None]] | None:
+    """Return the group that trains and its price, and those of the data group if there is one.
+
+    None for other groups, and where a type or its price is unknown.
+    """
+    if len(evidence.train) != 1 or len(evidence.feeds) > 1:
+        return None
+    prices, found = catalogue.price_list(), []
+    for group in (*evidence.train, *evidence.feeds):
+        instance = catalogue.find(group.instance_type)
+        price = prices.newest(group.instance_type, evidence.region)
+        if instance is None or price is None:
+            return None
+        found.append((GroupShape(instance=instance, count=group.count), price))
+    return found[0], found[1] if len(found) > 1 else (None, None)
+
+
+def _workload(evidence: JobEvidence, instance: catalogue.InstanceType) -> Workload | None:
     """Return what a step needs of CPUs and of each accelerator, as one sample per rank."""
     step = evidence.step_seconds or 1.0
-    ranks = train.count * instance.processes
-    needs = _needs_of_own_loading(evidence, step) or _needs_of_use(train, feed, step, ranks)
+    ranks = evidence.train[0].count * instance.processes
+    needs = _needs_of_own_loading(evidence, step) or _needs_of_use(evidence, step, ranks)
     if needs is None:
         return None
     cpu, gpu, cpus_per_rank = needs
@@ -139,30 +139,28 @@ def _needs_of_own_loading(
     data = known_wait(evidence)
     if data is None or data.bound is not Bound.LOADING:
         return None
-    return _range(data.share * step), Measure.exact((1 - data.share) * step), 1.0
+    return (
+        Measure.within(data.share * step, _UNCERTAINTY),
+        Measure.exact((1 - data.share) * step),
+        1.0,
+    )
 
 
 def _needs_of_use(
-    train: GroupUse, feed: GroupUse | None, step: float, ranks: int
+    evidence: JobEvidence, step: float, ranks: int
 ) -> tuple[Measure, Measure, float] | None:
     """Return the CPU seconds of a rank and its accelerator's from their shares of a step."""
-    groups = (train, feed) if feed else (train,)
-    if not has_use(groups) or train.gpu is None:
+    share, groups = evidence.train[0].gpu, (*evidence.train, *evidence.feeds)
+    if not has_use(groups) or share is None:
         return None
     used = 0.0
     for group in groups:
         if group.cpu is None or not group.vcpus:
             return None
         used += group.cpu * group.vcpus * group.count
-    gpu = train.gpu * step
+    gpu = share * step
     return (
-        _range(used * step / ranks),
+        Measure.within(used * step / ranks, _UNCERTAINTY),
         Measure(mean=gpu, low=_LEAST_COMPUTING * gpu, high=gpu),
         0.0,  # what the ranks use themselves is part of the use
-    )
-
-
-def _range(seconds: float) -> Measure:
-    return Measure(
-        mean=seconds, low=seconds * (1 - _UNCERTAINTY), high=seconds * (1 + _UNCERTAINTY)
     )

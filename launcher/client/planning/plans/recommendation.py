@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from launcher.client import catalogue
-from launcher.client.catalogue import CatalogueEntry, check_regions, entries
+from launcher.client.catalogue import CatalogueEntry, InstanceType, check_regions, entries
 from launcher.client.planning.plans import candidate_reasons
 from launcher.client.planning.plans.cluster_candidates import (
     Candidate,
@@ -74,13 +74,13 @@ class Recommendation:
     pareto: tuple[Candidate, ...]
     compared: int
     nearest: Candidate | None
-    without_price: tuple[str, ...]
-    without_time: tuple[str, ...]
-    without_memory: tuple[str, ...]
-    without_vcpus: tuple[str, ...]
-    without_room: tuple[str, ...]
     today: date
-    regions: tuple[str, ...] = ()
+    regions: tuple[str, ...]
+    without_price: tuple[str, ...] = ()
+    without_time: tuple[str, ...] = ()
+    without_memory: tuple[str, ...] = ()
+    without_vcpus: tuple[str, ...] = ()
+    without_room: tuple[str, ...] = ()
     without_own_price: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -202,39 +202,33 @@ def recommend(
         for region, of_region in listed.items()
     }
     everything = [each for region in listed.values() for each in region]
-    return choose(
+    instances = [each.instance for each in everything]
+    trainers = [each for each in instances if can_train(changed, each)]
+    chosen = choose(
         candidates(changed, priced, train_hosts),
         changed,
         limits or PlanLimits(),
         order,
         today or date.today(),
+    )
+    return replace(
+        chosen,
         without_price=_names(
-            each.instance.name for each in _of_use(changed, everything) if each.price is None
+            each.instance for each in _of_use(changed, everything) if each.price is None
         ),
         without_time=_names(
-            each.instance.name
-            for each in everything
-            if each.instance.accelerators and not can_train(changed, each.instance)
+            each for each in instances if each.accelerators and each not in trainers
         ),
         without_memory=_names(
-            each.instance.name
-            for each in everything
-            if can_train(changed, each.instance)
-            and not any(
-                has_memory(changed, GroupShape(instance=each.instance, count=count))
-                for count in train_hosts
-            )
+            each
+            for each in trainers
+            if not any(has_memory(changed, GroupShape(instance=each, count=n)) for n in train_hosts)
         ),
-        without_vcpus=_names(
-            each.instance.name
-            for each in everything
-            if can_train(changed, each.instance) and not has_idle_vcpus(changed, each.instance)
-        ),
+        without_vcpus=_names(each for each in trainers if not has_idle_vcpus(changed, each)),
         without_room=_names(
-            each.instance.name
-            for each in everything
-            if can_train(changed, each.instance)
-            and not local_workers(changed, GroupShape(instance=each.instance, count=1))
+            each
+            for each in trainers
+            if not local_workers(changed, GroupShape(instance=each, count=1))
         ),
         regions=tuple(listed),
         without_own_price={} if has_stand_ins else _without_own_price(changed, listed),
@@ -255,7 +249,7 @@ def _without_own_price(
     """Return the types by region of which only the price of another region is known."""
     found = {
         region: _names(
-            each.instance.name
+            each.instance
             for each in _of_use(workload, of_region)
             if each.price and not each.price.is_of(region)
         )
@@ -270,14 +264,6 @@ def choose(
     limits: PlanLimits,
     order: PlanOrder,
     today: date,
-    *,
-    without_price: tuple[str, ...] = (),
-    without_time: tuple[str, ...] = (),
-    without_memory: tuple[str, ...] = (),
-    without_vcpus: tuple[str, ...] = (),
-    without_room: tuple[str, ...] = (),
-    regions: tuple[str, ...] = (),
-    without_own_price: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Recommendation:
     """Return the recommendation among candidates: the minimum of `order`, or one as good."""
     everything = sorted(compared, key=lambda each: _sort_key(each, order))
@@ -292,14 +278,8 @@ def choose(
         pareto=tuple(_pareto(allowed)),
         compared=len(everything),
         nearest=everything[0] if everything else None,
-        without_price=without_price,
-        without_time=without_time,
-        without_memory=without_memory,
-        without_vcpus=without_vcpus,
-        without_room=without_room,
         today=today,
-        regions=regions or tuple(dict.fromkeys(each.region for each in everything)),
-        without_own_price=without_own_price or {},
+        regions=tuple(dict.fromkeys(each.region for each in everything)),
     )
 
 
@@ -356,5 +336,5 @@ def _pareto(allowed: Iterable[Candidate]) -> Iterator[Candidate]:
             yield each
 
 
-def _names(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
+def _names(instances: Iterable[InstanceType]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.name for each in instances))

@@ -30,7 +30,9 @@ class Term(float):
     def __add__(self, other: float) -> float:
         if not other:
             return self
-        return Term._made(float(self) + float(other), f"{self.text} + {text_of(other)}", is_sum=True)
+        return Term._made(
+            float(self) + float(other), f"{self.text} + {text_of(other)}", is_sum=True
+        )
 
     def __radd__(self, other: float) -> float:
         return Term(other) + self if other else self

@@ -10,7 +10,7 @@ from launcher.client import catalogue
 from launcher.client.catalogue import aws_regions
 from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
-from launcher.client.planning.diagnosis.observed_cluster import observe_cluster
+from launcher.client.planning.diagnosis.observed_cluster import observe_cluster, priced_groups
 from launcher.client.planning.plans.cluster_candidates import can_train, priced_cluster
 from launcher.client.planning.plans.recommendation import Recommendation, recommend
 from launcher.client.planning.plans.scatter import (
@@ -18,7 +18,6 @@ from launcher.client.planning.plans.scatter import (
     ClusterScatter,
     recommendation_scatter,
 )
-from launcher.client.planning.plans.step_model import GroupShape
 from launcher.client.planning.workloads.job_profile import JobFigures, profile_of_figures
 from launcher.client.planning.workloads.workload import Workload
 from launcher.errors import PlatformError
@@ -185,20 +184,11 @@ def _groups(priced: ComparedJob) -> Iterator[str]:
 
 def _expected(evidence: JobEvidence, priced: ComparedJob, workload: Workload) -> float | None:
     """Return the plan's seconds of a step on the job's hosts."""
-    if priced.is_priced_by_type or len(evidence.train) != 1 or len(evidence.feeds) > 1:
+    if priced.is_priced_by_type or (groups := priced_groups(evidence)) is None:
         return None
-    prices = catalogue.price_list()
-    shapes = []
-    for group in (*evidence.train, *evidence.feeds):
-        instance = catalogue.find(group.instance_type)
-        price = prices.newest(group.instance_type, evidence.region)
-        if instance is None or price is None:
-            return None
-        shapes.append((GroupShape(instance=instance, count=group.count), price))
-    train, train_price = shapes[0]
+    (train, train_price), (data, data_price) = groups
     if not can_train(workload, train.instance):
         return None
-    data, data_price = shapes[1] if len(shapes) > 1 else (None, None)
     cluster = priced_cluster(workload, evidence.region, train, train_price, data, data_price)
     expected = cluster.step.expected
     return expected if math.isfinite(expected) else None

@@ -293,7 +293,7 @@ def _wait_seconds(hosts: Mapping[str, Mapping[str, float]], per_batch: float) ->
     wait = preparing - sum(others)
     if wait <= _UNCERTAINTY * preparing:  # the CPU seconds may be off by so much
         return Measure.exact(0.0)
-    return Measure(mean=wait, low=wait * (1 - _UNCERTAINTY), high=wait * (1 + _UNCERTAINTY))
+    return Measure.within(wait, _UNCERTAINTY)
 
 
 def _ratio(hosts: Iterable[Mapping[str, float]], above: str, below: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,23 +49,32 @@ def measure_step_time(
     samples of a step. Raises ParallelError for a task that cannot be trained here, and
     PlatformError without torch.
     """
+    precision, recomputed = _computation(job)
+    limits = {"batch_size": batch_size, "seconds": seconds}
+    request = {**limits, "precision": precision, "recomputed": list(recomputed)}
+    found = _answer("step_profile", task, job, folder, request)
+    return MeasuredStepTime(memory_bytes=found.pop("memory"), **found)
+
+
+def _answer(
+    program: str, task: str, job: JobSpec, folder: Path, more: Mapping[str, object]
+) -> dict[str, Any]:
     request = {
         "task": task,
         "source_dir": str(folder.absolute()),
         "hyperparameters": dict(job.hyperparameters),
-        "batch_size": batch_size,
-        "seconds": seconds,
-        **_computation(job),
+        **more,
     }
-    found = json.loads(run_task_program("step_profile", request))
-    return MeasuredStepTime(memory_bytes=found.pop("memory"), **found)
+    answer: dict[str, Any] = json.loads(run_task_program(program, request))
+    return answer
 
 
-def _computation(job: JobSpec) -> Mapping[str, Any]:
+def _computation(job: JobSpec) -> tuple[str | None, Sequence[str]]:
+    """Return the precision of a job's steps, and the names of the modules that are recomputed."""
     chosen = job.distribution
     if isinstance(chosen, TorchrunDistribution):
-        return {"precision": chosen.precision, "recomputed": list(chosen.recomputed)}
-    return {"precision": None, "recomputed": []}
+        return chosen.precision, chosen.recomputed
+    return None, ()
 
 
 def catalogue_name(device: str) -> str | None:
@@ -85,24 +94,16 @@ def measure_model_memory(task: str, job: JobSpec, folder: Path) -> ModelFigures:
     the job's code. Raises ParallelError for a model that cannot be measured, and PlatformError
     without torch.
     """
-    request = {
-        "task": task,
-        "source_dir": str(folder.absolute()),
-        "hyperparameters": dict(job.hyperparameters),
-    }
-    found = json.loads(run_task_program("model_profile", request))
+    found = _answer("model_profile", task, job, folder, {})
     activations = found["footprint"].pop("activations")
-    timed = job.distribution if isinstance(job.distribution, TorchrunDistribution) else None
+    precision, recomputed = _computation(job)
     return ModelFigures(
         footprint=Footprint(
             **found["footprint"],
-            activations={
-                (precision, recomputed): Activations(**kept)
-                for (precision, recomputed), kept in activations
-            },
+            activations={tuple(setting): Activations(**kept) for setting, kept in activations},
         ),
         blocks=found["blocks"],
         batch_norm=found["batch_norm"],
-        precision=timed.precision if timed else None,
-        recomputed=bool(timed and timed.recomputed),
+        precision=precision,
+        recomputed=bool(recomputed),
     )

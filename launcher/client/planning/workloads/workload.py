@@ -27,6 +27,11 @@ class Measure:
         """Return a measure without uncertainty."""
         return cls(mean=mean, low=mean, high=mean)
 
+    @classmethod
+    def within(cls, mean: float, share: float) -> Measure:
+        """Return a measure that may be off by a share of it on either side."""
+        return cls(mean=mean, low=mean * (1 - share), high=mean * (1 + share))
+
 
 #: Memory that a worker is given where it is not measured: Python, numpy and a library for images.
 BYTES_PER_WORKER = 2.0**29
