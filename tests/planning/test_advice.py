@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pytest
+from test_findings import data, job, ranks
 
 from launcher.client.planning import (
     Advice,
-    DataWait,
     GroupUse,
     HostUse,
-    JobEvidence,
     MeanStepTime,
-    RankTimes,
     advice_text,
     advise,
     find_limit,
 )
 from launcher.shared import Bound
 
-
-@pytest.fixture(autouse=True)
-def packaged_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path))
-    monkeypatch.delenv("LAUNCHER_PRICES", raising=False)
+pytestmark = pytest.mark.usefixtures("packaged_prices")
 
 
 def group(
@@ -45,35 +37,21 @@ def group(
     )
 
 
+def train(cpu: float, gpu: float, *, count: int = 1) -> GroupUse:
+    return group("ml.g5.2xlarge", cpu, gpu, count=count)
+
+
+def feed(cpu: float, count: int = 2) -> GroupUse:
+    return group("ml.c5.xlarge", cpu, count=count, vcpus=4)
+
+
 def advised(*groups: GroupUse, **more: Any) -> tuple[Advice, ...]:
-    made: dict[str, Any] = {"job_name": "job-1", "status": "Completed", "region": "us-east-1"}
-    made |= {"bills": True, "read_on": date(2026, 11, 26)}
-    evidence = JobEvidence(groups=groups, **{**made, "rank_count": 1, **more})
+    evidence = job(*groups, **more)
     return advise(find_limit(evidence), evidence)
 
 
-def data(share: float, bound: Bound, **more: Any) -> DataWait:
-    return DataWait(share=share, bound=bound, **{"steps": 200, "seconds": 60.0, **more})
-
-
-def ranks(*times: tuple[float, float, float]) -> tuple[RankTimes, ...]:
-    return tuple(
-        RankTimes(
-            rank=n,
-            host=f"algo-{n + 1}",
-            data_wait=wait,
-            compute=compute,
-            communication=waits,
-            steps=50,
-        )
-        for n, (wait, compute, waits) in enumerate(times)
-    )
-
-
 def test_a_data_group_that_is_too_small_gets_more_hosts() -> None:
-    first, *_ = advised(
-        group("ml.g5.2xlarge", 0.98, 0.4), group("ml.c5.xlarge", 0.98, count=2, vcpus=4)
-    )
+    first, *_ = advised(train(0.98, 0.4), feed(0.98))
 
     assert first.what.startswith("give data_group ")
     assert first.what.endswith(" x ml.c5.xlarge instead of 2")
@@ -84,116 +62,92 @@ def test_a_data_group_that_is_too_small_gets_more_hosts() -> None:
     assert "an hour, a step takes" in advice_text(first)
 
 
-def test_use_that_the_planner_does_not_explain_has_no_prediction() -> None:
-    """The train hosts' CPUs are idle, although the data group is at its limit."""
-    first, *_ = advised(
-        group("ml.g5.2xlarge", 0.1, 0.4), group("ml.c5.xlarge", 0.98, count=2, vcpus=4)
-    )
+VERDICT = "input-bound 40% of the time: about 6 more vCPU in data_group would remove it"
+STEP = MeanStepTime(mean=0.1, error=None, steps=500, batches=1)
+WAITS = data(0.4, Bound.WORKERS, is_waiting=True, margin=1.0)
+FIRST = {
+    "the train hosts' CPUs are idle, and the planner does not explain it": (
+        [train(0.1, 0.4), feed(0.98)],
+        {},
+        ["give data_group more vCPU: more hosts, or larger ones"],
+    ),
+    "the verdict is that workers are short, and the planner sees another limit": (
+        [train(0.1, 0.2), feed(0.7, 6)],
+        {"data": data(0.4, Bound.WORKERS, bytes_per_batch=1e8, margin=1.0), "step": STEP},
+        ["give data_group more vCPU: more hosts, or larger ones"],
+    ),
+    "data hosts that wait themselves, without a verdict": (
+        [train(0.1, 0.0), feed(0.02)],
+        {"data": data(0.97)},
+        [
+            "raise data_service.workers_per_host: ",
+            "copy the data to the hosts' disks",
+            "read fewer",
+        ],
+    ),
+    "train hosts that use their CPUs up": (
+        [train(0.98, 0.4), feed(0.1)],
+        {},
+        ["prepare less on CPUs: "],
+    ),
+    "a surplus below a host": (
+        [train(0.5, 0.97), feed(0.3)],
+        {"data": data(0.01, Bound.NOTHING, more=-3)},
+        ["3 of data_group's vCPU are not needed: a smaller type will do"],
+    ),
+    "the words of the job's own verdict": (
+        [train(0.3, 0.5), group("ml.c5.xlarge", 0.9)],
+        {"data": data(0.4, Bound.WORKERS, text=VERDICT, margin=1.0)},
+        [VERDICT],
+    ),
+    "a type without a price": (
+        [group("ml.g6.2xlarge", 0.98, 0.4)],
+        {},
+        ["train on 1 x ml.g6.4xlarge instead of ml.g6.2xlarge", "add a data group"],
+    ),
+    "communication": (
+        [train(0.2, 0.9, count=2)],
+        ranks((0.05, 0.05, 0.0), (0.05, 0.05, 0.0)),
+        ["use fewer hosts with more accelerators", "communicate less", "for a pipeline: more"],
+    ),
+    "storage, streamed": (
+        [train(0.2, 0.5), group("ml.c5.xlarge", 0.1)],
+        {"data": WAITS, "input_modes": ("FastFile",)},
+        ["raise data_service.workers_per_host", "copy the data to the hosts' disks first"],
+    ),
+    "storage, of files": (
+        [train(0.2, 0.5), group("ml.c5.xlarge", 0.1)],
+        {"data": WAITS, "input_modes": ("File",)},
+        ["raise data_service.workers_per_host", "read fewer, larger files"],
+    ),
+    "a slow rank": (
+        [],
+        ranks((0.05, 0.1, 0.0), (0.15, 0.0, 0.0), (0.05, 0.1, 0.0)),
+        ["look at rank 1 on algo-2: launcher logs job-1 --host algo-2"],
+    ),
+}
 
-    assert first.what == "give data_group more vCPU: more hosts, or larger ones"
-    assert first.effect is None
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_first_changes_are_named_without_an_amount(name: str) -> None:
+    groups, more, beginnings = FIRST[name]
+    found = advised(*groups, **more)
+
+    for each, words in zip(found, beginnings, strict=False):
+        assert each.what.startswith(words)
+    assert found[0].effect is None
 
 
-def test_more_data_hosts_that_would_gain_nothing_are_not_advised() -> None:
-    """The job's own verdict is that workers are short, and the planner sees another limit."""
-    waits = data(0.4, Bound.WORKERS, bytes_per_batch=1e8, margin=1.0)
-    step = MeanStepTime(mean=0.1, error=None, steps=500, batches=1)
-    first, *_ = advised(
-        group("ml.g5.2xlarge", 0.1, 0.2),
-        group("ml.c5.xlarge", 0.7, count=6, vcpus=4),
-        data=waits,
-        step=step,
-    )
+def test_data_hosts_that_wait_get_no_cpus() -> None:
+    found = advised(train(0.1, 0.0), feed(0.02), data=data(0.97))
 
-    assert first.what == "give data_group more vCPU: more hosts, or larger ones"
-    assert first.effect is None
-
-
-def test_data_hosts_that_wait_themselves_get_workers_instead_of_cpus() -> None:
-    """A script that only reads has no verdict, and its data hosts may sleep."""
-    first, *others = advised(
-        group("ml.g5.2xlarge", 0.1, 0.0),
-        group("ml.c5.xlarge", 0.02, count=2, vcpus=4),
-        data=DataWait(share=0.97, steps=200, seconds=60.0),
-    )
-
-    assert first.what.startswith("raise data_service.workers_per_host: ")
-    assert not any("vCPU" in each.what or "on CPUs" in each.what for each in others)
-
-
-def test_train_hosts_that_use_their_cpus_up_prepare_less() -> None:
-    (only,) = advised(
-        group("ml.g5.2xlarge", 0.98, 0.4), group("ml.c5.xlarge", 0.1, count=2, vcpus=4)
-    )
-
-    assert only.what.startswith("prepare less on CPUs: ")
+    assert not any("vCPU" in each.what or "on CPUs" in each.what for each in found)
 
 
 def test_surplus_data_hosts_are_given_back() -> None:
-    first, *_ = advised(
-        group("ml.g5.2xlarge", 0.5, 0.97),
-        group("ml.c5.xlarge", 0.3, count=4, vcpus=4),
-        data=data(0.01, Bound.NOTHING, more=-9),
-    )
+    surplus = data(0.01, Bound.NOTHING, more=-9)
+    first, *_ = advised(train(0.5, 0.97), feed(0.3, 4), data=surplus)
 
     assert first.what == "give data_group 2 hosts instead of 4"
     if first.effect is not None:
         assert first.effect.price.expected == pytest.approx(-2 * 0.204 / (1.515 + 4 * 0.204))
-
-
-def test_a_surplus_below_a_host_asks_for_a_smaller_type() -> None:
-    first, *_ = advised(
-        group("ml.g5.2xlarge", 0.5, 0.97),
-        group("ml.c5.xlarge", 0.3, count=2, vcpus=4),
-        data=data(0.01, Bound.NOTHING, more=-3),
-    )
-
-    assert first.what == "3 of data_group's vCPU are not needed: a smaller type will do"
-
-
-def test_the_words_of_the_jobs_own_verdict_come_first() -> None:
-    text = "input-bound 40% of the time: about 6 more vCPU in data_group would remove it"
-    first, *_ = advised(
-        group("ml.g5.2xlarge", 0.3, 0.5),
-        group("ml.c5.xlarge", 0.9),
-        data=data(0.4, Bound.WORKERS, text=text, margin=1.0),
-    )
-
-    assert first.what == text
-
-
-def test_a_type_without_a_price_is_named_without_an_amount() -> None:
-    first, second, _ = advised(group("ml.g6.2xlarge", 0.98, 0.4))
-
-    assert "instead of ml.g6.2xlarge" in first.what
-    assert first.effect is None
-    assert second.what.startswith("add a data group")
-
-
-def test_communication() -> None:
-    found = advised(
-        group("ml.g5.2xlarge", 0.2, 0.9, count=2), ranks=ranks((0, 0.05, 0.05), (0, 0.05, 0.05))
-    )
-
-    assert "fewer hosts with more accelerators" in found[0].what
-    assert any("launcher plan cut" in each.what for each in found)
-
-
-@pytest.mark.parametrize(("mode", "words"), [("FastFile", "input_mode File"), ("File", "larger")])
-def test_storage(mode: str, words: str) -> None:
-    waits = data(0.4, Bound.WORKERS, is_waiting=True, margin=1.0)
-    found = advised(
-        group("ml.g5.2xlarge", 0.2, 0.5),
-        group("ml.c5.xlarge", 0.1),
-        data=waits,
-        input_modes=(mode,),
-    )
-
-    assert "workers_per_host" in found[0].what
-    assert words in found[1].what
-
-
-def test_the_slow_rank_has_a_command() -> None:
-    first, *_ = advised(ranks=ranks((0, 0.05, 0.1), (0, 0.15, 0.0), (0, 0.05, 0.1)))
-
-    assert first.what == "look at rank 1 on algo-2: launcher logs job-1 --host algo-2"

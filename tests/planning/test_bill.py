@@ -17,16 +17,11 @@ DESCRIBED: dict[str, Any] = {
     "ResourceConfig": {
         "VolumeSizeInGB": 30,
         "InstanceGroups": [
-            {
-                "InstanceGroupName": "data_group",
-                "InstanceType": "ml.c5.9xlarge",
-                "InstanceCount": 2,
-            },
-            {
-                "InstanceGroupName": "train_group",
-                "InstanceType": "ml.g5.12xlarge",
-                "InstanceCount": 1,
-            },
+            {"InstanceGroupName": name, "InstanceType": type_, "InstanceCount": count}
+            for name, type_, count in (
+                ("data_group", "ml.c5.9xlarge", 2),
+                ("train_group", "ml.g5.12xlarge", 1),
+            )
         ],
     },
     "StoppingCondition": {"MaxRuntimeInSeconds": 7200},
@@ -38,50 +33,41 @@ ENDED = DESCRIBED | {
 }
 
 
-def test_the_bill_is_billable_seconds_times_the_price_of_each_group() -> None:
-    ended = bill(ENDED)
+SPOT = {"EnableManagedSpotTraining": True}
+POOL = {"WarmPoolStatus": {"Status": "Terminated", "ResourceRetainedBillableTimeInSeconds": 900}}
+KEPT = {"ResourceConfig": DESCRIBED["ResourceConfig"] | {"KeepAlivePeriodInSeconds": 1800}}
+CASES = {
+    "billable seconds times prices": (ENDED, 2.6905, None, "$2.69 (max $21.52)"),
+    "spot instances": (ENDED | SPOT, 2.6905, 0.75, "$2.69 (max $21.52)"),
+    "while a job runs": (DESCRIBED, None, None, ""),
+    "a warm pool, which saved nothing": (ENDED | POOL | SPOT, 2 * 2.6905, 0.75, ""),
+    "a warm pool in the maximum": (
+        ENDED | KEPT | {"BillableTimeInSeconds": 7200} | POOL,
+        *(2.25 * 10.762, None, "$24.21 (max $26.91)"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_bill(name: str) -> None:
+    described, dollars, saving, text = CASES[name]
+    found = bill(described)
+
+    assert found is not None
+    assert found.dollars == (None if dollars is None else pytest.approx(dollars))
+    assert found.spot_saving == saving
+    assert str(found).startswith(text)
+
+
+def test_each_group_has_its_part_of_the_bill_once_that_is_known() -> None:
+    ended, running = bill(ENDED), bill(DESCRIBED)
+
     assert ended is not None
-    assert ended.by_group == {
-        "data_group": pytest.approx(0.918),
-        "train_group": pytest.approx(1.7725),
-    }
-    assert ended.dollars == pytest.approx(2.6905)
-    assert str(ended) == "$2.69 (max $21.52)"
-    assert ended.spot_saving is None, "less than its training time, but not of spot instances"
-
-
-def test_spot_instances_saved_what_was_not_billed() -> None:
-    ended = bill(ENDED | {"EnableManagedSpotTraining": True})
-    assert ended is not None
-    assert ended.spot_saving == 0.75
-
-
-def test_while_a_job_runs_only_its_maximum_is_known() -> None:
-    running = bill(DESCRIBED)
     assert running is not None
-    assert running.dollars is None
-    assert running.max_dollars == pytest.approx(21.524)
+    parts = {"data_group": pytest.approx(0.918), "train_group": pytest.approx(1.7725)}
+    assert ended.by_group == parts
     assert running.by_group == {"data_group": None, "train_group": None}
-
-
-def test_the_seconds_in_a_warm_pool_are_billed_too() -> None:
-    kept = {
-        "WarmPoolStatus": {"Status": "Terminated", "ResourceRetainedBillableTimeInSeconds": 900}
-    }
-    ended = bill(ENDED | kept | {"EnableManagedSpotTraining": True})
-    assert ended is not None
-    assert ended.dollars == pytest.approx(2 * 2.6905)
-    assert ended.spot_saving == 0.75, "of the training, not of what came after"
-
-
-def test_the_most_that_a_job_costs_has_its_warm_pool_as_the_plan_has() -> None:
-    resources = DESCRIBED["ResourceConfig"] | {"KeepAlivePeriodInSeconds": 1800}
-    pool = {"WarmPoolStatus": {"Status": "Available", "ResourceRetainedBillableTimeInSeconds": 900}}
-    ended = bill(ENDED | {"ResourceConfig": resources, "BillableTimeInSeconds": 7200} | pool)
-
-    assert ended is not None
-    assert ended.max_dollars == pytest.approx(2.5 * 10.762)
-    assert str(ended) == "$24.21 (max $26.91)"
+    assert running.max_dollars == pytest.approx(21.524)
 
 
 def test_an_unknown_price_leaves_the_bill_unknown() -> None:

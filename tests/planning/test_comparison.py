@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from test_published_experiments import PYTORCH, TENSORFLOW, Experiment
 
 from launcher import SpecError, compare
 from launcher.client.planning import (
@@ -24,12 +25,8 @@ from launcher.client.planning import (
 def windows(milliseconds: float, *, count: int = 40, noise: float = 0.0, seed: int = 0) -> Any:
     """Return the step times of windows of 50 steps, whose means differ by a share."""
     draws = random.Random(seed)
-    return mean_step_time(
-        [
-            StepWindow(50, 50 * milliseconds / 1000 * (1 + draws.gauss(0, noise)))
-            for _ in range(count)
-        ]
-    )
+    each = [milliseconds / 1000 * (1 + draws.gauss(0, noise)) for _ in range(count)]
+    return mean_step_time([StepWindow(50, 50 * seconds) for seconds in each])
 
 
 def group(name: str, per_hour: float | None, **more: Any) -> ComparedGroup:
@@ -50,21 +47,16 @@ def job(name: str, milliseconds: float | None, *groups: ComparedGroup, **more: A
     return ComparedJob(job_name=name, groups=groups, **{**made, **more})
 
 
-TENSORFLOW = (37.688, 192, 45.032, 86, "-46%")
-PYTORCH = (3.825, 1193, 5.661, 184, "-77%")
-
-
-@pytest.mark.parametrize("published", [TENSORFLOW, PYTORCH], ids=["p4d", "p3"])
-def test_the_published_changes_of_price(published: tuple[float, float, float, float, str]) -> None:
-    before_hour, before_ms, after_hour, after_ms, printed = published
+@pytest.mark.parametrize("each", [TENSORFLOW, PYTORCH], ids=["p4d", "p3"])
+def test_the_published_changes_of_price(each: Experiment) -> None:
     found = price_change(
-        windows(before_ms),
-        windows(after_ms),
-        per_hour_before=before_hour,
-        per_hour_after=after_hour,
+        windows(each.alone_ms),
+        windows(each.with_data_ms),
+        per_hour_before=each.alone_per_hour,
+        per_hour_after=each.with_data_per_hour,
     )
 
-    assert f"{found.expected:.0%}" == printed
+    assert f"{found.expected:.0%}" == each.change
     assert found.low == pytest.approx(found.expected)  # steps that all take as long
     assert found.high == pytest.approx(found.expected)
 
@@ -130,38 +122,31 @@ WITH_DATA = job(
 
 
 def test_the_table_has_a_column_for_each_job() -> None:
-    lines = str(Comparison(jobs=(ALONE, WITH_DATA))).splitlines()
-    rows = {line[:17].strip(): line[17:].split("  ") for line in lines[:12]}
+    found = Comparison(jobs=(ALONE, WITH_DATA))
+    lines = str(found).splitlines()
 
     assert lines[0].split() == ["alone", "both"]
-    assert [each.strip() for each in rows["data"] if each.strip()] == ["-", "2 x ml.x"]
-    assert "$37.69" in lines[6]
-    assert "$45.03" in lines[6]
-    assert "$2.0" in lines[7]
-    assert "CPU 0%, GPU 55%" in lines[9]
-    assert "CPU 20%" in lines[10]
+    assert lines[3].split(maxsplit=2) == ["data", "-", "2 x ml.x"]
+    rows = {6: ["$37.69", "$45.03"], 7: ["$2.0"], 9: ["CPU 0%, GPU 55%"], 10: ["CPU 20%"]}
+    for number, words in rows.items():
+        assert all(word in lines[number] for word in words)
     assert "-46% (-4" in lines[11]
-    assert "Intervals of 95 %" in str(Comparison(jobs=(ALONE, WITH_DATA)))
-    assert Comparison(jobs=(ALONE, WITH_DATA))._repr_html_().startswith("<table>")
+    assert "Intervals of 95 %" in str(found)
+    assert " is old" not in str(found)
+    assert found._repr_html_().startswith("<table>")
 
 
-def test_a_job_of_this_machine_is_marked() -> None:
+def test_prices_by_type_and_old_ones_are_marked() -> None:
     here = job("here", 100, group("train_group", 1.408), is_priced_by_type=True)
-    text = str(Comparison(jobs=(here, WITH_DATA)))
-
-    assert "$1.41*" in text
-    assert "* ran on this machine" in text
-
-
-def test_an_old_price_is_said_to_be_old() -> None:
     old = job("old", 100, group("train_group", 37.688), old_prices=("ml.p4d.24xlarge",))
-    words = "The price of ml.p4d.24xlarge is old; `launcher plan types --update` reads today's."
-    found = Comparison(jobs=(old, old))
+    found = Comparison(jobs=(here, old))
 
+    assert "$1.41*" in str(found)
+    assert "* ran on this machine" in str(found)
+    words = "The price of ml.p4d.24xlarge is old; `launcher plan types --update` reads today's."
     assert words in str(found)
     assert words.split(";")[0] in found._repr_html_()
-    assert found.to_plain()["jobs"][0]["old_prices"] == ("ml.p4d.24xlarge",)
-    assert " is old" not in str(Comparison(jobs=(ALONE, WITH_DATA)))
+    assert found.to_plain()["jobs"][1]["old_prices"] == ("ml.p4d.24xlarge",)
 
 
 def test_jobs_of_other_batches_are_compared_per_sample() -> None:

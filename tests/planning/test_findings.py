@@ -19,7 +19,10 @@ from launcher.client.planning import (
 )
 from launcher.shared import Bound
 
-INPUT, COMPUTE, NOT_SURE = StepLimit.INPUT, StepLimit.COMPUTE, StepLimit.NOT_SURE
+INPUT, COMPUTE, STORAGE = StepLimit.INPUT, StepLimit.COMPUTE, StepLimit.STORAGE
+COMMUNICATION, IMBALANCED = StepLimit.COMMUNICATION, StepLimit.IMBALANCED
+HIGH, MEDIUM, LOW = Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW
+NOT_SURE = (StepLimit.NOT_SURE, Confidence.NONE)
 
 
 def group(
@@ -27,246 +30,167 @@ def group(
     gpu: float | None = None,
     *,
     points: int = 20,
-    count: int = 1,
     trains: bool = True,
     gpus: tuple[float, ...] = (),
-    vcpus: int = 8,
 ) -> GroupUse:
-    """A group whose hosts have the same figures, or each its own share of its accelerators."""
-    shares = gpus or (gpu,) * count
-    return GroupUse(
-        name="train_group" if trains else "data_group",
-        instance_type="ml.g5.2xlarge",
-        count=len(shares),
-        trains=trains,
-        vcpus=vcpus,
-        hosts=tuple(
-            HostUse(host=f"algo-{n}", cpu=cpu, gpu=share, points=points, seconds=60.0 * points)
-            for n, share in enumerate(shares, start=1)
-        ),
+    """A group whose only host has these figures, or each host its own share of accelerators."""
+    hosts = tuple(
+        HostUse(host=f"algo-{n}", cpu=cpu, gpu=share, points=points, seconds=60.0 * points)
+        for n, share in enumerate(gpus or (gpu,), start=1)
     )
+    name = "train_group" if trains else "data_group"
+    made = {"instance_type": "ml.g5.2xlarge", "vcpus": 8, "count": len(hosts)}
+    return GroupUse(name=name, trains=trains, hosts=hosts, **made)
 
 
 def job(*groups: GroupUse, **more: Any) -> JobEvidence:
     made: dict[str, Any] = {"job_name": "job-1", "status": "Completed", "region": "us-east-1"}
-    made |= {"bills": True, "read_on": date(2026, 11, 26)}
-    return JobEvidence(groups=groups, **{**made, "rank_count": 1, **more})
+    made |= {"bills": True, "read_on": date(2026, 11, 26), "rank_count": 1}
+    return JobEvidence(groups=groups, **{**made, **more})
 
 
 def data(share: float, bound: Bound | None = None, **more: Any) -> DataWait:
     return DataWait(share=share, bound=bound, **{"steps": 200, "seconds": 60.0, **more})
 
 
-def rank(number: int, compute: float, waits: float | None, *, wait: float = 0.0, steps: int = 50):
-    return RankTimes(
-        rank=number,
-        host=f"algo-{number + 1}",
-        data_wait=wait,
-        compute=compute,
-        communication=waits,
-        steps=steps,
-    )
+def ranks(*times: tuple[float | None, ...], steps: int = 50) -> dict[str, Any]:
+    """Ranks of a task, each with its seconds of computing, other ranks' and waits for data."""
+    found = [
+        RankTimes(
+            rank=n,
+            host=f"algo-{n + 1}",
+            compute=compute,
+            communication=waits,
+            data_wait=wait,
+            steps=steps,
+        )
+        for n, (compute, waits, wait) in enumerate(times)
+    ]
+    return {"ranks": tuple(found), "rank_count": len(found)}
 
 
 #: The published TensorFlow job: all CPUs busy, 45 % of the accelerators.
 PUBLISHED = group(0.98, 0.45)
 LOADING = data(0.4, Bound.LOADING, margin=12.0)
+BUSY, SOME, FEEDING = group(0.5, 0.97), group(0.3, 0.5), group(0.95, trains=False)
+NO_WAIT = data(0.01, Bound.NOTHING)
 CASES = {
-    "CPUs busy beside idle accelerators": (job(PUBLISHED), INPUT, Confidence.HIGH),
-    "close to both thresholds": (job(group(0.87, 0.68)), INPUT, Confidence.MEDIUM),
-    "the CPUs of the data hosts": (
-        job(group(0.3, 0.5), group(0.95, trains=False)),
-        INPUT,
-        Confidence.HIGH,
-    ),
-    "accelerators busy": (job(group(0.5, 0.97)), COMPUTE, Confidence.MEDIUM),
-    "accelerators busy and no wait": (
-        job(group(0.5, 0.97), data=data(0.01, Bound.NOTHING)),
-        COMPUTE,
-        Confidence.HIGH,
-    ),
-    "no wait, one rank, no accelerator": (
-        job(group(0.5), data=data(0.01, Bound.NOTHING)),
-        COMPUTE,
-        Confidence.MEDIUM,
-    ),
-    "a clear wait for data": (job(group(0.3, 0.5), data=LOADING), INPUT, Confidence.HIGH),
+    "CPUs busy beside idle accelerators": (job(PUBLISHED), INPUT, HIGH),
+    "close to both thresholds": (job(group(0.87, 0.68)), INPUT, MEDIUM),
+    "the CPUs of the data hosts": (job(SOME, FEEDING), INPUT, HIGH),
+    "accelerators busy": (job(BUSY), COMPUTE, MEDIUM),
+    "accelerators busy and no wait": (job(BUSY, data=NO_WAIT), COMPUTE, HIGH),
+    "no wait, one rank, no accelerator": (job(group(0.5), data=NO_WAIT), COMPUTE, MEDIUM),
+    "a clear wait for data": (job(SOME, data=LOADING), INPUT, HIGH),
     "a small wait for data": (
         job(group(0.3, 0.9), data=data(0.05, Bound.WORKERS, margin=0.6)),
-        COMPUTE,
-        Confidence.HIGH,
+        *(COMPUTE, HIGH),
     ),
     "a small wait, and nothing else known": (
         job(group(0.5), data=data(0.05, Bound.LOADING, margin=0.6)),
-        COMPUTE,
-        Confidence.MEDIUM,
+        *(COMPUTE, MEDIUM),
     ),
     "a wait for data, and a longer one for other ranks": (
         job(
-            group(0.3, count=2),
-            ranks=(rank(0, 0.08, 0.3, wait=0.05), rank(1, 0.08, 0.3, wait=0.05)),
+            group(0.3, gpus=(None, None)),
             data=data(0.12, Bound.LOADING, margin=3.0),
-            rank_count=2,
+            **ranks((0.08, 0.3, 0.05), (0.08, 0.3, 0.05)),
         ),
-        StepLimit.COMMUNICATION,
-        Confidence.HIGH,
+        *(COMMUNICATION, HIGH),
     ),
     "data hosts that serve one rank after the other": (
         job(
-            group(0.1),
-            group(0.95, trains=False),
-            ranks=(rank(0, 0.3, 1.9, wait=0.01), rank(1, 0.3, 0.03, wait=1.9)),
+            *(group(0.1), FEEDING),
             data=data(0.85, Bound.WORKERS, margin=0.9),
-            rank_count=2,
+            **ranks((0.3, 1.9, 0.01), (0.3, 0.03, 1.9)),
         ),
-        INPUT,
-        Confidence.HIGH,
+        *(INPUT, HIGH),
     ),
     "own loading that waits for a disk": (
         job(group(0.3), data=data(0.5, Bound.LOADING, margin=3.0, is_waiting=True)),
-        StepLimit.STORAGE,
-        Confidence.HIGH,
+        *(STORAGE, HIGH),
     ),
     "own loading on the CPU of an idle host": (
         job(group(0.01), data=data(0.5, Bound.LOADING, margin=3.0, is_waiting=False)),
-        INPUT,
-        Confidence.HIGH,
+        *(INPUT, HIGH),
     ),
-    "a wait beside busy accelerators": (job(group(0.3, 0.95), data=LOADING), INPUT, Confidence.LOW),
-    "an unexplained wait that the CPUs explain": (
-        job(PUBLISHED, data=data(0.3)),
-        INPUT,
-        Confidence.HIGH,
-    ),
-    "minutes of CloudWatch's wait": (
-        job(group(0.3, 0.5), data=data(0.3, steps=0, minutes=9)),
-        INPUT,
-        Confidence.LOW,
-    ),
-    "a minute of CloudWatch's wait": (
-        job(data=data(0.3, steps=0, minutes=1)),
-        NOT_SURE,
-        Confidence.NONE,
-    ),
-    "an unexplained wait": (job(group(0.3, 0.5), data=data(0.3)), INPUT, Confidence.LOW),
+    "a wait beside busy accelerators": (job(group(0.3, 0.95), data=LOADING), INPUT, LOW),
+    "an unexplained wait that the CPUs explain": (job(PUBLISHED, data=data(0.3)), INPUT, HIGH),
+    "minutes of CloudWatch's wait": (job(SOME, data=data(0.3, steps=0, minutes=9)), INPUT, LOW),
+    "a minute of CloudWatch's wait": (job(data=data(0.3, steps=0, minutes=1)), *NOT_SURE),
+    "an unexplained wait": (job(SOME, data=data(0.3)), INPUT, LOW),
     "workers that wait for disks": (
-        job(group(0.3, 0.5), data=data(0.4, Bound.WORKERS, margin=0.9, is_waiting=True)),
-        StepLimit.STORAGE,
-        Confidence.HIGH,
+        job(SOME, data=data(0.4, Bound.WORKERS, margin=0.9, is_waiting=True)),
+        *(STORAGE, HIGH),
     ),
     "workers that wait for disks, but longer for the wire": (
-        job(group(0.3, 0.5), data=data(0.4, Bound.SENDING, margin=0.9, is_waiting=True)),
-        INPUT,
-        Confidence.HIGH,
+        job(SOME, data=data(0.4, Bound.SENDING, margin=0.9, is_waiting=True)),
+        *(INPUT, HIGH),
     ),
     "a rank that does little but wait for disks": (
         job(group(0.01, 0.5), data=data(0.97)),
-        StepLimit.STORAGE,
-        Confidence.LOW,
+        *(STORAGE, LOW),
     ),
-    "a rank that waits for disks": (
-        job(group(0.01, 0.5), data=LOADING),
-        StepLimit.STORAGE,
-        Confidence.HIGH,
-    ),
+    "a rank that waits for disks": (job(group(0.01, 0.5), data=LOADING), STORAGE, HIGH),
     "ranks that wait for each other": (
-        job(ranks=(rank(0, 0.06, 0.04), rank(1, 0.061, 0.039)), rank_count=2),
-        StepLimit.COMMUNICATION,
-        Confidence.HIGH,
+        job(**ranks((0.06, 0.04, 0.0), (0.061, 0.039, 0.0))),
+        *(COMMUNICATION, HIGH),
     ),
     "ranks that wait a little": (
-        job(ranks=(rank(0, 0.07, 0.03), rank(1, 0.07, 0.03)), rank_count=2),
-        StepLimit.COMMUNICATION,
-        Confidence.MEDIUM,
+        job(**ranks((0.07, 0.03, 0.0), (0.07, 0.03, 0.0))),
+        *(COMMUNICATION, MEDIUM),
     ),
     "ranks that wait for data": (
-        job(ranks=(rank(0, 0.06, 0.01, wait=0.03), rank(1, 0.06, 0.01, wait=0.03)), rank_count=2),
-        INPUT,
-        Confidence.HIGH,
+        job(**ranks((0.06, 0.01, 0.03), (0.06, 0.01, 0.03))),
+        *(INPUT, HIGH),
     ),
-    "ranks that wait a little for data": (
-        job(ranks=(rank(0, 0.08, 0.008, wait=0.012),)),
-        INPUT,
-        Confidence.MEDIUM,
-    ),
-    "ranks that compute": (
-        job(ranks=(rank(0, 0.09, 0.01), rank(1, 0.09, 0.01)), rank_count=2),
-        COMPUTE,
-        Confidence.HIGH,
-    ),
-    # not sure
-    "nothing at all": (job(), NOT_SURE, Confidence.NONE),
-    "a few minutes": (job(group(0.98, 0.45, points=4)), NOT_SURE, Confidence.NONE),
-    "no figures of accelerators": (job(group(0.98)), NOT_SURE, Confidence.NONE),
-    "all idle": (job(group(0.2, 0.3)), NOT_SURE, Confidence.NONE),
-    "neither idle nor busy": (job(group(0.95, 0.8)), NOT_SURE, Confidence.NONE),
-    "idle, and not for data": (
-        job(group(0.98, 0.4), data=data(0.01, Bound.NOTHING)),
-        NOT_SURE,
-        Confidence.NONE,
-    ),
-    "a small unexplained wait": (job(data=data(0.06)), NOT_SURE, Confidence.NONE),
-    "too short a wait": (job(data=data(0.5, Bound.TOO_SHORT)), NOT_SURE, Confidence.NONE),
-    "few steps": (job(data=data(0.5, Bound.LOADING, steps=5)), NOT_SURE, Confidence.NONE),
-    "no wait, of two ranks": (
-        job(group(0.5), data=data(0.01, Bound.NOTHING), rank_count=2),
-        NOT_SURE,
-        Confidence.NONE,
-    ),
-    "steps that cannot be separated": (
-        job(ranks=(rank(0, 0.1, None), rank(1, 0.1, None)), rank_count=2),
-        NOT_SURE,
-        Confidence.NONE,
-    ),
+    "ranks that wait a little for data": (job(**ranks((0.08, 0.008, 0.012))), INPUT, MEDIUM),
+    "ranks that compute": (job(**ranks((0.09, 0.01, 0.0), (0.09, 0.01, 0.0))), COMPUTE, HIGH),
+    "nothing at all": (job(), *NOT_SURE),
+    "a few minutes": (job(group(0.98, 0.45, points=4)), *NOT_SURE),
+    "no figures of accelerators": (job(group(0.98)), *NOT_SURE),
+    "all idle": (job(group(0.2, 0.3)), *NOT_SURE),
+    "neither idle nor busy": (job(group(0.95, 0.8)), *NOT_SURE),
+    "idle, and not for data": (job(group(0.98, 0.4), data=NO_WAIT), *NOT_SURE),
+    "a small unexplained wait": (job(data=data(0.06)), *NOT_SURE),
+    "too short a wait": (job(data=data(0.5, Bound.TOO_SHORT)), *NOT_SURE),
+    "few steps": (job(data=data(0.5, Bound.LOADING, steps=5)), *NOT_SURE),
+    "no wait, of two ranks": (job(group(0.5), data=NO_WAIT, rank_count=2), *NOT_SURE),
+    "steps that cannot be separated": (job(**ranks((0.1, None, 0.0), (0.1, None, 0.0))), *NOT_SURE),
     "few measured steps": (
-        job(ranks=(rank(0, 0.05, 0.05, steps=3), rank(1, 0.05, 0.05, steps=3)), rank_count=2),
-        NOT_SURE,
-        Confidence.NONE,
+        job(**ranks((0.05, 0.05, 0.0), (0.05, 0.05, 0.0), steps=3)),
+        *NOT_SURE,
+    ),
+    "two hosts that differ": (job(group(0.3, gpus=(0.5, 0.1))), *NOT_SURE),
+    "a slow rank": (
+        job(**ranks((0.05, 0.06, 0.0), (0.05, 0.06, 0.0), (0.11, 0.0, 0.0))),
+        *(IMBALANCED, HIGH, "rank 2 on algo-3", "computes for 110 ms"),
+    ),
+    "a rank that alone waits for data": (
+        job(**ranks((0.05, 0.06, 0.0), (0.05, 0.0, 0.06), steps=8)),
+        *(IMBALANCED, MEDIUM, "rank 1 on algo-2", "rank 1 on algo-2 waits for data"),
+    ),
+    "a slow data host": (
+        job(
+            group(0.2, 0.4),
+            data=data(0.4, Bound.SLOW_HOST, slowest="algo-2", margin=4.0, text="algo-2 takes 9 s"),
+        ),
+        *(IMBALANCED, HIGH, "algo-2", "algo-2 takes 9 s"),
+    ),
+    "a host whose accelerators differ": (
+        job(group(0.3, gpus=(0.5, 0.5, 0.15, 0.5))),
+        *(IMBALANCED, LOW, "algo-3", "15% busy"),
     ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_cause_and_its_confidence(name: str) -> None:
-    evidence, limit, confidence = CASES[name]
+def test_the_cause_its_confidence_and_the_culprit(name: str) -> None:
+    evidence, limit, confidence, *named = CASES[name]
     found = find_limit(evidence)
 
     assert (found.limit, found.confidence) == (limit, confidence), found
+    culprit, words = named or (None, "")
+    assert found.culprit == culprit
     assert found.why
-    assert found.culprit is None
-
-
-def test_a_slow_rank_is_named() -> None:
-    ranks = (rank(0, 0.05, 0.06), rank(1, 0.05, 0.06), rank(2, 0.11, 0.0))
-    found = find_limit(job(ranks=ranks, rank_count=3))
-
-    assert (found.limit, found.confidence) == (StepLimit.IMBALANCED, Confidence.HIGH)
-    assert found.culprit == "rank 2 on algo-3"
-    assert "computes for 110 ms" in found.why
-
-
-def test_a_rank_that_alone_waits_for_data_is_named() -> None:
-    ranks = (rank(0, 0.05, 0.06), rank(1, 0.05, 0.0, wait=0.06, steps=8))
-    found = find_limit(job(ranks=ranks, rank_count=2))
-
-    assert (found.limit, found.confidence) == (StepLimit.IMBALANCED, Confidence.MEDIUM)
-    assert "rank 1 on algo-2 waits for data" in found.why
-
-
-def test_a_slow_data_host_is_named() -> None:
-    slow = data(0.4, Bound.SLOW_HOST, slowest="algo-2", margin=4.0, text="a batch takes algo-2 9 s")
-    found = find_limit(job(group(0.2, 0.4), data=slow))
-
-    assert (found.limit, found.confidence) == (StepLimit.IMBALANCED, Confidence.HIGH)
-    assert (found.culprit, found.why) == ("algo-2", "a batch takes algo-2 9 s")
-
-
-def test_a_host_whose_accelerators_differ_is_named_with_little_confidence() -> None:
-    found = find_limit(job(group(0.3, gpus=(0.5, 0.5, 0.15, 0.5))))
-
-    assert (found.limit, found.confidence) == (StepLimit.IMBALANCED, Confidence.LOW)
-    assert found.culprit == "algo-3"
-
-
-def test_of_two_hosts_that_differ_neither_is_accused() -> None:
-    assert find_limit(job(group(0.3, gpus=(0.5, 0.1)))).limit is NOT_SURE
+    assert words in found.why

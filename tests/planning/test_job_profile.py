@@ -68,20 +68,32 @@ def job(tmp_path, monkeypatch):
     return profile
 
 
-def fields_of(result):
-    assert result.exit_code == 0, result.stderr
-    (found,) = json.loads(result.stdout)["profiles"]
-    return found
+@pytest.fixture
+def fields(job):
+    """The fields of the workload of a job with other event lines."""
+
+    def read(*lines, words=()):
+        result = job("-o", "json", *words, lines=lines)
+        assert result.exit_code == 0, result.stderr
+        (found,) = json.loads(result.stdout)["profiles"]
+        return found
+
+    return read
 
 
-def test_the_figures_are_those_of_the_workers(job):
-    lines = [TRAIN, NEXT, metrics(**{"algo-1": FIGURES}), VERDICT]
-    found = fields_of(job("-o", "json", lines=lines))
+def approx(mean, low=None, high=None):
+    """A measure whose range is that of a job, unless it is another one."""
+    ends = {"mean": mean, "low": low or 0.85 * mean, "high": high or 1.15 * mean}
+    return {name: pytest.approx(value, rel=1e-3) for name, value in ends.items()}
 
-    cpu = found["cpu_seconds_per_sample"]
-    assert cpu["mean"] == pytest.approx(1.6 / 100 / 31.8, rel=1e-3)
-    assert cpu["low"] == pytest.approx(0.85 * cpu["mean"], rel=1e-3)
-    assert cpu["high"] == pytest.approx(1.15 * cpu["mean"], rel=1e-3)
+
+WORKERS = metrics(**{"algo-1": FIGURES})
+
+
+def test_the_figures_are_those_of_the_workers(fields):
+    found = fields(TRAIN, NEXT, WORKERS, VERDICT)
+
+    assert approx(1.6 / 100 / 31.8).items() <= found["cpu_seconds_per_sample"].items()
     assert found["batch_size"] == 32
     assert found["bytes_per_batch"] == round(32 * 3.2e4 / 31.8)
     assert found["samples_per_epoch"] == 1590
@@ -94,29 +106,23 @@ def test_the_figures_are_those_of_the_workers(job):
 WAITS = {**FIGURES, "preparing": 6.0, "starved": 0.4}
 
 
-def test_workers_that_neither_compute_nor_want_a_cpu_wait(job):
-    found = fields_of(job("-o", "json", lines=[TRAIN, metrics(**{"algo-1": WAITS})]))
-
-    wait = found["wait_seconds_per_sample"]
-    assert wait["mean"] == pytest.approx((6.0 - 1.6 - 0.4) / 100 / 31.8, rel=1e-3)
-    assert wait["low"] == pytest.approx(0.85 * wait["mean"], rel=1e-3)
-    assert wait["high"] == pytest.approx(1.15 * wait["mean"], rel=1e-3)
-
-
 @pytest.mark.parametrize(
-    "figures", [FIGURES, {**WAITS, "preparing": 2.3}], ids=["unknown", "as inexact as its parts"]
+    ("figures", "wait"),
+    [
+        (WAITS, approx((6.0 - 1.6 - 0.4) / 100 / 31.8)),
+        (FIGURES, None),
+        ({**WAITS, "preparing": 2.3}, None),
+    ],
+    ids=["they wait", "unknown", "as inexact as its parts"],
 )
-def test_workers_that_only_compute_have_no_wait(job, figures):
-    found = fields_of(job("-o", "json", lines=[TRAIN, metrics(**{"algo-1": figures})]))
-
-    assert "wait_seconds_per_sample" not in found
+def test_workers_that_neither_compute_nor_want_a_cpu_wait(fields, figures, wait):
+    assert fields(TRAIN, metrics(**{"algo-1": figures})).get("wait_seconds_per_sample") == wait
 
 
-def test_a_short_last_batch_does_not_change_the_batch_size(job):
+def test_a_short_last_batch_does_not_change_the_batch_size(fields):
     short = TRAIN.replace("samples=1590", "samples=1510 batch_size=32")  # its mean is 30.2
-    found = fields_of(job("-o", "json", lines=[short, metrics(**{"algo-1": FIGURES})]))
 
-    assert found["batch_size"] == 32
+    assert fields(short, WORKERS)["batch_size"] == 32
 
 
 @pytest.mark.parametrize(
@@ -127,49 +133,46 @@ def test_a_short_last_batch_does_not_change_the_batch_size(job):
         pytest.param(NEXT.replace("1590", "Infinity"), id="an infinite count"),
     ],
 )
-def test_lines_that_are_no_events_of_launcher_change_nothing(job, line):
-    lines = [TRAIN, NEXT, metrics(**{"algo-1": FIGURES}), VERDICT]
-    found = fields_of(job("-o", "json", lines=[line, *lines]))
-    assert found == fields_of(job("-o", "json", lines=lines))
+def test_lines_that_are_no_events_of_launcher_change_nothing(fields, line):
+    lines = [TRAIN, NEXT, WORKERS, VERDICT]
+
+    assert fields(line, *lines) == fields(*lines)
 
 
-def test_hosts_that_differ_widen_the_range(job):
-    slow = {**FIGURES, "cpu": 3.2}
-    found = fields_of(
-        job("-o", "json", lines=[TRAIN, metrics(**{"algo-1": FIGURES, "algo-3": slow})])
-    )
+@pytest.mark.parametrize(
+    ("other", "cpu"),
+    [
+        (
+            {**FIGURES, "cpu": 3.2},
+            approx(0.024 / 31.8, 0.85 * 0.016 / 31.8, 1.15 * 0.032 / 31.8),
+        ),
+        (
+            {**FIGURES, "batches": 0, "bytes": 0, "prepared": 0, "cpu": 0.02},
+            approx(0.0162 / 31.8, high=1.15 * 0.0162 / 31.8),
+        ),
+    ],
+    ids=["slow", "idle"],
+)
+def test_only_hosts_that_prepare_widen_the_range(fields, other, cpu):
+    found = fields(TRAIN, metrics(**{"algo-1": FIGURES, "algo-3": other}))
 
-    cpu = found["cpu_seconds_per_sample"]
-    assert cpu["mean"] == pytest.approx(0.024 / 31.8, rel=1e-3)
-    assert cpu["low"] == pytest.approx(0.85 * 0.016 / 31.8, rel=1e-3)
-    assert cpu["high"] == pytest.approx(1.15 * 0.032 / 31.8, rel=1e-3)
+    assert found["cpu_seconds_per_sample"]["high"] == cpu["high"]
+    assert found["cpu_seconds_per_sample"]["mean"] == cpu["mean"]
 
 
-def test_a_host_that_prepared_nothing_does_not_widen_the_range(job):
-    idle = {**FIGURES, "batches": 0, "bytes": 0, "prepared": 0, "cpu": 0.02}
-    found = fields_of(
-        job("-o", "json", lines=[TRAIN, metrics(**{"algo-1": FIGURES, "algo-3": idle})])
-    )
-
-    cpu = found["cpu_seconds_per_sample"]
-    assert cpu["high"] == pytest.approx(1.15 * 0.0162 / 31.8, rel=1e-3)
-
-
-def test_the_stream_with_most_samples_is_the_training(job):
+def test_the_stream_with_most_samples_is_the_training(fields):
     test = EPOCH.format(rank=0, stream="pipeline:test_set", epoch=0, steps=4, samples=40)
-    found = fields_of(job("-o", "json", lines=[test, TRAIN, metrics(**{"algo-1": FIGURES})]))
+    found = fields(test, TRAIN, WORKERS)
 
     assert found["measured"]["dataset"] == "pipeline:train_set"
     assert found["measured"]["streams"] == ["pipeline:test_set", "pipeline:train_set"]
     assert found["batch_size"] == 32
 
 
-def test_repeated_samples_are_no_samples_of_the_epoch(job):
-    ranks = [TRAIN.replace("pads=0", "pads=1"), TRAIN.replace("pads=0", "pads=1")]
-    lines = [ranks[0], ranks[1].replace("rank=0", "rank=1"), metrics(**{"algo-1": FIGURES})]
-    found = fields_of(job("-o", "json", lines=lines))
+def test_repeated_samples_are_no_samples_of_the_epoch(fields):
+    first = TRAIN.replace("pads=0", "pads=1")
 
-    assert found["samples_per_epoch"] == 2 * 1590 - 1
+    assert fields(first, first.replace("rank=0", "rank=1"), WORKERS)["samples_per_epoch"] == 3179
 
 
 @pytest.fixture
@@ -183,41 +186,28 @@ def gpu(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-def test_the_steps_of_a_task_give_the_seconds_of_this_machines_gpu(job, gpu):
-    times = [(0, 0.9), (0, 0.08), (0, 0.09), (1, 0.8), (1, 0.07), (1, 0.08)]  # the first warm up
-    steps = [STEP.format(n=n, rank=rank, compute=time) for n, (rank, time) in enumerate(times)]
-    lines = [USAGE.format(gpu=0.6), TRAIN, metrics(**{"algo-1": FIGURES}), *steps]
-    found = fields_of(job("-o", "json", lines=lines))
-
-    assert found["gpu_seconds_per_step"] == {"NVIDIA A10G": 0.08}
-    assert found["measured"]["step_seconds"] == 0.08
-
-
-def test_a_script_has_the_time_between_its_batches(job, gpu):
-    lines = [USAGE.format(gpu=0.6), TRAIN, NEXT, metrics(**{"algo-1": FIGURES})]
-    found = fields_of(job("-o", "json", lines=lines))
-
-    assert found["gpu_seconds_per_step"] == {"NVIDIA A10G": 0.02}  # 2 s less 1 s of 50 steps
-
-
-def test_what_the_user_gives_replaces_what_the_job_measured(job, gpu):
-    lines = [USAGE.format(gpu=0.6), TRAIN, metrics(**{"algo-1": FIGURES})]
-    found = fields_of(job("-o", "json", "--step-seconds", "NVIDIA A10G=0.5", lines=lines))
-
-    assert found["gpu_seconds_per_step"] == {"NVIDIA A10G": 0.5}
+TIMES = [(0, 0.9), (0, 0.08), (0, 0.09), (1, 0.8), (1, 0.07), (1, 0.08)]  # the first warm up
+STEPS = [STEP.format(n=n, rank=rank, compute=time) for n, (rank, time) in enumerate(TIMES)]
+BUSY = USAGE.format(gpu=0.6)
 
 
 @pytest.mark.parametrize(
-    ("usage", "words"),
-    [(USAGE.format(gpu=0.0), []), (USAGE.format(gpu=0.6), ["--batch-size", "64"])],
-    ids=["an idle GPU", "another batch size"],
+    ("lines", "words", "seconds", "measured"),
+    [
+        ([BUSY, TRAIN, WORKERS, *STEPS], [], 0.08, 0.08),
+        ([BUSY, TRAIN, NEXT, WORKERS], [], 0.02, 0.02),  # 2 s less 1 s of 50 steps
+        ([BUSY, TRAIN, WORKERS], ["--step-seconds", "NVIDIA A10G=0.5"], 0.5, 0.02),
+        ([USAGE.format(gpu=0.0), TRAIN, WORKERS], [], None, 0.02),
+        ([BUSY, TRAIN, WORKERS], ["--batch-size", "64"], None, 0.02),
+    ],
+    ids=["a task", "a script", "what the user gives", "an idle GPU", "another batch size"],
 )
-def test_steps_that_say_nothing_about_the_gpu_are_only_recorded(job, gpu, usage, words):
-    lines = [usage, TRAIN, metrics(**{"algo-1": FIGURES})]
-    found = fields_of(job("-o", "json", *words, lines=lines))
+def test_steps_give_the_seconds_of_this_machines_gpu(fields, gpu, lines, words, seconds, measured):
+    found = fields(*lines, words=words)
 
-    assert "gpu_seconds_per_step" not in found
-    assert found["measured"]["step_seconds"] == 0.02
+    by_gpu = None if seconds is None else {"NVIDIA A10G": seconds}
+    assert found.get("gpu_seconds_per_step") == by_gpu
+    assert found["measured"]["step_seconds"] == measured
 
 
 def test_the_file_of_a_job_that_ran_is_planned(job, tmp_path):
@@ -268,18 +258,17 @@ def test_a_job_that_runs_is_refused(job, tmp_path):
     assert "done-job" in result.stderr
 
 
-def test_a_job_that_is_nowhere_is_refused(job):
-    result = job(name="nowhere")
-
-    assert result.exit_code == 2
-    assert "'nowhere'" in result.stderr
-
-
 @pytest.mark.parametrize(
-    "words", [["pipeline:train_set"], ["--set", "max_run=5"], ["--task", "task:make"]]
+    ("name", "words", "why"),
+    [
+        ("nowhere", [], "'nowhere'"),
+        ("done-job", ["pipeline:train_set"], "no TARGET, --task or --set"),
+        ("done-job", ["--set", "max_run=5"], "--from-job takes a job that has ended: no TARGET"),
+        ("done-job", ["--task", "task:make"], "no TARGET, --task or --set"),
+    ],
 )
-def test_a_job_that_ran_is_not_changed(job, words):
-    result = job(*words)
+def test_a_job_that_is_nowhere_or_would_be_changed_is_refused(job, name, words, why):
+    result = job(*words, name=name)
 
     assert result.exit_code == 2
-    assert "--from-job takes a job that has ended: no TARGET, --task or --set" in result.stderr
+    assert why in result.stderr

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pytest
 from test_advice import group
+from test_findings import job
 
 from launcher.client.planning import (
     ComparedGroup,
     ComparedJob,
     GroupUse,
-    JobEvidence,
     JobFigures,
     MeanStepTime,
     Measure,
@@ -24,6 +22,7 @@ from launcher.client.planning import (
     plan_section,
 )
 
+pytestmark = pytest.mark.usefixtures("packaged_prices")
 STARVED = group("ml.g5.8xlarge", 0.98, 0.45, vcpus=32)
 STEP = MeanStepTime(mean=0.2, error=None, steps=100, batches=1)
 WORKLOAD = Workload(
@@ -36,12 +35,6 @@ WORKLOAD = Workload(
 )
 
 
-@pytest.fixture(autouse=True)
-def packaged_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path))
-    monkeypatch.delenv("LAUNCHER_PRICES", raising=False)
-
-
 def planned(
     *groups: GroupUse,
     per_hour: float | None = 3.06,
@@ -49,30 +42,22 @@ def planned(
     given: Workload | None = None,
     **changes: Any,
 ) -> PlannedRun | UnplannedRun:
-    known = {"status": "Completed", "region": "us-east-1", "rank_count": 1, "step": STEP}
-    evidence = JobEvidence(
-        read_on=date(2026, 11, 26),
-        job_name="job-1",
-        bills=bills,
-        groups=groups,
-        **{**known, **changes},
-    )
+    evidence = job(*groups, bills=bills, **{"step": STEP, **changes})
+    names = ("name", "instance_type", "count", "trains")
+    compared = [
+        ComparedGroup(
+            **{name: getattr(each, name) for name in names},
+            per_hour=per_hour,
+            idle_cpu=None,
+            idle_gpu=None,
+        )
+        for each in groups
+    ]
     priced = ComparedJob(
         job_name="job-1",
         status="Completed",
         is_priced_by_type=not bills,
-        groups=tuple(
-            ComparedGroup(
-                name=each.name,
-                instance_type=each.instance_type,
-                count=each.count,
-                trains=each.trains,
-                per_hour=per_hour,
-                idle_cpu=None,
-                idle_gpu=None,
-            )
-            for each in groups
-        ),
+        groups=tuple(compared),
         step=evidence.step,
         samples_per_step=None,
         billable_seconds=None,
@@ -98,19 +83,14 @@ def test_the_use_of_a_jobs_hosts_gives_a_plan_with_the_job_on_it() -> None:
     assert low < found.run.hours < high
 
 
-def test_a_given_workload_counts_its_own_epochs() -> None:
-    found = planned(STARVED, given=WORKLOAD)
+@pytest.mark.parametrize(("samples", "steps"), [(None, 1000), (32.0, 2000)])
+def test_a_given_workload_counts_its_own_epochs(samples: float | None, steps: int) -> None:
+    """By the samples of the job's own step, if these are known."""
+    found = planned(STARVED, given=WORKLOAD, samples_per_step=samples)
 
     assert isinstance(found, PlannedRun)
     assert found.scatter.what == "9 epochs"
-    assert found.run.hours == pytest.approx(9 * 1000 * 0.2 / 3600)
-
-
-def test_the_samples_of_the_jobs_own_step_count() -> None:
-    found = planned(STARVED, given=WORKLOAD, samples_per_step=32.0)
-
-    assert isinstance(found, PlannedRun)
-    assert found.run.hours == pytest.approx(9 * 2000 * 0.2 / 3600)
+    assert found.run.hours == pytest.approx(9 * steps * 0.2 / 3600)
 
 
 def test_as_many_train_hosts_are_compared_as_the_job_has() -> None:

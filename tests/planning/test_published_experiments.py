@@ -1,13 +1,14 @@
-"""The arithmetic of AWS's published experiments: prices, savings, and slips in what is printed."""
+"""The arithmetic of AWS's two published experiments: prices, savings, and slips in print.
+
+https://aws.amazon.com/blogs/machine-learning/improve-price-performance-of-your-model-training-using-amazon-sagemaker-heterogeneous-clusters/
+"""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
-from calibration import ObservedStep, calibrate
-from published import PYTORCH, TENSORFLOW, Experiment
 
 from launcher.client import catalogue
 from launcher.client.catalogue import published_prices
@@ -19,9 +20,24 @@ from launcher.client.planning import (
     estimate_step,
     recommend,
 )
-from launcher.errors import SpecError
 
-EXPERIMENTS = pytest.mark.parametrize("each", [TENSORFLOW, PYTORCH], ids=lambda each: each.name)
+
+@dataclass(frozen=True)
+class Experiment:
+    """A job alone and with its data group: hosts, step times in ms, and what is printed of them."""
+
+    train: str
+    data: str
+    data_hosts: int
+    alone_ms: float
+    with_data_ms: float
+    alone_per_hour: float
+    with_data_per_hour: float
+    change: str
+
+
+TENSORFLOW = Experiment("ml.p4d.24xlarge", "ml.c5.18xlarge", 2, 192, 86, 37.688, 45.032, "-46%")
+PYTORCH = Experiment("ml.p3.2xlarge", "ml.c5.9xlarge", 1, 1193, 184, 3.825, 5.661, "-77%")
 PRICES = {price.instance_type: price.per_hour for price in published_prices()}
 
 
@@ -29,10 +45,6 @@ def instance(name: str) -> catalogue.InstanceType:
     found = catalogue.find(name)
     assert found is not None
     return found
-
-
-def per_hour(each: Experiment, *, data_hosts: int) -> float:
-    return PRICES[each.train] + data_hosts * PRICES[each.data]
 
 
 def per_step(dollars_per_hour: float, milliseconds: float) -> float:
@@ -44,74 +56,37 @@ def shape_of(each: Experiment, *, data_hosts: int) -> ClusterShape:
     return ClusterShape(train=GroupShape(instance=instance(each.train), count=1), data=data)
 
 
-@EXPERIMENTS
-def test_the_prices_per_hour_are_exact(each: Experiment) -> None:
-    assert round(per_hour(each, data_hosts=0), 3) == each.printed_alone_per_hour
-    assert round(per_hour(each, data_hosts=each.data_hosts), 3) == each.printed_with_data_per_hour
+@pytest.mark.parametrize("each", [TENSORFLOW, PYTORCH], ids=["tensorflow", "pytorch"])
+def test_prices_are_exact_and_their_change_is_as_printed(each: Experiment) -> None:
+    alone = PRICES[each.train]
+    with_data = alone + each.data_hosts * PRICES[each.data]
+
+    assert (round(alone, 3), round(with_data, 3)) == (each.alone_per_hour, each.with_data_per_hour)
+    change = per_step(with_data, each.with_data_ms) / per_step(alone, each.alone_ms) - 1
+    assert f"{change:.0%}" == each.change
 
 
-@EXPERIMENTS
-def test_price_performance_changes_as_printed(each: Experiment) -> None:
-    alone = per_step(per_hour(each, data_hosts=0), each.alone_ms)
-    with_data = per_step(per_hour(each, data_hosts=each.data_hosts), each.with_data_ms)
-
-    assert f"{with_data / alone - 1:.0%}" == each.printed_change
-
-
-def test_slip_the_dollars_per_step_are_cents() -> None:
-    """Printed: $0.201 per step. It is a hundredth of that."""
-    step = per_step(37.688, 192)
-
-    assert round(step * 100, 3) == 0.201
+def test_slips_in_print() -> None:
+    # Printed: $0.201 per step. It is a hundredth of that.
+    assert round(per_step(37.688, 192) * 100, 3) == 0.201
     assert round(per_step(45.032, 86) * 100, 3) == 0.108
-
-
-def test_slip_the_cents_of_the_notebook_are_those_of_a_minute() -> None:
-    """The notebook prints 7.6 and 1.9 cents per step: it divides the hour by 60, not by 3600."""
+    # The notebook prints 7.6 and 1.9 cents per step: it divides the hour by 60, not by 3600.
     assert round(3.825 / 60 * 1.19 * 100, 1) == 7.6
     assert round(5.661 / 60 * 0.1968 * 100, 1) == 1.9
     assert round(per_step(3.825, 1193) * 100, 3) == 0.127
-
-
-def test_slip_the_notebooks_formula_saves_more_than_its_text_says() -> None:
-    """Its text says 45 % cheaper, and its own formula gives 47 %."""
+    # Its text says 45 % cheaper, and its own formula gives 47 %.
     assert round(1 - 45 / 37.7 * 86 / 192, 2) == 0.47
-
-
-def test_slip_the_vcpus_are_240_and_30_for_each_gpu() -> None:
     p4d, c5 = instance("ml.p4d.24xlarge"), instance("ml.c5.18xlarge")
-    assert p4d.vcpu is not None
-    assert c5.vcpu is not None
-    both = p4d.vcpu + 2 * c5.vcpu
-
+    both = (p4d.vcpu or 0) + 2 * (c5.vcpu or 0)
     assert (both, both / p4d.accelerators) == (240, 30)
-    assert p4d.vcpu / p4d.accelerators == 12  # and not 20, for which 60 % busy is printed
-
-
-def test_the_steps_that_fit_the_tensorflow_table_are_a_range() -> None:
-    found = calibrate(TENSORFLOW.observed)
-
-    assert found.cpu_seconds == pytest.approx((0.8 * 240 * 0.086, 96 * 0.192))
-    assert found.gpu_seconds == pytest.approx((0.74 * 0.086, 0.45 * 0.192))
-
-
-def test_a_step_without_shares_is_a_bound() -> None:
-    found = calibrate(PYTORCH.observed)
-
-    assert found.cpu_seconds == pytest.approx((0.184 * 36, 1.193 * 8))
-    assert found.gpu_seconds == (0.0, 0.184)
-
-
-def test_nothing_fits_no_observation() -> None:
-    with pytest.raises(SpecError, match="there is no observed step"):
-        calibrate(())
+    assert (p4d.vcpu or 0) / p4d.accelerators == 12  # and not 20, for which 60 % busy is printed
 
 
 def calibrated_tensorflow() -> Workload:
-    found = calibrate(TENSORFLOW.observed)
+    """The workload whose ranges fit both steps: 0.8 of 240 vCPUs at 86 ms, all of 96 at 192 ms."""
     batch = 1024
-    ranks = instance(TENSORFLOW.train).processes
-    low, high = (seconds / (batch * ranks) for seconds in found.cpu_seconds)
+    samples = batch * instance(TENSORFLOW.train).processes
+    low, high = 0.8 * 240 * 0.086 / samples, 96 * 0.192 / samples
     return Workload(
         batch_size=batch,
         cpu_seconds_per_sample=Measure(mean=math.sqrt(low * high), low=low, high=high),
@@ -131,20 +106,10 @@ def test_the_calibrated_tensorflow_workload_predicts_both_printed_steps() -> Non
     assert with_data.low < 0.086 < with_data.high
 
 
-def test_the_cluster_recommended_for_the_tensorflow_workload_is_that_of_aws(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path))
-    monkeypatch.delenv("LAUNCHER_PRICES", raising=False)
+@pytest.mark.usefixtures("packaged_prices")
+def test_the_cluster_recommended_for_the_tensorflow_workload_is_that_of_aws() -> None:
     best = recommend(calibrated_tensorflow()).best
 
     assert best is not None
     assert best.shape == shape_of(TENSORFLOW, data_hosts=2)
-    assert round(best.per_hour, 3) == TENSORFLOW.printed_with_data_per_hour
-
-
-def test_an_observed_step_alone_calibrates_exactly() -> None:
-    one = calibrate([ObservedStep(seconds=0.1, vcpus=10, gpu_busy=0.5, cpu_busy=1.0)])
-
-    assert one.cpu_seconds == (1.0, 1.0)
-    assert one.gpu_seconds == (0.05, 0.05)
+    assert round(best.per_hour, 3) == TENSORFLOW.with_data_per_hour

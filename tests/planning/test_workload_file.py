@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
-from launcher.client.planning import Measure, Workload
+from launcher.client.planning import Measure, ModelFigures, Workload, model_fields
 from launcher.errors import SpecError
+from launcher.shared import Activations, Footprint
 
 SMALL = """\
 batch_size: 64
@@ -34,6 +36,24 @@ cpus_per_rank: 0.5
 entry_point: main.py
 datasets: ["pipeline:train_set"]
 """
+MODEL = "parameters: 8, gradients: 4, optimizer: 16"
+MEASURED = ModelFigures(
+    footprint=Footprint(
+        parameters=1000,
+        gradients=900,
+        states=1800,
+        largest=200,
+        rest=100,
+        activations={
+            (False, False): Activations(sample=100),
+            (True, True): Activations(sample=15, fixed=500),
+        },
+    ),
+    blocks="layers",
+    batch_norm=True,
+    precision="bf16",
+    recomputed=True,
+)
 
 
 @pytest.fixture
@@ -77,68 +97,109 @@ def test_every_field_is_read(read) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "what", "where", "fix"),
+    ("text", "figures"),
     [
-        ("batch_size: 0", "0 is not a whole number above 0", "w.yaml:5 (batch_size)", "write one"),
-        ("batch_size: many", '"many" is not a whole number', "w.yaml:5", "write one"),
-        ("batch_size: 1" + "0" * 90, "is out of range", "w.yaml:5 (batch_size)", "write 1e+18 at"),
-        ("bytes_per_batch: 1e308", "1e+308 is out of range", "w.yaml:5", "write 1e+18 at most"),
-        (
-            "gpu_seconds_per_step: {NVIDIA A10G: 0}",
-            "0 is out of range",
-            "w.yaml:5 (gpu_seconds_per_step.NVIDIA A10G)",
-            "write more than 0",
-        ),
-        ("bytes_per_batch: -1", "-1 is out of range", "w.yaml:5", "write 0 or more"),
-        ("bytes_per_batch: .inf", "inf is not a number", "w.yaml:5", "write a number, 0 or more"),
-        ("epochs: true", "true is not a whole number", "w.yaml:5 (epochs)", "write one"),
-        ("epoch: 3", '"epoch" is not a field', "w.yaml:5 (epoch)", 'did you mean "epochs"?'),
-        ("batchsize: 64", '"batchsize" is not a field', "w.yaml:5", 'did you mean "batch_size"?'),
-        ("colour: red", '"colour" is not a field', "w.yaml:5 (colour)", "known fields: batch_size"),
-        (
-            "cpu_seconds_per_sample: {low: 1}",
-            '"mean" is missing',
-            "w.yaml:5 (cpu_seconds_per_sample)",
-            "write {mean: ..., low: ..., high: ...}",
+        (yaml.safe_dump(model_fields(MEASURED), default_flow_style=True, width=1000), MEASURED),
+        (  # without its blocks, shards gather the whole model
+            "{parameters: 4.0e+9, gradients: 4000000000, optimizer: 8.0e+9}",
+            ModelFigures(
+                footprint=Footprint(
+                    parameters=4 * 10**9, gradients=4 * 10**9, states=8 * 10**9, rest=4 * 10**9
+                )
+            ),
         ),
         (
-            "cpu_seconds_per_sample: {mean: 1, low: 2}",
-            "the mean 1 is not between 2 and 1",
-            "w.yaml:5",
-            "the range of the mean, not that of samples",
+            f"{{{MODEL}, largest_block: null, outside_blocks: null, "
+            "activations: {full: {sample: 2, fixed: null}}}",
+            ModelFigures(
+                footprint=Footprint(
+                    parameters=8,
+                    gradients=4,
+                    states=16,
+                    rest=8,
+                    activations={(False, False): Activations(sample=2)},
+                )
+            ),
         ),
-        (
-            "cpu_seconds_per_sample: {mean: 1, median: 2}",
-            '"median" is not a part of a measure',
-            "w.yaml:5 (cpu_seconds_per_sample.median)",
-            "known fields: mean, low, high, deviation",
-        ),
-        (
-            "gpu_seconds_per_step: 0.05",
-            "0.05 names no accelerator",
-            "w.yaml:5 (gpu_seconds_per_step)",
-            'write the seconds by accelerator: {"NVIDIA A100": 0.086}',
-        ),
-        (
-            "gpu_seconds_per_step: {A100: 0.05}",
-            '"A100" is no accelerator',
-            "w.yaml:5 (gpu_seconds_per_step.A100)",
-            'did you mean "NVIDIA A100"?',
-        ),
-        (
-            "gpu_seconds_per_step: {NVIDIA A100: fast}",
-            '"fast" is not a number',
-            "w.yaml:5 (gpu_seconds_per_step.NVIDIA A100)",
-            "write a number, 0 or more",
-        ),
-        ("cpu_speed: {c55: 1}", '"c55" is no instance family', "w.yaml:5", 'did you mean "c5"?'),
-        ("cpu_speed: {c5: 0}", "0 is out of range", "w.yaml:5 (cpu_speed.c5)", "write more than 0"),
-        ("cpu_speed: fast", '"fast" is not a mapping', "w.yaml:5", "{c5: 1, c6i: 1.2}"),
-        ("parallel_efficiency: 1.5", "1.5 is more than all of a vCPU", "w.yaml:5", "1 or less"),
-        ("entry_point: 3", "3 is not text", "w.yaml:5 (entry_point)", 'write "3"'),
-        ("datasets: a:b", '"a:b" is not a list of texts', "w.yaml:5", "write [module:function]"),
     ],
+    ids=["as measured", "three numbers", "null is absent"],
 )
+def test_a_model_is_read(read, text: str, figures: ModelFigures) -> None:
+    assert read(f"{SMALL}model: {text}\n").model == figures
+
+
+PROBLEMS = [
+    ("batch_size: 0", "0 is not a whole number above 0", "(batch_size)", "write one"),
+    ("batch_size: many", '"many" is not a whole number', "", "write one"),
+    ("batch_size: 1" + "0" * 90, "is out of range", "(batch_size)", "write 1e+18 at"),
+    ("bytes_per_batch: 1e308", "1e+308 is out of range", "", "write 1e+18 at most"),
+    (
+        "gpu_seconds_per_step: {NVIDIA A10G: 0}",
+        *("0 is out of range", "(gpu_seconds_per_step.NVIDIA A10G)", "write more than 0"),
+    ),
+    ("bytes_per_batch: -1", "-1 is out of range", "", "write 0 or more"),
+    ("bytes_per_batch: .inf", "inf is not a number", "", "write a number, 0 or more"),
+    ("epochs: true", "true is not a whole number", "(epochs)", "write one"),
+    ("epoch: 3", '"epoch" is not a field', "(epoch)", 'did you mean "epochs"?'),
+    ("batchsize: 64", '"batchsize" is not a field', "", 'did you mean "batch_size"?'),
+    ("colour: red", '"colour" is not a field', "(colour)", "known fields: batch_size"),
+    (
+        "cpu_seconds_per_sample: {low: 1}",
+        *('"mean" is missing', "(cpu_seconds_per_sample)"),
+        "write {mean: ..., low: ..., high: ...}",
+    ),
+    (
+        "cpu_seconds_per_sample: {mean: 1, low: 2}",
+        *("the mean 1 is not between 2 and 1", "", "the range of the mean, not that of samples"),
+    ),
+    (
+        "cpu_seconds_per_sample: {mean: 1, median: 2}",
+        *('"median" is not a part of a measure', "(cpu_seconds_per_sample.median)"),
+        "known fields: mean, low, high, deviation",
+    ),
+    (
+        "gpu_seconds_per_step: 0.05",
+        *("0.05 names no accelerator", "(gpu_seconds_per_step)"),
+        'write the seconds by accelerator: {"NVIDIA A100": 0.086}',
+    ),
+    (
+        "gpu_seconds_per_step: {A100: 0.05}",
+        *('"A100" is no accelerator', "(gpu_seconds_per_step.A100)"),
+        'did you mean "NVIDIA A100"?',
+    ),
+    (
+        "gpu_seconds_per_step: {NVIDIA A100: fast}",
+        *('"fast" is not a number', "(gpu_seconds_per_step.NVIDIA A100)"),
+        "write a number, 0 or more",
+    ),
+    ("cpu_speed: {c55: 1}", '"c55" is no instance family', "", 'did you mean "c5"?'),
+    ("cpu_speed: {c5: 0}", "0 is out of range", "(cpu_speed.c5)", "write more than 0"),
+    ("cpu_speed: fast", '"fast" is not a mapping', "", "{c5: 1, c6i: 1.2}"),
+    ("parallel_efficiency: 1.5", "1.5 is more than all of a vCPU", "", "1 or less"),
+    ("entry_point: 3", "3 is not text", "(entry_point)", 'write "3"'),
+    ("datasets: a:b", '"a:b" is not a list of texts', "", "write [module:function]"),
+    ("model: 3", "3 does not describe a model", "", "parameters, gradients, optimizer"),
+    ("model: {parameters: 1, gradients: 1}", '"optimizer" is missing', "", "optimizer"),
+    (
+        "model: {parameters: 1.5, gradients: 1, optimizer: 1}",
+        *("1.5 is not a number of bytes", "", "whole"),
+    ),
+    (f"model: {{{MODEL}, largest: 1}}", "is not a field", "", '"largest_block"?'),
+    (f"model: {{{MODEL}, activations: {{bf61: {{sample: 1}}}}}}", "is not a field", "", '"bf16"?'),
+    (
+        f"model: {{{MODEL}, activations: {{bf16: 5}}}}",
+        *("5 is not bytes of a sample", "", "{sample: 2e8}"),
+    ),
+    (
+        f"model: {{{MODEL}, activations: {{bf16: {{sample: null}}}}}}",
+        *("is not bytes of a sample", "", "{sample: 2e8}"),
+    ),
+    (f"model: {{{MODEL}, batch_norm: maybe}}", "is not true or false", "", "one of them"),
+    (f"model: {{{MODEL}, precision: fp8}}", "is not a precision", "", "bf16"),
+]
+
+
+@pytest.mark.parametrize(("line", "what", "where", "fix"), PROBLEMS)
 def test_a_problem_has_its_line_and_its_fix(
     read, line: str, what: str, where: str, fix: str
 ) -> None:
@@ -151,7 +212,7 @@ def test_a_problem_has_its_line_and_its_fix(
 
     (problem,) = caught.value.problems
     assert what in problem.what
-    assert where in problem.where
+    assert f"w.yaml:5 {where}".rstrip() in problem.where
     assert fix in problem.fix
 
 
