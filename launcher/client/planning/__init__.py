@@ -110,9 +110,12 @@ if TYPE_CHECKING:
         MeasuredStepTime,
         catalogue_name,
     )
-    from launcher.client.planning.workloads.model_reader import model_fields
     from launcher.client.planning.workloads.worker_scaling import worker_counts
     from launcher.client.planning.workloads.workload import Measure, Workload
-    from launcher.client.planning.workloads.workload_profile import WorkloadProfile, profile_text
+    from launcher.client.planning.workloads.workload_profile import (
+        WorkloadProfile,
+        model_fields,
+        profile_text,
+    )
 
 __getattr__ = open_door(__name__)

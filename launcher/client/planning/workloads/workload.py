@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
@@ -88,4 +88,4 @@ class Workload:
             read_workload_file,  # loads yaml
         )
 
-        return cls(**read_workload_file(Path(path), [each.name for each in fields(cls)]))
+        return cls(**read_workload_file(Path(path)))

@@ -12,8 +12,8 @@ from launcher.client.planning.plans.parallel_strategy import ModelFigures
 from launcher.client.planning.plans.step_model import UNKNOWN_SPEED
 from launcher.client.planning.workloads.machine_cpu import MachineCpu
 from launcher.client.planning.workloads.measured_task import MeasuredStepTime
-from launcher.client.planning.workloads.model_reader import model_fields
 from launcher.client.planning.workloads.workload import BYTES_PER_WORKER, Measure, Workload
+from launcher.client.planning.workloads.workload_file import SETTINGS
 from launcher.client.show import Note, note_lines, short_number
 
 _DIGITS = 4
@@ -154,6 +154,28 @@ class WorkloadProfile:
             lines.append("Missing: seconds of a step whose data is there already, by accelerator:")
             lines.append("gpu_seconds_per_step: {NVIDIA A10G: 0.45}")
         return lines
+
+
+def model_fields(figures: ModelFigures) -> dict[str, Any]:
+    """Return the fields of a model's figures, as the file has them; unknown ones are absent."""
+    model = figures.footprint
+    names = {setting: name for name, setting in SETTINGS.items()}
+    fields = {
+        "parameters": model.parameters,
+        "gradients": model.gradients,
+        "optimizer": model.states,
+        "largest_block": model.largest,
+        "outside_blocks": model.rest,
+        "activations": {
+            names[setting]: {"sample": each.sample, "fixed": max(0, each.fixed)}
+            for setting, each in sorted(model.activations.items())
+        },
+        "blocks": figures.blocks,
+        "batch_norm": figures.batch_norm,
+        "precision": figures.precision,
+        "is_recomputed": figures.recomputed or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _range(seconds: Measure) -> dict[str, float]:
