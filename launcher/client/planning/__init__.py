@@ -35,8 +35,6 @@ if TYPE_CHECKING:
         StepWindow,
         mean_step_time,
     )
-    from launcher.client.planning.plans.candidate_explanation import explanation
-    from launcher.client.planning.plans.candidate_reasons import why_not
     from launcher.client.planning.plans.capacity_retries import (
         attempt_names,
         capacity_shortage,

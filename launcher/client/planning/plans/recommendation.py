@@ -10,6 +10,7 @@ from pathlib import Path
 
 from launcher.client import catalogue
 from launcher.client.catalogue import CatalogueEntry, InstanceType, check_regions, entries
+from launcher.client.home import write_new
 from launcher.client.planning.plans import candidate_reasons
 from launcher.client.planning.plans.cluster_candidates import (
     Candidate,
@@ -147,9 +148,9 @@ class Recommendation:
 
     def write_html(self, path: Path) -> None:
         """Write the answer with its picture as a new page; raises PlatformError if it cannot be."""
-        from launcher.client.planning.plans.recommendation_html import write_page
+        from launcher.client.planning.plans.recommendation_html import recommendation_page
 
-        write_page(self, path)
+        write_new(recommendation_page(self), path)
 
     def write_job(self, path: Path) -> None:
         """Write the recommended cluster as a job file; raises PlatformError or SpecError."""

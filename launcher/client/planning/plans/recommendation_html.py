@@ -7,10 +7,8 @@ has its numbers as a title, which browsers show and screen readers read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.home import write_new
 from launcher.client.planning.plans.recommendation_layout import cluster_table
 from launcher.client.planning.plans.scatter import (
     ClusterPoint,
@@ -43,11 +41,6 @@ th, td { padding: 0.25rem 0.6rem; text-align: right; white-space: nowrap; }
 tr + tr { border-top: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
 svg { max-width: 100%; height: auto; }
 """
-
-
-def write_page(recommendation: Recommendation, path: Path) -> None:
-    """Write the page as a new file. Raises PlatformError if it exists or cannot be written."""
-    write_new(recommendation_page(recommendation), path)
 
 
 def recommendation_page(recommendation: Recommendation) -> str:

@@ -401,17 +401,8 @@ def _batch_times(workload: Workload, load: _Load, share: float) -> BatchTimes:
     )
 
 
-def _local(load: _Load) -> float:
-    """Return the seconds in which the train hosts' workers prepare all batches."""
-    return _prepared(load, load.train_speed, load.workers.local_vcpus, load.workers.local)
-
-
-def _prepared_remotely(load: _Load) -> float:
-    """Return the seconds in which the data hosts' workers prepare all batches."""
-    return _prepared(load, load.data_speed, load.workers.data_vcpus, load.workers.data)
-
-
 def _prepared(load: _Load, speed: float, vcpus: int, workers: int) -> float:
+    """Return the seconds in which the workers of a group prepare all batches."""
     return _worker_seconds(load, speed, vcpus, workers) / workers if workers else math.inf
 
 
@@ -429,7 +420,7 @@ def _resources(
 
     known_share: that share; None for the best one. With a load of terms, the seconds are terms.
     """
-    local = _local(load)
+    local = _prepared(load, load.train_speed, load.workers.local_vcpus, load.workers.local)
     accelerator = load.gpu_seconds + load.exchange_seconds
     seconds_by_resource = {Bottleneck.ACCELERATOR: accelerator, Bottleneck.TRAIN_CPU: local}
     if not shape.data:
@@ -450,10 +441,11 @@ def _resources(
 def _remote(load: _Load) -> dict[Bottleneck, float]:
     """Return the seconds that each resource of the data group's way needs for all batches."""
     vcpus = load.workers.data_vcpus
+    prepare = _prepared(load, load.data_speed, vcpus, load.workers.data)
     send = load.gigabytes * SECONDS_PER_GB / vcpus if vcpus else math.inf
     gigabits = load.gigabytes * _BITS_PER_BYTE
     return {
-        Bottleneck.DATA_CPU: _prepared_remotely(load) + send,
+        Bottleneck.DATA_CPU: prepare + send,
         Bottleneck.TRAIN_NETWORK: gigabits / load.train_gbps if load.train_gbps else 0.0,
         Bottleneck.DATA_NETWORK: gigabits / load.data_gbps if load.data_gbps else 0.0,
     }

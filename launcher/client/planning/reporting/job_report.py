@@ -43,12 +43,32 @@ class JobReport:
         )
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain values, as `launcher report -o json` prints them."""
-        return plain_report(self.facts)
+        """Return plain values, as `launcher report -o json` prints them; times in UTC."""
+        facts, priced = self.facts, self.facts.priced
+        hosts = facts.hosts.items()
+        return {
+            "job": priced.job_name,
+            "written": facts.written,
+            "diagnosis": facts.diagnosis.to_plain(),
+            "cost": {**asdict(priced), "per_hour": priced.per_hour, "total": priced.total},
+            "plan": _plan(facts.plan),
+            "states": [_bar("state", each) for each in facts.states],
+            "hosts": [{"host": host, **_bar("group", each)} for host, each in hosts],
+            "events": [{**asdict(each), "time": _time(each.time)} for each in facts.events],
+            "metrics": list(self.metric_rows()),
+        }
 
     def metric_rows(self) -> Iterator[dict[str, Any]]:
         """Yield the values of its charts, as `launcher report -o csv` prints them."""
-        return metric_rows(self.facts)
+        for series in self.facts.series:
+            for time, value in zip(series.times, series.values, strict=True):
+                yield {
+                    "time": _time(time),
+                    "metric_name": series.metric_name,
+                    "group": series.group,
+                    "host": series.host,
+                    "value": value,
+                }
 
     def write(self, path: str | Path) -> Path:
         """Write the report, replacing an earlier one; raises PlatformError if that cannot be."""
@@ -76,35 +96,6 @@ def report(job: Job | str, *, workload: Workload | None = None) -> JobReport:
 
 
 _CLUSTERS = 10
-
-
-def plain_report(facts: ReportFacts) -> dict[str, Any]:
-    """Return what a report shows; times in UTC."""
-    priced = facts.priced
-    return {
-        "job": priced.job_name,
-        "written": facts.written,
-        "diagnosis": facts.diagnosis.to_plain(),
-        "cost": {**asdict(priced), "per_hour": priced.per_hour, "total": priced.total},
-        "plan": _plan(facts.plan),
-        "states": [_bar("state", each) for each in facts.states],
-        "hosts": [{"host": host, **_bar("group", each)} for host, each in facts.hosts.items()],
-        "events": [{**asdict(each), "time": _time(each.time)} for each in facts.events],
-        "metrics": list(metric_rows(facts)),
-    }
-
-
-def metric_rows(facts: ReportFacts) -> Iterator[dict[str, Any]]:
-    """Yield each value that the charts are drawn from."""
-    for series in facts.series:
-        for time, value in zip(series.times, series.values, strict=True):
-            yield {
-                "time": _time(time),
-                "metric_name": series.metric_name,
-                "group": series.group,
-                "host": series.host,
-                "value": value,
-            }
 
 
 def _plan(plan: PlannedRun | UnplannedRun) -> dict[str, Any]:
