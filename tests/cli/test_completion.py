@@ -72,7 +72,7 @@ SHELLS = pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @SHELLS
 def test_verbs(terminal, shell):
     assert ask_process(terminal, shell, "") == list(VERBS)
-    assert ask_process(terminal, shell, "st") == ["stop", "status"]
+    assert ask(terminal, shell, "st") == ["stop", "status"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
