@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from launcher.parallel import fingerprint, sharding
     from launcher.parallel.context import ParallelContext, shard_mesh
     from launcher.parallel.cuts import Pins, boundaries, is_in
+    from launcher.parallel.cutting.graph import trace
+    from launcher.parallel.cutting.shapes import Reshaping, cut_by_shape
+    from launcher.parallel.cutting.start_orders import resolve_starts
     from launcher.parallel.gradients import COMPRESSIONS, accumulating, clip, replicate
-    from launcher.parallel.graph import trace
     from launcher.parallel.pipeline import Pipeline
     from launcher.parallel.precision import Precision, autocasting, scaler
     from launcher.parallel.randomness import Randomness, seed_from
     from launcher.parallel.recomputation import recompute
-    from launcher.parallel.schedules import make_schedule
-    from launcher.parallel.sections import Section
-    from launcher.parallel.shapes import Reshaping, cut_by_shape
+    from launcher.parallel.running.schedules import make_schedule
+    from launcher.parallel.running.sections import Section
+    from launcher.parallel.running.ties import Ties, tied_names
     from launcher.parallel.sharding import shard
     from launcher.parallel.stages import Stage, cut
-    from launcher.parallel.start_orders import resolve_starts
-    from launcher.parallel.ties import Ties, tied_names
     from launcher.parallel.weights import WeightedLoss, zero_loss
 
 __all__ = [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import fx, nn
 
 from launcher.errors import ParallelError
-from launcher.parallel.graph import Trace, trace
+from launcher.parallel.cutting.graph import Trace, trace
 from launcher.parallel.tracing import Constant, Rebuild, Same, leaf
 from launcher.shared import did_you_mean
 

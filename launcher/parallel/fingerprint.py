@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils._pytree import tree_map_only
 
 from launcher.errors import ParallelError
-from launcher.parallel.graph import order_arguments, trace
+from launcher.parallel.cutting.graph import order_arguments, trace
 from launcher.shared import Fingerprint, did_you_mean
 
 

@@ -16,8 +16,8 @@ from torch.distributed.tensor import DTensor
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
-from launcher.parallel.elsewhere import replace
 from launcher.parallel.precision import Precision
+from launcher.parallel.running.elsewhere import replace
 from launcher.shared import parse_choice
 
 

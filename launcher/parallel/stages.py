@@ -27,9 +27,9 @@ from launcher.parallel.cuts import (
     assign_stages,
     check_in_place,
 )
-from launcher.parallel.graph import Trace, trace, trace_opened
-from launcher.parallel.shared_state import Readers
-from launcher.parallel.stage_checks import check_output, check_state
+from launcher.parallel.cutting.graph import Trace, trace, trace_opened
+from launcher.parallel.cutting.shared_state import Readers
+from launcher.parallel.cutting.stage_checks import check_output, check_state
 from launcher.parallel.tracing import code_of
 
 #: Names of attributes of a stage, which is a GraphModule, that modules do not have.

@@ -253,7 +253,7 @@ def peak():  # getrusage's may be that of the process that started this one
 import torch
 from llama_shaped import LlamaShaped, Sizes
 from launcher.parallel.pretrained import PretrainedWeights, without_weights
-from launcher.parallel.shapes import cut_by_shape
+from launcher.parallel.cutting.shapes import cut_by_shape
 
 folder, layers, number = Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 config = json.loads((folder / "config.json").read_text())

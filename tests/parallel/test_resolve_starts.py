@@ -203,7 +203,7 @@ def states():
         raise Planted("in the", "optimizer")
     return 2
 
-from launcher.parallel.start_orders import resolve_starts
+from launcher.parallel.cutting.start_orders import resolve_starts
 
 world = parallel.init(global_batch=16)
 model = torch.nn.Sequential(*(Failing(16, 16) for _ in range(4)))

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
 from launcher.parallel.cuts import boundaries
-from launcher.parallel.graph import bind, caches_off, in_mode, preserved_random_state
+from launcher.parallel.cutting.graph import bind, caches_off, in_mode, preserved_random_state
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.profiling.bytes import AllocationTracker
 from launcher.parallel.profiling.estimate import Rates, StageEstimate, rates

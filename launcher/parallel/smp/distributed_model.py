@@ -20,13 +20,13 @@ from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline, UnsupportedName
 from launcher.parallel.recomputation import recompute
+from launcher.parallel.running.taken_over import HOOKS, refusals
+from launcher.parallel.running.ties import tied_names
 from launcher.parallel.smp.call_interception import Arguments, CallInterceptor
 from launcher.parallel.smp.partitions import cuts
 from launcher.parallel.smp.smp_session import session
 from launcher.parallel.smp.states import PARTIAL, merged
 from launcher.parallel.smp.step_arguments import ArgumentSource, checksum
-from launcher.parallel.taken_over import HOOKS, refusals
-from launcher.parallel.ties import tied_names
 
 #: Ignored: these control smp's search for a partition and DDP's buckets, and do not affect results.
 _IGNORED = {

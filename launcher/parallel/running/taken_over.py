@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from launcher.errors import ParallelError
-from launcher.parallel.elsewhere import is_elsewhere, send_elsewhere
-from launcher.parallel.shared_state import around
+from launcher.parallel.cutting.shared_state import around
+from launcher.parallel.running.elsewhere import is_elsewhere, send_elsewhere
 from launcher.parallel.stages import Stage
 from launcher.parallel.tracing import Unfollowed
 

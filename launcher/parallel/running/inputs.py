@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils._pytree import tree_map_only
 
 from launcher.errors import ParallelError
-from launcher.parallel.graph import order_arguments
+from launcher.parallel.cutting.graph import order_arguments
 from launcher.parallel.tracing import flatten
 from launcher.shared import did_you_mean
 

@@ -11,8 +11,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
 from launcher.errors import ParallelError
-from launcher.parallel.graph import bind, caches_off, in_mode, preserved_random_state
-from launcher.parallel.shared_state import Readers, SharedState
+from launcher.parallel.cutting.graph import bind, caches_off, in_mode, preserved_random_state
+from launcher.parallel.cutting.shared_state import Readers, SharedState
 from launcher.parallel.tracing import Observation, place, preserved_state, random_state
 from launcher.parallel.weights import trained_by
 

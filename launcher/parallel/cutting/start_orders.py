@@ -15,7 +15,7 @@ from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.cuts import Pins
-from launcher.parallel.shapes import has_weights, shapes_only
+from launcher.parallel.cutting.shapes import has_weights, shapes_only
 from launcher.shared import PartitionFile
 
 

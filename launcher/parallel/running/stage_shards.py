@@ -20,8 +20,8 @@ from torch.utils._pytree import tree_map_only
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
-from launcher.parallel.elsewhere import replace
 from launcher.parallel.gradients import fill
+from launcher.parallel.running.elsewhere import replace
 from launcher.parallel.sharding import attributes_kept, check_hooks
 
 

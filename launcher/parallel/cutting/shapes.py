@@ -17,9 +17,9 @@ from torch.utils._pytree import tree_map_only
 
 from launcher.errors import ParallelError
 from launcher.parallel.cuts import Pins
-from launcher.parallel.graph import on_meta
-from launcher.parallel.shared_state import Readers
-from launcher.parallel.stage_checks import check_output, check_state
+from launcher.parallel.cutting.graph import on_meta
+from launcher.parallel.cutting.shared_state import Readers
+from launcher.parallel.cutting.stage_checks import check_output, check_state
 from launcher.parallel.stages import Stage, plan
 
 Shapes = tuple[tuple[torch.Size, torch.dtype], ...]

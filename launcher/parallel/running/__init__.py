@@ -1,0 +1,1 @@
+"""The stages that a rank holds: their arguments, schedules, gradients and shards."""
