@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from launcher.client.request.source_tree import SourceFile, SourceTree
     from launcher.client.request.toolkit import SOURCE_FILE
-    from launcher.client.request.validation.model_limits import (
+    from launcher.client.request.validation.api_model_check import (
         UnknownType,
         WrongType,
         compiled,

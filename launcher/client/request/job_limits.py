@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.request.builder import JobLocation, build_request
 from launcher.client.request.request_paths import REQUEST_PATHS, field_of
-from launcher.client.request.validation.model_limits import UnknownType, WrongForm
+from launcher.client.request.validation.api_model_check import UnknownType, WrongForm
 from launcher.client.request.validation.request_check import find_violations
 from launcher.client.request.validation.violations import Violation
 from launcher.client.spec import JobSpec, read_document

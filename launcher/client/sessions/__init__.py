@@ -101,7 +101,6 @@ if TYPE_CHECKING:
     )
     from launcher.client.sessions.local.isolation.namespaces import Namespace
     from launcher.client.sessions.local.isolation_level import Isolation
-    from launcher.client.sessions.local.job.attempt import divide_gpus
     from launcher.client.sessions.local.job.job_description import (
         JobState,
         RecordedMetric,
@@ -111,7 +110,7 @@ if TYPE_CHECKING:
         new_description,
     )
     from launcher.client.sessions.local.job.job_folder import JobFolder, Settings
-    from launcher.client.sessions.local.job.job_hosts import LocalHost
+    from launcher.client.sessions.local.job.job_hosts import LocalHost, divide_gpus
     from launcher.client.sessions.local.job.job_root import JobRoot
     from launcher.client.sessions.local.job.local_platform import LOCAL_PLATFORM
     from launcher.client.sessions.local.job.log_metrics import append_metrics, read_metrics

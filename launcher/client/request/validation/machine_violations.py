@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from launcher.client import catalogue
-from launcher.client.request.validation.model_limits import missing
+from launcher.client.request.validation.api_model_check import missing
 from launcher.client.request.validation.violations import Violation, constraint_message
 from launcher.errors import FieldPath
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from launcher.client.request.validation import channel_violations, machine_violations
-from launcher.client.request.validation.model_limits import WrongType, find_violations_of
+from launcher.client.request.validation.api_model_check import WrongType, find_violations_of
 from launcher.client.request.validation.violations import Violation, constraint_message
 
 if TYPE_CHECKING:

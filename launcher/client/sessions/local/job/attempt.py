@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client import catalogue
 from launcher.client.sessions.local.host.host_environment import host_environment
 from launcher.client.sessions.local.host.host_folder import (
     HostFolder,
@@ -38,7 +37,7 @@ from launcher.client.sessions.local.host.toolkit_mode import (
 from launcher.client.sessions.local.isolation import HostLaunchSpec, StartPlan, plan_start
 from launcher.client.sessions.local.job.job_description import JobState
 from launcher.client.sessions.local.job.job_folder import JobFolder, Settings
-from launcher.client.sessions.local.job.job_hosts import LocalHost, hosts_of
+from launcher.client.sessions.local.job.job_hosts import LocalHost, divide_gpus, hosts_of
 from launcher.client.sessions.local.job.secret_values import secret_values
 from launcher.client.sessions.local.job.stop_conditions import StopConditions
 from launcher.client.sessions.local.storage.channel_download import fetch_channels
@@ -46,7 +45,7 @@ from launcher.client.sessions.local.storage.checkpoint_sync import CheckpointSyn
 from launcher.client.sessions.local.storage.input_channels import assign_channels, channels_of
 from launcher.client.sessions.local.storage.request_uris import checkpoint_store
 from launcher.client.sessions.local.storage.s3_process import S3Process, TransferStopped
-from launcher.shared import DEFAULT_ML_ROOT, VISIBLE_GPUS_VARIABLE, descendants, visible_gpus
+from launcher.shared import DEFAULT_ML_ROOT, descendants, visible_gpus
 
 if TYPE_CHECKING:
     from launcher.shared import TrainingJobRequest
@@ -230,46 +229,3 @@ def create_scratch(folder: JobFolder) -> Iterator[Path]:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         folder.scratch.unlink()
-
-
-_LOCAL_GPU = "local_gpu"
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostGpus:
-    """The GPUs of each host by its name, and a note if hosts that need GPUs get none."""
-
-    by_host: Mapping[str, tuple[str, ...]]
-    note: str | None = None
-
-    def variables(self, host: LocalHost) -> dict[str, str]:
-        """Return the variable by which a host sees its GPUs alone; none without any GPU here."""
-        if host.name not in self.by_host:
-            return {}
-        return {VISIBLE_GPUS_VARIABLE: ",".join(self.by_host[host.name])}
-
-
-def divide_gpus(hosts: Sequence[LocalHost], available: Sequence[str]) -> HostGpus:
-    """Give each host whose instance type has GPUs the same number of this machine's.
-
-    Two ranks of NCCL cannot share a GPU, so that hosts get none if there are fewer GPUs than hosts.
-    """
-    if not available:
-        return HostGpus(by_host={})
-    with_gpus = [host for host in hosts if _has_gpus(host.instance_type)]
-    share = len(available) // len(with_gpus) if with_gpus else 0
-    given: dict[str, tuple[str, ...]] = {host.name: () for host in hosts}
-    for number, host in enumerate(with_gpus):
-        given[host.name] = tuple(available[number * share : (number + 1) * share])
-    note = None
-    if with_gpus and not share:
-        note = (
-            f"this machine has {len(available)} GPU{'s' * (len(available) > 1)} for "
-            f"{len(with_gpus)} hosts with GPUs: they run without"
-        )
-    return HostGpus(by_host=given, note=note)
-
-
-def _has_gpus(instance_type: str) -> bool:
-    known = catalogue.find(instance_type)
-    return instance_type == _LOCAL_GPU or (known is not None and known.accelerators > 0)
