@@ -8,6 +8,9 @@ import os
 from pathlib import Path
 
 import pytest
+from botocore.loaders import Loader
+from botocore.model import ServiceModel
+from botocore.validate import ParamValidator
 
 from launcher.client.request import JobLocation, SourceTree, build_document, build_request, redacted
 from launcher.client.spec import InstanceGroup, JobSpec, TrainingInput
@@ -78,6 +81,14 @@ def test_the_job_document_is_the_golden_one(name):
     spec = JobSpec.from_yaml(GOLDEN / f"{name}.yaml")
     document = build_document(spec, SourceTree(spec).partition)
     compare(json.loads(document.to_json()), GOLDEN / f"{name}.launcher.json")
+
+
+def test_boto_accepts_the_requests():
+    model = ServiceModel(Loader().load_service_model("sagemaker", "service-2"), "sagemaker")
+    shape = model.operation_model("CreateTrainingJob").input_shape
+    for name in REQUESTS:
+        report = ParamValidator().validate(golden_request(name), shape)
+        assert not report.has_errors(), f"{name}: {report.generate_report()}"
 
 
 # Routing of channels ---------------------------------------------------------------------------
