@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 import launcher
 
 PACKAGE = Path(launcher.__file__).parent
@@ -47,7 +45,6 @@ def imported(tree: ast.AST, known: Mapping[str, str]) -> Iterator[str]:
         yield from imported(node, known)
 
 
-@pytest.mark.long
 def test_no_modules_import_each_other_in_a_circle() -> None:
     assert cycle_among(sources()) == []
 

@@ -1,24 +1,20 @@
-"""A job and its metrics as HTML, for notebooks; nothing in it is loaded from a network."""
+"""A job as HTML, for notebooks; nothing in it is loaded from a network."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from launcher.client.jobs.failure_report import failure_of
 from launcher.client.jobs.group_hosts import host_groups
-from launcher.client.jobs.job_metrics import metric_table
 from launcher.client.jobs.metric_records import final_metrics
-from launcher.client.jobs.sparklines import sparkline
 from launcher.client.jobs.summary import model_uri
-from launcher.client.show import Markup, notes_html, readable, table_html
+from launcher.client.show import notes_html, readable
 from launcher.errors import LauncherError
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
-    from launcher.client.jobs.job_metrics import JobMetrics, MetricSeries
     from launcher.shared import TrainingJobDescription
 
 
@@ -44,16 +40,3 @@ def _facts(job: Job, now: TrainingJobDescription) -> Iterator[tuple[str, str]]:
         yield "Metric", f"{name} = {value:.6g}"
     if model := model_uri(now):
         yield "Model", model
-
-
-def metrics_html(metrics: JobMetrics) -> str:
-    """Return a table with a row and a line chart for each metric and host."""
-    table = metric_table(metrics)
-    drawn = [Markup(_drawn(series)) for series in metrics.whole_series]
-    rows = [(*row, picture) for row, picture in zip(table.rows, drawn, strict=True)]
-    columns = (*table.columns, "")
-    return table_html(replace(table, title=metrics.job_name, columns=columns, rows=rows))
-
-
-def _drawn(series: MetricSeries) -> str:
-    return sparkline(series.finite.times, series.finite.values) if series.finite else ""

@@ -11,8 +11,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.metric_records import MetricRecord, records_from_any
+from launcher.client.jobs.sparklines import sparkline
 from launcher.client.sessions import metric_patterns
-from launcher.client.show import Table, short_number
+from launcher.client.show import Markup, Table, short_number, table_html
 from launcher.errors import LauncherError, Problem, SpecError
 from launcher.shared import choice_fix
 
@@ -59,9 +60,14 @@ class JobMetrics:
     defined: Sequence[str] = ()
 
     def _repr_html_(self) -> str:
-        from launcher.client.jobs.job_html import metrics_html  # only notebooks need it
-
-        return metrics_html(self)
+        """Return a table with a row and a line chart for each metric and host."""
+        table = metric_table(self)
+        drawn = [Markup(_drawn(series)) for series in self.whole_series]
+        rows = [(*row, picture) for row, picture in zip(table.rows, drawn, strict=True)]
+        columns = (*table.columns, "")
+        return table_html(
+            dataclasses.replace(table, title=self.job_name, columns=columns, rows=rows)
+        )
 
     @property
     def names(self) -> list[str]:
@@ -227,3 +233,7 @@ def group_series(series: Sequence[MetricSeries]) -> Iterator[tuple[str, str, lis
         grouped.setdefault((each.metric_name, each.group or ""), []).append(each)
     for (name, group), found in grouped.items():
         yield name, group, found
+
+
+def _drawn(series: MetricSeries) -> str:
+    return sparkline(series.finite.times, series.finite.values) if series.finite else ""

@@ -104,12 +104,13 @@ if TYPE_CHECKING:
     from launcher.client.planning.workloads.dataset_profile import ProfileRequest, profile_datasets
     from launcher.client.planning.workloads.job_profile import JobFigures, profile_of_job
     from launcher.client.planning.workloads.machine_cpu import MachineCpu
+    from launcher.client.planning.workloads.measure import Measure
     from launcher.client.planning.workloads.measured_task import (
         MeasuredStepTime,
         catalogue_name,
     )
     from launcher.client.planning.workloads.worker_scaling import worker_counts
-    from launcher.client.planning.workloads.workload import Measure, Workload
+    from launcher.client.planning.workloads.workload import Workload
     from launcher.client.planning.workloads.workload_profile import (
         WorkloadProfile,
         model_fields,

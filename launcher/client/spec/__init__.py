@@ -40,9 +40,10 @@ if TYPE_CHECKING:
         is_folder,
         names,
     )
-    from launcher.client.spec.job_spec import JobSpec, anchored
+    from launcher.client.spec.job_spec import JobSpec
     from launcher.client.spec.json_schema import field_notes, job_schema
     from launcher.client.spec.requirements_file import RequirementsFile, read_requirements
+    from launcher.client.spec.resolve_paths import anchored
     from launcher.client.spec.roles import infer_roles, job_roles, leading_group, scope_of
     from launcher.client.spec.rules import check
     from launcher.client.spec.rules.channel_rules import is_channel_name
@@ -50,9 +51,7 @@ if TYPE_CHECKING:
     from launcher.client.spec.rules.group_rules import requirements_of
     from launcher.client.spec.rules.limit_rules import METRICS_LIMIT, regex_problems
     from launcher.client.spec.rules.source_rules import defined_names
-    from launcher.client.spec.spec_page import (
-        spec_html,
-    )
+    from launcher.client.spec.spec_page import spec_html
     from launcher.shared import Ready
 
 __getattr__ = open_door(__name__)

@@ -17,7 +17,7 @@ from launcher.client.spec.bounded_yaml import (
     read_bounded,
 )
 from launcher.client.spec.changes import apply_changes
-from launcher.client.spec.job_spec import anchored
+from launcher.client.spec.resolve_paths import anchored
 from launcher.client.spec.rules import Limits, examine, no_limits
 from launcher.client.spec.yaml_values import YamlReading, plain_values, read_spec
 from launcher.errors import FieldPath, Problem, SpecError, dotted

@@ -69,7 +69,7 @@ class InstanceGroup:
             object.__setattr__(self, "ready", self._read_ready(self.ready))
 
     def _repr_html_(self) -> str:
-        from launcher.client.spec.spec_page import groups_html  # only notebooks need it
+        from launcher.client.spec.group_html import groups_html  # only notebooks need it
 
         return groups_html([self])
 

@@ -1,23 +1,18 @@
-"""JobSpec: a training job, independent of where it runs; its values are coerced to their types."""
+"""JobSpec: the description of a training job, independent of where it runs."""
 
 from __future__ import annotations
 
 import dataclasses
-import numbers
-import operator
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
+from launcher.client.spec.coerce import kept_forms
 from launcher.client.spec.job_fields import JobFields
 from launcher.client.spec.job_parts import (
-    FileSystemInput,
     InstanceGroup,
-    MetricDefinition,
     TrainingInput,
-    names,
 )
 from launcher.errors import Where, dotted
 from launcher.shared import HOMOGENEOUS_GROUP, Role
@@ -143,127 +138,3 @@ class JobSpec(JobFields):
     def replace(self, **changes: Any) -> JobSpec:
         """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
-
-
-FILE_SCHEME = "file://"
-S3_SCHEME = "s3://"
-
-
-def anchored(spec: JobSpec, folder: Path) -> JobSpec:
-    """Return the job with every local path made absolute.
-
-    This covers the code (source_dir, or entry_point without one), the dependencies, every file://
-    URI, the partition file, and what tracking writes or loads. A leading ~ is the home folder. An
-    absolute entry_point inside source_dir becomes relative to it.
-    """
-    changes: dict[str, Any] = {field: _uri(uri, folder) for field, uri in spec.locations.items()}
-    channels = {
-        name: dataclasses.replace(channel, s3_data=_uri(channel.s3_data, folder))
-        for name, channel in spec.s3_inputs.items()
-    }
-    script = "entry_point" if spec.source_dir is None else "source_dir"
-    changes |= {
-        script: _path(getattr(spec, script), folder),
-        "dependencies": tuple(_path(path, folder) for path in spec.dependencies),
-        "inputs": {**spec.inputs, **channels},
-        "distribution": spec.distribution
-        and spec.distribution.anchored(lambda path: _path(path, folder)),
-        "tracking": spec.tracking and spec.tracking.anchored(lambda path: _path(path, folder)),
-    }
-    return _with_relative_script(spec.replace(**changes))
-
-
-def _with_relative_script(spec: JobSpec) -> JobSpec:
-    """Return the job with a script that is given by its absolute path relative to its source_dir.
-
-    A script elsewhere is left to the rules.
-    """
-    script = os.path.expanduser(spec.entry_point)  # noqa: PTH111 (as above)
-    if spec.source_dir is None or spec.has_remote_source or not script.startswith("/"):
-        return spec
-    for follow in (os.path.abspath, os.path.realpath):
-        script_path, folder = Path(follow(script)), Path(follow(spec.source_dir))
-        if script_path.is_relative_to(folder):
-            return spec.replace(entry_point=script_path.relative_to(folder).as_posix())
-    return spec
-
-
-def _uri(uri: str, folder: Path) -> str:
-    if not uri.startswith(FILE_SCHEME):
-        return uri
-    return FILE_SCHEME + _path(uri[len(FILE_SCHEME) :], folder)
-
-
-def _path(path: str, folder: Path) -> str:
-    if not path or path.startswith(S3_SCHEME):
-        return path
-    # Path.resolve would follow links, and Path.expanduser raises for the ~ of an unknown user.
-    return os.path.abspath(folder / os.path.expanduser(path))  # noqa: PTH100, PTH111
-
-
-def kept_forms(spec: Any) -> dict[str, Any]:
-    """Return the fields of a JobSpec, coerced to their declared types where they accept others."""
-    return {
-        part.name: _FORMS.get(part.type, _native)(getattr(spec, part.name))
-        for part in dataclasses.fields(spec)
-    }
-
-
-def plain(value: object) -> Any:
-    """Return the value as JSON would read it back, so that round trips change nothing."""
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [plain(item) for item in value]
-    return _native_number(value)
-
-
-def _native(value: Any) -> Any:
-    """Convert a number, or the numbers that are fields of a dataclass; return others unchanged."""
-    if not dataclasses.is_dataclass(value) or isinstance(value, type):
-        return _native_number(value)
-    held = {part.name: getattr(value, part.name) for part in dataclasses.fields(value) if part.init}
-    changed = {name: new for name, old in held.items() if (new := _native(old)) is not old}
-    return dataclasses.replace(value, **changed) if changed else value
-
-
-def _native_number(value: Any) -> Any:
-    """Convert a number of another library, as numpy's, to an int or a float.
-
-    A float of fewer bits becomes the number that it is printed as: a float32 of 0.1 is 0.1.
-    """
-    if hasattr(value, "__index__") and not isinstance(value, bool):
-        try:
-            return operator.index(value)
-        except TypeError:  # an array, or a tensor of a float
-            return value
-    if isinstance(value, numbers.Real) and not isinstance(value, bool | numbers.Rational):
-        return float(value) if isinstance(value, float) else float(str(value))
-    return value
-
-
-def _channels(inputs: Any) -> Any:
-    """Return the channels by name; the rules report what is no mapping."""
-    if not isinstance(inputs, Mapping):
-        return inputs
-    return {name: _native(_channel(channel)) for name, channel in inputs.items()}
-
-
-def _channel(channel: TrainingInput | FileSystemInput | str) -> TrainingInput | FileSystemInput:
-    return TrainingInput(channel) if isinstance(channel, str) else channel
-
-
-def _metric(metric: MetricDefinition | Mapping[str, str]) -> MetricDefinition:
-    if isinstance(metric, Mapping) and metric.keys() == {"Name", "Regex"}:
-        return MetricDefinition(metric["Name"], metric["Regex"])
-    return metric  # type: ignore[return-value]  # the rules report other mappings
-
-
-_FORMS: Mapping[Any, Callable[[Any], Any]] = {
-    "Sequence[str]": names,
-    "Sequence[InstanceGroup]": lambda groups: tuple(map(_native, groups)),
-    "Sequence[MetricDefinition]": lambda metrics: tuple(map(_metric, metrics)),
-    "Sequence[Mapping[str, Any]]": lambda parts: tuple(plain(parts)),
-    "Mapping[str, TrainingInput | FileSystemInput]": _channels,
-    **dict.fromkeys(("Mapping[str, str]", "Mapping[str, Any]", "Mapping[str, Any] | None"), plain),
-}

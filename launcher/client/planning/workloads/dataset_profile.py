@@ -22,13 +22,13 @@ from launcher.client.doctor import (
 )
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
 from launcher.client.planning.workloads.machine_cpu import MachineCpu, this_cpu
+from launcher.client.planning.workloads.measure import Measure
 from launcher.client.planning.workloads.measured_task import (
     MeasuredStepTime,
     measure_model_memory,
     measure_step_time,
 )
 from launcher.client.planning.workloads.worker_scaling import measure_scaling
-from launcher.client.planning.workloads.workload import Measure
 from launcher.client.planning.workloads.workload_profile import WorkloadProfile, rounded
 from launcher.client.request import SourceTree
 from launcher.client.spec import JobSpec

@@ -14,8 +14,8 @@ from launcher.client.catalogue import find
 from launcher.client.jobs import HostGroup, Job, host_groups
 from launcher.client.planning.plans.step_model import family
 from launcher.client.planning.workloads.machine_cpu import MachineCpu, this_cpu
+from launcher.client.planning.workloads.measure import Measure
 from launcher.client.planning.workloads.measured_task import catalogue_name
-from launcher.client.planning.workloads.workload import Measure
 from launcher.client.planning.workloads.workload_profile import WorkloadProfile, rounded
 from launcher.client.sessions import TERMINAL_STATUSES
 from launcher.errors import PlatformError

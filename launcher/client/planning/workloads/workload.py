@@ -7,31 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measure:
-    """A measured amount, with the range that its mean lies in.
-
-    Measures are inputs of predictions; an Interval is a prediction.
-    deviation: the standard deviation of single samples around the mean, 0 if unknown.
-    """
-
-    mean: float
-    low: float
-    high: float
-    deviation: float = 0.0
-
-    @classmethod
-    def exact(cls, mean: float) -> Measure:
-        """Return a measure without uncertainty."""
-        return cls(mean=mean, low=mean, high=mean)
-
-    @classmethod
-    def within(cls, mean: float, share: float) -> Measure:
-        """Return a measure that may be off by a share of it on either side."""
-        return cls(mean=mean, low=mean * (1 - share), high=mean * (1 + share))
-
+from launcher.client.planning.workloads.measure import Measure
 
 #: Memory that a worker is given where it is not measured: Python, numpy and a library for images.
 BYTES_PER_WORKER = 2.0**29
@@ -88,4 +64,4 @@ class Workload:
             read_workload_file,  # loads yaml
         )
 
-        return cls(**read_workload_file(Path(path)))
+        return cls(**read_workload_file(cls, Path(path)))

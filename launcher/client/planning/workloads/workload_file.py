@@ -7,15 +7,18 @@ import math
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.catalogue import accelerator_kinds, instance_types
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
 from launcher.client.planning.plans.step_model import family
-from launcher.client.planning.workloads.workload import Measure, Workload
+from launcher.client.planning.workloads.measure import Measure
 from launcher.client.spec import read_plain
 from launcher.errors import FieldPath, Problem, SpecError
 from launcher.shared import PRECISIONS, Activations, Footprint, did_you_mean, shown
+
+if TYPE_CHECKING:
+    from launcher.client.planning.workloads.workload import Workload
 
 #: What `launcher plan measure` found beside the workload's fields; nothing is computed from it.
 _RECORD = "measured"
@@ -40,8 +43,8 @@ SETTINGS = {
 }
 
 
-def read_workload_file(path: Path) -> dict[str, Any]:
-    """Return the values of a workload's fields; docs/guides/planning.md describes them.
+def read_workload_file(declared: type[Workload], path: Path) -> dict[str, Any]:
+    """Return the values of a workload's declared fields; docs/guides/planning.md describes them.
 
     Raises SpecError with every problem: what is wrong, in which line, and how to mend it.
     """
@@ -51,7 +54,7 @@ def read_workload_file(path: Path) -> dict[str, Any]:
         what = f"{path} cannot be read: {error.strerror}"
         fix = "write its fields as docs/guides/planning.md shows"
         raise SpecError([Problem(what=what, where=str(path), fix=fix)]) from error
-    reader = _WorkloadReader(list(document.problems))
+    reader = _WorkloadReader(declared, list(document.problems))
     workload = reader.read(document.value)
     if reader.problems:
         reader.problems.sort(key=lambda problem: document.places.line(problem.path))
@@ -62,13 +65,13 @@ def read_workload_file(path: Path) -> dict[str, Any]:
 class _WorkloadReader:
     """Converts plain values to those of a workload's fields, and collects what is wrong."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, declared: type[Workload], problems: list[Problem]) -> None:
         self.problems = problems
-        self._types = typing.get_type_hints(Workload)
-        self._fields = [part.name for part in dataclasses.fields(Workload)]
+        self._types = typing.get_type_hints(declared)
+        self._fields = [part.name for part in dataclasses.fields(declared)]
         self._required = [
             part.name
-            for part in dataclasses.fields(Workload)
+            for part in dataclasses.fields(declared)
             if part.default is part.default_factory is dataclasses.MISSING
         ]
         #: What reads a field of each type.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar
 
+from launcher.client.spec.coerce import plain
 from launcher.client.spec.distributions import pipeline_rules
 from launcher.client.spec.distributions.base import (
     TorchrunDistribution,
@@ -19,7 +20,6 @@ from launcher.client.spec.distributions.base import (
 )
 from launcher.client.spec.field_checks import range_problems, word_problems
 from launcher.client.spec.job_parts import names
-from launcher.client.spec.job_spec import plain
 from launcher.errors import FieldPath, ParallelError, Problem
 from launcher.shared import DEFAULT_HANG_TIMEOUT, OBJECTIVES, PARTITION_FILE, ParallelPart, shown
 
