@@ -1,4 +1,4 @@
-"""The record of how a job was made: what `launcher status -v` shows, and `launcher rerun` reads."""
+"""Records of how jobs were made, for `status -v` and `rerun`; a job without one is not ours."""
 
 from __future__ import annotations
 
