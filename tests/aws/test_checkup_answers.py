@@ -4,8 +4,9 @@ import json
 
 import pytest
 from front import Page
+from waiting import PATIENCE
 
-from launcher.client.doctor import Level, cloud_checks
+from launcher.client.doctor import Level, aws_connection, cloud_checks
 from launcher.client.spec import JobSpec
 
 IMAGE = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/train:1"
@@ -27,6 +28,13 @@ SUBNETS = (
     "<vpcId>vpc-1</vpcId><cidrBlock>everywhere</cidrBlock></item></subnetSet>"
     "</DescribeSubnetsResponse>"
 )
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Answers that a busy machine delays are waited for."""
+    monkeypatch.setattr(aws_connection, "_SECONDS", PATIENCE)
+    monkeypatch.setattr(cloud_checks, "_FIRST_CONTACT_SECONDS", PATIENCE)
 
 
 def found(job, subject):

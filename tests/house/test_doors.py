@@ -33,6 +33,7 @@ BEHIND_DOORS = {
     "aws/test_aws_logs.py": WAITS,
     "aws/test_aws_storage.py": WAITS,
     "aws/test_call_limits.py": LIMITS,
+    "aws/test_checkup_answers.py": WAITS,
     "data/test_as_in_torch.py": PATCHES,
     "data/test_coalescing.py": LIMITS,
     "data/test_codecs.py": PATCHES,

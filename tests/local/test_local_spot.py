@@ -242,12 +242,14 @@ def test_a_folder_that_is_a_link_is_restored(
 
 
 def test_a_job_that_ends_or_has_ended_is_not_interrupted(plain_bench: Bench) -> None:
-    plain_bench.start('on_sigterm(signal.SIG_IGN); print("up"); time.sleep(600)', **SPOT)
+    script = 'on_sigterm(lambda *_: print("asked")); print("up"); time.sleep(600)'
+    plain_bench.start(script, **SPOT)
     plain_bench.wait_for_line("up")
     plain_bench.stop()
 
     with pytest.raises(PlatformError, match="is ending: Stopping"):
         plain_bench.session.interrupt_training_job(TrainingJobName="job")
+    plain_bench.wait_for_line("asked")  # a host that ends before has failed
     signal_all(processes_mentioning(f"{plain_bench.job_folder()}/hosts"), signal.SIGKILL)
     plain_bench.end_of()
     with pytest.raises(PlatformError, match="has already ended: Stopped"):

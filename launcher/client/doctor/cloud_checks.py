@@ -60,11 +60,13 @@ def _region(connection: Connection) -> CheckResult:
 def _caller(connection: Connection) -> str:
     """Return the caller's ARN; raise Unreachable if AWS does not respond in time."""
     results: queue.Queue[str | CloudError] = queue.Queue()
+    with translate_errors():
+        client = connection.client("sts")  # reads boto's model, which takes no response
 
     def call() -> None:
         try:
             with translate_errors():
-                identity = connection.client("sts").get_caller_identity()
+                identity = client.get_caller_identity()
         except CloudError as error:
             results.put(error)
         else:
