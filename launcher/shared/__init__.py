@@ -145,7 +145,6 @@ if TYPE_CHECKING:
         CheckpointFields,
         GroupFields,
         LimitFields,
-        MetricFields,
         ModelFields,
         PreferenceFields,
         ResourceFields,

@@ -60,7 +60,7 @@ _READ = r"""\
 import re, resource, sys
 from pathlib import Path
 from launcher import JobSpec, SpecError
-from launcher.client.spec import document_builder
+from launcher.client.spec import job_yaml
 started = resource.getrusage(resource.RUSAGE_SELF)
 try:
     JobSpec.from_yaml(Path(sys.argv[1]))

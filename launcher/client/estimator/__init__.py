@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from launcher.client.estimator.estimator import Estimator
     from launcher.client.estimator.frameworks import HuggingFace, PyTorch, TensorFlow
     from launcher.client.estimator.from_description import constructor_arguments
-    from launcher.client.estimator.sdk_v2_types import as_groups, as_inputs, as_tags, read_channel
+    from launcher.client.estimator.sdk_v2_types import as_groups, as_inputs, read_channel
     from launcher.client.estimator.training_job_analytics import TrainingJobAnalytics
 
 __getattr__ = open_door(__name__)

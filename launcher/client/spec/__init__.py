@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         limited_to,
     )
     from launcher.client.spec.distributions.toolkit_distribution import Toolkit
-    from launcher.client.spec.document_builder import read_document, read_plain, read_value
     from launcher.client.spec.field_checks import range_problems
     from launcher.client.spec.field_hints import NOT_TAKEN, hint_for_name
     from launcher.client.spec.job_fields import field_doc
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
         names,
     )
     from launcher.client.spec.job_spec import JobSpec
+    from launcher.client.spec.job_yaml import read_document, read_plain, read_value
     from launcher.client.spec.json_schema import field_notes, job_schema
     from launcher.client.spec.requirements_file import RequirementsFile, read_requirements
     from launcher.client.spec.resolve_paths import anchored

@@ -115,7 +115,7 @@ class JobSpec(JobFields):
 
     def to_yaml(self) -> str:
         """Return the job as YAML without default values; `from_yaml` reads back an equal job."""
-        from launcher.client.spec.document_builder import write_document  # loads yaml
+        from launcher.client.spec.job_yaml import write_document  # loads yaml
 
         return write_document(self)
 
@@ -129,7 +129,7 @@ class JobSpec(JobFields):
         Raises SpecError listing every problem of the document with its line, together with all
         problems of the job that it describes.
         """
-        from launcher.client.spec.document_builder import read_document  # loads yaml
+        from launcher.client.spec.job_yaml import read_document  # loads yaml
 
         document = read_document(cls, text_or_path, changes)
         document.raise_problems()
