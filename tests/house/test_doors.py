@@ -15,7 +15,6 @@ ROOT = Path(__file__).parents[2]
 OTHER_DOORS = {
     "launcher",
     "launcher.parallel.smp",
-    "launcher.parallel.smp.nn",
     "launcher.data.keras",
 }
 #: Modules that may be imported from anywhere: they run where no door may be opened yet.

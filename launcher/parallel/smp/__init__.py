@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any
 
 from launcher.parallel.pipeline import UnsupportedName
-from launcher.parallel.smp import amp, nn, optimizers, patches
 from launcher.parallel.smp.checkpoint_folders import resume_from_checkpoint, save_checkpoint
 from launcher.parallel.smp.communication import (
     DP_GROUP,
@@ -40,11 +39,13 @@ from launcher.parallel.smp.model_contexts import (
     delay_param_initialization,
     is_tracing,
     model_creation,
+    partition,
     set_activation_checkpointing,
+    set_partition,
 )
+from launcher.parallel.smp.modules_of_smp import amp, nn, optimizers, patches
 from launcher.parallel.smp.optimizer import DistributedOptimizer
 from launcher.parallel.smp.outputs import StepOutput
-from launcher.parallel.smp.partitions import partition, set_partition
 from launcher.parallel.smp.rank_placement import (
     dp_rank,
     dp_size,

@@ -23,7 +23,7 @@ from launcher.parallel.recomputation import recompute
 from launcher.parallel.running.taken_over import HOOKS, refusals
 from launcher.parallel.running.ties import tied_names
 from launcher.parallel.smp.call_interception import Arguments, CallInterceptor
-from launcher.parallel.smp.partitions import cuts
+from launcher.parallel.smp.model_contexts import cuts
 from launcher.parallel.smp.smp_session import session
 from launcher.parallel.smp.states import PARTIAL, merged
 from launcher.parallel.smp.step_arguments import ArgumentSource, checksum

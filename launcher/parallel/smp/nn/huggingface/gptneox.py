@@ -1,6 +1,0 @@
-"""smp's names for the translations of GPT-NeoX's states, which change nothing here."""
-
-from launcher.parallel.smp.nn.huggingface.state_names import from_hugging_face, to_hugging_face
-
-translate_state_dict_to_hf_gptneox = to_hugging_face
-translate_hf_state_dict_to_smdistributed_gptneox = from_hugging_face
