@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from launcher.parallel.precision import Precision, autocasting, scaler
     from launcher.parallel.randomness import Randomness, seed_from
     from launcher.parallel.recomputation import recompute
-    from launcher.parallel.running.schedules import make_schedule
-    from launcher.parallel.running.sections import Section
+    from launcher.parallel.running.sections import Section, make_schedule
     from launcher.parallel.running.ties import Ties, tied_names
     from launcher.parallel.sharding import shard
     from launcher.parallel.stages import Stage, cut

@@ -32,8 +32,7 @@ from launcher.parallel.randomness import Randomness
 from launcher.parallel.running.gradient_hooks import added, called_once
 from launcher.parallel.running.inputs import Inputs
 from launcher.parallel.running.merge_stages import assign_unused, merge_stages
-from launcher.parallel.running.schedules import PipelineSchedule, make_schedule
-from launcher.parallel.running.sections import Section
+from launcher.parallel.running.sections import PipelineSchedule, Section, make_schedule
 from launcher.parallel.running.stage_shards import StageShards
 from launcher.parallel.running.taken_over import TakenOver, send_others_elsewhere
 from launcher.parallel.running.ties import Ties, tied_names

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import nn
 from torch.amp import GradScaler
+from torch.distributed.tensor import DTensor
 
 from launcher.parallel import Pipeline
 from launcher.trainers.task import Batch
@@ -44,3 +45,16 @@ class Trainer(Protocol):
 
     def state(self) -> dict[str, Any]:
         """Return the full state_dict on the CPU of rank 0, {} elsewhere. All must call it."""
+
+
+def whole_state(module: nn.Module, *, keep: bool) -> dict[str, Any]:
+    """Return a module's state_dict on the CPU, with sharded tensors gathered; {} unless `keep`.
+
+    All ranks that share the module call it. Extra state of modules is left as it is.
+    """
+    found: dict[str, Any] = {}
+    for name, value in module.state_dict().items():
+        each = value.full_tensor() if isinstance(value, DTensor) else value
+        if keep:
+            found[name] = each.cpu() if isinstance(each, torch.Tensor) else each
+    return found

@@ -22,11 +22,11 @@ from launcher.parallel import (
     zero_loss,
 )
 from launcher.parallel.checkpoints import own_name
+from launcher.trainers.base import whole_state
 from launcher.trainers.batches import call, move_to_device, size_of
 from launcher.trainers.evaluation import MetricAccumulator
 from launcher.trainers.stopwatch import Stopwatch
 from launcher.trainers.task import Batch, Task
-from launcher.trainers.whole_state import whole_state
 
 
 class DataParallelTrainer:

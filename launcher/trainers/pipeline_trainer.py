@@ -12,12 +12,12 @@ from torch import nn
 from torch.amp import GradScaler
 
 from launcher.parallel import ParallelContext, Pipeline, recompute, resolve_starts
+from launcher.trainers.base import whole_state
 from launcher.trainers.batches import by_name, call, move_to_device, pad, size_of, take_first
 from launcher.trainers.evaluation import MetricAccumulator
 from launcher.trainers.footprint import states_per_parameter
 from launcher.trainers.stopwatch import Stopwatch
 from launcher.trainers.task import Batch, Task
-from launcher.trainers.whole_state import whole_state
 
 
 class PipelineTrainer:

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from launcher.data.dispatcher.epoch_reads import EpochRead
-from launcher.data.dispatcher.priority_queue import PriorityQueue
 from launcher.data.dispatcher.shard_affinity import ShardAffinity
-from launcher.data.dispatcher.worker_pool import Lease, WorkerPool, WorkerState
+from launcher.data.dispatcher.worker_pool import Lease, PriorityQueue, WorkerPool, WorkerState
 
 #: A batch is late after this many times the usual seconds, but not before LATE_AFTER seconds.
 LATE_FACTOR = 4.0

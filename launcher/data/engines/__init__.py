@@ -8,7 +8,6 @@ from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
     from launcher.data.engines import forked_workers
-    from launcher.data.engines.base import BatchSource
-    from launcher.data.engines.registry import find_engine
+    from launcher.data.engines.base import BatchSource, find_engine
 
 __getattr__ = open_door(__name__)

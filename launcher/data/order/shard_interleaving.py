@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from launcher.data.batches import Array
-from launcher.data.order.batch_fingerprint import combined
 from launcher.data.order.batch_plan import ResumePoint
 from launcher.data.order.shards import ShardPlan, ShardReaderPlan
+from launcher.data.order.verification import combined
 from launcher.errors import DataError, WireError
 from launcher.runtime import log_event
 

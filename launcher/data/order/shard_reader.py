@@ -19,13 +19,13 @@ from typing import Any, TypeVar
 
 from launcher.data.batches import structure
 from launcher.data.order import samples
-from launcher.data.order.batch_fingerprint import fingerprint
 from launcher.data.order.current_shard import CurrentShard, as_current
 from launcher.data.order.original_error_types import with_type_of
 from launcher.data.order.set_epoch import call_set_epoch
 from launcher.data.order.shard_interleaving import ShardBatch, ShardEnd
 from launcher.data.order.shards import ShardReaderPlan
 from launcher.data.order.user_code import error_text, latest_traceback
+from launcher.data.order.verification import fingerprint
 from launcher.data.repeatable import (
     EntropyStream,
     OneThread,

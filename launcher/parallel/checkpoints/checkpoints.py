@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 from torch.distributed import checkpoint
@@ -17,7 +17,6 @@ from torch.distributed.checkpoint.staging import BlockingAsyncStager
 
 from launcher.errors import ParallelError
 from launcher.parallel.checkpoints import folders, manifests
-from launcher.parallel.checkpoints.agreement import gather, run_on_all_ranks
 from launcher.parallel.checkpoints.contents import contents, tied
 from launcher.parallel.checkpoints.targets import Targets
 from launcher.parallel.checkpoints.train_state import State
@@ -226,4 +225,46 @@ def message_of(error: CheckpointException) -> str:
     return "; ".join(
         f"{type(cause).__name__}: {cause} (rank {rank})"
         for rank, (cause, _) in sorted(error.failures.items())
+    )
+
+
+_Value = TypeVar("_Value")
+
+
+def run_on_all_ranks(function: Callable[[], _Value], group: dist.ProcessGroup, step: str) -> _Value:
+    """Run a function on all ranks and return this rank's result.
+
+    Raises ParallelError on all ranks if the function fails on any. step: the failed step, for the
+    message.
+    """
+    cause: Exception | None = None
+    try:
+        value = function()
+    except Exception as error:  # noqa: BLE001 (it is sent to all ranks, and raised on all)
+        cause = error
+    messages = gather(None if cause is None else _message_of(cause), group)
+    if any(messages):
+        failed = [(rank, text) for rank, text in enumerate(messages) if text is not None]
+        raise ParallelError(f"{step}: {_by_rank(failed)}") from cause
+    return value
+
+
+def gather(value: _Value, group: dist.ProcessGroup) -> list[_Value]:
+    """Return the values of all ranks, by rank."""
+    found: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(found, value, group=group)
+    return found
+
+
+def _message_of(error: Exception) -> str:
+    return str(error) if isinstance(error, ParallelError) else f"{type(error).__name__}: {error}"
+
+
+def _by_rank(failed: list[tuple[int, str]]) -> str:
+    """Return each message once, with the ranks that raised it."""
+    ranks: dict[str, list[int]] = {}
+    for rank, message in failed:
+        ranks.setdefault(message, []).append(rank)
+    return "; ".join(
+        f"{message} (rank {', '.join(map(str, each))})" for message, each in ranks.items()
     )

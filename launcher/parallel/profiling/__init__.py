@@ -9,7 +9,7 @@ from launcher.shared.doors import open_door
 if TYPE_CHECKING:
     from launcher.parallel.profiling import link_speed
     from launcher.parallel.profiling.bytes import place
-    from launcher.parallel.profiling.meta_parameters import unmaterialised
+    from launcher.parallel.profiling.estimate import unmaterialised
     from launcher.parallel.profiling.module_costs import Profile, ProfileKind, Sample, profile
     from launcher.parallel.profiling.passes import sum_outputs
 

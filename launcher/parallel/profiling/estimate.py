@@ -2,7 +2,7 @@
 
 An operation takes as long as the slower of its arithmetic and its bytes (a roofline), plus a fixed
 overhead per call. The rates of this machine are measured. Tensors may be fake (torch's
-FakeTensorMode), so that no part of the model has to be in memory.
+FakeTensorMode), so that no part of the model has to be in memory: `unmaterialised` makes them so.
 """
 
 from __future__ import annotations
@@ -13,14 +13,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from launcher.errors import ParallelError
 from launcher.parallel.profiling.passes import PassRecorder
+
+if TYPE_CHECKING:
+    from launcher.parallel.profiling.module_costs import Sample
 
 _MATRIX_SIDE = 1024
 _COPIED_BYTES = 2**24
@@ -116,3 +122,48 @@ def _storages(tree: object) -> dict[int, int]:
         for leaf in tree_leaves(tree)
         if isinstance(leaf, torch.Tensor)
     }
+
+
+# Models without storage ---------------------------------------------------------------------
+
+
+def unmaterialised(make: Callable[[], nn.Module], sample: Sample) -> tuple[nn.Module, Sample]:
+    """Return a model and a sample without storage. Raises ParallelError, and errors of `make`."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    try:
+        with mode:
+            model = make()
+    except RuntimeError:  # torch cannot swap fake parameters, as in `model.to(torch.bfloat16)`
+        model = _without_storage(make)
+        _make_fake(model, mode)
+    return model, sample.map_tensors(mode.from_tensor)
+
+
+def _without_storage(make: Callable[[], nn.Module]) -> nn.Module:
+    try:
+        with torch.device("meta"):
+            return make()
+    except RuntimeError as error:
+        raise ParallelError(
+            f"the model cannot be created without its weights ({error}): set their dtype and "
+            "device when they are created (nn.Linear(..., dtype=...)), or use the profile "
+            "'measured'"
+        ) from error
+
+
+def _make_fake(model: nn.Module, mode: FakeTensorMode) -> None:
+    """Replace parameters and buffers by fake CPU tensors; tied ones stay tied."""
+    known: dict[int, torch.Tensor] = {}
+
+    def fake(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in known:
+            with mode:
+                like = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+            if isinstance(tensor, nn.Parameter):
+                like = nn.Parameter(like, requires_grad=tensor.requires_grad)
+            known[id(tensor)] = like
+        return known[id(tensor)]
+
+    for module in model.modules():
+        for held in (module._parameters, module._buffers):
+            held.update({name: fake(each) for name, each in held.items() if each is not None})

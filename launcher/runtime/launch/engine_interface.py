@@ -10,7 +10,7 @@ from typing import Protocol
 
 from launcher.runtime.host.job_host import JobHost
 
-_REGISTRY = "launcher.data.engines.registry"
+_REGISTRY = "launcher.data.engines.base"
 
 
 class DataServices(Protocol):
