@@ -537,7 +537,7 @@ def test_a_rank_that_has_not_imported_the_library_is_told_so_and_does_not_import
     pytest.importorskip("PIL")
     program = """
 import sys
-from launcher.data.batches.assembly import Assembly
+from launcher.data.batches import Assembly
 from launcher.errors import DataError
 try:
     Assembly().rebuild(["codec", "PIL.Image", ["list"]], [])

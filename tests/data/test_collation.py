@@ -12,7 +12,7 @@ import pytest
 from batches import Box, Point, same
 
 from launcher.data import DataLoader, register_codec
-from launcher.data.batches import Assembly, assembly, collate, collation, disassemble, structure
+from launcher.data.batches import Assembly, collate, collation, disassemble, structure
 from launcher.data.batches.codecs import codec_registry
 from launcher.errors import DataError
 
@@ -136,7 +136,7 @@ class Boxes(list):  # type: ignore[type-arg]
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     made = codec_registry.CodecRegistry()
-    for module in (codec_registry, collation, structure, assembly):
+    for module in (codec_registry, collation, structure):
         monkeypatch.setattr(module, "registry", made)
     register_codec(Meta, encode=lambda meta: [dict(meta), meta.source], decode=decode_meta)
     register_codec(View, encode=dict, decode=View)

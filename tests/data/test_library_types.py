@@ -122,7 +122,7 @@ def test_graphs_arrive_by_the_codecs_of_the_docs() -> None:
 def test_nothing_of_these_is_imported_because_it_arrives() -> None:
     program = """
 import sys
-from launcher.data.batches.assembly import Assembly
+from launcher.data.batches import Assembly
 from launcher.errors import DataError
 for name in ("torchvision.Image", "tensordict.TensorDict", "transformers.BatchEncoding"):
     try:

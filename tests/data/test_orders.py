@@ -93,7 +93,7 @@ def check_exactly_once(worlds: list[World]) -> None:
     assert all(index == order.ids[place % len(order.ids)] for place, index in taken)
     expected = Counter(range(len(order.ids)))
     last = worlds[-1].plans[0]
-    expected.subtract(place for place, _ in order.samples(last.dropped))
+    expected.subtract(place for place, _ in last.samples_at(last.dropped))
     assert inside == +expected
     # A plan that its ranks went on with, each from a state of its own, has its pads but once.
     parts = [world for world in worlds if origin(world.plans[0]) == origin(last)]

@@ -126,7 +126,7 @@ def test_a_rank_without_torch_is_refused_with_the_fix() -> None:
 import sys
 sys.modules["torch"] = None
 import numpy as np
-from launcher.data.batches.assembly import Assembly
+from launcher.data.batches import Assembly
 from launcher.errors import DataError
 array = np.array({arrays[0].tolist()}, {arrays[0].dtype.str!r})
 for wish in (None, False):

@@ -115,7 +115,7 @@ def _batch(schedule: Schedule, plan: BatchPlan, step: int) -> Batch:
 
 
 def _ids(plan: BatchPlan, positions: Sequence[int]) -> list[int]:
-    return [index for _, index in plan.order.samples(positions)]
+    return [index for _, index in plan.samples_at(positions)]
 
 
 def _noise_hash(schedule: Schedule, epoch: int, positions: Sequence[int]) -> str:

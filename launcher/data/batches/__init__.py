@@ -8,7 +8,6 @@ from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
     from launcher.data.batches import structure, tensors, wire
-    from launcher.data.batches.assembly import Assembly
     from launcher.data.batches.class_names import (
         find_class,
         is_own,
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     )
     from launcher.data.batches.codecs.codec_registry import register_codec
     from launcher.data.batches.collation import collate, torch_threads
-    from launcher.data.batches.plain_batch import PlainBatch, copy_plain
-    from launcher.data.batches.structure import Array, Tree, disassemble
+    from launcher.data.batches.plain_batch import copy_plain
+    from launcher.data.batches.structure import Array, Assembly, PlainBatch, Tree, disassemble
     from launcher.data.batches.tensors import as_arrays
     from launcher.data.batches.wire import Header, WireFrame
 

@@ -59,10 +59,10 @@ def collate(samples: Sequence[Any]) -> Any:
         return _collate_mapping(samples)
     if tensors.is_tensor(first):
         return _stack_tensors(samples)
-    if is_plain_dataclass(type(first)):
-        return _collate_fields(samples)
     if isinstance(first, (tuple, list)):
         return _collate_elements(samples)
+    if is_plain_dataclass(type(first)):
+        return _collate_fields(samples)
     raise DataError(
         f"a sample holds a {type(first).__name__}; batches are made of arrays, tensors, numbers, "
         "str, bytes, and tuples, lists, dicts, namedtuples and dataclasses of these: convert it "

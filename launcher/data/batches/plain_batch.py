@@ -6,23 +6,15 @@ Their disassembly and reassembly would take several times as long as a copy, whi
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
-from launcher.data.batches.structure import MAX_DEPTH
+from launcher.data.batches.structure import MAX_DEPTH, PlainBatch
 
 #: Classes whose objects arrive as they are sent, and cannot be modified.
 _LEAVES = frozenset((int, float, bool, type(None), complex, str, bytes))
 _ONLY_LISTS = frozenset({list})
 #: What `_copy` returns for what is not plain.
 _NONE = object()
-
-
-@dataclass(frozen=True)
-class PlainBatch:
-    """A batch that is the script's own. It takes the place of a tree, and is never sent."""
-
-    content: Any
 
 
 def copy_plain(batch: object) -> PlainBatch | None:

@@ -10,7 +10,7 @@ world changes size.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from launcher.data.order import sample_order
@@ -197,7 +197,19 @@ class BatchPlan:
 
     def samples(self, step: int) -> list[tuple[int, int]]:
         """Return (index in the order, index in the dataset) for each sample of a step's batch."""
-        return self.order.samples(self.positions(step))
+        return self.samples_at(self.positions(step))
+
+    def samples_at(self, positions: Iterable[int]) -> list[tuple[int, int]]:
+        """Return (index in the order, index in the dataset) of the samples at some positions."""
+        ids, bounds = self.order.ids, self.order.bounds
+        if bounds is None:
+            return [(position, int(ids[position % self.length])) for position in positions]
+        found: list[tuple[int, int]] = []
+        for position in positions:
+            rounds, batch = divmod(position, self.length)
+            indices = range(int(bounds[batch]), int(bounds[batch + 1]))
+            found += [(rounds * len(ids) + index, int(ids[index])) for index in indices]
+        return found
 
     def sample_ids(self, step: int) -> list[int]:
         """Return the dataset's indices for the batch of a step."""
@@ -213,7 +225,7 @@ class BatchPlan:
         """Return the number of samples at some positions."""
         if self.spec.batch_sampler is None:
             return len(positions)
-        return len(self.order.samples(positions))
+        return len(self.samples_at(positions))
 
     def describe_batch(self, step: int) -> str:
         """Describe the batch of a step for a message, without a call to user code."""

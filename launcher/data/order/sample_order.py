@@ -12,7 +12,7 @@ import functools
 import hashlib
 import itertools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,18 +48,6 @@ class SampleOrder:
         hashed = hashlib.blake2b(self.ids.tobytes(), digest_size=8)
         hashed.update(b"" if self.bounds is None else self.bounds.tobytes())
         return hashed.hexdigest()
-
-    def samples(self, positions: Iterable[int]) -> list[tuple[int, int]]:
-        """Return (index in the order, id) of the samples at some positions, modulo the length."""
-        count, ids = len(self), self.ids
-        if self.bounds is None:
-            return [(position, int(ids[position % count])) for position in positions]
-        found: list[tuple[int, int]] = []
-        for position in positions:
-            rounds, batch = divmod(position, count)
-            indices = range(int(self.bounds[batch]), int(self.bounds[batch + 1]))
-            found += [(rounds * len(ids) + index, int(ids[index])) for index in indices]
-        return found
 
 
 #: Orders cached per kind: this epoch's and the next one's, for two streams. An order of 100 million

@@ -391,7 +391,7 @@ def _load_skipping_errors(dataset: object, plan: BatchPlan, step: int) -> tuple[
         return loaded, skipped
     count, following = skipped.count, plan.positions(step)[-1] + 1
     for position in range(following, following + min(plan.length, _MOST_IN_PLACE)):
-        add(plan.order.samples([position % plan.length]))
+        add(plan.samples_at([position % plan.length]))
         if loaded:
             skipped.count, skipped.repeated = count, len(loaded)
             return loaded, skipped
