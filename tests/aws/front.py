@@ -7,6 +7,7 @@ import struct
 import sys
 import threading
 from collections import Counter, deque
+from contextlib import closing
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
@@ -164,11 +165,10 @@ def serve(moto_address):
         def pass_on(self, call):
             if call.operation in self.front.lacking:
                 return 200, [("Content-Type", "application/x-amz-json-1.1")], b""
-            connection = http.client.HTTPConnection(moto, timeout=60)
-            connection.request(self.command, self.path, call.body, dict(self.headers))
-            response = connection.getresponse()
-            answer = response.status, response.getheaders(), response.read()
-            connection.close()
+            with closing(http.client.HTTPConnection(moto, timeout=60)) as connection:
+                connection.request(self.command, self.path, call.body, dict(self.headers))
+                response = connection.getresponse()
+                answer = response.status, response.getheaders(), response.read()
             return self.front.rewrite(call, answer) if self.front.rewrite else answer
 
         def answer(self, status, headers, content):

@@ -19,8 +19,6 @@ from launcher.client.sessions.aws import call_limits, caller_identity, clients, 
 from launcher.errors import CloudError, Unreachable
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\n"
-#: The time that the tests allow for what is limited to a second; on a busy machine all is slower.
-PATIENCE = 60
 
 
 @contextmanager
@@ -49,6 +47,8 @@ def server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
 
 
 def drip(head: bytes) -> Callable[[socket.socket], None]:
+    """An answer that never ends: who has no limit waits until the test's time is up."""
+
     def answer(connection: socket.socket) -> None:
         connection.sendall(head)
         while True:
@@ -100,20 +100,16 @@ def test_a_byte_now_and_then_holds_no_call(hurried, tmp_path, call, part):
     with server(DRIPS[part]) as address:
         hurried.setenv("AWS_ENDPOINT_URL", address)
         session = AwsSession(boto_session=boto3.Session("AKIA", "secret", region_name="eu-west-1"))
-        began = time.monotonic()
         with pytest.raises(CloudError):
             CALLS[call](session, tmp_path)
-        assert time.monotonic() - began < PATIENCE
 
 
 def test_an_object_that_is_too_slow_is_given_up(hurried, tmp_path):
     with server(sent_whole) as address:
         hurried.setenv("AWS_ENDPOINT_URL", address)
         session = AwsSession(boto_session=boto3.Session("AKIA", "secret", region_name="eu-west-1"))
-        began = time.monotonic()
         with pytest.raises(Unreachable, match="s3://bucket/key"):
             session.download("s3://bucket/key", tmp_path / "file")
-        assert time.monotonic() - began < PATIENCE
     assert list(tmp_path.iterdir()) == []
 
 
