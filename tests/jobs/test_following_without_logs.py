@@ -83,11 +83,11 @@ def test_without_logs_the_end_is_seen_and_what_is_missing_is_said(error, said):
 @pytest.mark.usefixtures("hurried")
 def test_logs_that_never_answer_delay_no_end():
     answer = threading.Event()
-    told, cloud = [], Cloud(*[RUNS] * 5, ENDS, logs=lambda: answer.wait(60))
-    began = time.monotonic()
+    answered = []
+    told, cloud = [], Cloud(*[RUNS] * 5, ENDS, logs=lambda: answered.append(answer.wait(300)))
     try:
         assert Job(NAME, cloud).wait(print, notices=told.append).status == "Failed"
-        assert time.monotonic() - began < 30
+        assert not answered
     finally:
         answer.set()
     assert "the logs were not read to their end" in told[-1]
