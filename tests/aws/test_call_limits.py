@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 import boto3
 import pytest
@@ -18,6 +19,8 @@ from launcher.client.sessions import RetryPolicy
 from launcher.client.sessions.aws import call_limits, caller_identity, clients, transient_errors
 from launcher.errors import CloudError, Unreachable
 
+#: The bytes of a minute, for what is limited to a second; loading boto takes none of them.
+PATIENCE = 1200
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\n"
 
 
@@ -46,16 +49,19 @@ def server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
         thread.join()
 
 
-def drip(head: bytes) -> Callable[[socket.socket], None]:
-    """An answer that never ends: who has no limit waits until the test's time is up."""
+@dataclass
+class Drip:
+    """An answer that never ends: its head, and then a byte every 50 ms; `sent`: how many."""
 
-    def answer(connection: socket.socket) -> None:
-        connection.sendall(head)
+    head: bytes
+    sent: int = 0
+
+    def __call__(self, connection: socket.socket) -> None:
+        connection.sendall(self.head)
         while True:
             connection.sendall(b"a")
+            self.sent += 1
             time.sleep(0.05)  # the fault itself
-
-    return answer
 
 
 def flood(connection: socket.socket) -> None:
@@ -79,12 +85,8 @@ def hurried(monkeypatch: pytest.MonkeyPatch, credentials: pytest.MonkeyPatch) ->
     return credentials
 
 
-def sent_whole(connection: socket.socket) -> None:
-    """An object whose end never comes, after all that a head says of it."""
-    drip(HEAD + b'ETag: "a"\r\nContent-Length: 100000\r\n\r\n')(connection)
-
-
-DRIPS = {"head": drip(HEAD), "body": drip(HEAD + b"Content-Length: 9999\r\n\r\n")}
+#: What comes before the bytes.
+DRIPS = {"head": HEAD, "body": HEAD + b"Content-Length: 9999\r\n\r\n"}
 CALLS = {
     "account": lambda session, _: session.account,
     "describe": lambda session, _: session.describe_training_job(TrainingJobName="rings"),
@@ -97,19 +99,23 @@ CALLS = {
 @pytest.mark.parametrize("part", DRIPS)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_byte_now_and_then_holds_no_call(hurried, tmp_path, call, part):
-    with server(DRIPS[part]) as address:
+    dripping = Drip(DRIPS[part])
+    with server(dripping) as address:
         hurried.setenv("AWS_ENDPOINT_URL", address)
         session = AwsSession(boto_session=boto3.Session("AKIA", "secret", region_name="eu-west-1"))
         with pytest.raises(CloudError):
             CALLS[call](session, tmp_path)
+        assert dripping.sent < PATIENCE
 
 
 def test_an_object_that_is_too_slow_is_given_up(hurried, tmp_path):
-    with server(sent_whole) as address:
+    endless = Drip(HEAD + b'ETag: "a"\r\nContent-Length: 100000\r\n\r\n')
+    with server(endless) as address:
         hurried.setenv("AWS_ENDPOINT_URL", address)
         session = AwsSession(boto_session=boto3.Session("AKIA", "secret", region_name="eu-west-1"))
         with pytest.raises(Unreachable, match="s3://bucket/key"):
             session.download("s3://bucket/key", tmp_path / "file")
+        assert endless.sent < PATIENCE
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,7 +137,7 @@ def test_an_answer_without_an_end_is_not_kept(hurried):
 
 
 def test_the_clients_of_the_checks_are_limited_too(hurried):
-    with server(DRIPS["body"]) as address:
+    with server(Drip(DRIPS["body"])) as address:
         hurried.setenv("AWS_ENDPOINT_URL", address)
         client = Connection(use_instance_role=False).client("sts")
         with pytest.raises(Exception, match="Read timeout"):
@@ -143,7 +149,7 @@ def test_prices_that_are_too_slow_are_given_up(monkeypatch, part):
     monkeypatch.setattr(price_download, "_SILENCE_SECONDS", 1)
     monkeypatch.setattr(price_download, "SLOWEST", 1 << 20)
     with (
-        server(DRIPS[part]) as address,
+        server(Drip(DRIPS[part])) as address,
         pytest.raises(Unreachable, match=r"no end after|timed out"),
         open_price_file(address) as file,
     ):

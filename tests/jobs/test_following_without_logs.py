@@ -83,8 +83,8 @@ def test_without_logs_the_end_is_seen_and_what_is_missing_is_said(error, said):
 @pytest.mark.usefixtures("hurried")
 def test_logs_that_never_answer_delay_no_end():
     answer = threading.Event()
-    answered = []
-    told, cloud = [], Cloud(*[RUNS] * 5, ENDS, logs=lambda: answered.append(answer.wait(300)))
+    answered = []  # before a follower that is not hurried would go on without: after 30 s
+    told, cloud = [], Cloud(*[RUNS] * 5, ENDS, logs=lambda: answered.append(answer.wait(25)))
     try:
         assert Job(NAME, cloud).wait(print, notices=told.append).status == "Failed"
         assert not answered
