@@ -1,4 +1,7 @@
-"""The interface of trainers, which `data_parallel_trainer` and `pipeline_trainer` implement."""
+"""The interface of trainers, which `data_parallel_trainer` and `pipeline_trainer` implement.
+
+`whole_state` gathers the state that both return.
+"""
 
 from __future__ import annotations
 

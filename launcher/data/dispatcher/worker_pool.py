@@ -1,4 +1,7 @@
-"""The worker pool: each worker's leases and speed, and which takes the next batch soonest. Pure."""
+"""The worker pool: each worker's leases and speed, and which takes the next batch soonest. Pure.
+
+Workers that are ready wait in a `PriorityQueue`, and so do the epochs that want a batch.
+"""
 
 from __future__ import annotations
 

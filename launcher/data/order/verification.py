@@ -29,6 +29,9 @@ _MAX_ROWS = 1024
 #: 2 to the 64th, and its golden section, whose multiples are spread evenly modulo it.
 _WHOLE = 1 << 64
 _GOLDEN = 0x9E3779B97F4A7C15
+#: Bytes of an array that are hashed whole; of a larger one as many, in blocks spread over it.
+_HASHED = 1 << 18
+_BLOCK = 1 << 12
 
 Parts = tuple[object, Sequence[Array]]
 
@@ -214,11 +217,6 @@ def _rows(array: Array, samples: int) -> list[str]:
     if array.ndim and array.shape[0] == samples <= _MAX_ROWS:
         return [fingerprint(None, [row])[:8] for row in array]
     return [fingerprint(None, [array])]
-
-
-#: Bytes of an array that are hashed whole; of a larger one as many, in blocks spread over it.
-_HASHED = 1 << 18
-_BLOCK = 1 << 12
 
 
 def fingerprint(tree: object, arrays: list[Array], before: str = "") -> str:

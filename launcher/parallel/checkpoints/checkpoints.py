@@ -23,6 +23,8 @@ from launcher.parallel.checkpoints.train_state import State
 from launcher.parallel.context import ParallelContext
 from launcher.runtime import emit
 
+_Value = TypeVar("_Value")
+
 
 class Checkpoints:
     """The checkpoints of a job: folders `step-N` in one folder that all ranks can access.
@@ -67,10 +69,10 @@ class Checkpoints:
         self._finish()
         # Rank 0 chooses: on a slow file system, files may not appear for all ranks at once.
         find_newest = folders.newest if self._world.rank == 0 else folders.no_choice
-        own = run_on_all_ranks(
+        own = _run_on_all_ranks(
             lambda: find_newest(self._root), self._group, "no checkpoint is loaded"
         )
-        choice = gather(own, self._group)[0]
+        choice = _gather(own, self._group)[0]
         if choice.step is not None:
             new = load_into(
                 state, self._world, folders.folder_of(self._root, choice.step), self._group
@@ -112,10 +114,10 @@ def load_into(
     Raises ParallelError on all ranks if one cannot load it.
     """
     step = f"{folder} is not loaded"
-    manifest, targets = run_on_all_ranks(lambda: _targets(state, world, folder), group, step)
+    manifest, targets = _run_on_all_ranks(lambda: _targets(state, world, folder), group, step)
     # The ranks of one replica hold the whole model.
-    names = gather(targets.names if world.dp_rank == 0 else set(), group)
-    run_on_all_ranks(lambda: _raise_problems(targets.problems(set().union(*names))), group, step)
+    names = _gather(targets.names if world.dp_rank == 0 else set(), group)
+    _run_on_all_ranks(lambda: _raise_problems(targets.problems(set().union(*names))), group, step)
     loaded = targets.allocate()
     try:
         checkpoint.load(
@@ -125,10 +127,10 @@ def load_into(
             process_group=group,
         )
     except CheckpointException as error:
-        raise ParallelError(f"{step}: {message_of(error)}") from error
-    run_on_all_ranks(lambda: targets.apply(loaded, step=manifest.step), group, step)
+        raise ParallelError(f"{step}: {_failures_of(error)}") from error
+    _run_on_all_ranks(lambda: targets.apply(loaded, step=manifest.step), group, step)
     return [
-        rank for rank, is_new in enumerate(gather(targets.lacks_random_states, group)) if is_new
+        rank for rank, is_new in enumerate(_gather(targets.lacks_random_states, group)) if is_new
     ]
 
 
@@ -165,20 +167,20 @@ class Writer:
         start = time.monotonic()
         action = f"step {step} is not saved in {self.root}"
         folder = folders.folder_of(self.root, step)
-        run_on_all_ranks(lambda: self._clear(step), self.group, action)
+        _run_on_all_ranks(lambda: self._clear(step), self.group, action)
         try:
             self._write_data(folder, staged)
         except CheckpointException as error:
-            raise ParallelError(f"{action}: {message_of(error)}") from error
-        own = run_on_all_ranks(lambda: self._hash_files(folder), self.group, action)
+            raise ParallelError(f"{action}: {_failures_of(error)}") from error
+        own = _run_on_all_ranks(lambda: self._hash_files(folder), self.group, action)
         manifest = manifests.Manifest(
             step=step,
             degrees=manifests.dims_fields(self.world.degrees),
-            tied=_merged(gather(tied, self.group)),
-            files=_merged(gather(own, self.group)),
+            tied=_merged(_gather(tied, self.group)),
+            files=_merged(_gather(own, self.group)),
         )
-        old = run_on_all_ranks(lambda: self._finish(folder, manifest), self.group, action)
-        surplus = gather(old, self.group)[0]
+        old = _run_on_all_ranks(lambda: self._finish(folder, manifest), self.group, action)
+        surplus = _gather(old, self.group)[0]
         if self.world.local_rank == 0:
             folders.remove(self.root, surplus)
         if self.world.rank == 0:
@@ -220,7 +222,7 @@ def _merged(parts: list[Mapping[str, object]]) -> dict[str, Any]:
     return {name: value for part in parts for name, value in part.items()}
 
 
-def message_of(error: CheckpointException) -> str:
+def _failures_of(error: CheckpointException) -> str:
     """Return torch's errors of the ranks that failed, without the stacks."""
     return "; ".join(
         f"{type(cause).__name__}: {cause} (rank {rank})"
@@ -228,10 +230,9 @@ def message_of(error: CheckpointException) -> str:
     )
 
 
-_Value = TypeVar("_Value")
-
-
-def run_on_all_ranks(function: Callable[[], _Value], group: dist.ProcessGroup, step: str) -> _Value:
+def _run_on_all_ranks(
+    function: Callable[[], _Value], group: dist.ProcessGroup, step: str
+) -> _Value:
     """Run a function on all ranks and return this rank's result.
 
     Raises ParallelError on all ranks if the function fails on any. step: the failed step, for the
@@ -242,14 +243,14 @@ def run_on_all_ranks(function: Callable[[], _Value], group: dist.ProcessGroup, s
         value = function()
     except Exception as error:  # noqa: BLE001 (it is sent to all ranks, and raised on all)
         cause = error
-    messages = gather(None if cause is None else _message_of(cause), group)
+    messages = _gather(None if cause is None else _message_of(cause), group)
     if any(messages):
         failed = [(rank, text) for rank, text in enumerate(messages) if text is not None]
         raise ParallelError(f"{step}: {_by_rank(failed)}") from cause
     return value
 
 
-def gather(value: _Value, group: dist.ProcessGroup) -> list[_Value]:
+def _gather(value: _Value, group: dist.ProcessGroup) -> list[_Value]:
     """Return the values of all ranks, by rank."""
     found: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(found, value, group=group)

@@ -173,7 +173,7 @@ def make_schedule(
     loss: computes the loss of the last stage's output and the targets, for one microbatch. Raises
     ParallelError.
     """
-    check(schedule, degrees)
+    _check(schedule, degrees)
     # With scale_grads, torch would scale the gradients of earlier batches again.
     options: dict[str, Any] = {"loss_fn": loss, "scale_grads": False}
     microbatches, stages = degrees.microbatches, list(stages)
@@ -186,7 +186,7 @@ def make_schedule(
     return Schedule1F1B(stages[0], microbatches, **options)
 
 
-def check(schedule: Schedule, degrees: ParallelDims) -> None:
+def _check(schedule: Schedule, degrees: ParallelDims) -> None:
     """Raise ParallelError for degrees that a schedule does not support."""
     Orders(
         schedule=schedule,
