@@ -240,7 +240,7 @@ def test_the_job_learns_from_each_sample_once_an_epoch(job: Job) -> None:
     job.reads()
     outcome, log = job.end()
     check(outcome, log, epochs=6)
-    assert outcome["metrics"]["test_accuracy"] >= 0.9
+    assert outcome["metrics"].get("test_accuracy", 0) >= 0.9, log
     # Both nodes have ended by SIGTERM, within the 30 s until SIGKILL.
     assert len(re.findall(r"data_group/algo-\d +\| closed", log)) == 2
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import re
+from collections.abc import Iterator
+
 import pytest
 
 from launcher.runtime import LogLines
@@ -80,6 +84,34 @@ def test_a_line_of_another_thread_is_kept_beside_a_bar_below(written: bytes, spl
     kept = b"".join([log.add(text[:split]), log.add(text[split:]), log.close()])
     assert b"a line" in kept.splitlines()
     assert b"another" in kept.splitlines()
+
+
+def drawn(bars: int, times: int) -> Iterator[bytes]:
+    """What tqdm writes for bars below each other, one write each, until it has cleared them."""
+    for state in [f"{time}%" for time in range(times)] + [" " * 8]:
+        for place in range(bars):
+            moved = [b"\n" * place, b"\x1b[A" * place]
+            text = f"\rbar {place}: {state}" if state.strip() else f"\r{state}"
+            cleared = [] if state.strip() else [b"\r"]
+            yield from filter(None, [moved[0], text.encode(), *cleared, moved[1]])
+
+
+@pytest.mark.parametrize("bars", [1, 2, 3])
+def test_lines_between_any_two_writes_of_bars_are_all_kept(bars: int) -> None:
+    """As a metric that is printed while Ray Data's bars end, whose thread writes them."""
+    for seed in range(100):
+        chance = random.Random(seed)
+        writes = list(drawn(bars, times=chance.randrange(1, 4)))
+        for number in range(3):
+            writes.insert(chance.randrange(len(writes) + 1), b"metric_%d=0.97\n" % number)
+        share = chance.random()
+        log, text, chunk = LogLines(), b"", b""
+        for write in writes:
+            chunk += write
+            if chance.random() < share:
+                text, chunk = text + log.add(chunk), b""
+        text += log.add(chunk) + log.close()
+        assert sorted(re.findall(rb"metric_(\d)=0\.97\n", text)) == [b"0", b"1", b"2"], writes
 
 
 def test_a_bar_that_has_ended_is_kept_while_the_next_one_runs() -> None:

@@ -12,6 +12,7 @@ _LONGEST_BELOW = 4096
 _LIKE_EVENT = re.compile(rb"^(?=launcher[:|])", re.MULTILINE)
 #: What tqdm writes after a second bar, below the first one.
 _CURSOR_UP = b"\x1b[A"
+_MOVES_UP = re.compile(rb"((?:\x1b\[A)+)")
 #: Nothing yet, or the first text, on the line below a bar: the cursor may still move up again.
 _FIRST_BELOW = re.compile(rb"(?:\r[^\r\n]*\r?)?\Z")
 #: What a program prints to return to the line that it has left open.
@@ -87,21 +88,23 @@ class LogLines:
 def _joined(text: bytes) -> bytes:
     """Return the text with each bar that the cursor moves up from on the line of the bar above.
 
-    A line above that is no bar, as another thread prints it between a bar's writes, is kept.
+    A move up takes back one line end, but not that of a line that another thread has printed
+    between a bar's writes: such a line is no bar, or nothing follows it on the bar's own line.
     """
-    *pieces, rest = text.split(_CURSOR_UP)
+    *pieces, rest = _MOVES_UP.split(text)
     parts: list[bytes] = []
-    is_up = False
-    for piece in pieces:
+    for piece, moves in zip(pieces[::2], pieces[1::2], strict=True):
         start = piece.rfind(b"\n") + 1
         if piece.startswith(b"\r", start):
             above = piece[:start].rstrip(b"\n")
             line = above[above.rfind(b"\n") + 1 :]
-            parts += [above, b"\n" if line and b"\r" not in line else b"", piece[start:]]
-            is_up = True
+            left = start - len(above) - len(moves) // len(_CURSOR_UP)
+            if (line and b"\r" not in line) or not piece[start:].strip(b"\r"):
+                left = max(left, 1)
+            parts += [above, b"\n" * left, piece[start:]]
         else:
-            is_up = piece.find(b"\r", start) >= 0 or (is_up and not piece)
-            parts += [piece] if is_up else [piece, _CURSOR_UP]
+            is_bar = piece.find(b"\r", start) >= 0
+            parts += [piece] if is_bar else [piece, moves]
     return b"".join([*parts, rest])
 
 
