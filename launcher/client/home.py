@@ -30,6 +30,11 @@ def home_folder() -> Path:
         ) from error
 
 
+def records_folder() -> Path:
+    """Return the folder of the records of jobs elsewhere: below $LAUNCHER_HOME, or ~/.launcher."""
+    return home_folder() / "records"
+
+
 def disk_problem(error: OSError) -> str | None:
     """Return the words for a disk that cannot be written; None for any other error."""
     if error.errno not in _DISK_ERRORS:

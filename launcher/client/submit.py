@@ -7,21 +7,18 @@ job = draft.send()
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from launcher.client import doctor, jobs
-from launcher.client.request import LARGE_SOURCE, Submission
+from launcher.client.request import LARGE_SOURCE, Submission, content_hash
 from launcher.client.sessions import (
+    JobOrigin,
     PlacedJob,
     PlatformSession,
-    SourceCommit,
     bucket_and_key,
-    commit_of_source,
-    content_hash,
     new_record,
     place_job,
     write_record,
@@ -31,29 +28,6 @@ from launcher.errors import CloudError, JobNotFound, Problem, SpecError
 from launcher.shared import BUNDLE_FILE
 
 Notify = Callable[[str], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobOrigin:
-    """The origin of a job, for its record.
-
-    command_line: the words of the command, without secrets; default: the script of this process,
-        whose other words may be secrets.
-    git: the commit of the source; default: that of its folder, unless the job is a rerun.
-    rerun_of: the name of the job that is repeated.
-    """
-
-    command_line: tuple[str, ...] = ()
-    git: SourceCommit | None = None
-    rerun_of: str | None = None
-
-    def completed(self, spec: JobSpec) -> JobOrigin:
-        """Return the origin of a job whose source is on this machine, with its defaults."""
-        return JobOrigin(
-            command_line=self.command_line or tuple(sys.argv[:1]),
-            git=self.git if self.rerun_of else commit_of_source(spec),
-            rerun_of=self.rerun_of,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,13 +61,7 @@ class JobDraft(PlacedJob):
         """Create the job, whose objects are stored, and record how it was made. See `create`."""
         created = datetime.now(timezone.utc)
         create(self.submission, self.session)
-        record = new_record(
-            self.spec,
-            git=self.origin.git,
-            command_line=self.origin.command_line,
-            code_uri=self.location.code_uri,
-            rerun_of=self.origin.rerun_of,
-        )
+        record = new_record(self.spec, self.origin, self.location.code_uri)
         write_record(self.session, self.name, record)
         return jobs.Job(self.name, self.session, tracking=self.spec.tracking, created=created)
 
@@ -118,12 +86,12 @@ def draft_job(
     name: str,
     *,
     offline: bool = False,
-    origin: JobOrigin = JobOrigin(),
+    origin: JobOrigin | None = None,
 ) -> JobDraft:
     """Draft the job of a spec on a session, and check all that needs no network.
 
     offline: do not call the session, which is SageMaker's; the spec must then name everything.
-    origin: for the job's record.
+    origin: for the job's record; default: this process.
 
     Raises SpecError with every problem.
     """
@@ -134,7 +102,7 @@ def draft_job(
     needs = [*doctor.unmet_needs(spec, platform.python)] if platform.runs_here else []
     if not platform.installs:
         needs += doctor.missing_requirements(spec, platform.python)
-    made = origin.completed(placed.spec)
+    made = (origin or JobOrigin()).completed(placed.spec)
     return JobDraft(**vars(placed), unmet_needs=tuple(needs), origin=made)
 
 

@@ -17,8 +17,7 @@ import boto3
 
 from launcher.client.cli import main
 from launcher.client.jobs import background_log, job, job_follower, retrying_session
-from launcher.client.sessions import RetryPolicy
-from launcher.client.sessions import record_of_submission as new_record
+from launcher.client.sessions import RetryPolicy, job_record
 from launcher.client.sessions.aws import (
     aws_session,
     call_limits,
@@ -65,7 +64,7 @@ def hurry(by: float) -> None:
     aws_session.AwsSession.poll_seconds = 5.0 / by
     aws_session.AwsSession.log_delay_seconds = cloudwatch_logs.DELAY_SECONDS / by
     clients._ATTEMPTS = {"s3": 2}
-    new_record._installed_packages = lambda: ()
+    job_record._installed_packages = lambda: ()
 
 
 def warm() -> None:

@@ -17,8 +17,7 @@ from click.testing import CliRunner, Result
 from launcher.client.cli import main
 from launcher.client.jobs import Job, background_log, job_follower, retrying_session
 from launcher.client.request import bundle
-from launcher.client.sessions import RetryPolicy
-from launcher.client.sessions import record_of_submission as new_record
+from launcher.client.sessions import RetryPolicy, job_record
 from launcher.client.sessions.aws import (
     aws_session,
     caller_identity,
@@ -63,7 +62,7 @@ def hurry(patch: Any) -> None:
     patch.setattr(aws_session.AwsSession, "poll_seconds", 0.02)
     patch.setattr(aws_session.AwsSession, "log_delay_seconds", 0.02)
     patch.setattr(bundle, "job_world", lambda: iter(()))  # no host unpacks it
-    patch.setattr(new_record, "_installed_packages", lambda: ())
+    patch.setattr(job_record, "_installed_packages", lambda: ())
     clock = SimpleNamespace(sleep=lambda _seconds: None, time=time.time)
     patch.setattr(botocore.endpoint, "time", clock)  # its pauses between attempts at S3
 

@@ -8,9 +8,9 @@ from cut_model import PARTITION
 from stored_bytes import stored_bytes
 
 from launcher.client.jobs import Job
-from launcher.client.sessions import restore_job
+from launcher.client.sessions import JobOrigin, restore_job
 from launcher.client.spec import JobSpec, ModelParallel, Toolkit
-from launcher.client.submit import JobOrigin, draft_job
+from launcher.client.submit import draft_job
 from launcher.errors import PlatformError
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from launcher import JobSpec, MemorySession, Tracking
 from launcher.client.cli import JobSender
-from launcher.client.sessions import new_record
+from launcher.client.sessions import JobOrigin, new_record
 from launcher.errors import NotSent
 
 TRAIN = """\
@@ -91,7 +91,7 @@ def test_paths_of_changes_count_from_the_current_folder(terminal, tmp_path, monk
         instance_type="local",
         inputs={"dogs": "file:///dogs"},
     )
-    record = new_record(spec, git=None, command_line=(), code_uri="", rerun_of=None)
+    record = new_record(spec, JobOrigin(), "")
     job_file = tmp_path / "job-1.json"
     job_file.write_text(json.dumps(record.to_plain()))
     session = MemorySession()

@@ -8,7 +8,13 @@ from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
     from launcher.client.request.builder import JobLocation, build_request
-    from launcher.client.request.bundle import LARGE_SOURCE, Bundle, build_bundle, job_world
+    from launcher.client.request.bundle import (
+        LARGE_SOURCE,
+        Bundle,
+        build_bundle,
+        content_hash,
+        job_world,
+    )
     from launcher.client.request.channel_routing import MODEL_CONTENT
     from launcher.client.request.image_names import (
         IMAGES,
@@ -20,7 +26,6 @@ if TYPE_CHECKING:
     )
     from launcher.client.request.images import find_image, image_of
     from launcher.client.request.job_limits import find_limits, read_job
-    from launcher.client.request.job_names import NAME_LIMIT, check_name, job_name
     from launcher.client.request.prepared import Submission, build_document, prepare, redacted
     from launcher.client.request.request_paths import (
         REQUEST_PATHS,

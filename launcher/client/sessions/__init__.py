@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         PlatformSession,
         Progress,
         is_session,
+        violations_without_aws,
     )
     from launcher.client.sessions.completed_spec import (
         applied_defaults,
@@ -62,20 +63,20 @@ if TYPE_CHECKING:
         clause_6_logs,
         clause_9_lists,
     )
-    from launcher.client.sessions.content_hashes import content_hash
     from launcher.client.sessions.default_values import (
         DEFAULT_FIELDS,
         defaults_files,
         read_defaults,
     )
-    from launcher.client.sessions.given_session import aws_session, is_local_mode, own_session
     from launcher.client.sessions.job_list import newest_jobs
-    from launcher.client.sessions.job_location import new_job_name, place, place_offline
+    from launcher.client.sessions.job_names import NAME_LIMIT, check_name, job_name, new_job_name
     from launcher.client.sessions.job_record import (
+        JobOrigin,
         JobRecord,
         SourceCommit,
-        is_from_here,
+        new_record,
         read_record,
+        restore_job,
         write_record,
     )
     from launcher.client.sessions.local.host.host_copy import copy_from_host
@@ -112,11 +113,10 @@ if TYPE_CHECKING:
     from launcher.client.sessions.local.job.job_folder import JobFolder, Settings
     from launcher.client.sessions.local.job.job_hosts import LocalHost, divide_gpus
     from launcher.client.sessions.local.job.job_root import JobRoot
-    from launcher.client.sessions.local.job.local_platform import LOCAL_PLATFORM
     from launcher.client.sessions.local.job.log_metrics import append_metrics, read_metrics
     from launcher.client.sessions.local.job.request_checks import check_request, ignored_field_notes
     from launcher.client.sessions.local.job.status_writer import StatusWriter
-    from launcher.client.sessions.local.local_session import LocalSession
+    from launcher.client.sessions.local.local_session import LOCAL_PLATFORM, LocalSession
     from launcher.client.sessions.local.storage.atomic_files import (
         read_json,
         write_atomically,
@@ -145,13 +145,23 @@ if TYPE_CHECKING:
         metric_patterns,
         metric_values,
     )
-    from launcher.client.sessions.placed_job import PlacedJob, place_completed, place_job
-    from launcher.client.sessions.record_of_submission import commit_of_source, new_record
-    from launcher.client.sessions.recorded_job import restore_job
-    from launcher.client.sessions.registry import local_session, open_session, session_names
+    from launcher.client.sessions.placed_job import (
+        PlacedJob,
+        place,
+        place_completed,
+        place_job,
+        place_offline,
+    )
+    from launcher.client.sessions.registry import (
+        aws_session,
+        is_local_mode,
+        local_session,
+        open_session,
+        own_session,
+        session_names,
+    )
     from launcher.client.sessions.remote_source import unpack_source, with_fetched_source
-    from launcher.client.sessions.request_limits import violations_without_aws
-    from launcher.client.sessions.resolve import named_job, require_own, session_of
+    from launcher.client.sessions.resolve import is_from_here, named_job, require_own, session_of
     from launcher.client.sessions.retry_policy import RetryPolicy, retry_call
     from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 

@@ -28,14 +28,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypedDict, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeGuard, runtime_checkable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from launcher.client.request import RequestJudge
+    from launcher.client.request import RequestJudge, Violation
     from launcher.client.spec import JobSpec
-    from launcher.errors import CloudError
+    from launcher.errors import CloudError, FieldPath
     from launcher.shared import (
         TrainingJobCreated,
         TrainingJobDescription,
@@ -76,6 +76,34 @@ class Platform:
     python: str | None = None
     uses_aws: bool = False
     installs: bool = True
+
+
+def violations_without_aws(request: TrainingJobRequest, *, scheme: str) -> tuple[Violation, ...]:
+    """Return the errors of a request against SageMaker's limits that hold off AWS too.
+
+    There a location may be a URI of the platform's own `scheme`, and any instance type is allowed.
+    """
+    from launcher.client.request import UnknownType, find_violations  # not for shell completion
+
+    return tuple(
+        found
+        for found in find_violations(request)
+        if not (
+            found.is_warning
+            or isinstance(found, UnknownType)  # nothing is rented
+            or _has_scheme(request, found.path, scheme)
+        )
+    )
+
+
+def _has_scheme(request: TrainingJobRequest, path: FieldPath, scheme: str) -> bool:
+    value: Any = request
+    try:
+        for key in path:
+            value = value[key]
+    except (KeyError, IndexError, TypeError):  # a field that is absent
+        return False
+    return isinstance(value, str) and value.startswith(f"{scheme}://")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.request import Submission
 from launcher.client.sessions.base import TERMINAL_STATUSES, LogEvent, PlatformSession, is_session
-from launcher.client.sessions.job_location import new_job_name
+from launcher.client.sessions.job_names import new_job_name
 from launcher.client.sessions.placed_job import place_job
 from launcher.client.spec import JobSpec
 from launcher.errors import JobNotFound, LauncherError

@@ -23,9 +23,9 @@ from launcher.client.sessions.base import (
     LogStream,
     Platform,
     Progress,
+    violations_without_aws,
 )
 from launcher.client.sessions.job_list import newest_jobs, summarize_job
-from launcher.client.sessions.request_limits import violations_without_aws
 from launcher.errors import JobNotFound, PlatformError, Problem, RequestRefused
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from launcher.client.home import home_folder
-from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.job_record import is_from_here, records_folder
+from launcher.client.home import home_folder, records_folder
+from launcher.client.sessions.base import KeepsJobFiles, KeepsRecords, PlatformSession
 from launcher.client.sessions.local.job.job_root import JobRoot
 from launcher.client.sessions.registry import (
     local_session,
@@ -84,6 +83,13 @@ def require_own(jobs: Sequence[str], among: str | None = None) -> None:
             if not is_from_here(session_of(job, among), job):
                 what = f"nothing was done: this machine did not send {job}"
                 raise PlatformError(f"{what}; --any takes such jobs too, and its name alone does")
+
+
+def is_from_here(session: PlatformSession, job_name: str) -> bool:
+    """Return whether this machine sent a job, by its record, or keeps the job itself."""
+    if isinstance(session, KeepsJobFiles):
+        return True
+    return isinstance(session, KeepsRecords) and session.record_file(job_name).is_file()
 
 
 def _elsewhere(job: str, absent: JobNotFound | PlatformError) -> PlatformSession:

@@ -17,9 +17,9 @@ from launcher.client.cli.screen.verb_output import print_message, print_warnings
 from launcher.client.jobs import Job, with_resume_hint
 from launcher.client.planning import attempt_names, detached_warnings, plan_job, retry_capacity
 from launcher.client.request import LARGE_SOURCE
-from launcher.client.sessions import Platform, PlatformSession
+from launcher.client.sessions import JobOrigin, Platform, PlatformSession
 from launcher.client.spec import JobSpec
-from launcher.client.submit import JobDraft, JobOrigin, draft_job
+from launcher.client.submit import JobDraft, draft_job
 
 
 def _origin_of_command() -> JobOrigin:

@@ -14,9 +14,8 @@ from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.approval import approval_options, cancel_on_ctrl_c, confirm_job
 from launcher.client.cli.screen.verb_output import with_output_option
 from launcher.client.request import read_job
-from launcher.client.sessions import new_job_name, restore_job, session_of
+from launcher.client.sessions import JobOrigin, new_job_name, restore_job, session_of
 from launcher.client.spec import anchored
-from launcher.client.submit import JobOrigin
 
 
 @click.command()

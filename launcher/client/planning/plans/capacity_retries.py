@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from launcher.client.jobs import Job, with_resume_hint
-from launcher.client.request import NAME_LIMIT
-from launcher.client.sessions import PlatformSession
+from launcher.client.sessions import NAME_LIMIT, PlatformSession
 from launcher.client.show import readable
 from launcher.client.spec import CapacityRetry, JobSpec
 from launcher.client.submit import is_used

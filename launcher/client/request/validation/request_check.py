@@ -1,27 +1,36 @@
 """Validation of a whole request: the limits of botocore's model, then the rules between fields.
 
 The model is as recent as the boto3 that sends the request. Each rule takes a request whose values
-have the right types, though any may be missing. AWS's own messages are quoted where they are
-public. Sources: the API page of StoppingCondition; the message of `is_for_spot_instances` is AWS's
-own. Nothing here calls AWS.
+have the right types, though any may be missing; those of machines and images are in
+`machine_violations`. AWS's own messages are quoted where they are public: those of
+`go_to_groups_all_or_none` and `is_for_spot_instances`. That names of channels and groups exist and
+differ is inferred. Nothing here calls AWS.
+
+Sources: the API pages of Channel, DataSource and StoppingCondition.
 """
 
 from __future__ import annotations
 
 import functools
 import gc
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from launcher.client.request.validation import channel_violations, machine_violations
-from launcher.client.request.validation.api_model_check import WrongType, find_violations_of
+from launcher.client.request.validation import machine_violations
+from launcher.client.request.validation.api_model_check import (
+    WrongType,
+    find_violations_of,
+)
 from launcher.client.request.validation.violations import Violation, constraint_message
+from launcher.errors import FieldPath
+from launcher.shared import choice_fix
 
 if TYPE_CHECKING:
     from botocore.model import ServiceModel, StructureShape
 
-    from launcher.shared import LimitFields, TrainingJobRequest
+    from launcher.shared import ChannelFields, LimitFields, TrainingJobRequest
 
 
 @functools.cache
@@ -70,6 +79,110 @@ def find_violations(request: TrainingJobRequest) -> tuple[Violation, ...]:
     if any(not path or path[0] in _OF_RULES for path in wrong):
         return of_the_model
     return of_the_model + tuple(found for rule in RULES for found in rule(request))
+
+
+_SOURCES = ("S3DataSource", "FileSystemDataSource", "DatasetSource")
+
+
+def have_one_source(request: TrainingJobRequest) -> Iterator[Violation]:
+    """Find channels without exactly one source of data."""
+    for path, channel in _channels(request):
+        source = channel.get("DataSource", {})
+        named = [name for name in _SOURCES if name in source]
+        if "DataSource" in channel and len(named) != 1:
+            here = (*path, "DataSource")
+            yield Violation(
+                path=here,
+                what=f"the channel has {' and '.join(named) or 'no source of data'}",
+                fix=f"write one of {', '.join(_SOURCES)}",
+                aws_message=constraint_message(here, source, "Member must have exactly one source"),
+            )
+
+
+def have_different_names(request: TrainingJobRequest) -> Iterator[Violation]:
+    """Find channel names that are used twice."""
+    seen = Counter[str]()
+    for path, channel in _channels(request):
+        name = channel.get("ChannelName", "")
+        seen[name] += 1
+        if seen[name] == 2:
+            yield Violation(
+                path=(*path, "ChannelName"),
+                what=f'two channels are called "{name}"',
+                fix="give one of them another name",
+                aws_message=f"Duplicate channel name: {name}",
+            )
+
+
+def go_to_groups_all_or_none(request: TrainingJobRequest) -> Iterator[Violation]:
+    """Find channels without groups if others name groups.
+
+    A file system's channel cannot name groups, so it cannot be combined with channels that do.
+    """
+    routed = {
+        channel.get("ChannelName", ""): (path, bool(_groups_of(channel)))
+        for path, channel in _channels(request)
+    }
+    sources = {c.get("ChannelName", ""): c.get("DataSource", {}) for _, c in _channels(request)}
+    some = [name for name, (_, is_routed) in routed.items() if is_routed]
+    others = {name: path for name, (path, is_routed) in routed.items() if not is_routed}
+    if not some or not others:
+        return
+    message = (
+        f"Some channels have assigned instance groups: [{', '.join(some)}] while others not: "
+        f"[{', '.join(others)}]"
+    )
+    for name, path in others.items():
+        yield Violation(
+            path=(*path, "DataSource"),
+            what=f'the channel "{name}" names no instance groups, and "{some[0]}" does',
+            fix="remove InstanceGroupNames of all channels: a file system has none"
+            if "FileSystemDataSource" in sources[name]
+            else "write InstanceGroupNames in all channels or in none",
+            aws_message=message,
+        )
+
+
+def go_to_groups_that_exist(request: TrainingJobRequest) -> Iterator[Violation]:
+    """Find channels routed to groups that are not in the job."""
+    groups = request.get("ResourceConfig", {}).get("InstanceGroups", ())
+    known = [group.get("InstanceGroupName", "") for group in groups]
+    for path, channel in _channels(request):
+        for index, name in enumerate(_groups_of(channel)):
+            if name in known:
+                continue
+            here = (*path, "DataSource", "S3DataSource", "InstanceGroupNames", index)
+            yield Violation(
+                path=here,
+                what=f'the channel goes to group "{name}", which is not in the job',
+                about=(("ResourceConfig", "InstanceGroups"),),
+                fix=choice_fix(name, known) if known else "remove it: the job has no groups",
+                aws_message=f"Instance group {name} of channel {channel.get('ChannelName')} is not "
+                f"in InstanceGroups: [{', '.join(known)}]",
+            )
+
+
+def reach_file_systems_in_a_vpc(request: TrainingJobRequest) -> Iterator[Violation]:
+    """Find file systems in a job without a VpcConfig."""
+    for path, channel in _channels(request):
+        here = (*path, "DataSource", "FileSystemDataSource")
+        if here[-1] in channel.get("DataSource", {}) and "VpcConfig" not in request:
+            yield Violation(
+                path=here,
+                what="a file system is in a VPC, but the job is in none",
+                fix="write VpcConfig from which it can be reached",
+                aws_message="VpcConfig must be specified when a channel has a FileSystemDataSource",
+            )
+
+
+def _channels(request: TrainingJobRequest) -> Iterator[tuple[FieldPath, ChannelFields]]:
+    for index, channel in enumerate(request.get("InputDataConfig", ())):
+        yield ("InputDataConfig", index), channel
+
+
+def _groups_of(channel: ChannelFields) -> tuple[str, ...]:
+    source = channel.get("DataSource", {}).get("S3DataSource", {})
+    return tuple(source.get("InstanceGroupNames", ()))
 
 
 _RUN = ("StoppingCondition", "MaxRuntimeInSeconds")
@@ -150,11 +263,11 @@ RULES: tuple[Rule, ...] = (
     machine_violations.keep_warm_pools_to_one_type,
     machine_violations.have_an_image,
     machine_violations.have_an_image_that_knows_groups,
-    channel_violations.have_one_source,
-    channel_violations.have_different_names,
-    channel_violations.go_to_groups_all_or_none,
-    channel_violations.go_to_groups_that_exist,
-    channel_violations.reach_file_systems_in_a_vpc,
+    have_one_source,
+    have_different_names,
+    go_to_groups_all_or_none,
+    go_to_groups_that_exist,
+    reach_file_systems_in_a_vpc,
     ends_within_a_month,
     is_for_spot_instances,
     is_given_for_spot_instances,

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launcher.client.home import records_folder
 from launcher.client.request import image_of, redacted
 from launcher.client.sessions.aws import (
     caller_identity,
@@ -31,7 +32,6 @@ from launcher.client.sessions.base import (
     Progress,
 )
 from launcher.client.sessions.default_values import DefaultValue, read_defaults
-from launcher.client.sessions.job_record import records_folder
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.errors import LogNotFound, Problem, SpecError
 from launcher.shared import printable

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from launcher.client.request import content_hash
 from launcher.client.sessions.aws.clients import Clients
 from launcher.client.sessions.aws.response_check import foreign_response
 from launcher.client.sessions.aws.transient_errors import retry_read
 from launcher.client.sessions.base import Progress
-from launcher.client.sessions.content_hashes import content_hash
 from launcher.client.sessions.s3_uris import bucket_and_key
 from launcher.errors import Refused, Unreachable
 

@@ -10,11 +10,19 @@ import dataclasses
 import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.home import home_folder
-from launcher.client.sessions.base import JobFilters, LogEvent, LogStream, Platform, Progress
+from launcher.client.sessions.base import (
+    JobFilters,
+    LogEvent,
+    LogStream,
+    Platform,
+    Progress,
+    violations_without_aws,
+)
 from launcher.client.sessions.job_list import newest_jobs
 from launcher.client.sessions.local.host import host_logs
 from launcher.client.sessions.local.isolation_level import Isolation
@@ -22,12 +30,11 @@ from launcher.client.sessions.local.job import job_description
 from launcher.client.sessions.local.job.job_description import JobState
 from launcher.client.sessions.local.job.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.job.job_root import JobRoot
-from launcher.client.sessions.local.job.local_platform import LOCAL_PLATFORM
 from launcher.client.sessions.local.job.orphan_cleanup import current_boot, reconciled_status
 from launcher.client.sessions.local.storage import file_uris
 from launcher.client.sessions.local.storage.file_access import translate_write_errors
 from launcher.client.sessions.local.storage.file_uris import path_of
-from launcher.errors import PlatformError
+from launcher.errors import PlatformError, Unreachable
 from launcher.shared import HostFailure
 
 if TYPE_CHECKING:
@@ -41,6 +48,17 @@ if TYPE_CHECKING:
         TrainingJobRequest,
         TrainingJobSummary,
     )
+
+
+LOCAL_PLATFORM = Platform(
+    name="local",
+    bills=False,
+    uri_scheme="file",
+    reads_files=True,
+    judge=partial(violations_without_aws, scheme="file"),
+    is_transient=lambda error: isinstance(error, Unreachable),
+    runs_here=True,
+)
 
 
 class LocalSession:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from launcher.client.request import check_name
+from launcher.client.sessions.job_names import check_name
 from launcher.client.sessions.local.host.host_folder import checkpoint_config
 from launcher.client.sessions.local.host.toolkit_mode import check_script_mode, is_script_mode
 from launcher.client.sessions.local.storage.file_access import write_obstacle

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from launcher.client.request import WrongType
+from launcher.client.sessions.base import violations_without_aws
 from launcher.client.sessions.local.host.toolkit_mode import is_script_mode
 from launcher.client.sessions.local.isolation_level import Isolation
 from launcher.client.sessions.local.job.job_checks import check_inputs, check_job
-from launcher.client.sessions.local.job.local_platform import LOCAL_PLATFORM
 from launcher.client.sessions.local.job.secret_values import secret_values
 from launcher.client.sessions.local.storage.request_uris import place_of, uris_of
 from launcher.client.sessions.s3_uris import is_s3
@@ -53,7 +53,7 @@ def find_problems(
 
     SageMaker's limits are judged too. A field that this machine refuses is not reported again.
     """
-    limits = LOCAL_PLATFORM.judge(request)
+    limits = violations_without_aws(request, scheme="file")
     own = [*_system()]
     if not any(_is_unreadable(found) for found in limits):
         own += [

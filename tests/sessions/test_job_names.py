@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from launcher.client.request import check_name, job_name
+from launcher.client.sessions import check_name, job_name
 
 NOW = datetime(2025, 11, 20, 23, 7, 5)
 
