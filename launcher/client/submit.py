@@ -99,8 +99,8 @@ def draft_job(
     if placed.spec.tracking is not None:  # few jobs import trackers
         jobs.check_trackers(placed.spec)
     platform = session.platform
-    needs = [*doctor.unmet_needs(spec, platform.python)] if platform.runs_here else []
-    if not platform.installs:
+    needs = [] if platform.runs_image else [*doctor.unmet_needs(spec, platform.python)]
+    if not platform.installs and not platform.runs_image:
         needs += doctor.missing_requirements(spec, platform.python)
     made = (origin or JobOrigin()).completed(placed.spec)
     return JobDraft(**vars(placed), unmet_needs=tuple(needs), origin=made)

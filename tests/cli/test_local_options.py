@@ -6,8 +6,6 @@ from click.testing import CliRunner
 
 from launcher.client.cli import LocalChoices, main
 
-DEFAULTS = {"isolation": None, "host_failure": "fail", "no_install": False, "python": None}
-
 
 @pytest.mark.parametrize(
     ("choice", "option"),
@@ -16,12 +14,16 @@ DEFAULTS = {"isolation": None, "host_failure": "fail", "no_install": False, "pyt
         ({"host_failure": "tolerate"}, "--host-failure"),
         ({"no_install": True}, "--no-install"),
         ({"python": "/usr/bin/python3"}, "--python"),
+        ({"engine": "podman"}, "--engine"),
+        ({"image": "cpu"}, "--image"),
+        ({"host_memory": "4g"}, "--host-memory"),
+        ({"credentials": True}, "--credentials"),
     ],
 )
 def test_an_option_of_local_hosts_is_refused_for_others(choice, option):
     with pytest.raises(click.UsageError, match=f"{option} goes with a local job"):
-        LocalChoices(**{**DEFAULTS, **choice}).session_arguments("aws")
-    assert LocalChoices(**DEFAULTS).session_arguments("aws") == {}
+        LocalChoices(**choice).session_arguments("aws")
+    assert LocalChoices().session_arguments("aws") == {}
 
 
 @pytest.mark.parametrize("option", ["--samples", "--seconds"])

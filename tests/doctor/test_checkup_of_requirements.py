@@ -28,7 +28,7 @@ def spec(tmp_path: Path) -> JobSpec:
 
 
 def test_a_local_job_installs_what_this_python_has_not(spec: JobSpec) -> None:
-    told = {found.subject: found.what for found in requirement_checks.check(spec, runs_here=True)}
+    told = {found.subject: found.what for found in requirement_checks.check(spec, runs_image=False)}
     assert told == {
         "requirements.txt": "for group gpus, in a folder of their own: no-such-package>=2, "
         "./wheels/own.whl, and what they need",
@@ -39,7 +39,7 @@ def test_a_local_job_installs_what_this_python_has_not(spec: JobSpec) -> None:
 def test_a_setup_py_is_listed_where_it_is_installed(spec: JobSpec, tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").unlink()
     (tmp_path / "setup.py").write_text("import setuptools\nsetuptools.setup()\n")
-    shown = {found.subject: found.what for found in requirement_checks.check(spec, runs_here=False)}
+    shown = {found.subject: found.what for found in requirement_checks.check(spec, runs_image=True)}
     assert shown == {
         "setup.py": "installed on each host of group gpus before the script starts: "
         "the source as a package",
@@ -49,7 +49,7 @@ def test_a_setup_py_is_listed_where_it_is_installed(spec: JobSpec, tmp_path: Pat
 
 
 def test_a_host_on_aws_installs_all_that_its_image_has_not(spec: JobSpec) -> None:
-    told = [found.what for found in requirement_checks.check(spec, runs_here=False)]
+    told = [found.what for found in requirement_checks.check(spec, runs_image=True)]
     assert told[1] == "installed on each host of group cpus before the script starts: numpy>=1"
 
 
@@ -65,7 +65,7 @@ def test_a_host_on_aws_installs_all_that_its_image_has_not(spec: JobSpec) -> Non
 def test_a_hostile_file_takes_little_time(spec: JobSpec, text: str, says: str) -> None:
     (Path(str(spec.source_dir)) / "requirements.txt").write_text(text)
     started = time.process_time()
-    (first, _) = requirement_checks.check(spec, runs_here=True)
+    (first, _) = requirement_checks.check(spec, runs_image=False)
     assert says in first.what
     assert time.process_time() - started < 5
 
@@ -73,7 +73,7 @@ def test_a_hostile_file_takes_little_time(spec: JobSpec, text: str, says: str) -
 def test_a_job_without_requirements_has_no_such_line(spec: JobSpec) -> None:
     (Path(str(spec.source_dir)) / "requirements.txt").unlink()
     alone = spec.replace(instance_groups=(), instance_type="local")
-    assert list(requirement_checks.check(alone, runs_here=True)) == []
+    assert list(requirement_checks.check(alone, runs_image=False)) == []
 
 
 def test_a_missing_requirement_is_reported_with_the_installed_version(spec: JobSpec) -> None:

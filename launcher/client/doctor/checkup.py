@@ -76,7 +76,7 @@ def _findings(
     if job_file and spec:
         offline = platform.uses_aws and not _is_reachable(aws_findings)
         yield from job_file_checks.check_job(job_file, spec, session, offline=offline)
-        yield from requirement_checks.check(spec, runs_here=platform.runs_here)
+        yield from requirement_checks.check(spec, runs_image=platform.runs_image)
         if data:
             yield from dataset_checks.check(spec, data, session, offline=offline)
 

@@ -30,14 +30,14 @@ class GroupRequirements:
         return f"{self.file.path} (group {', '.join(self.groups)})"
 
 
-def check(spec: JobSpec, *, runs_here: bool) -> Iterator[CheckResult]:
+def check(spec: JobSpec, *, runs_image: bool) -> Iterator[CheckResult]:
     """Report what would be installed; elsewhere, an image may have some of it already."""
     for found in _files(spec):
         yield CheckResult(
             part=CheckSection.JOB,
             subject=found.file.path,
             level=Level.OK,
-            what=_on_this_machine(found) if runs_here else _on_every_host(found),
+            what=_on_every_host(found) if runs_image else _on_this_machine(found),
         )
 
 

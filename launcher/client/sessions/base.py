@@ -59,8 +59,9 @@ class Platform:
     reads_files: whether its jobs can read file:// URIs of the submitting machine.
     judge: returns the violations of a request against the platform's limits, without any call.
     is_transient: returns whether the same call may succeed later, after an error.
-    runs_here: whether hosts run in a Python of this machine, so that its packages are what they
-        have. python: the path of that one; None for the running one.
+    runs_here: whether hosts run on this machine.
+    runs_image: whether hosts run the job's image; if not, they run in a Python of this machine,
+        whose packages they have. python: the path of that one; None for the running one.
     uses_aws: whether it calls AWS with the user's configuration: jobs get the defaults from files,
         and a dry run calls nothing unless it is asked to.
     installs: whether the packages of requirements.txt are installed before a script starts.
@@ -73,6 +74,7 @@ class Platform:
     judge: RequestJudge = field(repr=False)
     is_transient: Callable[[CloudError], bool] = field(repr=False)
     runs_here: bool = False
+    runs_image: bool = True
     python: str | None = None
     uses_aws: bool = False
     installs: bool = True

@@ -126,7 +126,7 @@ def place(spec: JobSpec, session: PlatformSession, name: str) -> JobLocation:
     Raises SpecError when the spec lacks something that this session needs.
     """
     image, problems = _image(spec, session.default_image)
-    if not session.platform.runs_here:  # hosts on this machine use no image
+    if session.platform.runs_image:
         problems += python_problems(spec, image)
     if session.platform.uses_aws:
         problems += registry_problems(spec, session.region)

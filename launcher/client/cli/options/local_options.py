@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,31 +32,29 @@ local_host_options = options(
 class LocalChoices:
     """Choices for the hosts of a local job.
 
-    isolation: None for the best that works here. python: None for the running interpreter.
+    isolation: None for the best that works here. python: None for the running interpreter. engine:
+    None for what is there. image: None for the job's. host_memory: None without a limit.
     """
 
-    isolation: str | None
-    host_failure: str
-    no_install: bool
-    python: str | None
+    isolation: str | None = None
+    host_failure: str = HostFailure.FAIL.value
+    no_install: bool = False
+    python: str | None = None
+    engine: str | None = None
+    image: str | None = None
+    host_memory: str | None = None
+    credentials: bool = False
 
     def session_arguments(self, session: str) -> dict[str, Any]:
         """Return the arguments of a session of this name; none if it is not the local one."""
         if session == "local":
-            return {
-                "isolation": self.isolation,
-                "host_failure": self.host_failure,
-                "install": not self.no_install,
-                "python": self.python,
-            }
-        for option, is_given in (
-            ("--isolation", self.isolation),
-            ("--host-failure", self.host_failure != HostFailure.FAIL.value),
-            ("--no-install", self.no_install),
-            ("--python", self.python),
-        ):
-            if is_given:
-                raise click.UsageError(f"{option} goes with a local job")
+            arguments = dataclasses.asdict(self)
+            install = not arguments.pop("no_install")
+            return {**arguments, "install": install}
+        for choice in dataclasses.fields(self):
+            if getattr(self, choice.name) != choice.default:
+                option = choice.name.replace("_", "-")
+                raise click.UsageError(f"--{option} goes with a local job")
         return {}
 
 
@@ -73,5 +72,27 @@ local_run_options = gathered(
         "--python",
         metavar="PATH",
         help="With a local job: the interpreter of its hosts, or its virtual environment's folder.",
+    ),
+    click.option(
+        "--engine",
+        metavar="PROGRAM",
+        help="With --isolation container: docker, podman or a path [default: $LAUNCHER_ENGINE, or "
+        "what is there].",
+    ),
+    click.option(
+        "--image",
+        metavar="NAME",
+        help="With --isolation container: run this image instead of the job's; cpu: AWS's CPU "
+        "image of the same version.",
+    ),
+    click.option(
+        "--host-memory",
+        metavar="SIZE",
+        help="With --isolation container: each host's limit of memory, such as 4g.",
+    ),
+    click.option(
+        "--credentials",
+        is_flag=True,
+        help="With --isolation container: pass your AWS credentials to the hosts.",
     ),
 )

@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.home import home_folder
 from launcher.client.sessions.base import (
@@ -28,7 +28,7 @@ from launcher.client.sessions.local.host import host_logs
 from launcher.client.sessions.local.isolation_level import Isolation
 from launcher.client.sessions.local.job import job_description
 from launcher.client.sessions.local.job.job_description import JobState
-from launcher.client.sessions.local.job.job_folder import JobFolder, Settings
+from launcher.client.sessions.local.job.job_folder import ContainerSettings, JobFolder, Settings
 from launcher.client.sessions.local.job.job_root import JobRoot
 from launcher.client.sessions.local.job.orphan_cleanup import current_boot, reconciled_status
 from launcher.client.sessions.local.storage import file_uris
@@ -58,6 +58,7 @@ LOCAL_PLATFORM = Platform(
     judge=partial(violations_without_aws, scheme="file"),
     is_transient=lambda error: isinstance(error, Unreachable),
     runs_here=True,
+    runs_image=False,
 )
 
 
@@ -65,7 +66,7 @@ class LocalSession:
     """Runs training jobs on this machine: one process tree per instance, no cloud account.
 
     root: the folder for jobs and their results; default $LAUNCHER_HOME, or ~/.launcher.
-    isolation: "process", "sandbox" or "network"; default: sandbox where it works.
+    isolation: "process", "sandbox", "network" or "container"; default: sandbox where it works.
     stop_grace_seconds: time for hosts between SIGTERM and SIGKILL; SageMaker gives 120.
     host_failure: "fail" (the job fails when a host's first process fails or dies, as SageMaker is
         assumed to do) or "tolerate" (continue while the host's group has other hosts; for tests).
@@ -73,6 +74,11 @@ class LocalSession:
     install: install the packages of a job's requirements.txt, once, in a folder below the root.
     python: the interpreter in which hosts run, as a path, a name on PATH or the folder of a virtual
         environment; default: the running one.
+    engine: with isolation "container", the engine: "docker", "podman" or a path; default:
+        $LAUNCHER_ENGINE, or the one that is there.
+    image: with it, run this image instead of the request's; "cpu": AWS's CPU image of its version.
+    host_memory: with it, the limit of each host's memory, as the engine writes it: "4g".
+    credentials: with it, pass the user's AWS credentials to the hosts.
     platform_environment: more variables for the process that runs a job: the S3 endpoint and its
         keys (AWS_ENDPOINT_URL_S3, AWS_ACCESS_KEY_ID, ...). Hosts do not get them, and they are
         never written to a file.
@@ -91,6 +97,10 @@ class LocalSession:
         account: str = job_description.ACCOUNT,
         install: bool = True,
         python: str | None = None,
+        engine: str | None = None,
+        image: str | None = None,
+        host_memory: str | None = None,
+        credentials: bool = False,
         platform_environment: Mapping[str, str] | None = None,
     ) -> None:
         self.root = Path(root or home_folder()).expanduser().resolve()
@@ -103,13 +113,41 @@ class LocalSession:
         self.account = account
         self.install = install
         self._python = None if python is None else _executable(python)
+        self._engine = engine
+        self._image = image
+        self._host_memory = host_memory
+        self._credentials = credentials
+        self._check_options()
+
+    def _check_options(self) -> None:
+        """Raise PlatformError for options of another isolation than the session's."""
+        only = {
+            "engine": self._engine,
+            "image": self._image,
+            "host_memory": self._host_memory,
+            "credentials": self._credentials,
+        }
+        given = [name for name, value in only.items() if value]
+        if given and not self._has_containers:
+            raise PlatformError(f"{given[0]} goes with isolation 'container'")
+        if self._has_containers and self._python:
+            raise PlatformError("python goes with hosts on this machine, not in containers")
+
+    @property
+    def _has_containers(self) -> bool:
+        return self._isolation == Isolation.CONTAINER.value
 
     # identity ----------------------------------------------------------------------------------
 
     @property
     def platform(self) -> Platform:
         """This machine."""
-        return dataclasses.replace(LOCAL_PLATFORM, installs=self.install, python=self._python)
+        return dataclasses.replace(
+            LOCAL_PLATFORM,
+            installs=self.install,
+            python=self._python,
+            runs_image=self._has_containers,
+        )
 
     def role_arn(self, role: str | None) -> str:
         """Return an ARN for a role; local jobs need none, so a given ARN is returned unchanged."""
@@ -122,8 +160,16 @@ class LocalSession:
         return file_uris.uri_of(self.root / "storage")
 
     def default_image(self, spec: JobSpec) -> str | None:
-        """Return "local": jobs run in the Python that created them, whatever image is named."""
-        return "local"
+        """Return "local" for jobs in the Python that creates them, whatever image is named.
+
+        With isolation "container": the session's image, or AWS's for the job's framework_version.
+        """
+        if not self._has_containers:
+            return "local"
+        from launcher.client.request import image_of
+
+        chosen = None if self._image == "cpu" else self._image
+        return chosen or image_of(spec, os.environ.get("AWS_DEFAULT_REGION", "us-east-1"))
 
     # jobs --------------------------------------------------------------------------------------
 
@@ -132,7 +178,7 @@ class LocalSession:
         from launcher.client.sessions.local.isolation import choose_isolation
         from launcher.client.sessions.local.job.request_checks import check_isolation, check_request
 
-        check_request(request, uploads, self._platform_environment)
+        check_request(request, uploads, self._platform_environment, runs_image=self._has_containers)
         if self._isolation is not None:  # the default choice always works
             check_isolation(request, choose_isolation(self._isolation))
 
@@ -142,7 +188,9 @@ class LocalSession:
         from launcher.client.sessions.local.job.platform_start import start_platform
         from launcher.client.sessions.local.job.request_checks import check_isolation, check_request
 
-        check_request(request, environment=self._platform_environment)
+        check_request(
+            request, environment=self._platform_environment, runs_image=self._has_containers
+        )
         isolation = choose_isolation(self._isolation)
         check_isolation(request, isolation)
         settings = Settings(
@@ -154,6 +202,7 @@ class LocalSession:
             account=self.account,
             install=self.install,
             python=self._python,
+            container=self._container_settings(request) if self._has_containers else None,
         )
         status = job_description.new_description(
             request,
@@ -169,6 +218,17 @@ class LocalSession:
         finally:
             os.close(lock)
         return {"TrainingJobArn": status["TrainingJobArn"]}
+
+    def _container_settings(self, request: TrainingJobRequest) -> ContainerSettings:
+        from launcher.client.sessions.local.container.container_engine import find_engine
+        from launcher.client.sessions.local.container.container_image import chosen_image
+
+        return ContainerSettings(
+            engine=find_engine(self._engine).program,
+            image=chosen_image(request, self._image),
+            memory=self._host_memory,
+            has_credentials=self._credentials,
+        )
 
     def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document; raise JobNotFound for an unknown name."""
@@ -262,6 +322,7 @@ class LocalSession:
             account=settings.account,
             install=settings.install,
             python=settings.python,
+            **_container_options(settings.container),
             platform_environment=self._platform_environment,
         )
 
@@ -326,6 +387,18 @@ class LocalSession:
     ) -> tuple[list[LogEvent], str]:
         """Return complete lines after a position, at most `limit`, and the position after them."""
         return host_logs.read_log(self._jobs.find(job_name), stream, position, limit)
+
+
+def _container_options(settings: ContainerSettings | None) -> dict[str, Any]:
+    """Return the options of a session that runs containers in the same way."""
+    if settings is None:
+        return {}
+    return {
+        "engine": settings.engine,
+        "image": settings.image,
+        "host_memory": settings.memory,
+        "credentials": settings.has_credentials,
+    }
 
 
 def _host_failure(value: str) -> HostFailure:

@@ -46,12 +46,7 @@ def host_environment(
     """
     name = request["TrainingJobName"]
     return {
-        # The same values as in AWS's framework images.
-        "LANG": "C.UTF-8",
-        "LC_ALL": "C.UTF-8",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONIOENCODING": "UTF-8",
-        "PATH": _search_path(interpreter, overlay),
+        **({} if settings.container else _image_variables(interpreter, overlay)),
         **gpus,
         **request.get("Environment", {}),
         "TRAINING_JOB_NAME": name,
@@ -62,6 +57,17 @@ def host_environment(
         CPUS_VARIABLE: str(_fair_share(len(hosts))),
         **_host_failure_variable(settings.host_failure),
         HOST_VARIABLE: str(host_folder),
+    }
+
+
+def _image_variables(interpreter: HostPython, overlay: Overlay | None) -> dict[str, str]:
+    """Return what an image would set; the same values as in AWS's framework images."""
+    return {
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONIOENCODING": "UTF-8",
+        "PATH": _search_path(interpreter, overlay),
     }
 
 

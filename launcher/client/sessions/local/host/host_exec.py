@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+from launcher.client.sessions.local.container.container_engine import ContainerEngine
 from launcher.client.sessions.local.host.host_folder import HostFolder
 from launcher.client.sessions.local.host.module_command import module_command, module_environment
 from launcher.client.sessions.local.host.process_tree import processes_of_host
@@ -30,18 +33,20 @@ def run_in_host(folder: JobFolder, host: str, command: Sequence[str]) -> int:
     Raises PlatformError for a host that does not run.
     """
     tree = tree_of(folder, host)
-    pid = _process_in(tree, folder)
-    if folder.settings().isolation is Isolation.PROCESS:
-        where = tree.ml.code
+    started = _start_of(tree, folder)
+    settings = folder.settings()
+    is_process = settings.isolation is Isolation.PROCESS
+    where = str(tree.ml.code if is_process else MlPaths(DEFAULT_ML_ROOT).code)
+    if settings.container is not None:
+        words: Sequence[str] = ContainerEngine(program=settings.container.engine).exec_command(
+            started["container"], command, folder=where, has_terminal=os.isatty(0)
+        )
+        environment = None
     else:
-        where = MlPaths(DEFAULT_ML_ROOT).code
+        words = module_command(_NSENTER, str(_own_process(tree, folder, started)), where, *command)
+        environment = module_environment()
     with _leave_interrupts_to_command():
-        code = subprocess.run(
-            module_command(_NSENTER, str(pid), str(where), *command),
-            cwd="/",
-            env=module_environment(),
-            check=False,
-        ).returncode
+        code = subprocess.run(words, cwd="/", env=environment, check=False).returncode
     return code if code >= 0 else 128 - code
 
 
@@ -61,8 +66,8 @@ def tree_of(folder: JobFolder, host: str) -> HostFolder:
     return HostFolder(folder.hosts / host)
 
 
-def _process_in(tree: HostFolder, folder: JobFolder) -> int:
-    """Return the first process of a host that is the host's own, and not its sandbox's."""
+def _start_of(tree: HostFolder, folder: JobFolder) -> dict[str, Any]:
+    """Return how a host was started; raise PlatformError unless it runs."""
     status = reconciled_status(folder)
     if is_terminal(status):
         raise PlatformError(
@@ -70,15 +75,20 @@ def _process_in(tree: HostFolder, folder: JobFolder) -> int:
             f"runs; `launcher logs {folder.name}` has what they printed"
         )
     try:
-        started = read_json(tree.process)
+        started: dict[str, Any] = read_json(tree.process)
     except (OSError, ValueError):
         raise PlatformError(
             f"host {tree.path.name} of job {folder.name} has not started yet "
             f"({status['SecondaryStatus']}): try again when `launcher status` shows Training"
         ) from None
-    first = started["pid"]
-    if not processes_of_host(tree.path, [first]):
+    if not processes_of_host(tree.path, [started["pid"]]):
         raise PlatformError(f"host {tree.path.name} of job {folder.name} has ended: use another")
+    return started
+
+
+def _own_process(tree: HostFolder, folder: JobFolder, started: dict[str, Any]) -> int:
+    """Return the first process of a host that is the host's own, and not its sandbox's."""
+    first = started["pid"]
     own = [first, *descendants(first)][started["wrappers"] :]
     if not own:
         raise PlatformError(f"host {tree.path.name} of job {folder.name} is starting: try again")

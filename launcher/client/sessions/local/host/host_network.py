@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from launcher.client.sessions.local.container.job_containers import (
+    CONTAINER_INTERFACE,
+    job_containers,
+)
 from launcher.client.sessions.local.isolation import Isolation, network_isolation
+from launcher.client.sessions.local.job.job_folder import JobFolder, Settings
 from launcher.errors import PlatformError
 
 
@@ -17,27 +22,33 @@ class HostNetwork:
     """Network settings that all hosts of one job share.
 
     interface: the network interface that carries a host's address.
-    prefix: the first half of the address.
+    prefix: the first half of the address; None where hosts are reached by their names alone.
     port_base: the first of the job's ports where hosts share one network stack. None where each
         host has its own stack; programs then listen on the same ports as on SageMaker.
     """
 
     interface: str
-    prefix: str
+    prefix: str | None
     port_base: int | None
 
     def address(self, number: int) -> str:
-        """Return the address of algo-<number>."""
+        """Return the address of algo-<number>, or its name."""
+        if self.prefix is None:
+            return f"algo-{number}"
         return f"{self.prefix}.{number // 256}.{number % 256}"
 
 
 @contextmanager
-def reserve_network(isolation: Isolation) -> Iterator[HostNetwork]:
+def reserve_network(folder: JobFolder, settings: Settings) -> Iterator[HostNetwork]:
     """Yield the network settings of a job that runs in this process; no other job gets the same.
 
     Raises PlatformError when this machine has none left.
     """
-    if isolation is Isolation.NETWORK:
+    if settings.container is not None:
+        with job_containers(folder, settings.container):
+            yield HostNetwork(interface=CONTAINER_INTERFACE, prefix=None, port_base=None)
+        return
+    if settings.isolation is Isolation.NETWORK:
         network_isolation.enter()
         yield HostNetwork(
             interface=network_isolation.INTERFACE, prefix=network_isolation.PREFIX, port_base=None

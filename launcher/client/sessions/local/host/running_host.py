@@ -31,9 +31,14 @@ class RunningHost:
         self.events = events
         self.exit_code: int | None = None
         self._wrappers = plan.wrappers
+        self._container = plan.container
+        self._cause: str | None = None
         _share_events(events, tree)
         self._process = _start(host, plan, log)
-        write_json(tree.process, {"pid": self.pid, "wrappers": plan.wrappers})
+        container = plan.container and plan.container.name
+        write_json(
+            tree.process, {"pid": self.pid, "wrappers": plan.wrappers, "container": container}
+        )
 
     @property
     def pid(self) -> int:
@@ -45,6 +50,8 @@ class RunningHost:
         if self.exit_code is not None or self._process.poll() is None:
             return False
         self.exit_code = self._process.returncode
+        if self._container:
+            self._cause = self._container.end(self.exit_code, self.log)
         signal_all(self._own_processes(), signal.SIGKILL)
         return True
 
@@ -54,12 +61,16 @@ class RunningHost:
         Passing the signal on is up to that process. A host that is still starting has only its
         wrapper processes (bwrap); then nothing is sent.
         """
+        if self._container:
+            return self._container.terminate()
         first = self._own_processes()[self._wrappers :][:1]
         signal_all(first, signal.SIGTERM)
         return bool(first)
 
     def kill(self) -> None:
         """Send SIGKILL to all processes of the host."""
+        if self._container:
+            self._container.kill()
         signal_all(self._own_processes(), signal.SIGKILL)
 
     @property
@@ -74,6 +85,8 @@ class RunningHost:
         Like a shell, a sandbox exits with 128 plus the signal's number. A program that obeys
         SIGTERM and reports it exits with the same code.
         """
+        if self._cause:
+            return self._cause
         code = self.exit_code or 0
         number = code - 128
         if number not in set(signal.Signals):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from launcher.client.sessions.local.container.job_containers import HostContainer
 from launcher.client.sessions.local.host.host_folder import HostFolder
 from launcher.client.sessions.local.host.host_python import HostPython, host_python
 from launcher.client.sessions.local.host.overlay import Overlay
+from launcher.client.sessions.local.job.job_folder import ContainerSettings
 from launcher.client.sessions.local.job.job_hosts import LocalHost
 from launcher.client.sessions.local.storage.input_channels import ChannelMount
 
@@ -26,6 +28,7 @@ class HostLaunchSpec:
         characters.
     interpreter: the Python in which it runs.
     overlay: the packages of the host's requirements, if it has some.
+    container: how it runs in a container, for that isolation.
     """
 
     host: LocalHost
@@ -37,6 +40,7 @@ class HostLaunchSpec:
     channel_mounts: Sequence[ChannelMount]
     interpreter: HostPython = field(default_factory=partial(host_python, None))
     overlay: Overlay | None = None
+    container: ContainerSettings | None = None
 
     @property
     def python(self) -> str:
@@ -50,6 +54,7 @@ class StartPlan:
 
     before: called in the new process before it executes the command.
     wrappers: the number of processes at the top of its tree that are not the host's own.
+    container: the container whose run this process waits for, if the host is one.
     """
 
     command: Sequence[str]
@@ -57,12 +62,33 @@ class StartPlan:
     folder: Path
     before: Callable[[], None] | None = None
     wrappers: int = 0
+    container: HostContainer | None = None
 
 
 def with_local_python(command: Sequence[str], python: str) -> list[str]:
     """Replace the command's python by an interpreter of this machine: a local job has no image."""
     first, *rest = command
     return [python if first in ("python", "python3") else first, *rest]
+
+
+def hard_link_channel_files(launch_spec: HostLaunchSpec) -> None:
+    """Create hard links to channels' single files; targets of symbolic links would be hidden."""
+    for mount in launch_spec.channel_mounts:
+        target = launch_spec.tree.ml.channels / mount.channel.name
+        target.mkdir()
+        hard_link_files(target, mount.files)
+
+
+def read_only_channels(launch_spec: HostLaunchSpec) -> Iterator[tuple[str, Path]]:
+    """Yield the name and the folder of each channel that the host may not change.
+
+    Those that were fetched for this job are the host's own; all others are the user's data.
+    """
+    for mount in launch_spec.channel_mounts:
+        if not mount.is_writable:
+            links = launch_spec.tree.ml.channels / mount.channel.name
+            folder = links if mount.folder is None else mount.folder.resolve()
+            yield mount.channel.name, folder
 
 
 def hard_link_files(folder: Path, files: Mapping[str, Path]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from launcher.client.sessions.local.isolation import (
+    container_isolation,
     network_isolation,
     process_isolation,
     sandbox_isolation,
@@ -17,11 +18,13 @@ _FINDERS: dict[Isolation, Callable[[], str | None]] = {
     Isolation.PROCESS: process_isolation.find_obstacle,
     Isolation.SANDBOX: sandbox_isolation.find_obstacle,
     Isolation.NETWORK: network_isolation.find_obstacle,
+    Isolation.CONTAINER: container_isolation.find_obstacle,
 }
 _PLANNERS: dict[Isolation, Callable[[HostLaunchSpec], StartPlan]] = {
     Isolation.PROCESS: process_isolation.plan_start,
     Isolation.SANDBOX: sandbox_isolation.plan_start,
     Isolation.NETWORK: network_isolation.plan_start,
+    Isolation.CONTAINER: container_isolation.plan_start,
 }
 
 

@@ -20,7 +20,8 @@ from launcher.client.sessions.local.host.overlay import Overlay
 from launcher.client.sessions.local.isolation.host_launch_spec import (
     HostLaunchSpec,
     StartPlan,
-    hard_link_files,
+    hard_link_channel_files,
+    read_only_channels,
     with_local_python,
 )
 from launcher.client.sessions.local.job.job_hosts import LocalHost
@@ -38,7 +39,7 @@ _NAMESPACES = (
 
 def plan_start(launch_spec: HostLaunchSpec, *, more_options: Sequence[str] = ()) -> StartPlan:
     """Create the host's channels and return the process to start; more_options: for bwrap."""
-    _link_channel_files(launch_spec)
+    hard_link_channel_files(launch_spec)
     hosts_file = launch_spec.tree.path / "etc-hosts"
     hosts_file.write_text(hosts_table(launch_spec.hosts))
     return StartPlan(
@@ -159,22 +160,6 @@ def _overlay_mount(overlay: Overlay | None) -> Sequence[str]:
     return () if overlay is None else ("--ro-bind", str(overlay.path), str(overlay.path))
 
 
-def _link_channel_files(launch_spec: HostLaunchSpec) -> None:
-    """Create hard links to a channel's single files; targets of symbolic links would be hidden."""
-    for mount in launch_spec.channel_mounts:
-        target = launch_spec.tree.ml.channels / mount.channel.name
-        target.mkdir()
-        hard_link_files(target, mount.files)
-
-
 def _channel_mounts(launch_spec: HostLaunchSpec) -> Iterator[str]:
-    """Yield read-only mounts of the channels, except for those that were fetched for this job.
-
-    A job cannot change the user's data.
-    """
-    for mount in launch_spec.channel_mounts:
-        if mount.is_writable:
-            continue
-        target = launch_spec.tree.ml.channels / mount.channel.name
-        source = target if mount.folder is None else mount.folder.resolve()
-        yield from ("--ro-bind", str(source), str(_INSIDE.channels / mount.channel.name))
+    for name, source in read_only_channels(launch_spec):
+        yield from ("--ro-bind", str(source), str(_INSIDE.channels / name))

@@ -171,6 +171,7 @@ class Attempt:
                 channel_mounts=given[host],
                 interpreter=interpreter,
                 overlay=overlay,
+                container=self.settings.container,
             )
             plans[host] = plan_start(launch_spec, self.settings.isolation)
         return plans

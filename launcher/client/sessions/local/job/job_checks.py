@@ -105,12 +105,17 @@ def _check_files(uri: str, uploads: Collection[str]) -> Iterator[Problem]:
         )
 
 
-def check_job(request: TrainingJobRequest) -> Iterator[Problem]:
-    """Check the name, the command, the metrics and the places of results."""
+def check_job(request: TrainingJobRequest, *, runs_image: bool) -> Iterator[Problem]:
+    """Check the name, the command, the metrics and the places of results.
+
+    runs_image: hosts are containers of the request's image, with the image's own start.
+    """
     for problem in check_name(request.get("TrainingJobName")):
         yield replace(problem, path=("TrainingJobName",), where="TrainingJobName")
     algorithm = request.get("AlgorithmSpecification", {})
-    if is_script_mode(request):
+    if runs_image:
+        yield from _check_image(request)
+    elif is_script_mode(request):
         yield from check_script_mode(request)
     elif not algorithm.get("ContainerEntrypoint"):
         yield Problem(
@@ -127,6 +132,16 @@ def check_job(request: TrainingJobRequest) -> Iterator[Problem]:
     if output is not None:
         yield from _check_output_uri(output, OUTPUT)
     yield from _check_checkpoints(checkpoint_config(request))
+
+
+def _check_image(request: TrainingJobRequest) -> Iterator[Problem]:
+    if request.get("AlgorithmSpecification", {}).get("TrainingImage", "local") == "local":
+        yield Problem(
+            what="the request names no image, and each host is a container of one",
+            path=("AlgorithmSpecification", "TrainingImage"),
+            where="image_uri",
+            fix="give image_uri, or framework_version for AWS's image of a framework",
+        )
 
 
 def _check_output_uri(uri: str, path: FieldPath) -> Iterator[Problem]:

@@ -63,6 +63,13 @@ class RecordedMetric(TypedDict):
     Timestamp: float
 
 
+class ImageRun(TypedDict):
+    """The image that the hosts of a job in containers run, and its content's digest."""
+
+    Name: str
+    Digest: str
+
+
 class JobChanges(TypedDict, total=False):
     """The fields of a description that a job sets while it runs."""
 
@@ -72,6 +79,7 @@ class JobChanges(TypedDict, total=False):
     LocalNotes: list[str]
     LocalExitCode: int
     LocalLosses: list[str]
+    LocalImage: ImageRun
 
 
 class StoredDescription(TrainingJobRequest, JobChanges, total=False):

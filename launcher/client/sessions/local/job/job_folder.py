@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from launcher.client.sessions.local.job.job_description import StoredDescription
     from launcher.shared import TrainingJobRequest
 
-__all__ = ["JobFolder", "Settings", "EVENTS_SUFFIX", "LOG_SUFFIX"]
+__all__ = ["ContainerSettings", "JobFolder", "Settings", "EVENTS_SUFFIX", "LOG_SUFFIX"]
 
 #: Suffix of the files in logs/; the rest of a file's name is its stream's name.
 LOG_SUFFIX = ".log"
@@ -59,6 +59,22 @@ _REQUIRED_FIELDS = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class ContainerSettings:
+    """The engine and the image of a job whose hosts are containers.
+
+    engine: the path of the engine's program.
+    image: the image that they run, which may be another than the request's.
+    memory: the limit of each host's memory, as the engine writes it ("4g"); None without one.
+    has_credentials: hosts get the AWS credentials of the platform process.
+    """
+
+    engine: str
+    image: str
+    memory: str | None = None
+    has_credentials: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Settings of a job that belong to this machine and are not in the request.
 
@@ -68,6 +84,7 @@ class Settings:
     region, account: the values that the job's hosts see.
     install: install the packages of requirements.txt.
     python: the interpreter of its hosts; None for the client's.
+    container: for hosts that are containers.
     """
 
     isolation: Isolation
@@ -78,6 +95,7 @@ class Settings:
     account: str = ACCOUNT
     install: bool = True
     python: str | None = None
+    container: ContainerSettings | None = None
 
     def arn(self, name: str) -> str:
         """Return the ARN of a job, used here and in its hosts."""
@@ -216,6 +234,7 @@ class JobFolder:
         """Return the settings of the job; raise PlatformError when they cannot be read."""
         try:
             raw = read_json(self._settings)
+            container = raw.get("container")
             return Settings(
                 isolation=Isolation(raw["isolation"]),
                 boot=raw["boot"],
@@ -225,6 +244,7 @@ class JobFolder:
                 account=raw.get("account", ACCOUNT),
                 install=raw.get("install", True),
                 python=raw.get("python"),
+                container=container and ContainerSettings(**container),
             )
         except _UNREADABLE as error:
             raise PlatformError(

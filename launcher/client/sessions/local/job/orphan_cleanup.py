@@ -44,12 +44,15 @@ def reconciled_status(folder: JobFolder) -> job_description.StoredDescription:
 def fail_orphan(folder: JobFolder, reason: str) -> job_description.StoredDescription:
     """Kill the processes of an orphaned job and mark it as failed; the caller holds its lock."""
     # imported here: it is rarely needed, and `launcher list` does not wait for it
+    from launcher.client.sessions.local.container.job_containers import remove_containers
     from launcher.client.sessions.local.host.process_tree import kill_until_none, processes_of_host
     from launcher.client.sessions.local.storage.request_uris import discard_drafts
 
     status = folder.status()
     if job_description.is_terminal(status):
         return status  # another reader did this first
+    with contextlib.suppress(PlatformError):  # without the engine, its containers do not run
+        remove_containers(folder)
     kill_until_none(partial(processes_of_host, folder.hosts))
     if folder.scratch.is_symlink():
         shutil.rmtree(folder.scratch.readlink(), ignore_errors=True)

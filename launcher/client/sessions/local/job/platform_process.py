@@ -16,6 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launcher.client.sessions.local.container.container_engine import ContainerEngine
+from launcher.client.sessions.local.container.container_image import (
+    ImageMissing,
+    ensure_image,
+    image_notes,
+)
 from launcher.client.sessions.local.host.host_network import HostNetwork, reserve_network
 from launcher.client.sessions.local.host.host_supervision import HostSupervisor
 from launcher.client.sessions.local.host.line_times import LineTimeRecorder
@@ -36,7 +42,7 @@ from launcher.client.sessions.local.job import job_description
 from launcher.client.sessions.local.job.attempt import Attempt, create_scratch
 from launcher.client.sessions.local.job.failure_reason import failure_reason
 from launcher.client.sessions.local.job.job_description import JobState
-from launcher.client.sessions.local.job.job_folder import JobFolder
+from launcher.client.sessions.local.job.job_folder import ContainerSettings, JobFolder
 from launcher.client.sessions.local.job.log_metrics import MetricScan
 from launcher.client.sessions.local.job.orphan_cleanup import fail_orphan
 from launcher.client.sessions.local.job.request_checks import ignored_field_notes
@@ -76,15 +82,19 @@ class LocalJob:
 
     def run(self) -> None:
         """Run the job to its end, and always kill its remaining processes."""
-        self.record.note(ignored_field_notes(self.request))
+        has_containers = self.settings.container is not None
+        self.record.note(ignored_field_notes(self.request, runs_image=has_containers))
         try:
-            self.overlays = self._install()  # in this network, which isolation `network` leaves
-            with reserve_network(self.settings.isolation) as network:
+            if self.settings.container is not None:
+                self._prepare_image(self.settings.container)
+            else:
+                self.overlays = self._install()  # in this network, which `network` leaves
+            with reserve_network(self.folder, self.settings) as network:
                 ending, reason = self._run_attempts(network)
         except InstallStopped as stopped:
             self.record.enter(JobState.STOPPING)
             ending, reason = stopped.ending, None
-        except (DownloadFailed, InstallFailed) as error:
+        except (DownloadFailed, InstallFailed, ImageMissing) as error:
             ending, reason = JobState.FAILED, str(error)
         except (PlatformError, OSError, ValueError) as error:  # ValueError: a NUL in a variable
             ending, reason = JobState.FAILED, f"the local platform cannot run the job: {error}"
@@ -122,6 +132,17 @@ class LocalJob:
         self.record.enter(JobState.UPLOADING, FinalMetricDataList=self.metrics.finish())
         self._publish_notes()
         return self._publish(attempt, supervision, since)
+
+    def _prepare_image(self, container: ContainerSettings) -> None:
+        """Make the image of the job's containers present, and record what it is."""
+        facts = ensure_image(
+            ContainerEngine(program=container.engine),
+            container.image,
+            requested_end=self.stop_conditions.requested_end,
+            on_message=self.record.set_message,
+        )
+        self.record.update(LocalImage={"Name": container.image, "Digest": facts.digest})
+        self.record.note(image_notes(self.request, container, facts))
 
     def _install(self) -> dict[str, Overlay]:
         """Install the requirements of each group; return their overlays by group."""

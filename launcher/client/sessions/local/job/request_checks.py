@@ -33,13 +33,16 @@ def check_request(
     request: TrainingJobRequest,
     uploads: Collection[str] = (),
     environment: Mapping[str, str] = MappingProxyType({}),
+    *,
+    runs_image: bool = False,
 ) -> None:
     """Raise one RequestRefused with everything that this machine cannot do of a request.
 
     uploads: the URIs of objects that will be stored before the job starts.
     environment: the variables that the platform process has in addition to ours.
+    runs_image: its hosts are containers.
     """
-    problems = find_problems(request, uploads, environment)
+    problems = find_problems(request, uploads, environment, runs_image=runs_image)
     if problems:
         raise RequestRefused(problems)
 
@@ -48,6 +51,8 @@ def find_problems(
     request: TrainingJobRequest,
     uploads: Collection[str] = (),
     environment: Mapping[str, str] = MappingProxyType({}),
+    *,
+    runs_image: bool = False,
 ) -> list[Problem]:
     """Return everything that this machine cannot do of a request; arguments as `check_request`.
 
@@ -57,7 +62,7 @@ def find_problems(
     own = [*_system()]
     if not any(_is_unreadable(found) for found in limits):
         own += [
-            *check_job(request),
+            *check_job(request, runs_image=runs_image),
             *check_inputs(request, uploads),
             *check_credentials(request, environment),
             *check_secrets(request, environment),
@@ -168,10 +173,11 @@ _IGNORED = (
 _IMAGE_IS_EMULATED = "the image is not run: its script mode is emulated in this machine's Python"
 
 
-def ignored_field_notes(request: TrainingJobRequest) -> list[str]:
+def ignored_field_notes(request: TrainingJobRequest, *, runs_image: bool = False) -> list[str]:
     """Return a note for each part of the request that a local job ignores."""
     notes = [f"{field} has no effect on a local job" for field in _IGNORED if _at(request, field)]
-    return [*notes, _IMAGE_IS_EMULATED] if is_script_mode(request) else notes
+    is_emulated = is_script_mode(request) and not runs_image
+    return [*notes, _IMAGE_IS_EMULATED] if is_emulated else notes
 
 
 def _at(request: TrainingJobRequest, field: str) -> object:

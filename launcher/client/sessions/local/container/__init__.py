@@ -1,0 +1,1 @@
+"""Hosts that are containers of Docker or Podman: the engine, images, and a host's container."""

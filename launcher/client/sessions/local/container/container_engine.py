@@ -1,0 +1,249 @@
+"""The command line of a container engine, Docker or Podman: what differs between them is here.
+
+Nothing is assumed of a socket or a daemon, and no library is needed. Docker's options are those of
+its published reference (docs.docker.com, `docker run`); it was not run by this project's tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.errors import PlatformError
+
+#: The engines, in the order in which they are looked for.
+ENGINES = ("docker", "podman")
+#: The variable that names the engine to use.
+ENGINE_VARIABLE = "LAUNCHER_ENGINE"
+#: The label of all that belongs to a job; its value is the job's folder.
+JOB_LABEL = "launcher.job"
+
+_CALL_SECONDS = 60.0
+#: Variables that change what the engine's own program does, so that a host's value of one is
+#: given on the command line; all others are inherited, where no other user can read them.
+_OF_PROGRAM = (
+    *("BUILDAH_", "CONTAINER", "DBUS_", "DOCKER_", "GO", "LD_", "NETAVARK_", "REGISTRY_"),
+    *("STORAGE_", "TMPDIR", "XDG_", "_CONTAINERS_"),
+)
+_EXACTLY = frozenset({"HOME", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "USER"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageFacts:
+    """An image that is present.
+
+    digest: of its content, "sha256:...". platform: such as "linux/amd64". user: in whose name its
+    programs run; "" is root. command: its own ENTRYPOINT.
+    """
+
+    digest: str
+    platform: str
+    user: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerEngine:
+    """An engine of this machine; program: the path of its command."""
+
+    program: str
+
+    @property
+    def name(self) -> str:
+        """Its kind, "docker" or "podman", as the program's name says."""
+        return "podman" if "podman" in Path(self.program).name else "docker"
+
+    def find_obstacle(self) -> str | None:
+        """Ask the engine for its state; return why it does not work, or None."""
+        words = ["version", "--format", "{{.Server.Version}}"]
+        if self.name == "podman":  # which has no server
+            words = ["info"]
+        try:
+            answer = self.call(*words)
+        except PlatformError as error:
+            return str(error)
+        if answer.returncode == 0:
+            return None
+        return f"{self.name} does not answer: {last_line(answer.stderr)}"
+
+    # images ------------------------------------------------------------------------------------
+
+    def find_image(self, image: str) -> ImageFacts | None:
+        """Return what an image is; None if it is not present."""
+        answer = self.call("image", "inspect", image)
+        if answer.returncode != 0:
+            return None
+        (found, *_) = json.loads(answer.stdout)
+        config = found.get("Config") or {}
+        digests = found.get("RepoDigests") or [found["Id"]]
+        digest = digests[0].rpartition("@")[2]
+        return ImageFacts(
+            digest=digest if ":" in digest else f"sha256:{digest}",
+            platform=f"{found['Os']}/{found['Architecture']}",
+            user=config.get("User") or "",
+            command=tuple(config.get("Entrypoint") or ()),
+        )
+
+    def pull_command(self, image: str, platform: str) -> list[str]:
+        """Return the command that makes an image present, for a platform such as "linux/amd64"."""
+        return [self.program, "pull", "--platform", platform, image]
+
+    def log_in(self, registry: str, user: str, password: str) -> None:
+        """Log in to a registry; raise PlatformError with the engine's words if it refuses."""
+        words = ["login", "--username", user, "--password-stdin", registry]
+        answer = self.call(*words, stdin=password)
+        if answer.returncode != 0:
+            raise PlatformError(f"cannot log in to {registry}: {last_line(answer.stderr)}")
+
+    # networks ----------------------------------------------------------------------------------
+
+    def create_network(self, name: str, job: Path) -> None:
+        """Create a network whose containers find each other by name; raise PlatformError."""
+        self._must("network", "create", "--label", f"{JOB_LABEL}={job}", name)
+
+    # containers --------------------------------------------------------------------------------
+
+    def run_command(self, options: Sequence[str], image: str, command: Sequence[str]) -> list[str]:
+        """Return the command that runs a container and ends with its exit code.
+
+        command: the container's; its first word replaces the image's ENTRYPOINT. Empty for the
+            image's own start with the argument `train`, as SageMaker starts it.
+        """
+        start = ["--entrypoint", command[0]] if command else []
+        arguments = command[1:] if command else ["train"]
+        own = ["--http-proxy=false"] if self.name == "podman" else []
+        general = ["--pull=never", "--log-driver=none", "--security-opt", "label=disable", *own]
+        return [self.program, "run", *general, *options, *start, image, *arguments]
+
+    def gpu_options(self) -> list[str]:
+        """Return the options that give a container all GPUs; Podman's --gpus does nothing."""
+        devices = ["--device", "nvidia.com/gpu=all"]
+        return devices if self.name == "podman" else ["--gpus", "all"]
+
+    def exec_command(
+        self, container: str, command: Sequence[str], *, folder: str, has_terminal: bool
+    ) -> list[str]:
+        """Return the command that runs another one in a container, and ends with its exit code."""
+        terminal = ["--tty"] if has_terminal else []
+        words = ["exec", "--interactive", *terminal, "--workdir", folder, container]
+        return [self.program, *words, *command]
+
+    def signal(self, container: str, name: str) -> bool:
+        """Send a signal to a container's first process; return whether it was sent."""
+        return self.call("kill", "--signal", name, container).returncode == 0
+
+    def has_started(self, container: str) -> bool:
+        """Return whether a container was ever started."""
+        answer = self.call("inspect", "--format", "{{.State.Status}}", container)
+        return answer.stdout.strip() not in ("", "created", "configured", "initialized")
+
+    def was_killed_for_memory(self, container: str) -> bool:
+        """Return whether the kernel killed a container because of its memory limit."""
+        answer = self.call("inspect", "--format", "{{.State.OOMKilled}}", container)
+        return answer.stdout.strip() == "true"
+
+    def remove_all_of(self, job: Path) -> None:
+        """Remove the containers and networks of a job, running or not.
+
+        job: the job's folder. Raises PlatformError when one cannot be removed.
+        """
+        label = f"label={JOB_LABEL}={job}"
+        if containers := self._ids("ps", "--all", "--quiet", "--filter", label):
+            self._must("rm", "--force", "--volumes", *containers)
+        if networks := self._ids("network", "ls", "--quiet", "--filter", label):
+            self._must("network", "rm", *networks)
+
+    def remove(self, container: str) -> None:
+        """Kill and remove a container, if it is there."""
+        self.call("rm", "--force", "--volumes", container)
+
+    # calls -------------------------------------------------------------------------------------
+
+    def call(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a command of the engine to its end; raise PlatformError if that cannot be done."""
+        try:
+            return subprocess.run(
+                [self.program, *words],
+                input=stdin,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_CALL_SECONDS,
+                check=False,
+            )
+        except OSError as error:
+            raise PlatformError(f"{self.program} cannot run: {error.strerror}") from error
+        except subprocess.TimeoutExpired:
+            what = f"`{self.name} {words[0]}` did not end within {_CALL_SECONDS:.0f} s"
+            raise PlatformError(what) from None
+
+    def _must(self, *words: str) -> None:
+        answer = self.call(*words)
+        if answer.returncode != 0:
+            what = f"`{self.name} {' '.join(words[:2])}` failed: {last_line(answer.stderr)}"
+            raise PlatformError(what)
+
+    def _ids(self, *words: str) -> list[str]:
+        return list(dict.fromkeys(self.call(*words).stdout.split()))
+
+
+def find_engine(wanted: str | None) -> ContainerEngine:
+    """Return an engine: as wanted (a name or path), as $LAUNCHER_ENGINE says, or what is there.
+
+    Of several, one that answers is taken. Raises PlatformError without a program.
+    """
+    asked = wanted or os.environ.get(ENGINE_VARIABLE)
+    if asked is not None:
+        program = shutil.which(asked)
+        if program is None:
+            raise PlatformError(f"the container engine {asked!r} is not on PATH")
+        return ContainerEngine(program=program)
+    found = [ContainerEngine(program=path) for path in map(shutil.which, ENGINES) if path]
+    if not found:
+        raise PlatformError(
+            "neither docker nor podman is on PATH: on Debian and Ubuntu, apt-get install podman"
+        )
+    return next((each for each in found if each.find_obstacle() is None), found[0])
+
+
+def environment_options(
+    variables: Mapping[str, str],
+) -> tuple[list[str], dict[str, str]]:
+    """Return the options that give a container variables, and the environment of the engine.
+
+    A value is inherited by name, so that it is on no command line; other users can read those.
+    """
+    options, inherited = [], dict(os.environ)
+    for name, value in variables.items():
+        if name in _EXACTLY or name.startswith(_OF_PROGRAM):
+            options += ["--env", f"{name}={value}"]
+        else:
+            options += ["--env", name]
+            inherited[name] = value
+    return options, inherited
+
+
+def bind_options(source: Path, target: Path, *, read_only: bool) -> list[str]:
+    """Return the options that show a folder of this machine in a container.
+
+    Raises PlatformError for a path that no option of an engine can name.
+    """
+    suffix = ",readonly" if read_only else ""
+    if ":" not in str(source):
+        return ["--volume", f"{source}:{target}{':ro' if read_only else ''}"]
+    if "," not in str(source) and '"' not in str(source):
+        return ["--mount", f"type=bind,source={source},target={target}{suffix}"]
+    raise PlatformError(
+        f"a container cannot be given {source}, whose path has both a colon and a comma: rename it"
+    )
+
+
+def last_line(text: str) -> str:
+    """Return the last line of an engine's errors."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "it said nothing"

@@ -1,0 +1,91 @@
+"""Isolation `container`: a host is a container of Docker or Podman, in the image of the job.
+
+As on SageMaker it runs the request's entry point, or else the image's own with the argument
+`train`. Its /opt/ml is the host's folder; channels are read-only there. Hosts find each other by
+name in a network of their own, in which no port is published. They see nothing else of this
+machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from launcher.client.sessions.local.container.container_engine import (
+    JOB_LABEL,
+    ContainerEngine,
+    bind_options,
+    environment_options,
+    find_engine,
+)
+from launcher.client.sessions.local.container.job_containers import HostContainer, network_name
+from launcher.client.sessions.local.isolation.host_launch_spec import (
+    HostLaunchSpec,
+    StartPlan,
+    hard_link_channel_files,
+    read_only_channels,
+)
+from launcher.errors import PlatformError
+from launcher.shared import (
+    DEFAULT_ML_ROOT,
+    EVENTS_VARIABLE,
+    VISIBLE_GPUS_VARIABLE,
+    MlPaths,
+)
+
+_INSIDE = MlPaths(DEFAULT_ML_ROOT)
+
+
+def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
+    """Create the host's channels and return the process that runs its container.
+
+    Raises PlatformError for a path that an engine cannot be given.
+    """
+    settings = launch_spec.container
+    assert settings is not None, "the settings of a job in containers have them"
+    hard_link_channel_files(launch_spec)
+    engine = ContainerEngine(program=settings.engine)
+    job = launch_spec.tree.path.parent.parent
+    container = HostContainer(engine=engine, name=f"{network_name(job)}-{launch_spec.host.name}")
+    variables = {**launch_spec.environment, EVENTS_VARIABLE: str(_INSIDE.events)}
+    given, environment = environment_options(variables)
+    options = [
+        *("--name", container.name, "--label", f"{JOB_LABEL}={job}"),
+        *("--hostname", launch_spec.host.name, "--network", network_name(job)),
+        *("--network-alias", launch_spec.host.name),
+        *("--shm-size", str(_half_of_memory())),
+        *(("--memory", settings.memory) if settings.memory else ()),
+        *(engine.gpu_options() if variables.get(VISIBLE_GPUS_VARIABLE) else ()),
+        *_mounts(launch_spec),
+        *given,
+    ]
+    return StartPlan(
+        command=engine.run_command(options, settings.image, launch_spec.command),
+        environment=environment,
+        folder=Path("/"),
+        wrappers=1,  # the engine's program
+        container=container,
+    )
+
+
+def find_obstacle() -> str | None:
+    """Return why no container engine works on this machine, or None."""
+    try:
+        return find_engine(None).find_obstacle()
+    except PlatformError as error:
+        return str(error)
+
+
+def _mounts(launch_spec: HostLaunchSpec) -> Iterator[str]:
+    yield from bind_options(launch_spec.tree.ml.root, _INSIDE.root, read_only=False)
+    for name, source in read_only_channels(launch_spec):
+        yield from bind_options(source, _INSIDE.channels / name, read_only=True)
+
+
+def _half_of_memory() -> int:
+    """Return half of this machine's memory in bytes: what Linux gives /dev/shm by default.
+
+    The engines' own default, 64 MB, is too small for batches of torch's workers.
+    """
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
