@@ -24,21 +24,21 @@ def test_dollars_of_each_group_and_of_all() -> None:
 
 
 def test_one_unknown_price_leaves_the_sum_unknown_and_the_rest_known() -> None:
-    cost = estimate([*GROUPS, ("more", "ml.p4d.24xlarge", 1)], PriceList(), "us-east-1", DAY)
+    cost = estimate([*GROUPS, ("more", "ml.p4de.24xlarge", 1)], PriceList(), "us-east-1", DAY)
 
     assert cost.per_hour is None
     assert cost.dollars(60) is None
     assert cost.groups[0].dollars(3600) == 2 * 1.836
     assert cost.groups[2].dollars(3600) is None
-    assert cost.unknown_types == ("ml.p4d.24xlarge",)
+    assert cost.unknown_types == ("ml.p4de.24xlarge",)
 
 
 @pytest.mark.parametrize(
     ("region", "said"),
     [
-        ("us-east-1", "us-east-1 on-demand prices of November 2026"),
-        ("eu-west-1", "us-east-1 on-demand prices of November 2026; eu-west-1 differs"),
-        (None, "us-east-1 on-demand prices of November 2026; other regions differ"),
+        ("us-east-1", "us-east-1 on-demand prices of July 2026"),
+        ("eu-west-1", "us-east-1 on-demand prices of July 2026; eu-west-1 differs"),
+        (None, "us-east-1 on-demand prices of July 2026; other regions differ"),
     ],
 )
 def test_an_estimate_says_of_when_and_where_its_prices_are(region: str | None, said: str) -> None:

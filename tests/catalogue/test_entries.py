@@ -42,12 +42,12 @@ def test_the_source_of_a_figure_has_a_date() -> None:
     )
 
 
-def test_an_old_price_is_called_old() -> None:
+def test_a_price_has_its_month_and_its_source() -> None:
     value, unit, source = figures_of("ml.p4d.24xlarge")["price"]
 
-    assert (value, unit) == (37.688, "$/h, us-east-1, price of 2022-10, old")
+    assert (value, unit) == (25.251286, "$/h, us-east-1, price of 2026-06")
     assert source is not None
-    assert "Improve price performance" in source
+    assert "AWS's price list" in source
 
 
 def test_a_format_that_an_accelerator_lacks_is_no_unknown_figure() -> None:

@@ -66,8 +66,17 @@ def test_each_region_has_prices_of_its_own(server: PriceServer) -> None:
     update(server, "us-east-1", "eu-west-1")
 
     assert (dollars("ml.c5.xlarge"), dollars("ml.c5.xlarge", "eu-west-1")) == (0.204, 0.23)
-    assert dollars("ml.p4d.24xlarge", "eu-west-1") == 25.251948  # of us-east-1, which it says
-    assert dollars("ml.g5.xlarge") == 1.408  # Launcher's own
+    assert dollars("ml.p4d.24xlarge", "eu-west-1") is None  # its region's list has none
+    assert dollars("ml.p4d.24xlarge", "sa-east-1") == 25.251948  # of us-east-1, which it says
+
+
+def test_a_type_that_aws_no_longer_lists_has_no_price(server: PriceServer) -> None:
+    assert (dollars("ml.p3.2xlarge"), dollars("ml.g5.xlarge")) == (3.825, 1.408)
+    update_one(server, TRAINING)
+
+    assert (dollars("ml.p3.2xlarge"), dollars("ml.g5.xlarge")) == (None, None)
+    assert dollars("ml.p3.2xlarge", "sa-east-1") is None
+    assert dollars("local") == 0
 
 
 def test_your_own_prices_win_over_updated_ones(server: PriceServer, home: Path) -> None:
@@ -160,7 +169,7 @@ def test_a_body_shorter_than_promised_is_not_taken(server: PriceServer) -> None:
 
     with pytest.raises(Unreachable, match="ended 1000 bytes early"):
         update(server)
-    assert dollars("ml.p4d.24xlarge") is None
+    assert dollars("ml.p4d.24xlarge") == 25.251286  # Launcher's own
 
 
 def test_one_region_that_fails_leaves_all_of_them(server: PriceServer, home: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from launcher.client import catalogue
-from launcher.client.catalogue import Price, published_prices
+from launcher.client.catalogue import Price
 from launcher.errors import SpecError
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +27,9 @@ def price(instance_type: str, region: str | None = "us-east-1") -> Price | None:
     return catalogue.price_list().find(instance_type, region)
 
 
+WEST = "us-west-2"
+
+
 def dollars(instance_type: str, region: str | None = "us-east-1") -> float | None:
     found = price(instance_type, region)
     return found and found.per_hour
@@ -37,40 +40,14 @@ def test_a_price_has_a_region_and_a_month() -> None:
         instance_type="ml.c5.xlarge",
         per_hour=0.204,
         region="us-east-1",
-        as_of="2026-11",
+        as_of="2026-07",
         source="aws-pricing",
     )
 
 
 def test_a_price_that_nobody_could_confirm_is_unknown() -> None:
-    assert price("ml.p4d.24xlarge") is None
+    assert price("ml.p4de.24xlarge") is None
     assert price("ml.c5.3xlarge") is None
-
-
-PUBLISHED = {
-    "ml.p4d.24xlarge": 37.688,
-    "ml.c5.18xlarge": 3.672,
-    "ml.p3.2xlarge": 3.825,
-    "ml.c5.9xlarge": 1.836,
-}
-
-
-def test_prices_of_published_experiments_are_kept_with_their_date() -> None:
-    found = {each.instance_type: each for each in published_prices()}
-
-    assert {name: each.per_hour for name, each in found.items()} == PUBLISHED
-    assert {(each.region, each.as_of) for each in found.values()} == {("us-east-1", "2022-10")}
-
-
-def test_an_old_price_is_used_only_where_no_newer_is_known_and_is_said_to_be_old() -> None:
-    newest = catalogue.price_list().newest
-    old, newer = newest("ml.p4d.24xlarge", None), newest("ml.c5.18xlarge", None)
-
-    assert old is not None
-    assert newer is not None
-    assert (old.per_hour, old.as_of, old.is_old(date(2026, 11, 26))) == (37.688, "2022-10", True)
-    assert (newer.as_of, newer.is_old(date(2026, 11, 26))) == ("2026-11", False)
-    assert newest("ml.p5.48xlarge", None) is None
 
 
 @pytest.mark.parametrize(
@@ -101,6 +78,14 @@ def test_this_machine_costs_nothing_anywhere() -> None:
     assert dollars("local_gpu", "eu-west-1") == 0
 
 
+def test_two_regions_have_prices_of_their_own() -> None:
+    found = [price("ml.g6.48xlarge", region) for region in (WEST, "us-east-1", "eu-west-1")]
+    assert [each and (each.per_hour, each.region) for each in found] == [(16.688, WEST), None, None]
+    near = price("ml.c5.xlarge", WEST)
+    assert near is not None
+    assert not near.is_of(WEST)
+
+
 def test_elsewhere_the_price_says_of_which_region_it_is() -> None:
     found = price("ml.g5.xlarge", "eu-west-1")
     assert found is not None
@@ -109,8 +94,11 @@ def test_elsewhere_the_price_says_of_which_region_it_is() -> None:
 
 def test_every_price_is_of_a_type_of_the_catalogue() -> None:
     priced = [name for name in catalogue.instance_types() if price(name)]
-    table = Path(catalogue.__file__).with_name("prices.csv").read_text().splitlines()
-    assert len(priced) == sum(not line.startswith("#") for line in table) - 1
+    table = Path(catalogue.__file__).with_name("prices.csv").read_text()
+    rows = [line.split(",") for line in table.splitlines() if not line.startswith("#")]
+    here = [name for name, _, region, *_ in rows[1:] if region != WEST]
+    assert priced == [name for name in catalogue.instance_types() if name in here]
+    assert len(set(here)) == len(here)
     assert all(0 <= (dollars(name) or 0) < 200 for name in priced)
 
 
@@ -124,7 +112,7 @@ def test_prices_of_a_cpu_family_grow_with_its_size(family: str, per_vcpu: float)
 OWN = """\
 # what we agreed with AWS
 instance_type, price_per_hour, region
-ml.p4d.24xlarge, 25.25, us-east-1
+ml.p4de.24xlarge, 25.25, us-east-1
 ml.g5.xlarge, 1.5, eu-west-1
 
 ml.c5.xlarge, 0.1,
@@ -134,8 +122,8 @@ ml.c5.xlarge, 0.1,
 def test_own_prices_win_where_they_hold(home: Path) -> None:
     (home / "prices.csv").write_text(OWN)
 
-    assert dollars("ml.p4d.24xlarge") == 25.25
-    assert dollars("ml.p4d.24xlarge", "eu-west-1") is None
+    assert dollars("ml.p4de.24xlarge") == 25.25
+    assert dollars("ml.p4de.24xlarge", "eu-west-1") is None
     assert dollars("ml.g5.xlarge", "eu-west-1") == 1.5
     assert dollars("ml.g5.xlarge", "us-east-1") == 1.408
     assert dollars("ml.c5.xlarge", "ap-south-1") == dollars("ml.c5.xlarge", None) == 0.1

@@ -74,7 +74,7 @@ def test_json_has_the_answer_and_every_number(launcher):
     assert best["hours"]["expected"] == pytest.approx(
         best["steps_per_epoch"] * 10 * best["step_seconds"]["expected"] / 3600
     )
-    assert best["train"]["price_as_of"] == "2026-11"
+    assert best["train"]["price_as_of"] == "2026-07"
     assert "ml.p5.48xlarge" in plan["time_unknown"]
 
 

@@ -24,19 +24,20 @@ def test_list_has_the_types_with_that_many_accelerators_by_price(launcher):
     lines = result.stdout.splitlines()
 
     types = [line.split()[0] for line in lines[1:]]
-    assert types[:4] == ["ml.g5.48xlarge", "ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge"]
-    assert "8 x NVIDIA A100" in lines[4]
-    assert lines[4].endswith("37.688  2022-10 (old)")
-    assert all(line.endswith("?  unknown") for line in lines[5:])
+    known = ["g5.48xlarge", "p4d.24xlarge", "p3.16xlarge", "p3dn.24xlarge", "p5.48xlarge"]
+    assert types[:5] == [f"ml.{name}" for name in known]
+    assert "8 x NVIDIA A100" in lines[2]
+    assert lines[2].endswith("25.251286  2026-06")
+    assert all(line.endswith("?  unknown") for line in lines[6:])
     assert "15 types; " in result.stderr
-    assert "4 have a price, 11 have none" in result.stderr
+    assert "5 have a price, 10 have none" in result.stderr
 
 
 def test_list_says_which_region_a_price_is_from(launcher):
     lines = launcher("--family", "g5", "--region", "eu-west-1").stdout.splitlines()
 
     assert len(lines) == 1 + 8
-    assert all("  2026-11 us-east-1" in line for line in lines[1:])
+    assert all("  2026-07 us-east-1" in line for line in lines[1:])
 
 
 def test_list_as_json_counts_known_and_unknown_figures(launcher):
@@ -83,17 +84,17 @@ def test_show_has_the_source_of_each_figure(launcher, name):
 
 
 def test_show_of_an_unknown_price_says_how_to_add_it(launcher, tmp_path):
-    result = launcher("ml.p5.48xlarge")
+    result = launcher("ml.p5e.48xlarge")
 
     assert result.stdout.splitlines()[-1].split() == ["price", "unknown"]
-    assert f'"ml.p5.48xlarge,DOLLARS" to {tmp_path / "prices.csv"}' in result.stderr
+    assert f'"ml.p5e.48xlarge,DOLLARS" to {tmp_path / "prices.csv"}' in result.stderr
 
 
 def test_show_of_your_own_prices_says_so(launcher, tmp_path):
     (tmp_path / "prices.csv").write_text(
-        "instance_type,price_per_hour,spot_low,spot_high\nml.p5.48xlarge,31.5,12,20\n"
+        "instance_type,price_per_hour,spot_low,spot_high\nml.p5e.48xlarge,31.5,12,20\n"
     )
-    shown = launcher("ml.p5.48xlarge").stdout
+    shown = launcher("ml.p5e.48xlarge").stdout
 
     assert "31.5 $/h, everywhere" in shown
     assert "spot price          12 to 20 $/h" in shown

@@ -63,7 +63,7 @@ COST = {
     "max_dollars": 48.96,
     "by_group": {"data_group": 2.31, "train_group": 10.0},
     "spot_saving": 0.7,
-    "prices": ["us-east-1 on-demand prices of November 2026; eu-west-1 differs"],
+    "prices": ["us-east-1 on-demand prices of July 2026; eu-west-1 differs"],
     "unknown_prices": [],
 }
 ENDED = RUNNING | {"status": "Completed", "secondary_status": "Completed", "exit_code": 0}
@@ -86,7 +86,7 @@ def test_the_cost_is_an_estimate_for_each_group_with_the_saving_of_spot_instance
     assert (
         "\nCost     $12.31 (max $48.96), an estimate without storage"
         "\n         data_group $2.31, train_group $10.00"
-        "\n         us-east-1 on-demand prices of November 2026; eu-west-1 differs"
+        "\n         us-east-1 on-demand prices of July 2026; eu-west-1 differs"
         "\nSpot     70.0% saved\n"
     ) in summary_text(ENDED | {"cost": COST})
 

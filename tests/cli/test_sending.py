@@ -62,7 +62,7 @@ def test_a_job_is_planned_sent_and_followed_to_its_end(terminal, aws, job):
     assert (
         "data_group   data   ml.c5.9xlarge       2    72  -          $3.67   $3.67" in result.stderr
     )
-    assert "us-east-1 on-demand prices of November 2026; eu-west-1 differs" in result.stderr
+    assert "us-east-1 on-demand prices of July 2026; eu-west-1 differs" in result.stderr
     assert "Job digits-1 runs on SageMaker in eu-west-1" in result.stderr
     assert "Status   Completed" in result.stdout
     assert "$3.67" not in result.stdout
@@ -81,7 +81,7 @@ def test_the_plan_is_talk_and_the_answer_has_the_cost(terminal, job):
     assert answer["status"] == "Completed"
     assert answer["cost"]["max_dollars"] == pytest.approx(10.762)
     assert answer["cost"]["prices"] == [
-        "us-east-1 on-demand prices of November 2026; eu-west-1 differs"
+        "us-east-1 on-demand prices of July 2026; eu-west-1 differs"
     ]
 
 

@@ -101,9 +101,9 @@ FIRST = {
         [VERDICT],
     ),
     "a type without a price": (
-        [group("ml.g6.2xlarge", 0.98, 0.4)],
+        [group("ml.p5.4xlarge", 0.98, 0.4)],
         {},
-        ["train on 1 x ml.g6.4xlarge instead of ml.g6.2xlarge", "add a data group"],
+        ["add a data group"],
     ),
     "communication": (
         [train(0.2, 0.9, count=2)],

@@ -192,9 +192,11 @@ def test_it_is_text_html_rows_and_plain_values(diagnosed: Diagnosed) -> None:
 
 
 def test_the_published_cluster_is_advised_where_the_family_has_nothing_larger(
-    diagnosed: Diagnosed,
+    diagnosed: Diagnosed, packaged_prices: Path
 ) -> None:
     """AWS's TensorFlow job: p4d.24xlarge has no larger type, and two c5.18xlarge gave -46 %."""
+    old = "instance_type,price_per_hour,as_of\nml.p4d.24xlarge,37.688,2022-10\n"
+    (packaged_prices / "prices.csv").write_text(old)
     first, *_ = diagnosed(*BUSY_CPUS, instance_type="ml.p4d.24xlarge").advice
 
     assert first.what.startswith("add a data group of ")

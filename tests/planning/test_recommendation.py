@@ -437,14 +437,13 @@ UPDATE = "run `launcher plan types --update`"
 @pytest.mark.parametrize(
     ("changes", "asked", "said", "unsaid"),
     [
-        (on("NVIDIA A100"), {}, ["* an old price"], ""),
-        (on("NVIDIA H100"), {}, [UPDATE, "Recommended: none"], ""),
+        (on("NVIDIA H200"), {}, [UPDATE, "Recommended: none"], ""),
         ({}, {"regions": ["eu-west-1"]}, ["us-east-1 stand for eu-west-1, which differ."], ""),
         ({}, {"regions": ["eu-west-1", "eu-west-2"]}, ["0 clusters compared", UPDATE], ""),
         ({}, TWO, [f"{COMMUNICATION} is 0"], ""),
         (TIMED, TWO, [], COMMUNICATION),
         ({}, SMALL, [], COMMUNICATION),
-        (TWO_GPUS, {}, ["Price unknown, so not compared: ml.g6.xlarge, ml.g6.2xlarge"], ""),
+        (TWO_GPUS, {}, ["Price unknown, so not compared: ml.g6.8xlarge, ml.g6.16xlarge"], ""),
         ({}, {"gpu_types": ["p5.48xlarge"]}, ["no type has both", ": ml.p5.48xlarge."], ""),
         (
             *(GREEDY, {"gpu_types": ["g5.xlarge", "g5.2xlarge"]}),

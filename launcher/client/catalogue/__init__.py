@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         PriceList,
         price_fix,
         price_list,
-        published_prices,
         update_fix,
     )
     from launcher.client.catalogue.regions import aws_regions, check_regions

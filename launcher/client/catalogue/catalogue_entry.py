@@ -95,7 +95,7 @@ def entry(instance: InstanceType, prices: PriceList, region: str | None) -> Cata
     return CatalogueEntry(
         instance=instance,
         accelerator=accelerator_kind(instance.accelerator_name),
-        price=prices.newest(instance.name, region),
+        price=prices.find(instance.name, region),
     )
 
 

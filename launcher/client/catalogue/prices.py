@@ -75,28 +75,34 @@ class PriceList:
         """Return the price of a type, or None if it is unknown.
 
         Prices of us-east-1 approximate those of a region whose own are unknown, and `Price.region`
-        names the region they are from.
+        names the region they are from. A region that was updated has the prices of that update
+        alone: a type that AWS no longer lists has none.
         """
+        own = self.own.get((instance_type, region)) or self.own.get((instance_type, None))
         return (
-            self.own.get((instance_type, region))
-            or self.own.get((instance_type, None))
-            or self.updated.get((instance_type, region))
-            or self.updated.get((instance_type, _APPROXIMATION))
-            or _packaged_prices().get(instance_type)
+            own
+            or _packaged_prices().get((instance_type, None))
+            or self._listed(instance_type, region)
         )
+
+    @functools.cached_property
+    def _updated_regions(self) -> frozenset[str | None]:
+        return frozenset(region for _, region in self.updated)
+
+    def _listed(self, instance_type: str, region: str | None) -> Price | None:
+        """Return a region's price of its update or of our table, else one that stands for it."""
+        for each in (region, _APPROXIMATION):
+            if each in self._updated_regions:
+                return self.updated.get((instance_type, each))
+            if found := _packaged_prices().get((instance_type, each)):
+                return found
+        return None
 
     def storage(self, region: str | None) -> Price | None:
         """Return the price of one GB of a volume per hour, of a region itself; None if unknown."""
         keys = ((self.own, region), (self.own, None), (self.updated, region))
         found = next((each[STORAGE, key] for each, key in keys if (STORAGE, key) in each), None)
         return found and replace(found, per_hour=found.per_hour / _HOURS_OF_MONTH)
-
-    def newest(self, instance_type: str, region: str | None) -> Price | None:
-        """Return the price of a type, an old one where no newer is known; None if unknown.
-
-        An old price compares clusters; a limit of costs is not enforced with it.
-        """
-        return self.find(instance_type, region) or _published_prices().get(instance_type)
 
 
 def price_list() -> PriceList:
@@ -165,24 +171,9 @@ def update_fix(region: str | None) -> str:
     return f"`launcher plan types --update --region {region or 'REGION'}` reads AWS's"
 
 
-def published_prices() -> tuple[Price, ...]:
-    """Return the prices of AWS's published experiments, with their date."""
-    return tuple(_published_prices().values())
-
-
 @functools.cache
-def _packaged_prices() -> Mapping[str, Price]:
-    return _table_of_package("prices.csv")
-
-
-@functools.cache
-def _published_prices() -> Mapping[str, Price]:
-    return _table_of_package("published_prices.csv")
-
-
-def _table_of_package(name: str) -> Mapping[str, Price]:
-    prices = (_read(row) for _, row in read_table(packaged_table(name)))
-    return {price.instance_type: price for price in prices}
+def _packaged_prices() -> Mapping[tuple[str, str | None], Price]:
+    return _by_key(_read(row) for _, row in read_table(packaged_table("prices.csv")))
 
 
 def _read(row: Mapping[str, str], file: Path | None = None) -> Price:

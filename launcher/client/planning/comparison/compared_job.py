@@ -92,7 +92,7 @@ def compared_job(job: Job, evidence: JobEvidence) -> ComparedJob:
     description = job.description()
     prices = catalogue.price_list()
     by_type = {
-        group.instance_type: prices.newest(group.instance_type, evidence.region)
+        group.instance_type: prices.find(group.instance_type, evidence.region)
         for group in evidence.groups
     }
     billed = job.cost(description) if evidence.bills else None

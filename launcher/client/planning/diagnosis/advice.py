@@ -144,7 +144,7 @@ def _larger_type(train: tuple[GroupUse, ...], cluster: ObservedCluster | None) -
 
 
 def _with_type(cluster: ObservedCluster, instance: InstanceType) -> Iterator[Candidate]:
-    price = catalogue.price_list().newest(instance.name, cluster.region)
+    price = catalogue.price_list().find(instance.name, cluster.region)
     if price is not None:
         train = GroupShape(instance=instance, count=cluster.train.count)
         yield priced_cluster(cluster.workload, cluster.region, train, price)
@@ -198,7 +198,7 @@ def _with_feed(
     cluster: ObservedCluster, instance: InstanceType, counts: Iterable[int]
 ) -> Iterator[Candidate]:
     """Yield the cluster with each number of data hosts that makes the step shorter."""
-    price = catalogue.price_list().newest(instance.name, cluster.region)
+    price = catalogue.price_list().find(instance.name, cluster.region)
     if price is None:
         return
     shapes = (GroupShape(instance=instance, count=count) for count in counts)

@@ -104,7 +104,7 @@ def priced_groups(
     prices, found = catalogue.price_list(), []
     for group in (*evidence.train, *evidence.feeds):
         instance = catalogue.find(group.instance_type)
-        price = prices.newest(group.instance_type, evidence.region)
+        price = prices.find(group.instance_type, evidence.region)
         if instance is None or price is None:
             return None
         found.append((GroupShape(instance=instance, count=group.count), price))
