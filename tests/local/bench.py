@@ -114,11 +114,11 @@ def fit(
     source.mkdir(exist_ok=True)
     for file, text in files.items():
         (source / file).write_text(text)
-    wait = fields.pop("wait", True)
+    wait, inputs = fields.pop("wait", True), fields.pop("inputs", None)
     machines = {} if "instance_groups" in fields else {"instance_type": "local"}
     given = {"entry_point": "train.py", "source_dir": str(source), "max_run": 600, **machines}
     estimator = Estimator(**{**given, **fields}, sagemaker_session=session)
-    return estimator.fit(job_name=name, logs=False, wait=wait)
+    return estimator.fit(inputs, job_name=name, logs=False, wait=wait)
 
 
 def printed(job: Job) -> dict[str, list[str]]:

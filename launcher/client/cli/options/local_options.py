@@ -93,6 +93,7 @@ local_run_options = gathered(
     click.option(
         "--credentials",
         is_flag=True,
-        help="With --isolation container: pass your AWS credentials to the hosts.",
+        help="With a local job: give its hosts short-lived AWS credentials of yours, for programs "
+        "that call AWS; without it, they get none.",
     ),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -78,7 +79,7 @@ class LocalSession:
         $LAUNCHER_ENGINE, or the one that is there.
     image: with it, run this image instead of the request's; "cpu": AWS's CPU image of its version.
     host_memory: with it, the limit of each host's memory, as the engine writes it: "4g".
-    credentials: with it, pass the user's AWS credentials to the hosts.
+    credentials: give the hosts short-lived AWS credentials of the user; by default they get none.
     platform_environment: more variables for the process that runs a job: the S3 endpoint and its
         keys (AWS_ENDPOINT_URL_S3, AWS_ACCESS_KEY_ID, ...). Hosts do not get them, and they are
         never written to a file.
@@ -125,13 +126,17 @@ class LocalSession:
             "engine": self._engine,
             "image": self._image,
             "host_memory": self._host_memory,
-            "credentials": self._credentials,
         }
         given = [name for name, value in only.items() if value]
         if given and not self._has_containers:
             raise PlatformError(f"{given[0]} goes with isolation 'container'")
         if self._has_containers and self._python:
             raise PlatformError("python goes with hosts on this machine, not in containers")
+        if self._credentials and self._isolation == Isolation.NETWORK.value:
+            raise PlatformError(
+                "credentials do nothing with isolation 'network', whose hosts reach no address but "
+                "each other: use another isolation"
+            )
 
     @property
     def _has_containers(self) -> bool:
@@ -203,7 +208,9 @@ class LocalSession:
             install=self.install,
             python=self._python,
             container=self._container_settings(request) if self._has_containers else None,
+            has_credentials=self._credentials,
         )
+        variables = self._platform_variables(request)
         status = job_description.new_description(
             request,
             arn=settings.arn(request["TrainingJobName"]),
@@ -211,10 +218,12 @@ class LocalSession:
             now=time.time(),
         )
         if self._isolation is None and settings.isolation is Isolation.PROCESS:
-            status["LocalNotes"] = [why_not_sandboxed()]
+            status["LocalNotes"].append(why_not_sandboxed())
+        if self._credentials:
+            status["LocalNotes"].append("hosts have short-lived AWS credentials of yours")
         folder, lock = self._jobs.create(request, settings, status)
         try:
-            start_platform(folder, lock, self._platform_environment)
+            start_platform(folder, lock, variables)
         finally:
             os.close(lock)
         return {"TrainingJobArn": status["TrainingJobArn"]}
@@ -227,8 +236,24 @@ class LocalSession:
             engine=find_engine(self._engine).program,
             image=chosen_image(request, self._image),
             memory=self._host_memory,
-            has_credentials=self._credentials,
         )
+
+    def _platform_variables(self, request: TrainingJobRequest) -> dict[str, str]:
+        """Return the variables of the job's platform process, some of which are for its hosts."""
+        if not self._credentials:
+            return self._platform_environment
+        from launcher.client.sessions.local.job.host_credentials import (
+            HOST_CREDENTIALS,
+            read_credentials,
+        )
+
+        given = read_credentials(
+            request,
+            self._platform_environment,
+            self.region,
+            in_containers=self._has_containers,
+        )
+        return {**self._platform_environment, HOST_CREDENTIALS: json.dumps(given)}
 
     def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document; raise JobNotFound for an unknown name."""
@@ -323,6 +348,7 @@ class LocalSession:
             install=settings.install,
             python=settings.python,
             **_container_options(settings.container),
+            credentials=settings.has_credentials,
             platform_environment=self._platform_environment,
         )
 
@@ -397,7 +423,6 @@ def _container_options(settings: ContainerSettings | None) -> dict[str, Any]:
         "engine": settings.engine,
         "image": settings.image,
         "host_memory": settings.memory,
-        "credentials": settings.has_credentials,
     }
 
 

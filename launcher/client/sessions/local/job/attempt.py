@@ -35,6 +35,7 @@ from launcher.client.sessions.local.host.toolkit_mode import (
     mpi_token_variable,
 )
 from launcher.client.sessions.local.isolation import HostLaunchSpec, StartPlan, plan_start
+from launcher.client.sessions.local.job.host_credentials import host_credentials
 from launcher.client.sessions.local.job.job_description import JobState
 from launcher.client.sessions.local.job.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.job.job_hosts import LocalHost, divide_gpus, hosts_of
@@ -138,7 +139,11 @@ class Attempt:
         hosts = tuple(trees)
         given = assign_channels(channels_of(self.request), hosts, fetched)
         command = command_of(self.request)
-        secret = {**mpi_token_variable(self.request), **secret_values(self.request, os.environ)}
+        secret = {
+            **mpi_token_variable(self.request),
+            **host_credentials(os.environ),
+            **secret_values(self.request, os.environ),
+        }
         interpreter = host_python(self.settings.python)
         gpus = divide_gpus(hosts, visible_gpus(os.environ))
         if gpus.note:

@@ -65,13 +65,11 @@ class ContainerSettings:
     engine: the path of the engine's program.
     image: the image that they run, which may be another than the request's.
     memory: the limit of each host's memory, as the engine writes it ("4g"); None without one.
-    has_credentials: hosts get the AWS credentials of the platform process.
     """
 
     engine: str
     image: str
     memory: str | None = None
-    has_credentials: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +83,7 @@ class Settings:
     install: install the packages of requirements.txt.
     python: the interpreter of its hosts; None for the client's.
     container: for hosts that are containers.
+    has_credentials: hosts get short-lived AWS credentials of the user.
     """
 
     isolation: Isolation
@@ -96,6 +95,7 @@ class Settings:
     install: bool = True
     python: str | None = None
     container: ContainerSettings | None = None
+    has_credentials: bool = False
 
     def arn(self, name: str) -> str:
         """Return the ARN of a job, used here and in its hosts."""
@@ -245,6 +245,7 @@ class JobFolder:
                 install=raw.get("install", True),
                 python=raw.get("python"),
                 container=container and ContainerSettings(**container),
+                has_credentials=raw.get("has_credentials", False),
             )
         except _UNREADABLE as error:
             raise PlatformError(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from launcher.client.sessions.local.job.host_credentials import credential_secrets
 from launcher.shared import SecretMask, secret_sources
 
 if TYPE_CHECKING:
@@ -19,5 +20,6 @@ def secret_values(request: TrainingJobRequest, environment: Mapping[str, str]) -
 
 
 def secret_mask(request: TrainingJobRequest) -> SecretMask:
-    """Return the mask of a job's secrets, which this process's environment has."""
-    return SecretMask(secret_values(request, os.environ).values())
+    """Return the mask of a job's secrets and credentials, which this process's environment has."""
+    values = {**secret_values(request, os.environ), **credential_secrets(os.environ)}
+    return SecretMask(values.values())

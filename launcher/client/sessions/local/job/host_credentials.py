@@ -1,0 +1,128 @@
+"""AWS credentials of the user, which the hosts of a local job get on request; by default none.
+
+The client reads them when it creates the job, and gives them to its platform process in a variable
+of that process's environment: they are on no command line, and in no file of the job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from launcher.client.sessions.local.job.job_description import REGION
+from launcher.errors import CloudError, PlatformError
+from launcher.shared import FROM_ENVIRONMENT, SECRET_PREFIX, secret_variables_of
+
+if TYPE_CHECKING:
+    import boto3
+
+    from launcher.shared import TrainingJobRequest
+
+#: The variable of the platform process: a JSON object of the variables that hosts get.
+HOST_CREDENTIALS = "LAUNCHER_HOST_CREDENTIALS"
+
+_ID, _SECRET, _TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+#: Where programs find another service than AWS's own, such as an endpoint on this machine.
+_ENDPOINTS = "AWS_ENDPOINT_URL"
+_REGION = "AWS_DEFAULT_REGION"
+_LOOPBACK = ("localhost", "127.", "[::1]")
+#: What GetSessionToken takes, and the time that a job may need before and after its training.
+_SHORTEST, _LONGEST, _STAGING = 900, 129_600, 3600
+_DAY = 86_400
+
+
+def read_credentials(
+    request: TrainingJobRequest, own: Mapping[str, str], region: str, *, in_containers: bool
+) -> dict[str, str]:
+    """Return the variables that give a job's hosts short-lived credentials of the user.
+
+    Those of boto3 are given as they are if they are temporary, as by SDK v2; else AWS is asked for
+    temporary ones (STS GetSessionToken). own: keys that the session was given, as by an endpoint
+    on this machine, are given in their place. in_containers: hosts do not reach the loopback here.
+
+    Raises PlatformError when there are none, when they do nothing in a container, and for a job
+    whose own environment has others.
+    """
+    if {_ID, f"{SECRET_PREFIX}{_ID}"} & set(request.get("Environment", {})):
+        raise PlatformError(
+            f"the job's environment sets {_ID}, and credentials=True (--credentials) would, too: "
+            "give one of the two"
+        )
+    import boto3  # slow to import; only jobs that pass credentials need it
+
+    session = boto3.Session(region_name=own.get(_REGION))
+    region = session.region_name or region
+    if _ID in own:
+        keys = {name: own[name] for name in (_ID, _SECRET, _TOKEN) if name in own}
+    else:
+        keys = _temporary_keys(session, _seconds(request))
+    environment = {**os.environ, **own}
+    endpoints = {name: environment[name] for name in environment if name.startswith(_ENDPOINTS)}
+    for name, url in endpoints.items():
+        if in_containers and urlsplit(url).netloc.startswith(_LOOPBACK):
+            raise PlatformError(
+                f"{name} is {url}, and a container does not reach the loopback of this machine: "
+                "leave out --credentials, or use isolation 'sandbox' or 'process'"
+            )
+    return {**endpoints, **keys, _REGION: region, "AWS_REGION": region}
+
+
+def _temporary_keys(session: boto3.Session, seconds: int) -> dict[str, str]:
+    from launcher.client.sessions.aws.error_translation import translate_errors
+
+    region = session.region_name or REGION
+    try:
+        with translate_errors():
+            found = session.get_credentials()
+            keys = found and found.get_frozen_credentials()
+            if keys and not keys.token:
+                sts = session.client("sts", region_name=region)
+                answer = sts.get_session_token(DurationSeconds=seconds)
+                return _of_answer(answer["Credentials"])
+    except CloudError as error:
+        raise PlatformError(
+            f"cannot make short-lived credentials for the job's hosts: {error}; or log in for "
+            "temporary ones (aws sso login, or an assumed role), which are passed as they are"
+        ) from error
+    if not keys:
+        raise PlatformError(
+            "no AWS credentials are found, and the job's hosts are to get yours (--credentials): "
+            "give some (`aws configure`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
+        )
+    return {_ID: keys.access_key, _SECRET: keys.secret_key, _TOKEN: keys.token}
+
+
+def _of_answer(keys: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        _ID: keys["AccessKeyId"],
+        _SECRET: keys["SecretAccessKey"],
+        _TOKEN: keys["SessionToken"],
+    }
+
+
+def _seconds(request: TrainingJobRequest) -> int:
+    """Return how long a job may need its credentials, within AWS's bounds."""
+    longest = request.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", _DAY)
+    return max(_SHORTEST, min(longest + _STAGING, _LONGEST))
+
+
+def given_credentials(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that hosts get, in the platform process; none by default."""
+    variables: dict[str, str] = json.loads(environment.get(HOST_CREDENTIALS, "{}"))
+    return variables
+
+
+def credential_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the variables that no log may show."""
+    given = given_credentials(environment)
+    return {name: given[name] for name in (_SECRET, _TOKEN) if name in given}
+
+
+def host_credentials(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a host, among them those that keep the secrets out of its logs."""
+    secrets = credential_secrets(environment)
+    marks = secret_variables_of(dict.fromkeys(secrets, FROM_ENVIRONMENT))
+    return {**given_credentials(environment), **marks}
