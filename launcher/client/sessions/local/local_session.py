@@ -185,7 +185,7 @@ class LocalSession:
 
         check_request(request, uploads, self._platform_environment, runs_image=self._has_containers)
         if self._isolation is not None:  # the default choice always works
-            check_isolation(request, choose_isolation(self._isolation))
+            check_isolation(request, choose_isolation(self._isolation, self._engine))
 
     def create_training_job(self, **request: Unpack[TrainingJobRequest]) -> TrainingJobCreated:
         """Start a job in a new platform process; return {"TrainingJobArn": ...}."""
@@ -196,7 +196,7 @@ class LocalSession:
         check_request(
             request, environment=self._platform_environment, runs_image=self._has_containers
         )
-        isolation = choose_isolation(self._isolation)
+        isolation = choose_isolation(self._isolation, self._engine)
         check_isolation(request, isolation)
         settings = Settings(
             isolation=isolation,

@@ -1,7 +1,7 @@
-"""The command line of a container engine, Docker or Podman: what differs between them is here.
+"""The command line of a container engine, Docker or Podman.
 
-Nothing is assumed of a socket or a daemon, and no library is needed. Docker's options are those of
-its published reference (docs.docker.com, `docker run`); it was not run by this project's tests.
+Nothing is assumed of a socket or a daemon, and no library is needed. `ENGINES` has what differs
+between the two. Docker's options are those that its program lists; no daemon of it was run.
 """
 
 from __future__ import annotations
@@ -16,8 +16,40 @@ from pathlib import Path
 
 from launcher.errors import PlatformError
 
+
+@dataclass(frozen=True, kw_only=True)
+class EngineWords:
+    """The words by which one engine's command line differs from the other's.
+
+    state: asks whether it works. rootless: asks whether containers run with the user's rights
+        alone; if so, the answer has the last word. run: for every container. gpus: for a container
+        that gets all GPUs. remove: kills and removes containers at once.
+    """
+
+    state: tuple[str, ...]
+    rootless: tuple[str, ...]
+    run: tuple[str, ...]
+    gpus: tuple[str, ...]
+    remove: tuple[str, ...]
+
+
 #: The engines, in the order in which they are looked for.
-ENGINES = ("docker", "podman")
+ENGINES = {
+    "docker": EngineWords(
+        state=("version", "--format", "{{.Server.Version}}"),
+        rootless=("info", "--format", "{{.SecurityOptions}}", "rootless"),
+        run=(),
+        gpus=("--gpus", "all"),
+        remove=("rm", "--force", "--volumes"),
+    ),
+    "podman": EngineWords(
+        state=("info", "--format", "{{.Version.Version}}"),  # it has no server
+        rootless=("info", "--format", "{{.Host.Security.Rootless}}", "true"),
+        run=("--http-proxy=false",),  # a proxy of this machine, often with a password
+        gpus=("--device", "nvidia.com/gpu=all"),  # its --gpus does nothing
+        remove=("rm", "--force", "--time=0", "--volumes"),  # else SIGTERM and 10 s first
+    ),
+}
 #: The variable that names the engine to use.
 ENGINE_VARIABLE = "LAUNCHER_ENGINE"
 #: The label of all that belongs to a job; its value is the job's folder.
@@ -58,13 +90,15 @@ class ContainerEngine:
         """Its kind, "docker" or "podman", as the program's name says."""
         return "podman" if "podman" in Path(self.program).name else "docker"
 
+    @property
+    def words(self) -> EngineWords:
+        """The words that differ between engines."""
+        return ENGINES[self.name]
+
     def find_obstacle(self) -> str | None:
         """Ask the engine for its state; return why it does not work, or None."""
-        words = ["version", "--format", "{{.Server.Version}}"]
-        if self.name == "podman":  # which has no server
-            words = ["info"]
         try:
-            answer = self.call(*words)
+            answer = self.call(*self.words.state)
         except PlatformError as error:
             return str(error)
         if answer.returncode == 0:
@@ -116,14 +150,9 @@ class ContainerEngine:
         """
         start = ["--entrypoint", command[0]] if command else []
         arguments = command[1:] if command else ["train"]
-        own = ["--http-proxy=false"] if self.name == "podman" else []
-        general = ["--pull=never", "--log-driver=none", "--security-opt", "label=disable", *own]
-        return [self.program, "run", *general, *options, *start, image, *arguments]
-
-    def gpu_options(self) -> list[str]:
-        """Return the options that give a container all GPUs; Podman's --gpus does nothing."""
-        devices = ["--device", "nvidia.com/gpu=all"]
-        return devices if self.name == "podman" else ["--gpus", "all"]
+        general = ["--pull=never", "--log-driver=none", "--security-opt", "label=disable"]
+        own = [*general, *self.words.run]
+        return [self.program, "run", *own, *options, *start, image, *arguments]
 
     def exec_command(
         self, container: str, command: Sequence[str], *, folder: str, has_terminal: bool
@@ -154,13 +183,13 @@ class ContainerEngine:
         """
         label = f"label={JOB_LABEL}={job}"
         if containers := self._ids("ps", "--all", "--quiet", "--filter", label):
-            self._must("rm", "--force", "--volumes", *containers)
+            self._must(*self.words.remove, *containers)
         if networks := self._ids("network", "ls", "--quiet", "--filter", label):
             self._must("network", "rm", *networks)
 
     def remove(self, container: str) -> None:
         """Kill and remove a container, if it is there."""
-        self.call("rm", "--force", "--volumes", container)
+        self.call(*self.words.remove, container)
 
     # calls -------------------------------------------------------------------------------------
 

@@ -84,11 +84,14 @@ def source_of(request: TrainingJobRequest) -> str | None:
     return None if source is None else str(source)
 
 
-def command_of(request: TrainingJobRequest) -> list[str]:
-    """Return the command that every host runs."""
+def command_of(request: TrainingJobRequest, *, runs_image: bool) -> list[str]:
+    """Return the command that every host runs; empty for the start of its image itself."""
     algorithm = request["AlgorithmSpecification"]
+    entry_point = algorithm.get("ContainerEntrypoint", ())
+    if runs_image and not entry_point:
+        return []
     if not is_script_mode(request):
-        return [*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", ())]
+        return [*entry_point, *algorithm.get("ContainerArguments", ())]
     is_in_channel = str(source_of(request)).startswith(f"{DEFAULT_ML_ROOT}/")
     archive = [] if is_in_channel else [str(MlPaths().input / _ARCHIVE)]
     return ["python3", "-c", _START, *archive]

@@ -56,7 +56,7 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
         *("--network-alias", launch_spec.host.name),
         *("--shm-size", str(_half_of_memory())),
         *(("--memory", settings.memory) if settings.memory else ()),
-        *(engine.gpu_options() if variables.get(VISIBLE_GPUS_VARIABLE) else ()),
+        *(engine.words.gpus if variables.get(VISIBLE_GPUS_VARIABLE) else ()),
         *_mounts(launch_spec),
         *given,
     ]
@@ -69,10 +69,10 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
     )
 
 
-def find_obstacle() -> str | None:
-    """Return why no container engine works on this machine, or None."""
+def find_obstacle(engine: str | None = None) -> str | None:
+    """Return why no container engine works on this machine, or the one that is named; or None."""
     try:
-        return find_engine(None).find_obstacle()
+        return find_engine(engine).find_obstacle()
     except PlatformError as error:
         return str(error)
 

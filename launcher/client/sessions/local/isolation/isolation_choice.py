@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from launcher.client.sessions.local.isolation import (
     container_isolation,
@@ -33,9 +34,10 @@ def obstacles() -> dict[Isolation, str | None]:
     return {isolation: find() for isolation, find in _FINDERS.items()}
 
 
-def choose_isolation(wanted: str | None) -> Isolation:
+def choose_isolation(wanted: str | None, engine: str | None = None) -> Isolation:
     """Return the isolation of a new job: as wanted, or by default sandbox where it works.
 
+    engine: the container engine, by its name or path.
     Raises PlatformError for an unknown isolation, and for one that does not work here.
     """
     if wanted is None:
@@ -44,7 +46,11 @@ def choose_isolation(wanted: str | None) -> Isolation:
     if wanted not in known:
         raise PlatformError(f"unknown isolation {wanted!r}: use {' or '.join(known)}")
     isolation = Isolation(wanted)
-    if obstacle := _FINDERS[isolation]():
+    is_container = isolation is Isolation.CONTAINER
+    find = (
+        partial(container_isolation.find_obstacle, engine) if is_container else _FINDERS[isolation]
+    )
+    if obstacle := find():
         raise PlatformError(
             f"isolation {wanted!r} does not work here: {obstacle}; or use isolation 'process'"
         )

@@ -138,7 +138,7 @@ class Attempt:
     ) -> dict[LocalHost, StartPlan]:
         hosts = tuple(trees)
         given = assign_channels(channels_of(self.request), hosts, fetched)
-        command = command_of(self.request)
+        command = command_of(self.request, runs_image=self.settings.container is not None)
         secret = {
             **mpi_token_variable(self.request),
             **host_credentials(os.environ),

@@ -1,0 +1,55 @@
+"""A program in the place of docker or podman: it writes down its words, and runs nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+#: What `image inspect` prints of an image in which root runs `train`. Docker's is after the schema
+#: ImageInspect of its Engine API (docs.docker.com/reference/api/engine), Podman's was recorded.
+INSPECTED: dict[str, dict[str, Any]] = {
+    "docker": {
+        "Id": f"sha256:{'a' * 64}",
+        "RepoDigests": [f"example/image@sha256:{'b' * 64}"],
+        "Architecture": "amd64",
+        "Os": "linux",
+        "Config": {"User": "", "Entrypoint": None},
+    },
+    "podman": {
+        "Id": "a" * 64,
+        "RepoDigests": [f"localhost/numpy-image@sha256:{'b' * 64}"],
+        "Architecture": "amd64",
+        "Os": "linux",
+        "Config": {},
+    },
+}
+_SCRIPT = """#!/bin/sh
+end=$(printf '\\037')
+for word; do line="$line$word$end"; done
+printf '%s\\n' "$line" >>{words} # at once: hosts start at the same time
+case "$1 $2" in
+  "image inspect") cat {image} ;;
+  "inspect --format") echo exited ;;
+  "run "*) {run} ;;
+esac
+"""
+
+
+class FakeEngine:
+    """An engine of a kind, "docker" or "podman"; run: the shell's command in place of `run`."""
+
+    def __init__(self, folder: Path, kind: str, *, run: str = "true", **image: Any) -> None:
+        self.program = folder / kind
+        self._words, described = folder / f"{kind}.words", folder / f"{kind}.json"
+        self._words.touch()
+        described.write_text(json.dumps([{**INSPECTED[kind], **image}]))
+        self.program.write_text(_SCRIPT.format(words=self._words, image=described, run=run))
+        self.program.chmod(0o755)
+
+    def calls(self, verb: str = "") -> list[list[str]]:
+        """The words of each call of a verb, such as "network create"; of all calls."""
+        lines = self._words.read_text().split("\n")[:-1]
+        calls = [line.split("\037")[:-1] for line in lines]
+        wanted = verb.split()
+        return [words for words in calls if words[: len(wanted)] == wanted]

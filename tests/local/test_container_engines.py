@@ -1,0 +1,129 @@
+"""What is said to Docker and to Podman: one job with each, whose program only writes it down.
+
+recorded/ has the options that the programs list, by `--help`. No daemon of Docker was asked.
+"""
+
+from pathlib import Path
+
+import pytest
+from fake_engine import INSPECTED, FakeEngine
+
+from launcher import Job
+from launcher.client.sessions import LocalSession
+from launcher.errors import PlatformError
+
+RECORDED = Path(__file__).parent / "recorded"
+GPU_IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.6.0-gpu-py312-cu126"
+VERBS = {
+    *("exec", "image inspect", "info", "inspect", "kill", "login", "network create"),
+    *("network ls", "network rm", "ps", "pull", "rm", "run", "version"),
+}
+
+
+def run_job(tmp_path, engine, machine="local", **options):
+    session = LocalSession(
+        tmp_path / "home", "container", engine=str(engine.program), image="own:1", **options
+    )
+    groups = [{"InstanceGroupName": "train", "InstanceType": machine, "InstanceCount": 2}]
+    session.create_training_job(
+        TrainingJobName="job",
+        RoleArn="arn:aws:iam::000000000000:role/local",
+        AlgorithmSpecification={"TrainingImage": GPU_IMAGE, "TrainingInputMode": "File"},
+        OutputDataConfig={"S3OutputPath": f"file://{tmp_path}/output"},
+        ResourceConfig={"VolumeSizeInGB": 1, "InstanceGroups": groups},
+        StoppingCondition={"MaxRuntimeInSeconds": 60},
+    )
+    Job("job", session).wait()
+    return session.describe_training_job(TrainingJobName="job")
+
+
+def listed_options(kind):
+    """The options of each verb, as an engine's program lists them."""
+    (file,) = RECORDED.glob(f"{kind}-*.txt")
+    options, verb = {}, ""
+    for line in file.read_text().splitlines():
+        if line.startswith("$"):
+            verb = line.removeprefix(f"$ {kind} ").removesuffix(" --help")
+            options[verb] = {"--help"}
+        else:
+            options[verb] |= {word.strip(",") for word in line.split() if word.startswith("-")}
+    return options
+
+
+@pytest.fixture(params=INSPECTED)
+def kind(request):
+    return request.param
+
+
+def test_every_option_is_one_that_the_engine_lists(tmp_path, kind):
+    engine = FakeEngine(tmp_path, kind)
+    described = run_job(tmp_path, engine, host_memory="1g")
+    assert described["TrainingJobStatus"] == "Completed"
+    assert described["LocalImage"] == {"Name": "own:1", "Digest": f"sha256:{'b' * 64}"}
+    listed = listed_options(kind)
+    assert set(listed) == VERBS
+    for words in engine.calls():
+        verb = next(verb for verb in VERBS if words[: len(verb.split())] == verb.split())
+        own = words[: words.index("own:1")] if "own:1" in words else words
+        given = {word.partition("=")[0] for word in own if word.startswith("--")}
+        assert given <= listed[verb], verb
+    assert [words[-2:] for words in engine.calls("run")] == [["own:1", "train"]] * 2
+
+
+#: The table of `container_engine`: words of a verb that only one of the two has.
+ROWS = {
+    "docker": {"run": [], "rm": ["rm", "--force", "--volumes"]},
+    "podman": {"run": ["--http-proxy=false"], "rm": ["rm", "--force", "--time=0", "--volumes"]},
+}
+
+
+def test_what_differs_between_the_engines(tmp_path, kind):
+    engine = FakeEngine(tmp_path, kind)
+    run_job(tmp_path, engine)
+    for words in engine.calls("run"):
+        assert [word for word in words if word.startswith("--http-proxy")] == ROWS[kind]["run"]
+    assert len(engine.calls("rm")) == 2
+    for words in engine.calls("rm"):
+        assert words[:-1] == ROWS[kind]["rm"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "gpus"),
+    [("docker", ["--gpus", "all"]), ("podman", ["--device", "nvidia.com/gpu=all"])],
+)
+def test_all_gpus_are_given_by_the_engines_own_option(tmp_path, kind, gpus, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    engine = FakeEngine(tmp_path, kind)
+    run_job(tmp_path, engine, machine="local_gpu")
+    for words in engine.calls("run"):
+        assert words[words.index(gpus[0]) :][:2] == gpus
+
+
+def test_ports_are_published_by_no_option(tmp_path, kind):
+    """Nor is a host given the network of this machine, a device, rights or more of its files."""
+    engine = FakeEngine(tmp_path, kind)
+    run_job(tmp_path, engine)
+    for words in engine.calls("run"):
+        networks = [words[at + 1] for at, word in enumerate(words) if word == "--network"]
+        (created,) = engine.calls("network create")
+        assert networks == [created[-1]]
+        assert not {"--publish", "-p", "-P", "--privileged", "--device", "--cap-add"} & {*words}
+        shown = [words[at + 1] for at, word in enumerate(words) if word in ("--volume", "--mount")]
+        assert [each.partition(":")[2] for each in shown] == ["/opt/ml"]
+
+
+@pytest.mark.parametrize("code", [125, 126, 127])
+def test_a_container_that_does_not_start_fails_with_the_engines_words(tmp_path, kind, code):
+    engine = FakeEngine(tmp_path, kind, run=f"echo no such program >&2; exit {code}")
+    engine.program.write_text(engine.program.read_text().replace("echo exited", "echo created"))
+    described = run_job(tmp_path, engine)
+    assert described["TrainingJobStatus"] == "Failed"
+    assert "its container did not start: no such program" in described["FailureReason"]
+
+
+def test_an_engine_that_does_not_answer_is_named(tmp_path, kind):
+    """As a `docker` client without its daemon does."""
+    engine = FakeEngine(tmp_path, kind)
+    engine.program.write_text("#!/bin/sh\necho Cannot connect to the Docker daemon >&2; exit 1\n")
+    with pytest.raises(PlatformError, match=f"{kind} does not answer: Cannot connect"):
+        run_job(tmp_path, engine)
