@@ -27,8 +27,9 @@ from launcher.runtime.host.package_versions import report_versions
 from launcher.runtime.host.requirements_install import install_requirements
 from launcher.runtime.host.secret_reading import read_secrets
 from launcher.runtime.host.sm_variables import child_environment
-from launcher.runtime.launch import command_role, data_role, script_role, train_role
+from launcher.runtime.launch import data_role, train_role
 from launcher.runtime.launch.engine_interface import data_services
+from launcher.runtime.launch.program_roles import run_command, run_script
 from launcher.runtime.launch.starters.registry import starter_for
 from launcher.runtime.tensorflow import server_role
 from launcher.shared import (
@@ -46,8 +47,8 @@ from launcher.shared import (
 ROLES: dict[Role, Callable[[JobHost], None]] = {
     Role.TRAIN: train_role.run_role,
     Role.DATA: data_role.run_role,
-    Role.COMMAND: command_role.run_role,
-    Role.SCRIPT: script_role.run_role,
+    Role.COMMAND: run_command,
+    Role.SCRIPT: run_script,
 }
 
 #: A shell's exit code for a program that SIGTERM ended.

@@ -101,7 +101,7 @@ def test_a_part_of_a_name_stops_nothing(stop, front, name):
     ("typed", "ended"), [("n\n", []), ("\n", []), ("y\n", ["mine-1", "mine-2"])]
 )
 def test_on_a_terminal_the_user_is_asked(stop, front, monkeypatch, typed, ended):
-    monkeypatch.setattr("launcher.client.cli.screen.confirmation.can_ask", lambda: True)
+    monkeypatch.setattr("launcher.client.cli.screen.verb_output.can_ask", lambda: True)
     result = stop("--all", "--cloud", input=typed)
     assert "Stop all 2? [y/N]" in result.stderr
     assert stopped(front) == ended

@@ -12,7 +12,7 @@ import pytest
 from moto.utilities.utils import load_resource
 
 from launcher.client import catalogue
-from launcher.client.catalogue import described_type
+from launcher.client.planning import described_type
 
 FAMILIES = {"c5", "c6i", "c7i", "m4", "m5", "g4dn", "g5", "g6", "p3", "p4d", "p5", "trn1"}
 LOCAL = {"local", "local_gpu"}

@@ -186,7 +186,7 @@ def test_everything_that_a_verb_prints_passes_one_door(capsys: pytest.CaptureFix
 
 #: Files of the command line that write directly, and why they may.
 DIRECT = {
-    "terminal_output.py": "it is the door, and JSON escapes every control character",
+    "verb_output.py": "it is the door, and JSON escapes every control character",
     "live_view.py": "its callers pass printable text; it draws with the cursor",
     "download_output.py": "a progress bar of a file that Launcher names",
     "completion.py": "a script of click's",

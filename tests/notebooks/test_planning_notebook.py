@@ -24,7 +24,7 @@ Workload(
 """
 CELLS = (
     "from launcher import compare, diagnose, recommend, report\n"
-    "from launcher.client.planning.workloads.measure import Measure\n"
+    "from launcher.client.planning.workloads.workload import Measure\n"
     "from launcher.client.planning.workloads.workload import Workload",
     f"recommend({WORKLOAD})",
     'diagnose("done-job")',

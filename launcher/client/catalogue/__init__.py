@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         old_price_note,
         spot_saving,
     )
-    from launcher.client.catalogue.ec2_description import described_type
     from launcher.client.catalogue.instances import (
         InstanceType,
         find,

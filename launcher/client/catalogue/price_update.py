@@ -1,22 +1,52 @@
-"""Replace the prices of regions by those of AWS's price list, in the user's Launcher home."""
+"""Replace the prices of regions by those of AWS's price list, in the user's Launcher home.
+
+The list has a file of CSV for each region, which is read in bounded memory. Its format:
+https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/bulk-api-reading-price-list-files.html
+The usage type has the instance type: "USE1-Train:ml.c5.xlarge" ("Train:ml..." in some regions). The
+column "Instance Type" is empty in most lines, so it is not read.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+import itertools
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
+from typing import TextIO
 
 from launcher.client.catalogue.catalogue_files import read_table, updated_prices
 from launcher.client.catalogue.price_download import file_url, open_price_file
-from launcher.client.catalogue.price_file import PriceFile, read_price_file
 from launcher.client.catalogue.prices import STORAGE
 from launcher.client.catalogue.regions import check_regions
 from launcher.client.home import writing
+from launcher.errors import CloudError
 from launcher.shared import write_complete
 
-_COLUMNS = ("instance_type", "price_per_hour", "region", "as_of", "source")
+_OWN_COLUMNS = ("instance_type", "price_per_hour", "region", "as_of", "source")
+
+
+#: Volumes of training hosts: "USE1-Train:VolumeUsage.gp2".
+_STORAGE = re.compile(r"(?:[A-Z0-9]+-)?Train:VolumeUsage(\.[a-z0-9]+)?")
+_TRAINING = re.compile(r"(?:[A-Z0-9]+-)?Train:(?P<type>ml\.[a-z0-9-]+\.[a-z0-9]+)")
+#: Lines before the header, which start with the names of these facts.
+_PREAMBLE_LINES = 5
+_PUBLISHED = "Publication Date"
+#: Columns that are read, without spaces and in small letters: AWS has changed both.
+_COLUMNS = (
+    "termtype",
+    "unit",
+    "priceperunit",
+    "currency",
+    "usagetype",
+    "startingrange",
+    "regioncode",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +107,138 @@ def _table(region: str, prices: PriceFile) -> str:
         "# Written by `launcher plan types --update`; your own prices are in ../../prices.csv.\n"
     )
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(_COLUMNS)
+    table.writerow(_OWN_COLUMNS)
     for name, price in prices.per_hour.items():
         table.writerow((name, f"{price:.10g}", region, prices.published, "aws-price-list"))
     if prices.storage is not None:
         row = (STORAGE, f"{prices.storage:.10g}", region, prices.published, "aws-price-list")
         table.writerow(row)
     return text.getvalue()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceFile:
+    """The training prices of one file.
+
+    published: AWS's date of the file, YYYY-MM-DD. per_hour: USD per instance type, on demand.
+    ambiguous: types with several different prices, of which none is taken.
+    storage: USD per GB and month of the dearest kind of volume; None if the file has none.
+    """
+
+    published: str
+    per_hour: Mapping[str, float]
+    ambiguous: tuple[str, ...]
+    storage: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Offer:
+    """One price of the file, as its texts."""
+
+    usage_type: str
+    unit: str
+    currency: str
+    price: str
+    starting_range: str
+    region: str
+
+
+def read_price_file(file: TextIO, region: str) -> PriceFile:
+    """Read a file of the price list; raises CloudError if it is no complete price list."""
+    try:
+        return _read(file, region)
+    except csv.Error as error:
+        raise _bad_file(f"the price list is not CSV: {error}") from error
+
+
+def _read(file: TextIO, region: str) -> PriceFile:
+    preamble = dict(
+        [*row, "", ""][:2] for row in itertools.islice(csv.reader(file), _PREAMBLE_LINES)
+    )
+    published = _date(preamble.get(_PUBLISHED))
+    rows = csv.reader(file)
+    header = ["".join(name.split()).lower() for name in next(rows, [])]
+    if missing := [name for name in _COLUMNS if name not in header]:
+        raise _bad_file(
+            f"the price list has no column {', '.join(missing)}; AWS may have renamed it"
+        )
+    return _prices(_offers(rows, header), region, published)
+
+
+def _offers(rows: Iterator[list[str]], header: list[str]) -> Iterator[_Offer]:
+    places = {name: header.index(name) for name in _COLUMNS}
+    for number, row in enumerate(rows, start=_PREAMBLE_LINES + 2):
+        if len(row) != len(header):
+            raise _bad_file(
+                f"line {number} of the price list has {len(row)} of {len(header)} columns: "
+                "the file is not complete"
+            )
+        cell = {name: row[place] for name, place in places.items()}
+        if cell["termtype"] == "OnDemand":
+            yield _Offer(
+                usage_type=cell["usagetype"],
+                unit=cell["unit"],
+                currency=cell["currency"],
+                price=cell["priceperunit"],
+                starting_range=cell["startingrange"],
+                region=cell["regioncode"],
+            )
+
+
+def _prices(offers: Iterable[_Offer], region: str, published: str) -> PriceFile:
+    """Return the price of each type; the first tier counts, and two prices make it ambiguous."""
+    found: dict[str, set[float]] = defaultdict(set)
+    storage: list[float] = []
+    for offer in offers:
+        if _STORAGE.fullmatch(offer.usage_type) and _is_price(offer, region, ("gb-mo", "gb-month")):
+            storage.append(_dollars(offer))
+        training = _TRAINING.fullmatch(offer.usage_type)
+        if training and _is_price(offer, region, ("hrs", "hours", "hour")):
+            found[training["type"]].add(_dollars(offer))
+    per_hour = {name: min(prices) for name, prices in sorted(found.items()) if len(prices) == 1}
+    if not per_hour:
+        raise _bad_file(f"the price list has no training prices in USD per hour for {region}")
+    ambiguous = tuple(sorted(name for name, prices in found.items() if len(prices) > 1))
+    return PriceFile(
+        published=published,
+        per_hour=per_hour,
+        ambiguous=ambiguous,
+        storage=max(storage, default=None),
+    )
+
+
+def _is_price(offer: _Offer, region: str, units: tuple[str, ...]) -> bool:
+    return (
+        offer.unit.lower() in units
+        and offer.currency == "USD"
+        and offer.region in ("", region)
+        and _number(offer, offer.starting_range or "0") == 0
+        and _dollars(offer) > 0  # 0 is the price of a free tier
+    )
+
+
+def _dollars(offer: _Offer) -> float:
+    return _number(offer, offer.price)
+
+
+def _number(offer: _Offer, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise _bad_file(f"{offer.usage_type}: {text!r} is not a number")
+    return number
+
+
+def _date(published: str | None) -> str:
+    """Return the day of "2026-11-20T17:11:05Z"."""
+    day = (published or "").partition("T")[0]
+    try:
+        return date.fromisoformat(day).isoformat()
+    except ValueError:
+        raise _bad_file(f"the price list has no publication date ({published!r})") from None
+
+
+def _bad_file(what: str) -> CloudError:
+    return CloudError(f"{what}\n  fix: try again later; the prices that are there stay")

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from launcher.client.cli.screen.line_printer import JsonLinePrinter, LinePrinter
     from launcher.client.cli.screen.live_view import JobView, terminal_lines
     from launcher.client.cli.screen.summaries import wrapped
-    from launcher.client.cli.screen.terminal_output import echo
-    from launcher.client.cli.screen.verb_output import with_exit_code
+    from launcher.client.cli.screen.verb_output import echo, with_exit_code
     from launcher.client.cli.verb_table import VERBS
 
 __getattr__ = open_door(__name__)

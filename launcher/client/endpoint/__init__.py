@@ -13,7 +13,6 @@ from launcher.errors import PlatformError
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
-    from launcher.client.endpoint.api_error import ApiError
     from launcher.client.endpoint.api_model import parse_input, to_output
     from launcher.client.endpoint.authenticator import (
         SIGNED_CHUNKS,
@@ -24,14 +23,13 @@ if TYPE_CHECKING:
         signed_length,
     )
     from launcher.client.endpoint.bounded_server import BoundedHandler, BoundedServer
-    from launcher.client.endpoint.credential import credential_of
     from launcher.client.endpoint.job_operations import with_aws_defaults
     from launcher.client.endpoint.job_search import search_jobs
-    from launcher.client.endpoint.listing import list_jobs_page
-    from launcher.client.endpoint.next_token import encode_token
+    from launcher.client.endpoint.listing import encode_token, list_jobs_page
+    from launcher.client.endpoint.responses import ApiError
     from launcher.client.endpoint.server import Setup, open_endpoint
     from launcher.client.endpoint.serving import ServedEndpoint, serve
-    from launcher.client.endpoint.signature import Scope
+    from launcher.client.endpoint.signature import Scope, credential_of
 
 __all__ = ["ServedEndpoint", "serve"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from botocore.utils import parse_to_aware_datetime
 from botocore.validate import ParamValidator
 
-from launcher.client.endpoint.api_error import ApiError, validation_error
+from launcher.client.endpoint.responses import ApiError, validation_error
 from launcher.client.request import aws_answer, find_violations, find_violations_of, service_model
 
 if TYPE_CHECKING:

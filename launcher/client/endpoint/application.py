@@ -10,20 +10,19 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from moto.core.request import Request
+from moto.server import DomainDispatcherApplication
 from werkzeug.wrappers import Response
 
 from launcher.client.endpoint import responses
-from launcher.client.endpoint.api_error import ApiError
 from launcher.client.endpoint.authenticator import Authenticator
-from launcher.client.endpoint.credential import credential_of
 from launcher.client.endpoint.log_operations import Logs
 from launcher.client.endpoint.metric_operations import CloudWatchMetrics
-from launcher.client.endpoint.moto_services import SCOPE
 from launcher.client.endpoint.operations import Operations
 from launcher.client.endpoint.rate_limiter import RateLimiter
 from launcher.client.endpoint.request_body import prepared_body
+from launcher.client.endpoint.responses import ApiError
 from launcher.client.endpoint.s3_gateway import Objects
-from launcher.client.endpoint.signature import Scope
+from launcher.client.endpoint.signature import Scope, credential_of
 from launcher.client.home import disk_problem
 from launcher.shared import printable
 
@@ -43,6 +42,10 @@ _NOT_UNDERSTOOD = {
 _FORM = "application/x-www-form-urlencoded"
 #: S3's content type for an object uploaded without one.
 _OCTETS = "binary/octet-stream"
+
+
+#: Where a request has its signed scope.
+SCOPE = "launcher.scope"
 
 
 class Application:
@@ -211,3 +214,20 @@ def _log_call(line: str) -> None:
 
 def _log(line: str) -> None:
     print(printable(line, keep_styles=False), file=sys.stderr, flush=True)
+
+
+class MotoServices(DomainDispatcherApplication):  # type: ignore[misc]  # moto's types are not read
+    """Dispatches by the signed scope.
+
+    By itself moto goes by the path too: to its own /moto-api, to /latest/meta-data/, and for URLs
+    that are signed in their query to any service that a path or a body names.
+    """
+
+    def get_application(self, environ: dict[str, Any]) -> Any:
+        """Return the application of the service that the request was signed for."""
+        scope: Scope = environ[SCOPE]
+        backend = self.get_backend_for_host(f"{scope.service}.{scope.region}.amazonaws.com")
+        with self.lock:
+            if backend not in self.app_instances:
+                self.app_instances[backend] = self.create_app(backend)
+            return self.app_instances[backend]

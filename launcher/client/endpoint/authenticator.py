@@ -17,9 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from launcher.client.endpoint.api_error import ApiError
-from launcher.client.endpoint.credential import Credential
-from launcher.client.endpoint.signature import Scope, SignedRequest
+from launcher.client.endpoint.responses import ApiError
+from launcher.client.endpoint.signature import Credential, Scope, SignedRequest
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Request

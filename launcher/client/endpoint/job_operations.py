@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.endpoint.api_error import ApiError, validation_error
 from launcher.client.endpoint.job_registry import JobEntry, JobRegistry
+from launcher.client.endpoint.responses import ApiError, validation_error
 from launcher.client.sessions import (
     TERMINAL_STATUSES,
     JobFolder,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from launcher.client.endpoint.api_error import validation_error
-from launcher.client.endpoint.listing import cut_page
-from launcher.client.endpoint.next_token import refuse_token
+from launcher.client.endpoint.listing import cut_page, refuse_token
+from launcher.client.endpoint.responses import validation_error
 from launcher.client.endpoint.search_property import (
     Document,
     PropertyKind,

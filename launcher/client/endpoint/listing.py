@@ -1,12 +1,14 @@
-"""ListTrainingJobs: filters, orders and pages of job documents."""
+"""ListTrainingJobs: filters, orders and pages of job documents, and the tokens between pages."""
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from launcher.client.endpoint.next_token import decode_token, encode_token, invalid_token
+from launcher.client.endpoint.responses import ApiError, validation_error
 
 Document = Mapping[str, Any]
 _SORT_FIELDS = {
@@ -92,3 +94,33 @@ def _sortable(value: object) -> Any:
 
 def _is_after(sort_key: list[object], last: list[object], is_descending: bool) -> bool:
     return sort_key < last if is_descending else sort_key > last
+
+
+def encode_token(order: str, sort_key: list[object]) -> str:
+    """Return the token for the page after a document.
+
+    order: names the list and how it is sorted; a token of another list or order is refused.
+    """
+    return base64.urlsafe_b64encode(json.dumps([order, sort_key]).encode()).decode()
+
+
+def decode_token(token: str, order: str) -> list[object]:
+    """Return the sort key that a token holds; raise ApiError for one that `order` never gave."""
+    try:
+        found, sort_key = json.loads(base64.urlsafe_b64decode(token))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise invalid_token() from error
+    if found != order or not isinstance(sort_key, list):
+        raise invalid_token()
+    return sort_key
+
+
+def refuse_token(arguments: Mapping[str, object]) -> None:
+    """Raise ApiError for any token: this list fits on one page, so none was ever given."""
+    if arguments.get("NextToken"):
+        raise invalid_token()
+
+
+def invalid_token() -> ApiError:
+    """Return the error for a token that was not given by the same list."""
+    return validation_error("Invalid NextToken")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
-from launcher.client.endpoint.api_error import ApiError
+from launcher.client.endpoint.responses import ApiError
 from launcher.errors import PlatformError
 from launcher.shared import did_you_mean
 

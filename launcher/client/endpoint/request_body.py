@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import IO, cast
 
-from launcher.client.endpoint.api_error import ApiError
+from launcher.client.endpoint.responses import ApiError
 
 #: S3's limit of one request. Source: API reference, PutObject.
 _LARGEST = 5 << 30

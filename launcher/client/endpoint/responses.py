@@ -1,4 +1,4 @@
-"""Responses on the wire: JSON 1.1 for documents, each service's own form for refusals."""
+"""Responses and refusals: JSON 1.1 for documents, each service's own form for errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from xml.sax.saxutils import escape
 
 from werkzeug.wrappers import Response
 
-from launcher.client.endpoint.api_error import ApiError
 from launcher.shared import printable
 
 REQUEST_ID = "x-amzn-RequestId"
@@ -23,6 +22,23 @@ _XML_FORMS = {
     "iam": f"<ErrorResponse><Error><Type>Sender</Type>{_ERROR}</Error>"
     "<RequestId>{id}</RequestId></ErrorResponse>",
 }
+
+
+class ApiError(Exception):
+    """Raised for a request that the endpoint rejects; the application turns it into a response."""
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        self.code = code
+        self.message = message
+        self.status = status
+        super().__init__(f"{code}: {message}")
+
+
+def validation_error(message: str) -> ApiError:
+    """Return a ValidationException, SageMaker's code for nearly every invalid request."""
+    return ApiError("ValidationException", message)
+
+
 _XML_FORMS["sts"] = _XML_FORMS["iam"]
 
 

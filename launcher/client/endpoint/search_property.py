@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.endpoint.api_error import validation_error
+from launcher.client.endpoint.responses import validation_error
 from launcher.client.request import service_model
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Signature Version 4, as a server computes it to compare with the client's.
+"""Signature Version 4: a request's credential, and the signature as a server computes it.
 
 Source: "Create a signed AWS API request" in the IAM user guide.
 """
@@ -7,12 +7,26 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, unquote
+
+from launcher.client.endpoint.responses import ApiError
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _UNRESERVED = "-_.~"
+
+
+_AUTHORIZATION = re.compile(
+    r"AWS4-HMAC-SHA256 Credential=(\S+?), ?SignedHeaders=(\S+?), ?Signature=([0-9a-f]{64})"
+)
+_TOKEN = "X-Amz-Security-Token"
+#: For a signature in a header; a presigned URL states its own duration.
+_VALID_SECONDS = 15 * 60
+#: The longest validity that S3 allows for a presigned URL.
+_WEEK_SECONDS = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,3 +111,63 @@ def _canonical_query(query: str) -> str:
         if name != "X-Amz-Signature":
             pairs.append(tuple(quote(unquote(each), safe=_UNRESERVED) for each in (name, value)))
     return "&".join(f"{name}={value}" for name, value in sorted(pairs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credential:
+    """A claim that is not verified yet.
+
+    time: as it was signed, "20261122T001500Z"; token: of the session, "" for a key without one.
+    """
+
+    scope: Scope
+    signed_headers: tuple[str, ...]
+    signature: str
+    time: str
+    token: str
+    valid_seconds: int = _VALID_SECONDS
+
+
+def credential_of(request: Any) -> Credential:
+    """Return the credential of a request (werkzeug's); ApiError (403) if it has none."""
+    is_presigned = "X-Amz-Signature" in request.args
+    if is_presigned and "Authorization" in request.headers:
+        # Routing uses the header, which may name another service than the URL was signed for.
+        raise ApiError("InvalidArgument", "Only one auth mechanism allowed")
+    try:
+        return _presigned(request) if is_presigned else _in_header(request)
+    except (KeyError, ValueError) as error:
+        raise ApiError(
+            "MissingAuthenticationTokenException",
+            "Missing Authentication Token: sign the request (Signature Version 4) with the key "
+            "that `launcher endpoint` has printed",
+            403,
+        ) from error
+
+
+def _in_header(request: Any) -> Credential:
+    match = _AUTHORIZATION.fullmatch(request.headers["Authorization"])
+    if match is None:
+        raise ValueError("another form")
+    credential, headers, signature = match.groups()
+    return Credential(
+        scope=Scope.parse(credential),
+        signed_headers=tuple(headers.split(";")),
+        signature=signature,
+        time=request.headers["X-Amz-Date"],
+        token=request.headers.get(_TOKEN, ""),
+    )
+
+
+def _presigned(request: Any) -> Credential:
+    valid_seconds = int(request.args["X-Amz-Expires"])
+    if not 0 <= valid_seconds <= _WEEK_SECONDS:
+        raise ValueError("a week at most")
+    return Credential(
+        scope=Scope.parse(request.args["X-Amz-Credential"]),
+        signed_headers=tuple(request.args["X-Amz-SignedHeaders"].split(";")),
+        signature=request.args["X-Amz-Signature"],
+        time=request.args["X-Amz-Date"],
+        token=request.args.get(_TOKEN, ""),
+        valid_seconds=valid_seconds,
+    )

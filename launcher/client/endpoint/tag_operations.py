@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from launcher.client.endpoint.api_error import validation_error
 from launcher.client.endpoint.job_operations import Jobs, not_found
-from launcher.client.endpoint.next_token import refuse_token
+from launcher.client.endpoint.listing import refuse_token
+from launcher.client.endpoint.responses import validation_error
 
 #: Per resource. Source: "Tag naming limits and requirements", AWS tagging user guide.
 _MOST_TAGS = 50

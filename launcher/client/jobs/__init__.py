@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     )
     from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
     from launcher.client.jobs.job_screen import JobScreen, ShownState
-    from launcher.client.jobs.log_line import LogLine
-    from launcher.client.jobs.merged_log import MergedLog
+    from launcher.client.jobs.merged_log import LogLine, MergedLog
     from launcher.client.jobs.metric_records import (
         PERIOD_SECONDS,
         MetricReader,

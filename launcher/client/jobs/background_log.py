@@ -9,8 +9,7 @@ from contextlib import suppress
 from queue import Empty, Full, Queue, SimpleQueue
 from typing import TypeVar
 
-from launcher.client.jobs.log_line import LogLine
-from launcher.client.jobs.merged_log import MergedLog
+from launcher.client.jobs.merged_log import LogLine, MergedLog
 from launcher.errors import CloudError, LauncherError, Unreachable
 
 Result = TypeVar("Result")

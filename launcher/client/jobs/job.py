@@ -18,8 +18,7 @@ from launcher.client.jobs.group_hosts import group_of_hosts, select_hosts, train
 from launcher.client.jobs.job_follower import Deadline, JobFollower, Poll, StateChange
 from launcher.client.jobs.job_metrics import JobMetrics, read_metrics_of
 from launcher.client.jobs.job_printing import print_line, print_notice, print_state, prints_logs
-from launcher.client.jobs.log_line import LogLine
-from launcher.client.jobs.merged_log import MergedLog
+from launcher.client.jobs.merged_log import LogLine, MergedLog
 from launcher.client.jobs.metric_records import MetricReader, MetricRecord, final_metrics
 from launcher.client.jobs.metric_tracking import tracked
 from launcher.client.jobs.retrying_session import KnownJob, RetryingSession
@@ -73,7 +72,7 @@ class Job:
         return f"Job({self.name!r})"
 
     def _repr_html_(self) -> str:
-        from launcher.client.jobs.job_html import job_html  # only notebooks need it
+        from launcher.client.jobs.job_printing import job_html  # only notebooks need it
 
         return job_html(self)
 

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, TypeVar
 
 from launcher.client.jobs.background_log import BackgroundLog
-from launcher.client.jobs.log_line import LogLine
+from launcher.client.jobs.merged_log import LogLine
 from launcher.client.jobs.retrying_session import CLOCK_SKEW
 from launcher.client.sessions import TERMINAL_STATUSES
 from launcher.client.show import readable

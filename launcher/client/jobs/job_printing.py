@@ -4,31 +4,43 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import datetime, timezone
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.event_sentences import sentence
+from launcher.client.jobs.failure_report import failure_of
+from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job_metrics import JobMetrics
 from launcher.client.jobs.job_screen import JobScreen
-from launcher.client.jobs.metric_records import MetricRecord
+from launcher.client.jobs.metric_records import MetricRecord, final_metrics
 from launcher.client.jobs.sparklines import sparkline
+from launcher.client.jobs.summary import model_uri
 from launcher.client.jobs.summary_layout import summary_text
 from launcher.client.sessions import metric_patterns
-from launcher.client.show import escaped, notes_html, short_number
+from launcher.client.show import escaped, notes_html, readable, short_number
 from launcher.errors import LauncherError
 from launcher.shared import printable
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
     from launcher.client.jobs.job_follower import StateChange
-    from launcher.client.jobs.log_line import LogLine
+    from launcher.client.jobs.merged_log import LogLine
     from launcher.shared import TrainingJobDescription
 
 
 #: SDK v2's values of `logs`, and whether they print. It prints its rules' states in any case.
 _PRINTS = {"All": True, "Training": True, "Rules": False, "None": False}
+
+
+#: The summary has columns, and the pages of exported notebooks give `pre` the font of their text.
+_PRE = '<pre style="font-family: monospace">'
+#: Seconds between two drawings.
+_PERIOD_SECONDS = 1.0
+#: Launcher's own figures by which a job without metric definitions is drawn: the first that it has.
+_FIGURES = ("train/loss", "data/steps_per_second", "host/cpu")
 
 
 def prints_logs(logs: bool | str | None) -> bool:
@@ -117,14 +129,6 @@ def print_notice(notice: str) -> None:
     print(printable(f"({notice})"), flush=True)
 
 
-#: The summary has columns, and the pages of exported notebooks give `pre` the font of their text.
-_PRE = '<pre style="font-family: monospace">'
-#: Seconds between two drawings.
-_PERIOD_SECONDS = 1.0
-#: Launcher's own figures by which a job without metric definitions is drawn: the first that it has.
-_FIGURES = ("train/loss", "data/steps_per_second", "host/cpu")
-
-
 class LiveCell:
     """Shows the state, hosts and progress of a job, and the line of one of its metrics.
 
@@ -192,3 +196,27 @@ class LiveCell:
             if series and drawn:
                 return f"<div>{escaped(name)} {drawn} {short_number(series.values[-1])}</div>"
         return ""
+
+
+def job_html(job: Job) -> str:
+    """Return a table of a job's state, machines, metrics and outcome, or why it is not known."""
+    try:
+        facts = [*_facts(job, job.description())]
+    except LauncherError as error:
+        facts = [("Status", f"not known: {str(error).splitlines()[0]}")]
+    return notes_html([("Job", job.name), *facts])
+
+
+def _facts(job: Job, now: TrainingJobDescription) -> Iterator[tuple[str, str]]:
+    status, secondary = now["TrainingJobStatus"], now["SecondaryStatus"]
+    until = now.get("TrainingEndTime") or datetime.now(timezone.utc)
+    after = f" after {readable((until - now['CreationTime']).total_seconds())}"
+    yield "Status", status + (f" ({secondary})" if secondary != status else "") + after
+    for group in host_groups(now):
+        yield "Group", f"{group.name}: {len(group.hosts)} x {group.instance_type}"
+    if failure := failure_of(job.session, now, brief=True):
+        yield "Cause", "\n".join((failure.headline, *failure.lines))
+    for name, value in final_metrics(now).items():
+        yield "Metric", f"{name} = {value:.6g}"
+    if model := model_uri(now):
+        yield "Model", model

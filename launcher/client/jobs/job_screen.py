@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.catalogue import dollars_text
 from launcher.client.jobs.group_hosts import HostGroup, host_groups
-from launcher.client.jobs.log_line import LogLine
+from launcher.client.jobs.merged_log import LogLine
 from launcher.client.show import readable
 from launcher.shared import FIELD_ERRORS
 

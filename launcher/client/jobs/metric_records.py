@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs.log_line import LogLine
+from launcher.client.jobs.merged_log import LogLine
 from launcher.client.sessions import HasMetricAverages, MetricMatcher, defines_wait, metric_patterns
 from launcher.errors import CloudError
 from launcher.shared import FIELD_ERRORS, WAIT_METRIC

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         StepWindow,
         mean_step_time,
     )
+    from launcher.client.planning.plans.amounts import Measure
     from launcher.client.planning.plans.capacity_retries import (
         attempt_names,
         capacity_shortage,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     )
     from launcher.client.planning.plans.catalogue_type_update import (
         CatalogueTypeUpdate,
+        described_type,
         update_catalogue_types,
     )
     from launcher.client.planning.plans.cluster_candidates import (
@@ -104,7 +106,6 @@ if TYPE_CHECKING:
     from launcher.client.planning.workloads.dataset_profile import ProfileRequest, profile_datasets
     from launcher.client.planning.workloads.job_profile import JobFigures, profile_of_job
     from launcher.client.planning.workloads.machine_cpu import MachineCpu
-    from launcher.client.planning.workloads.measure import Measure
     from launcher.client.planning.workloads.measured_task import (
         MeasuredStepTime,
         catalogue_name,

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from launcher.client.sessions.aws.create_job import Creation, matches_request
     from launcher.client.sessions.aws.error_hints import BUCKET_DENIED, NO_BUCKET
     from launcher.client.sessions.aws.error_translation import translate_errors
-    from launcher.client.sessions.aws.instance_descriptions import describe_instance_types
     from launcher.client.sessions.aws.response_check import foreign_response
     from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
     from launcher.client.sessions.aws.sdk_v2_session import Session, get_execution_role

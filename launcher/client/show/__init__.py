@@ -7,10 +7,25 @@ from typing import TYPE_CHECKING
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
-    from launcher.client.show.amounts import readable, short_number
-    from launcher.client.show.html_renderer import escaped, notes_html, rows_html, table_html
-    from launcher.client.show.json_renderer import csv_line, csv_lines, json_text
-    from launcher.client.show.table import Markup, Note, Table, labelled
-    from launcher.client.show.terminal_renderer import NOTE_COLUMN, note_lines, table_text
+    from launcher.client.show.table import (
+        NOTE_COLUMN,
+        Markup,
+        Note,
+        Table,
+        escaped,
+        labelled,
+        note_lines,
+        notes_html,
+        rows_html,
+        table_html,
+        table_text,
+    )
+    from launcher.client.show.value_text import (
+        csv_line,
+        csv_lines,
+        json_text,
+        readable,
+        short_number,
+    )
 
 __getattr__ = open_door(__name__)

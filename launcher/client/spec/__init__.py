@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from launcher.client.spec.distributions.toolkit_distribution import Toolkit
     from launcher.client.spec.field_checks import range_problems
-    from launcher.client.spec.field_hints import NOT_TAKEN, hint_for_name
+    from launcher.client.spec.field_hints import NOT_TAKEN, hint_for_name, seconds_of
     from launcher.client.spec.job_fields import field_doc
     from launcher.client.spec.job_parts import (
         CapacityRetry,
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from launcher.client.spec.rules.channel_rules import is_channel_name
     from launcher.client.spec.rules.check_spec import examine, refuse_wrong_types
     from launcher.client.spec.rules.group_rules import requirements_of
-    from launcher.client.spec.rules.limit_rules import METRICS_LIMIT, regex_problems
     from launcher.client.spec.rules.source_rules import defined_names
+    from launcher.client.spec.rules.value_rules import METRICS_LIMIT, regex_problems
     from launcher.client.spec.spec_page import spec_html
     from launcher.shared import Ready
 

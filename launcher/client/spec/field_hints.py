@@ -1,11 +1,16 @@
-"""Fixes for what job files of other tools make people write."""
+"""Fixes for what job files of other tools make people write, such as 10m for seconds."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
-from launcher.client.time_notation import seconds_of
 from launcher.shared import did_you_mean, shown
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+#: 18 digits are longer than any calendar, and int() refuses thousands of them.
+_LENGTH = re.compile(rf"(\d{{1,18}})([{''.join(_SECONDS)}])")
+
 
 #: Arguments of SDK v2 that Launcher does not accept, with the alternatives.
 NOT_TAKEN = {
@@ -38,6 +43,16 @@ _OTHER_WORDS = {
 }
 #: Groups to write out in a suggestion.
 _MOST_NAMED = 5
+
+
+def seconds_of(text: str) -> int | None:
+    """Return the seconds of a length of time; None for other texts.
+
+    >>> [seconds_of(text) for text in ("90s", "10m", "4w", "10")]
+    [90, 600, 2419200, None]
+    """
+    match = _LENGTH.fullmatch(text)
+    return int(match[1]) * _SECONDS[match[2]] if match else None
 
 
 def hint_for_name(name: str, known: Iterable[str]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import numbers
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +25,30 @@ def names(given: Any) -> tuple[str, ...]:
     if isinstance(given, str) or getattr(given, "instance_group_name", None) is not None:
         given = (given,)
     return tuple(getattr(item, "instance_group_name", item) for item in given)
+
+
+def plain(value: object) -> Any:
+    """Return the value as JSON would read it back, so that round trips change nothing."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [plain(item) for item in value]
+    return native_number(value)
+
+
+def native_number(value: Any) -> Any:
+    """Convert a number of another library, as numpy's, to an int or a float.
+
+    A float of fewer bits becomes the number that it is printed as: a float32 of 0.1 is 0.1.
+    """
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:  # an array, or a tensor of a float
+            return value
+    if isinstance(value, numbers.Real) and not isinstance(value, bool | numbers.Rational):
+        return float(value) if isinstance(value, float) else float(str(value))
+    return value
 
 
 #: Instance types that mean this machine.

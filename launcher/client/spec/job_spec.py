@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
-from launcher.client.spec.coerce import kept_forms
 from launcher.client.spec.job_fields import JobFields
 from launcher.client.spec.job_parts import (
+    FileSystemInput,
     InstanceGroup,
+    MetricDefinition,
     TrainingInput,
+    names,
+    native_number,
+    plain,
 )
 from launcher.errors import Where, dotted
 from launcher.shared import HOMOGENEOUS_GROUP, Role
@@ -34,7 +38,7 @@ class JobSpec(JobFields):
     where: Where = field(default=dotted, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for field_name, value in kept_forms(self).items():
+        for field_name, value in _kept_forms(self).items():
             object.__setattr__(self, field_name, value)
 
     def _repr_html_(self) -> str:
@@ -138,3 +142,47 @@ class JobSpec(JobFields):
     def replace(self, **changes: Any) -> JobSpec:
         """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
+
+
+def _kept_forms(spec: Any) -> dict[str, Any]:
+    """Return the fields of a JobSpec, coerced to their declared types where they accept others."""
+    return {
+        part.name: _FORMS.get(part.type, _native)(getattr(spec, part.name))
+        for part in dataclasses.fields(spec)
+    }
+
+
+def _native(value: Any) -> Any:
+    """Convert a number, or the numbers that are fields of a dataclass; return others unchanged."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return native_number(value)
+    held = {part.name: getattr(value, part.name) for part in dataclasses.fields(value) if part.init}
+    changed = {name: new for name, old in held.items() if (new := _native(old)) is not old}
+    return dataclasses.replace(value, **changed) if changed else value
+
+
+def _channels(inputs: Any) -> Any:
+    """Return the channels by name; the rules report what is no mapping."""
+    if not isinstance(inputs, Mapping):
+        return inputs
+    return {name: _native(_channel(channel)) for name, channel in inputs.items()}
+
+
+def _channel(channel: TrainingInput | FileSystemInput | str) -> TrainingInput | FileSystemInput:
+    return TrainingInput(channel) if isinstance(channel, str) else channel
+
+
+def _metric(metric: MetricDefinition | Mapping[str, str]) -> MetricDefinition:
+    if isinstance(metric, Mapping) and metric.keys() == {"Name", "Regex"}:
+        return MetricDefinition(metric["Name"], metric["Regex"])
+    return metric  # type: ignore[return-value]  # the rules report other mappings
+
+
+_FORMS: Mapping[Any, Callable[[Any], Any]] = {
+    "Sequence[str]": names,
+    "Sequence[InstanceGroup]": lambda groups: tuple(map(_native, groups)),
+    "Sequence[MetricDefinition]": lambda metrics: tuple(map(_metric, metrics)),
+    "Sequence[Mapping[str, Any]]": lambda parts: tuple(plain(parts)),
+    "Mapping[str, TrainingInput | FileSystemInput]": _channels,
+    **dict.fromkeys(("Mapping[str, str]", "Mapping[str, Any]", "Mapping[str, Any] | None"), plain),
+}

@@ -22,9 +22,8 @@ from launcher.runtime.end.outcome_decider import JobOutcome
 from launcher.runtime.end.services import Service, ServiceFailed
 from launcher.runtime.host import processes
 from launcher.runtime.host.environment import Environment
-from launcher.runtime.host.output import Output, drain_all
+from launcher.runtime.host.output import Output, drain_all, hint_of_taken_port
 from launcher.runtime.host.stopped_processes import StoppedProcesses
-from launcher.runtime.launch.taken_port import hint_of_taken_port
 from launcher.shared import descendants, own_mask
 
 #: SageMaker kills 120 s after SIGTERM; the remaining seconds are for our own shutdown.

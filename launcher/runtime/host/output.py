@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from launcher.runtime.host import processes
+from launcher.runtime.host.cluster import Cluster
 from launcher.runtime.host.event_log import emit
 from launcher.runtime.host.log_lines import LogLines
 from launcher.shared import EVENTS_VARIABLE, MaskedStream, own_mask
@@ -34,6 +35,11 @@ _SHOWN_SECONDS, _LOGGED_SECONDS = 0.5, 60.0
 _UNDECIDED_SECONDS = 0.1
 _REPORTED_LENGTH = 200
 _CLOSED = -1
+
+
+_PORT_TAKEN = "address already in use"
+_PORT_WHY = "the hosts of this job share one network"
+_PORT_FIX = "run it with isolation network, or bind LAUNCHER_HOST_ADDRESS"
 
 
 class Output:
@@ -216,3 +222,23 @@ def write_log(text: bytes) -> None:
     with contextlib.suppress(OSError):  # the log has no reader; the program must not block
         sys.stdout.buffer.write(text)
         sys.stdout.buffer.flush()
+
+
+def hint_of_taken_port(cluster: Cluster, printed: str) -> str:
+    """Return what to do about a taken port, where hosts share a network; else an empty text."""
+    is_shared = len(cluster.addresses) > 1 and _PORT_TAKEN in printed.lower()
+    return f" ({_PORT_WHY}: {_PORT_FIX})" if is_shared else ""
+
+
+class TakenPortNotice:
+    """Logs the hint once, as a program may wait for ever instead of failing."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._is_given = False
+
+    def __call__(self, printed: str) -> None:
+        """Look at the last lines of a program."""
+        if not self._is_given and hint_of_taken_port(self._cluster, printed):
+            self._is_given = True
+            emit("port_taken", why=_PORT_WHY, fix=_PORT_FIX)

@@ -20,9 +20,8 @@ from launcher.runtime.host.job_host import (
     JobHost,
     StopRequested,
 )
-from launcher.runtime.host.output import Output
+from launcher.runtime.host.output import Output, TakenPortNotice
 from launcher.runtime.launch.readiness import ReadinessProbe, create_probe
-from launcher.runtime.launch.taken_port import TakenPortNotice
 from launcher.shared import Lifetime, Ready
 
 #: Seconds from SIGTERM to SIGKILL when training has ended.

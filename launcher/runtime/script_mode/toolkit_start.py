@@ -25,7 +25,7 @@ from launcher.runtime.host import hyperparameters, processes
 from launcher.runtime.host.environment import Environment, paths_here, read_config
 from launcher.runtime.host.event_log import emit
 from launcher.runtime.host.event_relay import events_of_children
-from launcher.runtime.host.output import Output, drain_all
+from launcher.runtime.host.output import Output, TakenPortNotice, drain_all, hint_of_taken_port
 from launcher.runtime.host.requirements_install import report_provided
 from launcher.runtime.host.sm_variables import (
     child_environment,
@@ -33,7 +33,6 @@ from launcher.runtime.host.sm_variables import (
     count_neurons,
     stand_ins,
 )
-from launcher.runtime.launch.taken_port import TakenPortNotice, hint_of_taken_port
 from launcher.runtime.mpi.daemons import Daemons
 from launcher.runtime.script_mode import mpi_start, tensorflow_start
 from launcher.shared import (

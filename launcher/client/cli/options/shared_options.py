@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from launcher.client.cli.options import completion_values
-from launcher.client.time_notation import seconds_of
+from launcher.client.spec import seconds_of
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 import click
 
 from launcher.client.cli.options.shared_options import options
-from launcher.client.cli.screen.confirmation import can_ask, yes_option
-from launcher.client.cli.screen.verb_output import print_message
+from launcher.client.cli.screen.verb_output import can_ask, print_message, yes_option
 from launcher.client.planning import CostPlan, cost_plan_text, enforce_max_cost
 from launcher.client.submit import JobDraft, source_problem
 from launcher.errors import CloudError, NotSent, Problem, SpecError

@@ -21,8 +21,7 @@ from launcher.client.catalogue import (
     price_list,
     update_prices,
 )
-from launcher.client.cli.screen.terminal_output import echo, print_json
-from launcher.client.cli.screen.verb_output import print_message
+from launcher.client.cli.screen.verb_output import echo, print_json, print_message
 from launcher.client.planning import CatalogueTypeUpdate, update_catalogue_types
 from launcher.client.show import Note, Table, table_text
 from launcher.errors import CloudError, PlatformError

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from launcher.client.cli.screen.terminal_output import echo
+from launcher.client.cli.screen.verb_output import echo
 from launcher.client.doctor import CheckResult, CheckSection, Checkup, Level
 from launcher.client.sessions import Platform
 

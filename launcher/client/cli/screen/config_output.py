@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from launcher.client.cli.screen.terminal_output import echo, print_json
+from launcher.client.cli.screen.verb_output import echo, print_json
 from launcher.client.request import read_job
 from launcher.client.sessions import default_sources, defaults_files, read_defaults, value_sources
 from launcher.client.show import note_lines

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from launcher.client.cli.screen.terminal_output import echo, print_json
-from launcher.client.cli.screen.verb_output import print_message
+from launcher.client.cli.screen.verb_output import echo, print_json, print_message
 from launcher.client.jobs import Job
 from launcher.errors import LauncherError
 

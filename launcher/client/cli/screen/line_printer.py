@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 import click
 
-from launcher.client.cli.screen.terminal_output import print_json_line
+from launcher.client.cli.screen.verb_output import print_json_line
 from launcher.client.jobs import HostGroup, LogLine, sentence
 from launcher.shared import printable
 

@@ -14,8 +14,12 @@ import click
 from launcher.client.cli.screen.charts import Style, metric_charts
 from launcher.client.cli.screen.ctrl_c import defer_ctrl_c
 from launcher.client.cli.screen.live_view import is_terminal, live_display
-from launcher.client.cli.screen.terminal_output import echo, print_json_line
-from launcher.client.cli.screen.verb_output import print_message, wants_colours
+from launcher.client.cli.screen.verb_output import (
+    echo,
+    print_json_line,
+    print_message,
+    wants_colours,
+)
 from launcher.client.jobs import COLUMNS, JobMetrics, MetricRecord, metric_table, row_of
 from launcher.client.show import csv_line, short_number, table_text
 from launcher.shared import printable

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 import click
 
-from launcher.client.cli.screen.terminal_output import echo, print_json
-from launcher.client.cli.screen.verb_output import wants_colours
+from launcher.client.cli.screen.verb_output import echo, print_json, wants_colours
 from launcher.client.jobs import job_record_text, summary_text
 from launcher.client.show import NOTE_COLUMN
 from launcher.shared import printable

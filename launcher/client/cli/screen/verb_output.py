@@ -1,7 +1,8 @@
-"""Output of a verb: `-o json`, exit codes and colours.
+"""Output of a verb, and the questions that it asks: text, `-o json`, CSV, exit codes and colours.
 
-This is the only place that turns errors into output and exit codes. stdout has only the result;
-messages go to stderr. With `-o json` an error is a result too:
+Text of others passes one door, `echo`, and controls nothing. This is the only place that turns
+errors into output and exit codes. stdout has only the result; messages and questions go to stderr.
+With `-o json` an error is a result too:
 {"error": {...}, "exit_code": N}.
 """
 
@@ -9,15 +10,18 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from launcher.client.cli.screen.terminal_output import echo, print_json
+from launcher.client.cli.options.shared_options import Verb
 from launcher.client.home import disk_problem
+from launcher.client.show import csv_lines, json_text
 from launcher.errors import LauncherError, PlatformError, SpecError
+from launcher.shared import printable
 
 
 def with_output_option(verb: Callable[..., int]) -> Callable[..., None]:
@@ -140,3 +144,53 @@ def described_error(error: LauncherError) -> dict[str, object]:
             for problem in error.problems
         ]
     return {"error": described, "exit_code": error.exit_code}
+
+
+def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
+    """Print a text, in which control characters other than colours are made visible."""
+    click.echo(printable(str(text)), err=err, nl=nl)
+
+
+def print_json(value: object) -> None:
+    """Print the result as JSON."""
+    click.echo(json_text(value))
+
+
+def print_json_line(value: object) -> None:
+    """Print a value as JSON on one line, for a result of many lines."""
+    click.echo(json_text(value, indent=None))
+
+
+def print_csv(items: Iterable[Mapping[str, object]]) -> None:
+    """Print items as rows of CSV, with a column for each value."""
+    for line in csv_lines(items):
+        echo(line)
+
+
+def yes_option(meaning: str) -> Callable[[Verb], Verb]:
+    """Return the option that answers the questions of a verb."""
+    return click.option("-y", "--yes", is_flag=True, help=meaning)
+
+
+def can_ask() -> bool:
+    """Return whether a user sits at the terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirm_each(act: str, names: Sequence[str], *, yes: bool) -> None:
+    """Show what a verb ends, removes or replaces, and ask unless `yes`.
+
+    act: the verb, such as "stop". Raises PlatformError where nobody can be asked, and for a no.
+    """
+    if not names:
+        return
+    print_message("\n  ".join((f"To {act}:", *names)))
+    if yes:
+        return
+    if not can_ask():
+        raise PlatformError(
+            f"nothing was done: --yes is needed to {act} them where stdin or stderr is not a "
+            "terminal, which can be asked"
+        )
+    if not click.confirm(f"{act.capitalize()} all {len(names)}?", default=False, err=True):
+        raise PlatformError("nothing was done")

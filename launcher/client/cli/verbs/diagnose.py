@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import click
 
-from launcher.client.cli.options.read_job import job_argument, job_to_read
-from launcher.client.cli.options.session_options import session_option
-from launcher.client.cli.screen.terminal_output import echo, print_csv, print_json
-from launcher.client.cli.screen.verb_output import with_data_option
+from launcher.client.cli.options.session_options import job_argument, job_to_read, session_option
+from launcher.client.cli.screen.verb_output import echo, print_csv, print_json, with_data_option
 from launcher.client.planning import diagnose as diagnose_job
 
 

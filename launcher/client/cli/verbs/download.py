@@ -8,11 +8,14 @@ from pathlib import Path, PurePosixPath
 import click
 
 from launcher.client.cli.options import completion_values
-from launcher.client.cli.options.read_job import job_argument, job_to_read, session_of_local_job
-from launcher.client.cli.options.session_options import session_option
-from launcher.client.cli.screen.confirmation import confirm_each, yes_option
+from launcher.client.cli.options.session_options import (
+    job_argument,
+    job_to_read,
+    session_of_local_job,
+    session_option,
+)
 from launcher.client.cli.screen.download_output import print_copied, print_download, print_progress
-from launcher.client.cli.screen.verb_output import with_output_option
+from launcher.client.cli.screen.verb_output import confirm_each, with_output_option, yes_option
 from launcher.client.jobs import ARTIFACTS
 from launcher.errors import PlatformError
 

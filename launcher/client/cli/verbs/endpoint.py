@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from launcher.client.cli.options.local_options import local_host_options
-from launcher.client.cli.screen.terminal_output import print_json
-from launcher.client.cli.screen.verb_output import print_message, with_output_option
+from launcher.client.cli.screen.verb_output import print_json, print_message, with_output_option
 from launcher.client.endpoint import load_server
 from launcher.client.home import home_folder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli.options import completion_values
-from launcher.client.cli.options.read_job import session_of_local_job
+from launcher.client.cli.options.session_options import session_of_local_job
 from launcher.client.cli.screen.verb_output import with_exit_code
 
 _SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")

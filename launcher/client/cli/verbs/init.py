@@ -8,8 +8,12 @@ from pathlib import Path
 
 import click
 
-from launcher.client.cli.screen.terminal_output import echo, print_json
-from launcher.client.cli.screen.verb_output import print_message, with_output_option
+from launcher.client.cli.screen.verb_output import (
+    echo,
+    print_json,
+    print_message,
+    with_output_option,
+)
 from launcher.client.cli.verbs.first_job import JOB_FILE, SCRIPT, first_job
 from launcher.errors import PlatformError
 

@@ -9,8 +9,12 @@ import click
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.options.shared_options import age_option
 from launcher.client.cli.screen.job_table import job_table, plain
-from launcher.client.cli.screen.terminal_output import echo, print_json
-from launcher.client.cli.screen.verb_output import print_message, with_output_option
+from launcher.client.cli.screen.verb_output import (
+    echo,
+    print_json,
+    print_message,
+    with_output_option,
+)
 from launcher.client.sessions import KeepsJobFiles, open_session
 from launcher.client.show import table_text
 

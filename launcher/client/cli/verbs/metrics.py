@@ -6,8 +6,7 @@ from contextlib import closing
 
 import click
 
-from launcher.client.cli.options.read_job import job_argument, job_to_read
-from launcher.client.cli.options.session_options import session_option
+from launcher.client.cli.options.session_options import job_argument, job_to_read, session_option
 from launcher.client.cli.screen.ctrl_c import print_detached
 from launcher.client.cli.screen.follow_output import print_notice
 from launcher.client.cli.screen.metric_output import metric_output, print_values

@@ -10,8 +10,13 @@ import click
 
 from launcher.client.cli.options.plan_options import plan_options
 from launcher.client.cli.screen.charts import plan_chart
-from launcher.client.cli.screen.terminal_output import echo, print_csv, print_json
-from launcher.client.cli.screen.verb_output import print_message, with_data_option
+from launcher.client.cli.screen.verb_output import (
+    echo,
+    print_csv,
+    print_json,
+    print_message,
+    with_data_option,
+)
 from launcher.client.cli.verb_group import CommandWithSubcommands
 from launcher.client.cli.verb_table import VERBS
 from launcher.client.home import check_new

@@ -10,8 +10,7 @@ import click
 
 from launcher.client.cli.options.cut_options import cut_options
 from launcher.client.cli.screen.ctrl_c import sigterm_as_ctrl_c
-from launcher.client.cli.screen.terminal_output import echo, print_json
-from launcher.client.cli.screen.verb_output import print_message, with_json_flag
+from launcher.client.cli.screen.verb_output import echo, print_json, print_message, with_json_flag
 from launcher.client.cli.verb_group import CommandWithSubcommands
 from launcher.client.cli.verb_table import VERBS
 from launcher.client.cli.verbs.plan_cut_show import described

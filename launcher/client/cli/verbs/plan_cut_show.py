@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.screen.terminal_output import echo, print_json
-from launcher.client.cli.screen.verb_output import print_message, with_json_flag
+from launcher.client.cli.screen.verb_output import echo, print_json, print_message, with_json_flag
 from launcher.client.home import writing
 from launcher.client.planning import Partition, timeline_svg, title
 

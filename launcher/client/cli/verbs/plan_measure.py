@@ -9,9 +9,13 @@ from typing import Any
 import click
 
 from launcher.client.cli.options.measure_options import measure_options
-from launcher.client.cli.options.read_job import job_to_read
-from launcher.client.cli.screen.terminal_output import echo, print_json
-from launcher.client.cli.screen.verb_output import print_message, with_output_option
+from launcher.client.cli.options.session_options import job_to_read
+from launcher.client.cli.screen.verb_output import (
+    echo,
+    print_json,
+    print_message,
+    with_output_option,
+)
 from launcher.client.doctor import ReadLimits
 from launcher.client.home import check_new, write_new
 from launcher.client.planning import (

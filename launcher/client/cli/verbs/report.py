@@ -7,10 +7,14 @@ from pathlib import Path
 
 import click
 
-from launcher.client.cli.options.read_job import job_argument, job_to_read
-from launcher.client.cli.options.session_options import session_option
-from launcher.client.cli.screen.terminal_output import echo, print_csv, print_json
-from launcher.client.cli.screen.verb_output import print_message, with_data_option
+from launcher.client.cli.options.session_options import job_argument, job_to_read, session_option
+from launcher.client.cli.screen.verb_output import (
+    echo,
+    print_csv,
+    print_json,
+    print_message,
+    with_data_option,
+)
 from launcher.client.planning import Workload
 from launcher.client.planning import report as report_on
 

@@ -9,9 +9,13 @@ import click
 
 from launcher.client.cli.options import completion_values
 from launcher.client.cli.options.shared_options import age_option
-from launcher.client.cli.screen.confirmation import confirm_each, yes_option
-from launcher.client.cli.screen.terminal_output import echo
-from launcher.client.cli.screen.verb_output import act_on_each, with_output_option
+from launcher.client.cli.screen.verb_output import (
+    act_on_each,
+    confirm_each,
+    echo,
+    with_output_option,
+    yes_option,
+)
 from launcher.client.sessions import TERMINAL_STATUSES, local_session
 from launcher.errors import JobNotFound
 

@@ -16,8 +16,7 @@ from launcher.client.cli.screen.approval import (
     confirm_source,
 )
 from launcher.client.cli.screen.check_output import print_findings
-from launcher.client.cli.screen.terminal_output import print_json
-from launcher.client.cli.screen.verb_output import print_message, with_output_option
+from launcher.client.cli.screen.verb_output import print_json, print_message, with_output_option
 from launcher.client.doctor import check_aws
 from launcher.client.request import redacted
 from launcher.client.sessions import new_job_name, open_session

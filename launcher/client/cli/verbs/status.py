@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from launcher.client.cli.options.read_job import job_argument, job_to_read
-from launcher.client.cli.options.session_options import session_option
+from launcher.client.cli.options.session_options import job_argument, job_to_read, session_option
 from launcher.client.cli.screen.follow_output import print_notice, watch
 from launcher.client.cli.screen.summaries import print_record, print_summary
 from launcher.client.cli.screen.verb_output import with_output_option

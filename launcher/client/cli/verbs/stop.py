@@ -5,11 +5,15 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli.options import completion_values
-from launcher.client.cli.options.read_job import session_of_local_job
-from launcher.client.cli.options.session_options import session_option
-from launcher.client.cli.screen.confirmation import confirm_each, yes_option
-from launcher.client.cli.screen.terminal_output import print_json
-from launcher.client.cli.screen.verb_output import act_on_each, print_message, with_output_option
+from launcher.client.cli.options.session_options import session_of_local_job, session_option
+from launcher.client.cli.screen.verb_output import (
+    act_on_each,
+    confirm_each,
+    print_json,
+    print_message,
+    with_output_option,
+    yes_option,
+)
 from launcher.client.jobs import Job
 from launcher.client.sessions import (
     TERMINAL_STATUSES,

@@ -7,11 +7,15 @@ import time
 import click
 
 from launcher.client.cli.options import completion_values
-from launcher.client.cli.options.read_job import job_to_read
-from launcher.client.cli.options.session_options import session_option
+from launcher.client.cli.options.session_options import job_to_read, session_option
 from launcher.client.cli.screen.follow_output import print_notice
-from launcher.client.cli.screen.terminal_output import echo, print_json
-from launcher.client.cli.screen.verb_output import described_error, print_error, with_output_option
+from launcher.client.cli.screen.verb_output import (
+    described_error,
+    echo,
+    print_error,
+    print_json,
+    with_output_option,
+)
 from launcher.client.jobs import EXIT_CODES, with_resume_hint
 from launcher.errors import StillRunning
 

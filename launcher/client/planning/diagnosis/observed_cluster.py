@@ -9,9 +9,9 @@ from launcher.client import catalogue
 from launcher.client.catalogue import Price
 from launcher.client.planning.diagnosis.findings import has_use, known_wait
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
+from launcher.client.planning.plans.amounts import Measure
 from launcher.client.planning.plans.cluster_candidates import Candidate, can_train, priced_cluster
 from launcher.client.planning.plans.step_model import GroupShape, family
-from launcher.client.planning.workloads.measure import Measure
 from launcher.client.planning.workloads.workload import Workload
 from launcher.shared import Bound
 

@@ -26,13 +26,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from launcher.client.catalogue import InstanceType
+from launcher.client.planning.plans.amounts import Term, text_of
 from launcher.client.planning.plans.prefetch import (
     BatchTimes,
     Prefetch,
     prefetch_for,
     stall_seconds,
 )
-from launcher.client.planning.plans.term import Term, text_of
 from launcher.shared import PREFETCH_SHARE
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from launcher.client.doctor import (
     dataset_copy,
     named_datasets,
 )
+from launcher.client.planning.plans.amounts import Measure
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
 from launcher.client.planning.workloads.machine_cpu import MachineCpu, this_cpu
-from launcher.client.planning.workloads.measure import Measure
 from launcher.client.planning.workloads.measured_task import (
     MeasuredStepTime,
     measure_model_memory,

@@ -12,9 +12,9 @@ from typing import Any
 
 from launcher.client.catalogue import find
 from launcher.client.jobs import HostGroup, Job, host_groups
+from launcher.client.planning.plans.amounts import Measure
 from launcher.client.planning.plans.step_model import family
 from launcher.client.planning.workloads.machine_cpu import MachineCpu, this_cpu
-from launcher.client.planning.workloads.measure import Measure
 from launcher.client.planning.workloads.measured_task import catalogue_name
 from launcher.client.planning.workloads.workload_profile import WorkloadProfile, rounded
 from launcher.client.sessions import TERMINAL_STATUSES

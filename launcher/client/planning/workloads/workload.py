@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from launcher.client.planning.plans.amounts import Measure
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
-from launcher.client.planning.workloads.measure import Measure
 
 #: Memory that a worker is given where it is not measured: Python, numpy and a library for images.
 BYTES_PER_WORKER = 2.0**29

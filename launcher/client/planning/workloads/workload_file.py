@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.catalogue import accelerator_kinds, instance_types
+from launcher.client.planning.plans.amounts import Measure
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
 from launcher.client.planning.plans.step_model import family
-from launcher.client.planning.workloads.measure import Measure
 from launcher.client.spec import read_plain
 from launcher.errors import FieldPath, Problem, SpecError
 from launcher.shared import PRECISIONS, Activations, Footprint, did_you_mean, shown

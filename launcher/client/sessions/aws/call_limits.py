@@ -1,4 +1,4 @@
-"""Limits of every call of a boto client, in time and in bytes, whoever answers it.
+"""Limits of every call of a boto client, in time, bytes and pages, whoever answers it.
 
 botocore's read_timeout limits each silence: a byte a second holds a call for ever. So connections
 count the time in which they wait for the server, and what it sends.
@@ -6,11 +6,12 @@ count the time in which they wait for the server, and what it sends.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
-from launcher.client.sessions.aws.response_check import check_responses
+from launcher.client.sessions.aws.response_check import check_responses, foreign_response
 from launcher.client.transfer_limit import SLOWEST, LimitedConnection, TransferLimit
 
 #: Seconds of waiting for the server in one call, and bytes that buy one second more. Transfers of
@@ -20,6 +21,10 @@ CALL_SECONDS, _CALL_SPEED = 15.0, 32 << 10
 LARGEST_ANSWER = 32 << 20
 #: The limit of the request that this thread sends next.
 _NEXT: ContextVar[TransferLimit | None] = ContextVar("next_limit", default=None)
+
+
+#: Pages of a list without a new object, of which S3 itself sends none.
+_MOST_EMPTY_PAGES = 20
 
 
 def guard_calls(client: Any) -> None:
@@ -65,3 +70,20 @@ def _pools() -> dict[str, type]:
         "http": type("HTTP", (awsrequest.AWSHTTPConnectionPool,), {"ConnectionCls": http}),
         "https": type("HTTPS", (awsrequest.AWSHTTPSConnectionPool,), {"ConnectionCls": https}),
     }
+
+
+def listed_objects(s3: Any, bucket: str, prefix: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects whose keys start with a prefix, each once, in S3's order.
+
+    s3: a client of boto3. Raises Unreachable if page follows page without a new object: tokens
+    that never end make empty pages, or the same ones again.
+    """
+    known: set[str] = set()
+    empty = 0
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        fresh = [each for each in page.get("Contents", ()) if each["Key"] not in known]
+        yield from fresh
+        known.update(each["Key"] for each in fresh)
+        empty = 0 if fresh else empty + 1
+        if empty > _MOST_EMPTY_PAGES:
+            raise foreign_response("ListObjectsV2", f"has {empty} pages without a new object")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.sessions.aws import caller_identity
 from launcher.client.sessions.aws.aws_session import AwsSession
-from launcher.client.sessions.aws.object_list import listed_objects
+from launcher.client.sessions.aws.call_limits import listed_objects
 from launcher.client.sessions.registry import aws_session, is_local_mode, own_session
 from launcher.client.sessions.s3_uris import bucket_and_key, clashing
 from launcher.errors import LauncherError, Problem, SpecError

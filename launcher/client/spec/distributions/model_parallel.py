@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar
 
-from launcher.client.spec.coerce import plain
 from launcher.client.spec.distributions import pipeline_rules
 from launcher.client.spec.distributions.base import (
     TorchrunDistribution,
     parallel_part,
 )
 from launcher.client.spec.field_checks import range_problems, word_problems
-from launcher.client.spec.job_parts import names
+from launcher.client.spec.job_parts import names, plain
 from launcher.errors import FieldPath, ParallelError, Problem
 from launcher.shared import DEFAULT_HANG_TIMEOUT, OBJECTIVES, PARTITION_FILE, ParallelPart, shown
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from launcher.client.spec.coerce import plain
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.field_checks import groups_with_paths
+from launcher.client.spec.job_parts import plain
 from launcher.client.spec.roles import job_roles
 from launcher.errors import FieldPath, Problem
 from launcher.shared import Role, TrainerPart, choice_fix

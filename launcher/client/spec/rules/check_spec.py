@@ -10,12 +10,11 @@ from launcher.client.spec.rules import (
     channel_rules,
     data_service_rules,
     group_rules,
-    image_rules,
-    limit_rules,
     machine_rules,
-    observation_rules,
+    platform_rules,
     script_rules,
     source_rules,
+    value_rules,
 )
 from launcher.client.spec.rules.source_rules import SourceFiles
 from launcher.client.spec.yaml_values import YamlReading, plain_values, read_spec, written_fields
@@ -45,19 +44,20 @@ def _problems_in_distribution(
 _RULES = (
     machine_rules.find_problems,
     machine_rules.capacity_problems,
-    image_rules.find_problems,
+    platform_rules.image_problems,
     group_rules.find_problems,
     group_rules.requirement_problems,
     machine_rules.script_group_problems,
     _distribution_problems,
     source_rules.find_problems_of_names,
     channel_rules.find_problems,
-    observation_rules.find_problems,
-    observation_rules.tracking_problems,
-    limit_rules.find_problems,
-    limit_rules.secret_problems,
+    value_rules.debugger_problems,
+    value_rules.tracking_problems,
+    value_rules.find_problems,
+    value_rules.secret_problems,
     data_service_rules.find_problems,
-    limit_rules.interruption_problems,
+    platform_rules.place_problems,
+    platform_rules.interruption_problems,
 )
 
 

@@ -27,8 +27,7 @@ from botocore.exceptions import (
 from s3transfer.exceptions import RetriesExceededError
 from s3transfer.subscribers import BaseSubscriber
 
-from launcher.client.sessions.aws.call_limits import guard_calls
-from launcher.client.sessions.aws.object_list import listed_objects
+from launcher.client.sessions.aws.call_limits import guard_calls, listed_objects
 from launcher.client.sessions.local.storage.object_store import S3Failed
 from launcher.client.sessions.retry_policy import RetryPolicy, retry_call
 from launcher.client.sessions.s3_uris import bucket_and_key

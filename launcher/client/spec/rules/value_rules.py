@@ -1,7 +1,6 @@
-"""Rules for values that no limit of the service model has: variables, secrets, checkpoints, names.
+"""Rules for a job's own values: hyperparameters, variables, secrets, tags, metrics, monitoring.
 
-Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training.html and the
-API pages of StoppingCondition and CheckpointConfig. No message contains what may be a secret.
+No message contains what may be a secret.
 """
 
 from __future__ import annotations
@@ -10,23 +9,21 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from numbers import Number
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from launcher.client.spec.field_checks import range_problems
+from launcher.client.spec.job_parts import Tracking
 from launcher.client.spec.roles import job_roles
 from launcher.client.spec.rules.channel_rules import uri_problems
 from launcher.errors import FieldPath, Problem
 from launcher.shared import (
-    DEFAULT_ML_ROOT,
     FROM_ENVIRONMENT,
     PARALLEL_VARIABLE,
     SECRET_ARN,
     SECRET_PREFIX,
     TASK_VARIABLE,
     TOKEN_VARIABLE,
-    MlPaths,
     Role,
+    choice_fix,
     is_of_toolkit,
     is_set_by_jobs,
 )
@@ -34,27 +31,34 @@ from launcher.shared import (
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
 
-
-#: The largest EBS volume, in GB.
-_VOLUME_LIMIT = 16384
 _VARIABLES_LIMIT, _VARIABLE_LENGTH = 100, 512
 _OWN_VARIABLES = (TOKEN_VARIABLE, PARALLEL_VARIABLE, TASK_VARIABLE)
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NO_VARIABLE = re.compile("[\0\ud800-\udfff]")
 METRICS_LIMIT = 40
-_ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
-_ROLE_NAME = re.compile(r"[\w+=,.@-]{1,64}", re.ASCII)
+#: SageMaker's limit for the length of a variable's value, which is the ARN.
+_LONGEST_ARN = 512
+_WITH_OUTPUT = ("tensorboard_output_config", "debugger_hook_config", "profiler_config")
+#: SDK v2's placeholder until it knows the region.
+_NO_IMAGE = "DEFAULT_RULE_EVALUATOR_IMAGE"
+_TRACKERS = ("tensorboard", "mlflow", "callback")
+#: Schemes of MLflow's stores; a database's may be followed by "+driver".
+_SCHEMES = (
+    *("http", "https", "file", "sqlite", "postgresql", "mysql", "mssql", "databricks"),
+    *("databricks-uc", "uc"),
+)
+_SCHEME = re.compile(r"(?P<name>[^:+/]+)(?:\+[a-z0-9]+)?:")
+_SERVER_WITH_NAME = re.compile(r"https?://[^/]*@")
+_DATABASE_WITH_PASSWORD = re.compile(r"[^:/]+://[^/@:]*:[^/]+@")
+_CALLBACK = re.compile(r"(?:.+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
 
 
 def find_problems(spec: JobSpec) -> Iterator[Problem]:
-    """Find problems with single values."""
-    yield from range_problems(("volume_size",), spec.volume_size, 1, _VOLUME_LIMIT, "GB")
+    """Find problems with hyperparameters, environment variables, tags and metrics."""
     yield from _hyperparameter_problems(spec)
     yield from _environment_problems(spec)
     yield from _tag_problems(spec)
     yield from _metric_problems(spec)
-    yield from _network_problems(spec)
-    yield from _name_problems(spec)
 
 
 def _hyperparameter_problems(spec: JobSpec) -> Iterator[Problem]:
@@ -154,32 +158,6 @@ def regex_problems(name: str, regex: str, path: FieldPath) -> Iterator[Problem]:
         yield Problem(path=path, what=what, fix=fix)
 
 
-def _network_problems(spec: JobSpec) -> Iterator[Problem]:
-    both = {"subnets": spec.subnets, "security_group_ids": spec.security_group_ids}
-    if bool(spec.subnets) != bool(spec.security_group_ids):
-        given, missing = sorted(both, key=lambda field: not both[field])
-        what = f"{given} without {missing}"
-        fix = f"write {missing} too: a VPC needs both"
-        yield Problem(path=(given,), about=((missing,),), what=what, fix=fix)
-
-
-def _name_problems(spec: JobSpec) -> Iterator[Problem]:
-    if spec.role is not None:
-        pattern = _ROLE_ARN if spec.role.startswith("arn:") else _ROLE_NAME
-        if not pattern.fullmatch(spec.role):
-            what = f'"{spec.role}" is neither the name nor the ARN of an IAM role'
-            fix = "write its name, or arn:aws:iam::123456789012:role/NAME"
-            yield Problem(path=("role",), what=what, fix=fix)
-    for field in ("output_path", "code_location", "checkpoint_s3_uri"):
-        location = getattr(spec, field)
-        if location is not None:
-            yield from uri_problems(location, (field,))
-
-
-#: SageMaker's limit for the length of a variable's value, which is the ARN.
-_LONGEST_ARN = 512
-
-
 def secret_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find secrets without a usable name or source, and those of a job that cannot read them."""
     for name, source in spec.secrets.items():
@@ -211,46 +189,74 @@ def _is_arn(source: str) -> bool:
     return SECRET_ARN.fullmatch(source) is not None and len(source) <= _LONGEST_ARN
 
 
-_SPOT = ("use_spot_instances",)
-_LOCAL_PATH = ("checkpoint_local_path",)
-#: Folders below /opt/ml that the platform itself fills or empties.
-_TAKEN = ("input", "code", "lib", "output", "model")
+def debugger_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Find problems with the outputs, rules and profiler of SageMaker's debugger."""
+    yield from _output_problems(spec)
+    yield from _rule_problems(spec)
+    if spec.disable_profiler and (spec.profiler_config or spec.profiler_rules):
+        given = "profiler_config" if spec.profiler_config else "profiler_rules"
+        what = f"disable_profiler is given beside {given}"
+        path = ("disable_profiler",)
+        yield Problem(path=path, about=((given,),), what=what, fix="remove one of them")
 
 
-def interruption_problems(spec: JobSpec) -> Iterator[Problem]:
-    """Find problems with spot instances and checkpoints."""
-    yield from _folder_problems(spec)
-    is_lost = spec.checkpoint_s3_uri is None and not spec.allow_restart_from_scratch
-    if spec.use_spot_instances and is_lost:
-        yield Problem(
-            path=_SPOT,
-            about=(("checkpoint_s3_uri",), ("allow_restart_from_scratch",)),
-            what="spot instances without checkpoints: an interruption loses all work",
-            fix="write checkpoint_s3_uri: s3://bucket/prefix, and save to /opt/ml/checkpoints; "
-            "or allow_restart_from_scratch: true",
-        )
+def _output_problems(spec: JobSpec) -> Iterator[Problem]:
+    for field in _WITH_OUTPUT:
+        config = getattr(spec, field)
+        place = (config or {}).get("S3OutputPath")
+        if place is not None:
+            yield from uri_problems(str(place), (field, "S3OutputPath"))
 
 
-def _folder_problems(spec: JobSpec) -> Iterator[Problem]:
-    folder = spec.checkpoint_local_path
-    if folder is None:
+def _rule_problems(spec: JobSpec) -> Iterator[Problem]:
+    for field in ("rules", "profiler_rules"):
+        for index, rule in enumerate(getattr(spec, field)):
+            if rule.get("RuleEvaluatorImage") == _NO_IMAGE:
+                yield Problem(
+                    path=(field, index, "RuleEvaluatorImage"),
+                    what="the image of the rule depends on the region",
+                    fix='write what sagemaker.image_uris.retrieve("debugger", REGION) returns',
+                )
+
+
+def tracking_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Find trackers without a usable place."""
+    if spec.tracking is None:
         return
-    if spec.checkpoint_s3_uri is None:
-        what = "checkpoint_local_path is given, but no checkpoint_s3_uri to keep it at"
-        fix = "write checkpoint_s3_uri: s3://bucket/prefix"
-        yield Problem(path=_LOCAL_PATH, about=(("checkpoint_s3_uri",),), what=what, fix=fix)
-    if not _is_own_folder(folder):
-        what = f'"{folder}" cannot be the checkpoint folder'
-        fix = f"use {MlPaths().checkpoints}, or another folder of its own below {DEFAULT_ML_ROOT}"
-        yield Problem(path=_LOCAL_PATH, what=what, fix=fix)
+    tracking = spec.tracking
+    if not any(getattr(tracking, name) for name in _TRACKERS):
+        what = "tracking names no tracker"
+        fix = "write tensorboard: FOLDER, mlflow: URI or callback: MODULE:FUNCTION, or remove it"
+        yield Problem(path=("tracking",), what=what, fix=fix)
+        return
+    yield from _place_problems(tracking)
+    if tracking.mlflow_experiment is not None and not tracking.mlflow:
+        what = "mlflow_experiment is given without mlflow"
+        fix = "write mlflow: URI, such as http://localhost:5000, or remove the experiment"
+        yield Problem(path=("tracking", "mlflow_experiment"), what=what, fix=fix)
+    callback = tracking.callback
+    if callback is not None and not _CALLBACK.fullmatch(callback):
+        what = f'"{callback}" names no function'
+        fix = 'write "module:function" or "file.py:function"'
+        yield Problem(path=("tracking", "callback"), what=what, fix=fix)
 
 
-def _is_own_folder(folder: str) -> bool:
-    """Return whether a folder is below /opt/ml (which local hosts have too) and not reserved."""
-    path = PurePosixPath(folder)
-    if ".." in path.parts or not folder.isprintable():
-        return False
-    if not path.is_relative_to(DEFAULT_ML_ROOT):
-        return False
-    below = path.relative_to(DEFAULT_ML_ROOT).parts
-    return bool(below) and below[0] not in _TAKEN
+def _place_problems(tracking: Tracking) -> Iterator[Problem]:
+    folder, uri = tracking.tensorboard, tracking.mlflow
+    if folder is not None and "://" in folder:
+        what = f'"{folder}" is not a folder of this machine'
+        fix = "write a path: whoever follows the job writes there"
+        yield Problem(path=("tracking", "tensorboard"), what=what, fix=fix)
+    scheme = uri and _SCHEME.match(uri)
+    if scheme and scheme["name"] not in _SCHEMES:
+        what = f'MLflow has no store at "{uri}"'
+        fix = choice_fix(scheme["name"], _SCHEMES)
+        yield Problem(path=("tracking", "mlflow"), what=what, fix=fix)
+    elif uri and _SERVER_WITH_NAME.match(uri):
+        what = "the URI of MLflow's server has a name or password, which records would keep"
+        fix = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD where you follow the job"
+        yield Problem(path=("tracking", "mlflow"), what=what, fix=fix)
+    elif uri and _DATABASE_WITH_PASSWORD.match(uri):
+        what = "the URI of MLflow's database has a password, which records would keep"
+        fix = "leave it out, and give it as the database's client reads it: PGPASSWORD, ~/.my.cnf"
+        yield Problem(path=("tracking", "mlflow"), what=what, fix=fix)

@@ -1,4 +1,7 @@
-"""The role of a script group: run the entry point on every host, as SageMaker's toolkit does."""
+"""The roles of command and script groups: run a program of the user on every host of the group.
+
+A script group runs the job's entry point, as SageMaker's toolkit does.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,27 @@ from launcher.runtime.host.job_host import HostFailed, JobEnded, JobHost
 from launcher.runtime.host.report_files import REPORTS_VARIABLE, read_reports
 from launcher.runtime.launch import train_role
 from launcher.runtime.launch.supervised_program import ProgramSettings, run_program
-from launcher.shared import Lifetime
+from launcher.shared import PYTHON_WORDS, Lifetime
 
 
-def run_role(host: JobHost) -> None:
+def run_command(host: JobHost) -> None:
+    """Run the command of this host; return when the job has ended, well or badly.
+
+    Raises what `run_program` raises.
+    """
+    part = host.environment.command
+    assert part is not None  # checked by the spec's rules and by main
+    first, *rest = part.command
+    values = host.environment.hyperparameters if part.pass_hyperparameters else {}
+    words = [sys.executable if first in PYTHON_WORDS else first, *rest, *as_arguments(values)]
+    folder = host.environment.paths.code
+    settings = ProgramSettings(
+        noun="command", words=words, folder=folder, ready=part.ready, lifetime=part.lifetime
+    )
+    run_program(host, settings)
+
+
+def run_script(host: JobHost) -> None:
     """Run the script: by the starter on the distribution's group, else as plain Python.
 
     Raises what `train_role.run_role` and `run_program` raise.
