@@ -28,23 +28,44 @@ _SCRIPT = """#!/bin/sh
 end=$(printf '\\037')
 for word; do line="$line$word$end"; done
 printf '%s\\n' "$line" >>{words} # at once: hosts start at the same time
-case "$1 $2" in
-  "image inspect") cat {image} ;;
-  "inspect --format") echo exited ;;
-  "run "*) {run} ;;
+case "$*" in
+  "image inspect"*) cat {image} ;;
+  "inspect --format"*) echo exited ;;
+  "info --format"*MemTotal*) echo 8000000000 ;;
+  "info --format"*) echo {rootless} ;;
+  run*"--entrypoint id"*) echo "uid=1234(app) gid=1235(app) groups=1235(app)" ;;
+  run*"--entrypoint chown"*) ;;
+  run*) {run} ;;
 esac
 """
 
 
 class FakeEngine:
-    """An engine of a kind, "docker" or "podman"; run: the shell's command in place of `run`."""
+    """An engine of a kind, "docker" or "podman".
 
-    def __init__(self, folder: Path, kind: str, *, run: str = "true", **image: Any) -> None:
+    run: the shell's command in place of `run`. user: of the image.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        kind: str,
+        *,
+        run: str = "true",
+        user: str = "",
+        rootless: bool = False,
+    ) -> None:
         self.program = folder / kind
         self._words, described = folder / f"{kind}.words", folder / f"{kind}.json"
         self._words.touch()
-        described.write_text(json.dumps([{**INSPECTED[kind], **image}]))
-        self.program.write_text(_SCRIPT.format(words=self._words, image=described, run=run))
+        described.write_text(
+            json.dumps([{**INSPECTED[kind], "Config": {"User": user, "Entrypoint": None}}])
+        )
+        self.program.write_text(
+            _SCRIPT.format(
+                words=self._words, image=described, run=run, rootless=str(rootless).lower()
+            )
+        )
         self.program.chmod(0o755)
 
     def calls(self, verb: str = "") -> list[list[str]]:

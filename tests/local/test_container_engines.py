@@ -3,6 +3,7 @@
 recorded/ has the options that the programs list, by `--help`. No daemon of Docker was asked.
 """
 
+import os
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,43 @@ def test_an_engine_that_does_not_answer_is_named(tmp_path, kind):
     engine.program.write_text("#!/bin/sh\necho Cannot connect to the Docker daemon >&2; exit 1\n")
     with pytest.raises(PlatformError, match=f"{kind} does not answer: Cannot connect"):
         run_job(tmp_path, engine)
+
+
+#: By engine and whether it is rootless: the options for an image whose user is not root.
+USERS = {
+    ("docker", False): ["--user", "0:0"],
+    ("docker", True): ["--user", "0:0"],
+    ("podman", False): ["--user", "0:0"],
+    ("podman", True): ["--userns", "keep-id:uid=1234,gid=1235"],
+}
+
+
+@pytest.mark.parametrize(("kind", "rootless"), USERS)
+def test_any_user_of_an_image_can_write_into_opt_ml(tmp_path, kind, rootless):
+    engine = FakeEngine(tmp_path, kind, user="app", rootless=rootless)
+    described = run_job(tmp_path, engine)
+    options = USERS[kind, rootless]
+    runs = [words for words in engine.calls("run") if "--label" in words]
+    assert [words[words.index(options[0]) :][:2] for words in runs] == [options] * 2
+    is_told = "not as the image's user app" in " ".join(described["LocalNotes"])
+    assert is_told == (options[0] == "--user")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
+@pytest.mark.parametrize("rootless", [False, True])
+def test_what_a_container_wrote_becomes_the_users(tmp_path, kind, rootless):
+    """By `chown` in a container, whose root may do it; not a file that the user's data may be."""
+    hosts = tmp_path / "home/jobs/job/hosts/algo-1/ml"
+    data = tmp_path / "data"
+    data.touch()
+    os.chown(data, 1234, 1234)
+    made = f"mkdir -p {hosts}/model/a/b && ln -f {data} {hosts}/linked && touch {hosts}/new"
+    run = f"{made} && chown -R 1234 {hosts}/model/a {hosts}/new"
+    engine = FakeEngine(tmp_path, kind, run=run, rootless=rootless)
+    run_job(tmp_path, engine)
+    (words,) = [words for words in engine.calls("run") if "chown" in words]
+    image = words.index("own:1")
+    assert words[image + 1 : image + 4] == ["-hR", "0:0", "--"]
+    assert set(words[image + 4 :]) == {"/opt/ml/model/a", "/opt/ml/new"}
+    assert words[words.index("--volume") + 1] == f"{hosts}:/opt/ml"
+    assert words[words.index("--network") + 1] == "none"

@@ -21,13 +21,21 @@ from launcher.errors import PlatformError
 class EngineWords:
     """The words by which one engine's command line differs from the other's.
 
-    state: asks whether it works. rootless: asks whether containers run with the user's rights
-        alone; if so, the answer has the last word. run: for every container. gpus: for a container
-        that gets all GPUs. remove: kills and removes containers at once.
+    state: asks whether it works.
+    memory: asks for the bytes of memory of the machine that runs containers; on macOS, a virtual
+        one.
+    rootless: asks whether root of a container is our user; prints "true" if so.
+    mapped: for a rootless container in which our user has the IDs of the image's user; empty where
+        the engine cannot do that.
+    run: for every container.
+    gpus: for a container that gets all GPUs.
+    remove: kills and removes containers at once.
     """
 
     state: tuple[str, ...]
+    memory: tuple[str, ...]
     rootless: tuple[str, ...]
+    mapped: tuple[str, ...]
     run: tuple[str, ...]
     gpus: tuple[str, ...]
     remove: tuple[str, ...]
@@ -37,14 +45,21 @@ class EngineWords:
 ENGINES = {
     "docker": EngineWords(
         state=("version", "--format", "{{.Server.Version}}"),
-        rootless=("info", "--format", "{{.SecurityOptions}}", "rootless"),
+        memory=("info", "--format", "{{.MemTotal}}"),
+        rootless=(
+            *("info", "--format"),
+            '{{range .SecurityOptions}}{{if eq . "name=rootless"}}true{{end}}{{end}}',
+        ),
+        mapped=(),
         run=(),
         gpus=("--gpus", "all"),
         remove=("rm", "--force", "--volumes"),
     ),
     "podman": EngineWords(
         state=("info", "--format", "{{.Version.Version}}"),  # it has no server
-        rootless=("info", "--format", "{{.Host.Security.Rootless}}", "true"),
+        memory=("info", "--format", "{{.Host.MemTotal}}"),
+        rootless=("info", "--format", "{{.Host.Security.Rootless}}"),
+        mapped=("--userns", "keep-id:uid={uid},gid={gid}"),
         run=("--http-proxy=false",),  # a proxy of this machine, often with a password
         gpus=("--device", "nvidia.com/gpu=all"),  # its --gpus does nothing
         remove=("rm", "--force", "--time=0", "--volumes"),  # else SIGTERM and 10 s first
@@ -78,6 +93,11 @@ class ImageFacts:
     user: str
     command: tuple[str, ...]
 
+    @property
+    def runs_as_root(self) -> bool:
+        """True if its programs run as root."""
+        return self.user.partition(":")[0] in ("", "0", "root")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ContainerEngine:
@@ -104,6 +124,15 @@ class ContainerEngine:
         if answer.returncode == 0:
             return None
         return f"{self.name} does not answer: {last_line(answer.stderr)}"
+
+    def total_memory(self) -> int:
+        """Return the bytes of memory of the machine on which containers run; 0 if it is unknown."""
+        answer = self.call(*self.words.memory).stdout.strip()
+        return int(answer) if answer.isdecimal() else 0
+
+    def is_rootless(self) -> bool:
+        """Return whether root of a container is our user, and not root of this machine."""
+        return self.call(*self.words.rootless).stdout.strip() == "true"
 
     # images ------------------------------------------------------------------------------------
 
@@ -154,6 +183,13 @@ class ContainerEngine:
         own = [*general, *self.words.run]
         return [self.program, "run", *own, *options, *start, image, *arguments]
 
+    def run_alone(
+        self, options: Sequence[str], image: str, command: Sequence[str]
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a container without a network to its end."""
+        alone = ["--rm", "--network", "none", *options]
+        return self.call(*self.run_command(alone, image, command)[1:])
+
     def exec_command(
         self, container: str, command: Sequence[str], *, folder: str, has_terminal: bool
     ) -> list[str]:
@@ -170,6 +206,11 @@ class ContainerEngine:
         """Return whether a container was ever started."""
         answer = self.call("inspect", "--format", "{{.State.Status}}", container)
         return answer.stdout.strip() not in ("", "created", "configured", "initialized")
+
+    def is_running(self, container: str) -> bool:
+        """Return whether a container runs."""
+        answer = self.call("inspect", "--format", "{{.State.Running}}", container)
+        return answer.stdout.strip() == "true"
 
     def was_killed_for_memory(self, container: str) -> bool:
         """Return whether the kernel killed a container because of its memory limit."""

@@ -98,6 +98,12 @@ def image_notes(
             f"{container.image} is for {facts.platform}, and this machine is "
             f"{machine_platform()}: hosts are slow, or do not start"
         )
+    engine = ContainerEngine(program=container.engine)
+    if not facts.runs_as_root and not (engine.words.mapped and engine.is_rootless()):
+        yield (
+            f"hosts run as root, and not as the image's user {facts.user}: it could not write into "
+            "/opt/ml (rootless Podman lets it)"
+        )
     if "-gpu-" in container.image and not visible_gpus(os.environ):
         yield (
             f"{container.image} is for GPUs, and this machine has none: --image {CPU_IMAGE} runs "

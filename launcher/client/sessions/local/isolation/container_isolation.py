@@ -8,7 +8,6 @@ machine.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +18,11 @@ from launcher.client.sessions.local.container.container_engine import (
     environment_options,
     find_engine,
 )
-from launcher.client.sessions.local.container.job_containers import HostContainer, network_name
+from launcher.client.sessions.local.container.job_containers import (
+    HostContainer,
+    network_name,
+    user_options,
+)
 from launcher.client.sessions.local.isolation.host_launch_spec import (
     HostLaunchSpec,
     StartPlan,
@@ -47,14 +50,21 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
     hard_link_channel_files(launch_spec)
     engine = ContainerEngine(program=settings.engine)
     job = launch_spec.tree.path.parent.parent
-    container = HostContainer(engine=engine, name=f"{network_name(job)}-{launch_spec.host.name}")
+    container = HostContainer(
+        engine=engine,
+        name=f"{network_name(job)}-{launch_spec.host.name}",
+        image=settings.image,
+        tree=launch_spec.tree,
+    )
+    facts = engine.find_image(settings.image)
     variables = {**launch_spec.environment, EVENTS_VARIABLE: str(_INSIDE.events)}
     given, environment = environment_options(variables)
     options = [
         *("--name", container.name, "--label", f"{JOB_LABEL}={job}"),
         *("--hostname", launch_spec.host.name, "--network", network_name(job)),
         *("--network-alias", launch_spec.host.name),
-        *("--shm-size", str(_half_of_memory())),
+        *(user_options(engine, settings.image, facts) if facts else ()),
+        *_shared_memory(engine),
         *(("--memory", settings.memory) if settings.memory else ()),
         *(engine.words.gpus if variables.get(VISIBLE_GPUS_VARIABLE) else ()),
         *_mounts(launch_spec),
@@ -83,9 +93,10 @@ def _mounts(launch_spec: HostLaunchSpec) -> Iterator[str]:
         yield from bind_options(source, _INSIDE.channels / name, read_only=True)
 
 
-def _half_of_memory() -> int:
-    """Return half of this machine's memory in bytes: what Linux gives /dev/shm by default.
+def _shared_memory(engine: ContainerEngine) -> list[str]:
+    """Return the option for half of the memory as /dev/shm, which is what Linux gives by default.
 
     The engines' own default, 64 MB, is too small for batches of torch's workers.
     """
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    memory = engine.total_memory()
+    return ["--shm-size", str(memory // 2)] if memory else []
