@@ -1,17 +1,25 @@
-"""The living processes of this machine, read from /proc, and signals to several of them."""
+"""The living processes of this machine, read from /proc, and signals to several of them.
+
+macOS, which runs no host itself but the client's side of containers, has `ps` instead.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+import subprocess
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+
+_PROC = Path("/proc")
 
 
 def process_ids() -> Iterator[int]:
     """Yield the id of every process, zombies included."""
-    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    if not _PROC.is_dir():
+        return (pid for pid, *_ in _states_of_ps())
+    return (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
 
 
 def read_process_file(pid: int, file: str) -> bytes:
@@ -38,11 +46,24 @@ def zombies_of(parent: int) -> list[int]:
 
 def _states() -> Iterator[tuple[int, bytes, int]]:
     """Yield each process with its state and its parent."""
+    if not _PROC.is_dir():
+        yield from _states_of_ps()
+        return
     for pid in process_ids():
         # The fields after the command, which is in parentheses and may contain anything.
         fields = read_process_file(pid, "stat").rpartition(b")")[2].split()
         if fields:
             yield pid, fields[0], int(fields[1])
+
+
+def _states_of_ps() -> Iterator[tuple[int, bytes, int]]:
+    words = ["ps", "-A", "-o", "pid=", "-o", "state=", "-o", "ppid="]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as ps:
+        lines = ps.communicate()[0].splitlines()
+    for line in lines:
+        pid, state, parent = line.split()
+        if int(pid) != ps.pid:
+            yield int(pid), state[:1], int(parent)
 
 
 def descendants(root: int, without: Collection[int] = ()) -> list[int]:

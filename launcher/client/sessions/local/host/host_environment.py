@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -105,4 +106,5 @@ def _host_failure_variable(host_failure: HostFailure) -> dict[str, str]:
 
 def _fair_share(hosts: int) -> int:
     """Return the number of this machine's CPUs for each host, at least one."""
-    return max(1, len(os.sched_getaffinity(0)) // hosts)
+    usable = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, usable // hosts)

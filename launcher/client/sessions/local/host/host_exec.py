@@ -81,7 +81,13 @@ def _start_of(tree: HostFolder, folder: JobFolder) -> dict[str, Any]:
             f"host {tree.path.name} of job {folder.name} has not started yet "
             f"({status['SecondaryStatus']}): try again when `launcher status` shows Training"
         ) from None
-    if not processes_of_host(tree.path, [started["pid"]]):
+    settings = folder.settings().container
+    runs = (
+        ContainerEngine(program=settings.engine).is_running(started["container"])
+        if settings
+        else processes_of_host(tree.path, [started["pid"]])
+    )
+    if not runs:
         raise PlatformError(f"host {tree.path.name} of job {folder.name} has ended: use another")
     return started
 

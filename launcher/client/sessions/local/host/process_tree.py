@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
@@ -32,8 +33,12 @@ _KILL_SECONDS = 30.0
 
 
 def become_subreaper() -> None:
-    """Make every orphaned descendant a child of this process from now on."""
-    libc.call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    """Make every orphaned descendant a child of this process from now on.
+
+    Only Linux can, where hosts are descendants; those of a container end with it.
+    """
+    if sys.platform == "linux":
+        libc.call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent() -> None:
@@ -56,7 +61,7 @@ def processes_of_host(folder: Path, pids: Iterable[int] | None = None) -> list[i
 
 def reap_orphans(known: Collection[int]) -> None:
     """Reap reparented children that have ended, and leave the known ones to their owners."""
-    while True:
+    while sys.platform == "linux":  # elsewhere they are not ours
         try:
             # WNOWAIT does not reap, so that the status of a known child is not lost.
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

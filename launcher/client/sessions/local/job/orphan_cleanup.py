@@ -23,8 +23,11 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def current_boot() -> str:
-    """Return the ID of this machine's current boot; Linux generates a new one at each boot."""
-    return _BOOT_ID.read_text().strip()
+    """Return the ID of this machine's current boot; Linux generates a new one at each boot.
+
+    Elsewhere there is none, and the reason of a job that a restart has ended does not name it.
+    """
+    return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
 
 
 def reconciled_status(folder: JobFolder) -> job_description.StoredDescription:

@@ -59,7 +59,7 @@ def find_problems(
     SageMaker's limits are judged too. A field that this machine refuses is not reported again.
     """
     limits = violations_without_aws(request, scheme="file")
-    own = [*_system()]
+    own = [*_system(runs_image=runs_image)]
     if not any(_is_unreadable(found) for found in limits):
         own += [
             *check_job(request, runs_image=runs_image),
@@ -71,14 +71,14 @@ def find_problems(
     return [*own, *(found for found in limits if not found.depends_on(refused))]
 
 
-def _system() -> Iterator[Problem]:
+def _system(*, runs_image: bool) -> Iterator[Problem]:
     """Yield a problem on a machine without Linux, from which jobs for AWS can be submitted."""
     system = sys.platform  # mypy takes the test of sys.platform itself for always false
-    if not system.startswith("linux"):
+    if not runs_image and not system.startswith("linux"):
         yield Problem(
             what=f"local jobs need Linux, but this is {system}",
             where="this machine",
-            fix="run the job on AWS, or on a machine with Linux",
+            fix="run its hosts in containers: --isolation container; or run the job on AWS",
         )
 
 
