@@ -154,7 +154,7 @@ def _endpoint() -> SimpleNamespace:
     """An endpoint in this process, so that its branches are seen."""
     from launcher.client.endpoint import Setup, open_endpoint
 
-    setup = Setup(root=_folder() / "endpoint", port=0, rates={}, isolation="process")
+    setup = Setup(root=_folder() / "endpoint", port=0, rates={}, local={"isolation": "process"})
     opened = open_endpoint(setup)
     endpoint = opened.__enter__()  # until the process ends
     threading.Thread(target=endpoint.server.serve_forever, daemon=True).start()

@@ -17,6 +17,7 @@ from launcher.client.endpoint.job_registry import JobEntry, JobRegistry
 from launcher.client.endpoint.responses import ApiError, validation_error
 from launcher.client.sessions import (
     TERMINAL_STATUSES,
+    Isolation,
     JobFolder,
     JobRoot,
     LocalSession,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _RUNS_HERE = (
     "Its hosts are processes of this machine, in this machine's Python: the image is not pulled"
 )
+_RUNS_IMAGE = "Its hosts are containers of this machine"
 #: How long to wait for the processes of an ended job; they need a fraction of a second.
 _EXIT_SECONDS = 30.0
 
@@ -166,7 +168,8 @@ def not_found() -> ApiError:
 def _with_notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the transitions; the first lists what differs from AWS, where any client shows it."""
     first, *others = document["SecondaryStatusTransitions"]
-    notes = [_RUNS_HERE, *document["LocalNotes"]]
+    has_containers = document["LocalIsolation"] == Isolation.CONTAINER.value
+    notes = [_RUNS_IMAGE if has_containers else _RUNS_HERE, *document["LocalNotes"]]
     return [first | {"StatusMessage": ". ".join([first["StatusMessage"], *notes])}, *others]
 
 

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import timezone
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.iam.models import iam_backends
@@ -45,15 +46,14 @@ class Setup:
     """Settings of an endpoint.
 
     root: where jobs, objects and the access key are stored; port: 0 for any free one; rates:
-    requests per second by operation; isolation, host_failure: see LocalSession.
+    requests per second by operation; local: arguments of the LocalSession that runs the jobs.
     """
 
     root: Path
     port: int
     rates: Mapping[str, float]
     access_key: AccessKey | None = None
-    isolation: str | None = None
-    host_failure: str = "fail"
+    local: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +94,15 @@ def client_environment(url: str, key: AccessKey, region: str = DEFAULT_REGION) -
 
 @contextmanager
 def open_endpoint(setup: Setup) -> Iterator[Endpoint]:
-    """Open an endpoint on a root folder that no other uses; raise PlatformError if that fails."""
+    """Open an endpoint on a root folder that no other uses.
+
+    Raises PlatformError if that fails, and for invalid arguments of its sessions.
+    """
     with _lock_root(setup.root):
         server = _bind_server(setup.port)
         try:
             key = load_access_key(setup.root, setup.access_key)
+            _session(setup, setup.port, key, DEFAULT_REGION)  # refuses what every job would
             server.app = _application(setup, server.server_address[1], key)
             role = iam_backends[DEFAULT_ACCOUNT_ID]["aws"].create_role(
                 ROLE, _TRUST, "/", None, "Of local training jobs", [], 3600
@@ -131,8 +135,7 @@ def _session(setup: Setup, port: int, key: AccessKey, region: str) -> LocalSessi
     variables = client_environment(f"http://{LOOPBACK}:{port}", key, region)
     return LocalSession(
         setup.root,
-        setup.isolation,
-        host_failure=setup.host_failure,
+        **setup.local,
         region=region,
         account=DEFAULT_ACCOUNT_ID,
         platform_environment=variables,

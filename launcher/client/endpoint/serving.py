@@ -59,12 +59,13 @@ def serve(
     *,
     port: int = 0,
     rates: Mapping[str, float] | None = None,
-    isolation: str | None = None,
+    **local: str | bool,
 ) -> Iterator[ServedEndpoint]:
     """Serve a root folder until the block ends; jobs still running then continue.
 
     port: 0 for any free one; rates: requests per second by operation, which override AWS's own
-    (float("inf") lifts one). The same root and port again give the same jobs, objects and key.
+    (float("inf") lifts one); local: options of the jobs, such as isolation="process", as those of
+    `launcher endpoint`. The same root and port again give the same jobs, objects and key.
     Raises PlatformError when the server does not start.
 
     >>> with serve("/tmp/endpoint") as endpoint:
@@ -72,7 +73,8 @@ def serve(
     """
     command = [sys.executable, "-m", "launcher", "endpoint", "--port", str(port)]
     command += ["--root", str(root)]
-    command += ["--isolation", isolation] if isolation else []
+    for name, value in local.items():
+        command += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     for operation, rate in (rates or {}).items():
         command += ["--rate", f"{operation}={rate}"]
     with (

@@ -8,24 +8,9 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.options.shared_options import gathered, options
+from launcher.client.cli.options.shared_options import gathered
 from launcher.client.sessions import Isolation
 from launcher.shared import HostFailure
-
-#: --isolation and --host-failure.
-local_host_options = options(
-    click.option(
-        "--isolation",
-        type=click.Choice([kind.value for kind in Isolation]),
-        help="How local hosts are isolated [default: sandbox where it works, else process].",
-    ),
-    click.option(
-        "--host-failure",
-        type=click.Choice([each.value for each in HostFailure]),
-        default=HostFailure.FAIL.value,
-        help="When a local host dies: fail the job, or continue while its group has other hosts.",
-    ),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +47,17 @@ class LocalChoices:
 local_run_options = gathered(
     "local",
     LocalChoices,
-    local_host_options,
+    click.option(
+        "--isolation",
+        type=click.Choice([kind.value for kind in Isolation]),
+        help="How local hosts are isolated [default: sandbox where it works, else process].",
+    ),
+    click.option(
+        "--host-failure",
+        type=click.Choice([each.value for each in HostFailure]),
+        default=HostFailure.FAIL.value,
+        help="When a local host dies: fail the job, or continue while its group has other hosts.",
+    ),
     click.option(
         "--no-install",
         is_flag=True,

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
-from launcher.client.cli.options.local_options import local_host_options
+from launcher.client.cli.options.local_options import LocalChoices, local_run_options
 from launcher.client.cli.screen.verb_output import print_json, print_message, with_output_option
 from launcher.client.endpoint import load_server
 from launcher.client.home import home_folder
+from launcher.client.sessions import Isolation
 
 
 @click.command()
@@ -37,15 +38,14 @@ from launcher.client.home import home_folder
     multiple=True,
     help="Requests per second allowed for an API operation.",
 )
-@local_host_options
+@local_run_options
 @with_output_option
 def endpoint(
     port: int,
     root: Path | None,
     access_key: str | None,
     rates: tuple[str, ...],
-    isolation: str | None,
-    host_failure: str,
+    local: LocalChoices,
     output: str,
 ) -> int:
     """Serve SageMaker's API on this machine.
@@ -59,13 +59,12 @@ def endpoint(
         port=port,
         rates=server.parse_rates(rates),
         access_key=server.parse_access_key(access_key) if access_key else None,
-        isolation=isolation,
-        host_failure=host_failure,
+        local=local.session_arguments("local"),
     )
     with server.open_endpoint(setup) as running:
         print_message(f"Serving {setup.root} at {running.url}; Ctrl-C stops it.")
         print_message(f"Role: {running.role_arn}")
-        print_message("Jobs run on this machine in this Python; images are not pulled.")
+        print_message(f"Jobs run on this machine {_place_of_jobs(local)}.")
         print_message("Set these variables in the shell of an AWS client:")
         if output == "json":
             print_json(running.environment())
@@ -76,3 +75,9 @@ def endpoint(
     print_message("\nThe endpoint has stopped.")
     print_message("Running jobs continue; start it again to serve them.")
     return 0
+
+
+def _place_of_jobs(local: LocalChoices) -> str:
+    if local.isolation == Isolation.CONTAINER.value:
+        return f"in containers of {local.image or 'their images'}"
+    return "in this Python; images are not pulled"

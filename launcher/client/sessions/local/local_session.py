@@ -137,6 +137,10 @@ class LocalSession:
                 "credentials do nothing with isolation 'network', whose hosts reach no address but "
                 "each other: use another isolation"
             )
+        if self._credentials and self._has_containers:
+            from launcher.client.sessions.local.job.host_credentials import check_reach
+
+            check_reach(self._platform_environment)
 
     @property
     def _has_containers(self) -> bool:
@@ -247,12 +251,7 @@ class LocalSession:
             read_credentials,
         )
 
-        given = read_credentials(
-            request,
-            self._platform_environment,
-            self.region,
-            in_containers=self._has_containers,
-        )
+        given = read_credentials(request, self._platform_environment, self.region)
         return {**self._platform_environment, HOST_CREDENTIALS: json.dumps(given)}
 
     def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)

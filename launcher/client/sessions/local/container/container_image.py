@@ -20,6 +20,7 @@ from launcher.client.sessions.local.container.container_engine import (
     last_line,
 )
 from launcher.client.sessions.local.host.overlay_install import InstallStopped
+from launcher.client.sessions.local.host.toolkit_mode import needs_source_inside, source_note
 from launcher.client.sessions.local.job.job_description import JobState
 from launcher.errors import PlatformError
 from launcher.shared import visible_gpus
@@ -90,6 +91,8 @@ def image_notes(
     request: TrainingJobRequest, container: ContainerSettings, facts: ImageFacts
 ) -> Iterator[str]:
     """Yield what a user should know about the image that hosts run."""
+    if needs_source_inside(request):
+        yield source_note(request)
     wanted = request["AlgorithmSpecification"].get("TrainingImage")
     if wanted != container.image:
         yield f"hosts run the image {container.image}, and SageMaker would run {wanted}"

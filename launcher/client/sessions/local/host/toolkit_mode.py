@@ -1,7 +1,7 @@
 """Script mode: jobs that use the image's own start, with the script named by hyperparameters.
 
-SDK v2 and others start AWS's framework images this way. The image is not run here; our runtime
-(runtime/script_mode), copied to every host, emulates its start.
+SDK v2 and others start AWS's framework images this way. In a container the image's own toolkit does
+it; elsewhere our runtime (runtime/script_mode), copied to every host, emulates its start.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _PROGRAM = "sagemaker_program"
 _SOURCE = "sagemaker_submit_directory"
 _MPI = "sagemaker_mpi_enabled"
 _ARCHIVE = "sourcedir.tar.gz"
+#: The archive's copy in a host.
+_INSIDE = MlPaths().input / _ARCHIVE
 _START = (
     f"import sys; sys.path.insert(0, {str(MlPaths().library)!r}); "
     "from launcher.runtime.script_mode.toolkit_start import main; sys.exit(main(*sys.argv[1:]))"
@@ -85,16 +87,38 @@ def source_of(request: TrainingJobRequest) -> str | None:
 
 
 def command_of(request: TrainingJobRequest, *, runs_image: bool) -> list[str]:
-    """Return the command that every host runs; empty for the start of its image itself."""
+    """Return the command that every host runs; empty for the image's own start, in a container."""
     algorithm = request["AlgorithmSpecification"]
-    entry_point = algorithm.get("ContainerEntrypoint", ())
-    if runs_image and not entry_point:
-        return []
-    if not is_script_mode(request):
+    if runs_image or not is_script_mode(request):
+        entry_point = algorithm.get("ContainerEntrypoint", ())
         return [*entry_point, *algorithm.get("ContainerArguments", ())]
-    is_in_channel = str(source_of(request)).startswith(f"{DEFAULT_ML_ROOT}/")
-    archive = [] if is_in_channel else [str(MlPaths().input / _ARCHIVE)]
+    archive = [] if _is_inside(source_of(request)) else [str(_INSIDE)]
     return ["python3", "-c", _START, *archive]
+
+
+def with_source_inside(request: TrainingJobRequest) -> TrainingJobRequest:
+    """Return the request of a job in containers with its script's archive where they have it.
+
+    The image's toolkit takes it from there, and would need credentials to download it.
+    """
+    if not needs_source_inside(request):
+        return request
+    values = {**request["HyperParameters"], _SOURCE: json.dumps(str(_INSIDE))}
+    return {**request, "HyperParameters": values}
+
+
+def needs_source_inside(request: TrainingJobRequest) -> bool:
+    """Return whether the hosts of a job in script mode get its archive in another place."""
+    return is_script_mode(request) and not _is_inside(source_of(request))
+
+
+def source_note(request: TrainingJobRequest) -> str:
+    """Return the note on the archive's place in containers."""
+    return f"{_SOURCE} is {_INSIDE} in the containers, a copy of {source_of(request)}"
+
+
+def _is_inside(source: str | None) -> bool:
+    return str(source).startswith(f"{DEFAULT_ML_ROOT}/")
 
 
 def mpi_token_variable(request: TrainingJobRequest) -> dict[str, str]:
@@ -137,8 +161,12 @@ def copy_script(
     trees: Iterable[HostFolder],
     s3_process: S3Process | None,
     folder: JobFolder,
+    *,
+    runs_image: bool,
 ) -> None:
-    """Copy our runtime to every host, and the script's archive unless it is in a channel.
+    """Copy the script's archive to every host unless it is in a channel, and what starts it.
+
+    runs_image: the image has its own toolkit for that; else it is our runtime.
 
     Raises DownloadFailed, OSError or TransferStopped.
     """
@@ -147,13 +175,9 @@ def copy_script(
     from launcher.client.request import job_world
 
     source = str(source_of(request))
-    archive = (
-        None
-        if source.startswith(f"{DEFAULT_ML_ROOT}/")
-        else fetch_source(source, s3_process, folder)
-    )
+    archive = None if _is_inside(source) else fetch_source(source, s3_process, folder)
     for tree in trees:
-        for file in job_world():
+        for file in () if runs_image else job_world():
             copy_into(tree.ml.library, Path(file.path), file.origin)
         if archive is not None:
             shutil.copyfile(archive, tree.ml.input / _ARCHIVE)

@@ -33,6 +33,7 @@ from launcher.client.sessions.local.host.toolkit_mode import (
     command_of,
     copy_script,
     mpi_token_variable,
+    with_source_inside,
 )
 from launcher.client.sessions.local.isolation import HostLaunchSpec, StartPlan, plan_start
 from launcher.client.sessions.local.job.host_credentials import host_credentials
@@ -90,7 +91,13 @@ class Attempt:
             tree.make()
         try:
             fetched = self._fetch()
-            copy_script(self.request, trees.values(), self.s3_process, self.folder)
+            copy_script(
+                self.request,
+                trees.values(),
+                self.s3_process,
+                self.folder,
+                runs_image=self.settings.container is not None,
+            )
             checkpoints = self._checkpoints(trees)
         except TransferStopped:
             self.on_ending(JobState.STOPPED)
@@ -138,7 +145,9 @@ class Attempt:
     ) -> dict[LocalHost, StartPlan]:
         hosts = tuple(trees)
         given = assign_channels(channels_of(self.request), hosts, fetched)
-        command = command_of(self.request, runs_image=self.settings.container is not None)
+        runs_image = self.settings.container is not None
+        seen = with_source_inside(self.request) if runs_image else self.request
+        command = command_of(self.request, runs_image=runs_image)
         secret = {
             **mpi_token_variable(self.request),
             **host_credentials(os.environ),
@@ -150,7 +159,7 @@ class Attempt:
             self.on_note(gpus.note)
         plans = {}
         for host, tree in trees.items():
-            write_config(tree, host, hosts, self.request, given[host])
+            write_config(tree, host, hosts, seen, given[host])
             own_scratch = scratch / host.name
             own_scratch.mkdir()
             overlay = self.overlays.get(host.group)

@@ -35,16 +35,15 @@ _DAY = 86_400
 
 
 def read_credentials(
-    request: TrainingJobRequest, own: Mapping[str, str], region: str, *, in_containers: bool
+    request: TrainingJobRequest, own: Mapping[str, str], region: str
 ) -> dict[str, str]:
     """Return the variables that give a job's hosts short-lived credentials of the user.
 
     Those of boto3 are given as they are if they are temporary, as by SDK v2; else AWS is asked for
     temporary ones (STS GetSessionToken). own: keys that the session was given, as by an endpoint
-    on this machine, are given in their place. in_containers: hosts do not reach the loopback here.
+    on this machine, are given in their place.
 
-    Raises PlatformError when there are none, when they do nothing in a container, and for a job
-    whose own environment has others.
+    Raises PlatformError when there are none, and for a job whose own environment has others.
     """
     if {_ID, f"{SECRET_PREFIX}{_ID}"} & set(request.get("Environment", {})):
         raise PlatformError(
@@ -59,15 +58,22 @@ def read_credentials(
         keys = {name: own[name] for name in (_ID, _SECRET, _TOKEN) if name in own}
     else:
         keys = _temporary_keys(session, _seconds(request))
-    environment = {**os.environ, **own}
-    endpoints = {name: environment[name] for name in environment if name.startswith(_ENDPOINTS)}
-    for name, url in endpoints.items():
-        if in_containers and urlsplit(url).netloc.startswith(_LOOPBACK):
+    return {**_endpoints(own), **keys, _REGION: region, "AWS_REGION": region}
+
+
+def check_reach(own: Mapping[str, str]) -> None:
+    """Raise PlatformError for an address of AWS's services that no container reaches."""
+    for name, url in _endpoints(own).items():
+        if urlsplit(url).netloc.startswith(_LOOPBACK):
             raise PlatformError(
                 f"{name} is {url}, and a container does not reach the loopback of this machine: "
                 "leave out --credentials, or use isolation 'sandbox' or 'process'"
             )
-    return {**endpoints, **keys, _REGION: region, "AWS_REGION": region}
+
+
+def _endpoints(own: Mapping[str, str]) -> dict[str, str]:
+    environment = {**os.environ, **own}
+    return {name: environment[name] for name in environment if name.startswith(_ENDPOINTS)}
 
 
 def _temporary_keys(session: boto3.Session, seconds: int) -> dict[str, str]:

@@ -142,6 +142,14 @@ def _check_image(request: TrainingJobRequest) -> Iterator[Problem]:
             where="image_uri",
             fix="give image_uri, or framework_version for AWS's image of a framework",
         )
+    algorithm = request.get("AlgorithmSpecification", {})
+    if algorithm.get("ContainerArguments") and not algorithm.get("ContainerEntrypoint"):
+        yield Problem(
+            what="there are ContainerArguments without a ContainerEntrypoint",
+            path=("AlgorithmSpecification", "ContainerArguments"),
+            where="AlgorithmSpecification",
+            fix="give the ContainerEntrypoint that takes them: an image's own start gets `train`",
+        )
 
 
 def _check_output_uri(uri: str, path: FieldPath) -> Iterator[Problem]:
