@@ -86,7 +86,7 @@ def test_nothing_is_drawn_of_no_cluster() -> None:
     found = chosen(WORKLOAD, TYPES, PlanLimits(max_cost_per_hour=0.01))
     assert recommendation_scatter(found) is None
     assert "<svg" not in found._repr_html_()
-    assert "Recommended: none" in found._repr_html_()
+    assert "No cluster is recommended" in found._repr_html_()
 
 
 def test_an_axis_that_is_too_short_for_round_numbers_is_labelled_at_its_ends() -> None:

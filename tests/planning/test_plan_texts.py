@@ -23,7 +23,7 @@ FREE, LIMITED, ENDLESS = priced("ml.g5.xlarge", 0), PlanLimits, changed(epochs=N
 LIGHT = changed(cpu_seconds_per_sample=Measure.exact(0.001))
 SLOW = changed(wait_seconds_per_sample=Measure.exact(0.04))
 SLOWER = changed(wait_seconds_per_sample=Measure.exact(0.002), bytes_per_worker=2.5 * 2**30)
-HEAVY = changed(bytes_per_batch=10e9)
+HEAVY = changed(bytes_per_batch=2e9, cpu_seconds_per_sample=Measure.exact(0.003))
 BY_TIME = {"order": PlanOrder.TIME}
 PLANS: dict[str, tuple[Workload, list[PricedType], dict[str, Any]]] = {
     "the accelerator is the bottleneck": (LIGHT, [G5, priced("ml.c5.xlarge", 0.204)], {}),

@@ -27,6 +27,7 @@ from launcher.client.planning import (
     Candidate,
     GroupShape,
     Measure,
+    ModelFigures,
     PlanLimits,
     PlanOrder,
     PricedType,
@@ -40,6 +41,7 @@ from launcher.client.planning import (
     recommend,
 )
 from launcher.errors import SpecError
+from launcher.shared import Footprint
 
 TODAY = date(2026, 11, 26)
 TRAINERS = ("ml.g5.xlarge", "ml.g5.12xlarge", "ml.g4dn.8xlarge", "ml.p4d.24xlarge", "ml.p3.2xlarge")
@@ -431,16 +433,23 @@ TIMED = {COMMUNICATION: Measure.exact(0.01)}
 TWO_GPUS = {
     "gpu_seconds_per_step": dict.fromkeys(["NVIDIA A10G", "NVIDIA L4"], Measure.exact(0.05))
 }
+MODEL = ModelFigures(footprint=Footprint(parameters=10**8, gradients=10**8, states=10**8))
 UPDATE = "run `launcher plan types --update`"
 
 
 @pytest.mark.parametrize(
     ("changes", "asked", "said", "unsaid"),
     [
-        (on("NVIDIA H200"), {}, [UPDATE, "Recommended: none"], ""),
+        (on("NVIDIA H200"), {}, [UPDATE, "No cluster is recommended"], ""),
         ({}, {"regions": ["eu-west-1"]}, ["us-east-1 stand for eu-west-1, which differ."], ""),
         ({}, {"regions": ["eu-west-1", "eu-west-2"]}, ["0 clusters compared", UPDATE], ""),
-        ({}, TWO, [f"{COMMUNICATION} is 0"], ""),
+        ({}, TWO, ["More than one train host is not recommended", COMMUNICATION], "2 x ml.g5"),
+        ({}, SMALL | {"train_hosts": [2]}, ["No cluster is recommended", "is unknown; give"], ""),
+        ({"model": MODEL}, TWO, ["is computed, not measured"], "unknown; give"),
+        (
+            *({"bytes_per_batch": 4e10}, SMALL, ["No cluster is recommended"]),
+            "Recommended",
+        ),
         (TIMED, TWO, [], COMMUNICATION),
         ({}, SMALL, [], COMMUNICATION),
         (TWO_GPUS, {}, ["Price unknown, so not compared: ml.g6.8xlarge, ml.g6.16xlarge"], ""),
@@ -468,7 +477,8 @@ def test_a_plan_of_the_catalogue_says_what_it_rests_on(
 def test_types_are_those_with_a_time_and_a_price_or_the_given_ones(home: Path) -> None:
     plan = recommend(WORKLOAD, today=TODAY)
     given = recommend(WORKLOAD, gpu_types=["g5.8xlarge", "ml.g5.16xlarge"], today=TODAY)
-    several = recommend(WORKLOAD, gpu_types=["g5.xlarge"], train_hosts=[1, 2, 4], today=TODAY)
+    told = replace(WORKLOAD, communication_seconds_per_step=Measure.exact(0))
+    several = recommend(told, gpu_types=["g5.xlarge"], train_hosts=[1, 2, 4], today=TODAY)
 
     assert plan.best is not None
     assert plan.best.shape.train.instance.accelerator_name == "NVIDIA A10G"

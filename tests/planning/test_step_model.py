@@ -13,12 +13,15 @@ from launcher.client.planning import (
     ClusterShape,
     GroupShape,
     Measure,
+    ModelFigures,
     Workload,
     data_workers,
     estimate_step,
     local_workers,
+    sent_bytes,
     spare_vcpus,
 )
+from launcher.shared import Footprint
 
 #: A step of one g5.xlarge: 64 samples x 10 ms = 0.64 vCPU seconds; 3 idle vCPUs take 0.2133 s.
 WORKLOAD = Workload(
@@ -28,6 +31,12 @@ WORKLOAD = Workload(
     gpu_seconds_per_step={"NVIDIA A10G": Measure.exact(0.05)},
     cpu_speed={"g5": 1.0, "c5": 1.0},
 )
+
+
+def instance(name: str) -> catalogue.InstanceType:
+    found = catalogue.find(name)
+    assert found is not None
+    return found
 
 
 def shape(train: str, data: str | None = None, hosts: int = 1, trainers: int = 1) -> ClusterShape:
@@ -69,11 +78,12 @@ def test_a_data_group_takes_the_share_by_which_both_sides_take_as_long() -> None
 
 
 def test_nothing_is_sent_where_receiving_takes_longer_than_preparing() -> None:
-    heavy = replace(WORKLOAD, bytes_per_batch=10e9)  # 1.4 s of CPU to receive, 0.64 s to prepare
-    step = estimate_step(heavy, shape("ml.g5.xlarge", "ml.c5.18xlarge"))
+    light = replace(WORKLOAD, cpu_seconds_per_sample=Measure.exact(0.001))
+    heavy = replace(light, bytes_per_batch=10e9)  # 1.4 s of CPU to receive, 0.064 s to prepare
+    step = estimate_step(heavy, shape("ml.g5.16xlarge", "ml.c5.18xlarge"))
 
     assert step.offloaded == 0
-    assert step.seconds == estimate_step(heavy, shape("ml.g5.xlarge")).seconds
+    assert step.seconds == estimate_step(heavy, shape("ml.g5.16xlarge")).seconds
 
 
 @pytest.mark.parametrize(
@@ -127,6 +137,39 @@ def test_more_train_hosts_exchange_gradients() -> None:
     two = estimate_step(talking, shape("ml.g5.16xlarge", trainers=2))
 
     assert (one.seconds.expected, two.seconds.expected) == pytest.approx((0.05, 0.07))
+
+
+MODEL = ModelFigures(footprint=Footprint(parameters=10**9, gradients=10**9, states=2 * 10**9))
+
+
+@pytest.mark.parametrize("hosts", [2, 4, 64])
+def test_gradients_take_the_time_of_the_network_beside_the_backward_pass(hosts: int) -> None:
+    """A host of g5.16xlarge has 25 Gbit/s, and sends 2 (n - 1) / n of a GB in each step."""
+    step = estimate_step(replace(WORKLOAD, model=MODEL), shape("ml.g5.16xlarge", trainers=hosts))
+    sent = 2 * (hosts - 1) / hosts * 8
+    ends = (step.seconds.low, step.seconds.expected, step.seconds.high)
+
+    assert ends == pytest.approx(
+        (0.05 / 3 + sent / (0.9 * 25), 0.025 + sent / (0.7 * 25), 0.05 + sent / (0.5 * 25))
+    )
+
+
+def test_a_short_exchange_still_waits_for_its_last_bucket() -> None:
+    small = Footprint(parameters=10**7, gradients=10**7, states=0)
+    model = replace(WORKLOAD, model=ModelFigures(footprint=small))
+    step = estimate_step(model, shape("ml.g5.16xlarge", trainers=2))
+
+    assert step.seconds.expected == pytest.approx(0.05 + 10**7 * 8 / (0.7 * 25e9))
+
+
+def test_shards_send_half_as_much_again() -> None:
+    large = Footprint(parameters=10**10, gradients=10**10, states=10**10, largest=10**8)
+    shards = replace(WORKLOAD, model=ModelFigures(footprint=large))
+    p4d = instance("ml.p4d.24xlarge")
+
+    assert sent_bytes(replace(WORKLOAD, model=MODEL), p4d, 2) == 2 / 2 * 10**9
+    assert sent_bytes(shards, instance("ml.g5.48xlarge"), 2) == 3 / 2 * 10**10
+    assert sent_bytes(WORKLOAD, p4d, 2) is None
 
 
 def test_the_range_is_that_of_the_measures() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from launcher.client import catalogue
 from launcher.client.catalogue import dollars_text
 from launcher.client.planning.plans.cluster_candidates import Candidate
 from launcher.client.planning.plans.step_model import (
@@ -13,8 +17,18 @@ from launcher.client.planning.plans.step_model import (
     spare_vcpus,
     vcpu_speed,
 )
+from launcher.shared import bytes_text
 
+if TYPE_CHECKING:
+    from launcher.client.planning.workloads.workload import Workload
+
+#: For numbers of train hosts that cannot be judged.
+UNKNOWN_EXCHANGE = (
+    "more than one train host is not recommended: what hosts exchange in a step is unknown; give "
+    "the workload's model (parameters, optimizer) or communication_seconds_per_step"
+)
 _SECONDS_TO_MS = 1000
+_NAMES = 6
 #: Relative difference that is not named.
 _SAME = 0.0005
 
@@ -139,8 +153,14 @@ def why_not_compared(
     without_memory: tuple[str, ...],
     without_vcpus: tuple[str, ...],
     without_room: tuple[str, ...],
+    shortage: str,
 ) -> str:
-    """Return why there is no cluster at all, from the types that were left out."""
+    """Return why there is no cluster at all, from the types that were left out.
+
+    shortage: of memory for batches, as text; empty without any.
+    """
+    if shortage:
+        return f"nothing could be compared: {shortage}; use smaller batches, or uint8"
     if without_memory:
         return (
             "nothing could be compared: the accelerators have too little memory for the model, "
@@ -173,6 +193,26 @@ def why_none(nearest: Candidate, name: str, *, has_deadline: bool) -> str:
         f"no cluster keeps to the limits; without them, {name} is the best: it "
         f"costs {dollars_text(nearest.per_hour)} an hour{hours}"
     )
+
+
+def batch_shortage(workload: Workload, names: Sequence[str]) -> str:
+    """Return which types' memory holds no batch of each rank, as text; empty without any."""
+    if not names:
+        return ""
+    size = bytes_text(round(workload.bytes_per_batch))
+    found = []
+    for instance in map(catalogue.instance_types().__getitem__, names):
+        of_accelerator = instance.accelerator_memory_gib
+        own = f", {of_accelerator:g} of an accelerator" if of_accelerator else ""
+        ranks = f"{instance.memory_gib or 0:g} GiB for {instance.processes} ranks"
+        found.append(f"{instance.name} ({ranks}{own})")
+    return f"a batch of {size} for each rank does not fit into {listed(found)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first names as text, and how many there are more."""
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(names[:_NAMES]) + more
 
 
 def cluster_text(candidate: Candidate) -> str:

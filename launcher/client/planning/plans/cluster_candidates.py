@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from launcher.client.catalogue import InstanceType, Price
-from launcher.client.planning.plans.parallel_strategy import Strategy, strategy_for
+from launcher.client.planning.plans.exchange import exchange_seconds, train_strategy
+from launcher.client.planning.plans.parallel_strategy import Strategy
 from launcher.client.planning.plans.step_model import (
     Bottleneck,
     ClusterShape,
@@ -22,12 +23,14 @@ from launcher.client.planning.plans.step_model import (
     spare_vcpus,
 )
 from launcher.client.planning.workloads.workload import Workload
+from launcher.shared import PREFETCH_SHARE
 
 #: Families whose types make a data group: compute-optimized (c) and general-purpose ones (m).
 _DATA_FAMILY = re.compile(r"[cm]\d")
 #: Hosts of a data group that are considered at most.
 MOST_DATA_HOSTS = 64
 _HOUR = 3600
+_GIB = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +114,14 @@ class Candidate:
     @functools.cached_property
     def strategy(self) -> Strategy | None:
         """The parallel strategy; None if the workload has no figures of its model."""
-        return train_strategy(self.workload, self.shape.train)
+        train = self.shape.train
+        return train_strategy(self.workload, train.instance, train.count)
+
+    @property
+    def is_exchange_known(self) -> bool:
+        """False for several train hosts that exchange an unknown number of bytes in a step."""
+        train = self.shape.train
+        return exchange_seconds(self.workload, train.instance, train.count, 0.0, "mean") is not None
 
     @property
     def hosts(self) -> int:
@@ -133,7 +143,11 @@ def candidates(
     counts = tuple(train_hosts)
     for region, types in types_by_region.items():
         listed = list(types)
-        trainers = [each for each in listed if can_train(workload, each.instance)]
+        trainers = [
+            each
+            for each in listed
+            if can_train(workload, each.instance) and has_batch_room(workload, each.instance)
+        ]
         feeders = [
             each
             for each in listed
@@ -148,7 +162,7 @@ def candidates(
                 if math.isfinite(alone.step.expected):
                     yield alone
                 for feeder in feeders:
-                    yield from _two_groups(workload, region, train, trainer.price, feeder)
+                    yield from _two_groups(alone, trainer.price, feeder)
 
 
 def can_train(workload: Workload, instance: InstanceType) -> bool:
@@ -160,18 +174,21 @@ def can_train(workload: Workload, instance: InstanceType) -> bool:
     )
 
 
-def train_strategy(workload: Workload, train: GroupShape) -> Strategy | None:
-    """Return the parallel strategy on these hosts; None without figures of the model."""
-    if workload.model is None:
-        return None
-    ranks = train.count * train.instance.processes
-    return strategy_for(workload.model, train.instance, ranks=ranks, batch_size=workload.batch_size)
-
-
 def has_memory(workload: Workload, train: GroupShape) -> bool:
     """Return False if the model is known to fit into these hosts' accelerators in no way."""
-    strategy = train_strategy(workload, train)
+    strategy = train_strategy(workload, train.instance, train.count)
     return strategy is None or strategy.fits is not False
+
+
+def has_batch_room(workload: Workload, instance: InstanceType) -> bool:
+    """Return False if a batch of each rank fits into neither memory: the host's or accelerators'.
+
+    Batches that are ahead may take PREFETCH_SHARE of a host's.
+    """
+    size, host, own = workload.bytes_per_batch, instance.memory_gib, instance.accelerator_memory_gib
+    in_host = host is None or instance.processes * size <= host * _GIB * PREFETCH_SHARE
+    in_accelerator = own is None or size <= own * _GIB / max(1, instance.accelerator_cores)
+    return in_host and in_accelerator
 
 
 def has_idle_vcpus(workload: Workload, instance: InstanceType) -> bool:
@@ -184,25 +201,26 @@ def can_prepare(instance: InstanceType) -> bool:
     return _DATA_FAMILY.match(family(instance)) is not None and bool(instance.vcpu)
 
 
-def _two_groups(
-    workload: Workload, region: str, train: GroupShape, price: Price, feeder: PricedType
-) -> Iterator[Candidate]:
+def _two_groups(alone: Candidate, price: Price, feeder: PricedType) -> Iterator[Candidate]:
     shapes = (
         GroupShape(instance=feeder.instance, count=count) for count in range(1, MOST_DATA_HOSTS + 1)
     )
-    return useful_clusters(
+    workload, region, train = alone.workload, alone.region, alone.shape.train
+    clusters = (
         priced_cluster(workload, region, train, price, data, feeder.price) for data in shapes
     )
+    return useful_clusters(clusters, alone.step.expected)
 
 
-def useful_clusters(clusters: Iterable[Candidate]) -> Iterator[Candidate]:
+def useful_clusters(clusters: Iterable[Candidate], alone: float = math.inf) -> Iterator[Candidate]:
     """Yield the clusters whose step is shorter than that of all before them.
 
-    clusters: the same but for the number of data hosts, which grows by one. More of them never
-    lengthen what a step takes with batches in time, but its waits for late batches may get longer
-    before they get shorter. So the search ends only where no step can be shorter.
+    clusters: the same but for the number of data hosts, which grows by one. alone: seconds of the
+    step without data hosts. More of them never lengthen what a step takes with batches in time, but
+    its waits for late batches may get longer before they get shorter. So the search ends only where
+    no step can be shorter.
     """
-    shortest = before = math.inf
+    shortest, before = alone, math.inf
     for each in clusters:
         step = each.step
         if step.expected < shortest:

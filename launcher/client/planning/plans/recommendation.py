@@ -18,6 +18,7 @@ from launcher.client.planning.plans.cluster_candidates import (
     can_prepare,
     can_train,
     candidates,
+    has_batch_room,
     has_idle_vcpus,
     has_memory,
 )
@@ -62,6 +63,10 @@ class Recommendation:
         price, no time on their accelerator in the workload, too little memory for the model,
         however it is spread, or no vCPU that the ranks leave to prepare or receive batches.
     without_room: types of train hosts whose memory holds no worker.
+    without_batches: types of train hosts whose memory, or that of their accelerators, holds no
+        batch of each rank.
+    without_exchange: the numbers of train hosts that are not recommended, because what they
+        exchange in a step is unknown.
     regions: that were asked for.
     without_own_price: types that are not compared in one of several regions, by region: only the
         price of another one is known.
@@ -82,6 +87,8 @@ class Recommendation:
     without_memory: tuple[str, ...] = ()
     without_vcpus: tuple[str, ...] = ()
     without_room: tuple[str, ...] = ()
+    without_batches: tuple[str, ...] = ()
+    without_exchange: tuple[int, ...] = ()
     without_own_price: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -93,6 +100,12 @@ class Recommendation:
         """Return a cluster as text, with its region if several were asked for."""
         place = f" in {candidate.region}" if self.has_regions else ""
         return f"{candidate_reasons.cluster_text(candidate)}{place}"
+
+    @property
+    def answer(self) -> str:
+        """The recommended cluster in a sentence."""
+        best = self.best
+        return f"Recommended: {self.name(best)}" if best else "No cluster is recommended"
 
     @property
     def alone(self) -> Candidate | None:
@@ -109,7 +122,10 @@ class Recommendation:
                 self.without_memory,
                 self.without_vcpus,
                 self.without_room,
+                candidate_reasons.batch_shortage(self.workload, self.without_batches),
             )
+        if self.best is None and not self.nearest.is_exchange_known:
+            return candidate_reasons.UNKNOWN_EXCHANGE
         if self.best is None:
             has_deadline = self.limits.deadline_hours is not None
             name = self.name(self.nearest)
@@ -225,6 +241,7 @@ def recommend(
             for each in trainers
             if not any(has_memory(changed, GroupShape(instance=each, count=n)) for n in train_hosts)
         ),
+        without_batches=_names(each for each in trainers if not has_batch_room(changed, each)),
         without_vcpus=_names(each for each in trainers if not has_idle_vcpus(changed, each)),
         without_room=_names(
             each
@@ -268,7 +285,9 @@ def choose(
 ) -> Recommendation:
     """Return the recommendation among candidates: the minimum of `order`, or one as good."""
     everything = sorted(compared, key=lambda each: _sort_key(each, order))
-    allowed = [each for each in everything if _keeps_to(each, limits)]
+    unknown = {each.shape.train.count for each in everything if not each.is_exchange_known}
+    known = [each for each in everything if each.is_exchange_known]
+    allowed = [each for each in known if _keeps_to(each, limits)]
     best = _simplest(allowed, order)
     return Recommendation(
         workload=workload,
@@ -278,9 +297,10 @@ def choose(
         shown=tuple(_best_of_each_pair([best, *allowed] if best else [])),
         pareto=tuple(_pareto(allowed)),
         compared=len(everything),
-        nearest=everything[0] if everything else None,
+        nearest=next(iter([*known, *everything]), None),
         today=today,
         regions=tuple(dict.fromkeys(each.region for each in everything)),
+        without_exchange=tuple(sorted(unknown)),
     )
 
 

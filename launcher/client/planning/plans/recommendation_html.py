@@ -56,10 +56,8 @@ def recommendation_page(recommendation: Recommendation) -> str:
 
 def recommendation_html(recommendation: Recommendation, limit: int = _LIMIT) -> str:
     """Return the recommendation as a part of a page, in the page's own colours."""
-    best = recommendation.best
-    answer = recommendation.name(best) if best else "none"
-    reason = escaped(recommendation.reason)
-    parts = [f"<p><strong>Recommended: {escaped(answer)}</strong><br>{reason}</p>"]
+    answer, reason = escaped(recommendation.answer), escaped(recommendation.reason)
+    parts = [f"<p><strong>{answer}</strong><br>{reason}</p>"]
     if scatter := recommendation_scatter(recommendation):
         parts.append(_picture(scatter))
     parts.append(table_html(cluster_table(recommendation, limit)))

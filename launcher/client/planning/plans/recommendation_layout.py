@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from launcher.client.catalogue import dollars_text
 from launcher.client.planning.plans.candidate_explanation import explanation, unmeasured_families
-from launcher.client.planning.plans.candidate_reasons import break_even, why_not
+from launcher.client.planning.plans.candidate_reasons import (
+    UNKNOWN_EXCHANGE,
+    batch_shortage,
+    break_even,
+    listed,
+    why_not,
+)
 from launcher.client.planning.plans.cluster_candidates import Candidate
 from launcher.client.planning.plans.step_model import (
     MOST_WORKERS_PER_VCPU,
@@ -37,14 +43,12 @@ _HEAD: tuple[str, ...] = (
     "hours",
 )
 _NUMERIC = frozenset(_HEAD) - {"train", "data", "bottleneck"}
-_NAMES = 6
 
 
 def recommendation_text(recommendation: Recommendation, limit: int = 10) -> str:
     """Return the answer with its reason, the `limit` best clusters, and notes."""
     best = recommendation.best
-    answer = recommendation.name(best) if best else "none"
-    lines = [f"Recommended: {answer}", f"  {recommendation.reason}"]
+    lines = [recommendation.answer, f"  {recommendation.reason}"]
     if best and (needed := break_even(best)):
         lines.append(f"  {needed}")
     if best and best.strategy:
@@ -106,22 +110,22 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
         yield f"Prices of us-east-1 stand for {', '.join(borrowed)}, which differ."
     for region, names in recommendation.without_own_price.items():
         yield (
-            f"No price of {region} itself, so not compared there: {_listed(names)}; "
+            f"No price of {region} itself, so not compared there: {listed(names)}; "
             f"`launcher plan types --update --region {region}` reads them."
         )
     if names := recommendation.without_price:
-        yield f"Price unknown, so not compared: {_listed(names)}."
+        yield f"Price unknown, so not compared: {listed(names)}."
     if names := recommendation.without_time:
-        yield f"No time in the workload for the accelerator: {_listed(names)}."
+        yield f"No time in the workload for the accelerator: {listed(names)}."
     if names := recommendation.without_memory:
-        yield f"Too little memory for the model, however spread: {_listed(names)}."
+        yield f"Too little memory for the model, however spread: {listed(names)}."
     if names := recommendation.without_vcpus:
-        yield f"No vCPU left by the ranks to prepare or receive: {_listed(names)}."
+        yield f"No vCPU left by the ranks to prepare or receive: {listed(names)}."
     if best and best.strategy is None:
         yield UNKNOWN
     if few := sorted(set(_with_few_workers(recommendation))):
         size = bytes_text(round(recommendation.workload.bytes_per_worker))
-        yield f"Memory for fewer workers than vCPUs, of {size} each: {_listed(few)}."
+        yield f"Memory for fewer workers than vCPUs, of {size} each: {listed(few)}."
     if recommendation.workload.wait_seconds_per_sample.mean:
         yield _waiting(recommendation.workload)
     if any(each.shape.train.instance.processes > 1 for each in recommendation.shown):
@@ -129,10 +133,16 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
             "gpu_seconds_per_step is that of one rank: what ranks of one host add to each other's "
             "steps is not in it, unless it was measured with all of them."
         )
-    if _has_no_communication(recommendation):
+    if recommendation.without_batches and recommendation.nearest:
+        found = batch_shortage(recommendation.workload, recommendation.without_batches)
+        yield f"Not compared: {found}."
+    if recommendation.without_exchange and recommendation.best:
+        yield f"{UNKNOWN_EXCHANGE[:1].upper()}{UNKNOWN_EXCHANGE[1:]}."
+    if _has_computed_exchange(recommendation):
         yield (
-            "communication_seconds_per_step is 0: that more than one train host adds nothing to a "
-            "step is assumed, not measured."
+            "What train hosts add to each other's steps is computed, not measured: their gradients "
+            "over the network at 70% (50% to 90%) of its speed, half of the step (none to two "
+            "thirds) beside the backward pass."
         )
     if unknown := _unknown_speeds(recommendation):
         yield (
@@ -195,14 +205,9 @@ def _unknown_speeds(recommendation: Recommendation) -> list[str]:
     return sorted({name for each in recommendation.shown for name in unmeasured_families(each)})
 
 
-def _has_no_communication(recommendation: Recommendation) -> bool:
+def _has_computed_exchange(recommendation: Recommendation) -> bool:
     several = any(each.shape.train.count > 1 for each in recommendation.shown)
-    return several and not recommendation.workload.communication_seconds_per_step.high
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(names[:_NAMES]) + more
+    return several and recommendation.workload.communication_seconds_per_step is None
 
 
 def _money(amount: Interval | None) -> str:

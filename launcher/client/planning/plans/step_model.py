@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from launcher.client.catalogue import InstanceType
 from launcher.client.planning.plans.amounts import Term, text_of
+from launcher.client.planning.plans.exchange import exchange_seconds
 from launcher.client.planning.plans.prefetch import (
     BatchTimes,
     Prefetch,
@@ -278,10 +279,11 @@ def _wanted_workers(workload: Workload, vcpus: int) -> int:
 
 
 def _fitting(workload: Workload, instance: InstanceType, share: float) -> int:
-    """Return the workers that have room in a share of a host's memory."""
-    if instance.memory_gib is None or not workload.bytes_per_worker:
+    """Return the workers that have room in a share of a host's memory, none less than a batch."""
+    each = max(workload.bytes_per_worker, workload.bytes_per_batch)
+    if instance.memory_gib is None or not each:
         return _MANY
-    return int(min(_MANY, instance.memory_gib * _GIB * share / workload.bytes_per_worker))
+    return int(min(_MANY, instance.memory_gib * _GIB * share / each))
 
 
 def estimate_step(workload: Workload, shape: ClusterShape) -> StepEstimate:
@@ -326,13 +328,16 @@ def _load(workload: Workload, shape: ClusterShape, workers: _Workers, case: _Cas
     if case is _WORST:
         seconds += _spread(workload, workers)
     by_accelerator = workload.gpu_seconds_per_step
-    exchange: float = getattr(workload.communication_seconds_per_step, case.measure)
+    gpu_seconds: float = getattr(
+        by_accelerator[train.instance.accelerator_name or ""], case.measure
+    )
+    exchange = exchange_seconds(workload, train.instance, train.count, gpu_seconds, case.measure)
     return _Load(
         ranks=ranks,
         cpu_seconds=ranks * workload.batch_size * seconds,
         wait_seconds=ranks * workload.batch_size * wait,
-        gpu_seconds=getattr(by_accelerator[train.instance.accelerator_name or ""], case.measure),
-        exchange_seconds=exchange if train.count > 1 else 0.0,
+        gpu_seconds=gpu_seconds,
+        exchange_seconds=exchange or 0.0,
         gigabytes=ranks * workload.bytes_per_batch / 1e9,
         train_speed=vcpu_speed(workload, train.instance, case.unknown_speed),
         data_speed=vcpu_speed(workload, data.instance, case.unknown_speed) if data else 1.0,

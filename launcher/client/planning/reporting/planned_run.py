@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ from launcher.client.catalogue import aws_regions
 from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.planning.diagnosis.observed_cluster import observe_cluster, priced_groups
+from launcher.client.planning.plans.amounts import Measure
 from launcher.client.planning.plans.cluster_candidates import can_train, priced_cluster
 from launcher.client.planning.plans.recommendation import Recommendation, recommend
 from launcher.client.planning.plans.scatter import (
@@ -84,8 +86,8 @@ def plan_of_run(
     demand = _demand(evidence, figures, given)
     if isinstance(demand, UnplannedRun):
         return demand
-    workload = demand.workload
     train_hosts = sum(group.count for group in evidence.train)
+    workload = _with_communication(demand.workload, evidence)
     places = {evidence.region} & aws_regions() or {"us-east-1"}  # of a job on this machine
     found = recommend(workload, regions=tuple(places), train_hosts=(train_hosts,))
     scatter = recommendation_scatter(found)
@@ -107,6 +109,15 @@ def plan_of_run(
         step=step.mean,
         expected=_expected(evidence, priced, workload),
     )
+
+
+def _with_communication(workload: Workload, evidence: JobEvidence) -> Workload:
+    """Return a workload with what the job's ranks waited for each other; its steps had the rest."""
+    if workload.communication_seconds_per_step is not None:
+        return workload
+    waits = [each.communication or 0.0 for each in evidence.ranks]
+    measured = Measure.exact(statistics.fmean(waits) if waits else 0.0)
+    return replace(workload, communication_seconds_per_step=measured)
 
 
 def _without_price(priced: ComparedJob) -> str:

@@ -24,7 +24,8 @@ class Workload:
     bytes_per_worker: memory of a worker process, which limits their number.
     gpu_seconds_per_step: seconds of a step without waiting for data, by accelerator, such as
         "NVIDIA A100".
-    communication_seconds_per_step: seconds that more than one train host adds to each step.
+    communication_seconds_per_step: measured seconds that more than one train host adds to each
+        step; None computes them from the model's gradients.
     samples_per_epoch, epochs: None if unknown, so that costs are per step only.
     cpu_speed: speed of CPU families ("c5") relative to the CPU of `cpu_seconds_per_sample`: 1.2
         prepares 1.2 times as many samples per vCPU.
@@ -47,7 +48,7 @@ class Workload:
     gpu_seconds_per_step: Mapping[str, Measure]
     wait_seconds_per_sample: Measure = field(default_factory=lambda: Measure.exact(0.0))
     bytes_per_worker: float = BYTES_PER_WORKER
-    communication_seconds_per_step: Measure = field(default_factory=lambda: Measure.exact(0.0))
+    communication_seconds_per_step: Measure | None = None
     samples_per_epoch: int | None = None
     epochs: int | None = None
     cpu_speed: Mapping[str, float] = field(default_factory=dict)

@@ -29,8 +29,8 @@ _LARGEST = 1e18
 _UNREAD: Any = object()
 
 #: The fields of a model, in bytes but for the last four.
-_NEEDED = ("parameters", "gradients", "optimizer")
-_BYTES = (*_NEEDED, "largest_block", "outside_blocks")
+_NEEDED = ("parameters", "optimizer")
+_BYTES = (*_NEEDED, "gradients", "largest_block", "outside_blocks")
 _TEXTS = ("blocks", "precision")
 _SWITCHES = ("batch_norm", "is_recomputed")
 _ACTIVATIONS = ("sample", "fixed")
@@ -80,6 +80,7 @@ class _WorkloadReader:
             int | None: self._count,
             float: self._amount,
             Measure: self._measure,
+            Measure | None: self._measure,
             Mapping[str, Measure]: self._accelerators,
             Mapping[str, float]: self._speeds,
             str: self._text,
@@ -296,11 +297,11 @@ def _is_count(value: object) -> bool:
 
 
 def _figures(value: Mapping[str, Any]) -> ModelFigures:
-    outside = value.get("outside_blocks")
+    outside, gradients = value.get("outside_blocks"), value.get("gradients")
     return ModelFigures(
         footprint=Footprint(
             parameters=int(value["parameters"]),
-            gradients=int(value["gradients"]),
+            gradients=int(value["parameters"] if gradients is None else gradients),
             states=int(value["optimizer"]),
             largest=int(value.get("largest_block") or 0),
             # Without blocks, shards gather the whole model at once.
