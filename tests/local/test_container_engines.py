@@ -69,6 +69,8 @@ def test_every_option_is_one_that_the_engine_lists(tmp_path, kind):
         given = {word.partition("=")[0] for word in own if word.startswith("--")}
         assert given <= listed[verb], verb
     assert [words[-2:] for words in engine.calls("run")] == [["own:1", "train"]] * 2
+    assert all("--pull=never" in words for words in engine.calls("run"))
+    assert not engine.calls("pull"), "the image is present"
 
 
 #: The table of `container_engine`: words of a verb that only one of the two has.

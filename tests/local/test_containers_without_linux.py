@@ -25,9 +25,10 @@ def without_linux(tmp_path):
     (tmp_path / "job.yaml").write_text(JOB)
     (tmp_path / "train.py").write_text("print('hello')")
     path = f"{REPOSITORY}/tests/kit/without_linux{os.pathsep}{REPOSITORY}"
-    environment = {**os.environ, "PYTHONPATH": path, "LAUNCHER_HOME": str(tmp_path / "home")}
 
     def run(*words):
+        own = {"PYTHONPATH": path, "LAUNCHER_HOME": str(tmp_path / "home")}
+        environment = {**os.environ, **own}
         command = [sys.executable, "-m", "launcher", *words]
         result = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
@@ -47,6 +48,15 @@ def test_a_job_runs_to_its_end(tmp_path, without_linux):
     assert "hello" in without_linux("logs", "job")
     for words in engine.calls("run"):
         assert words[words.index("--shm-size") + 1] == "4000000000", "half of the engine's memory"
+
+
+def test_check_says_which_isolations_work(tmp_path, without_linux, monkeypatch):
+    engine = FakeEngine(tmp_path, "docker")
+    monkeypatch.setenv("LAUNCHER_ENGINE", str(engine.program))
+    found = without_linux("check")
+    for isolation in ("process", "sandbox", "network"):
+        assert f"{isolation:10} does not work: it needs Linux, but this is darwin" in found
+    assert "isolation container  works: hosts are containers" in found
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="shows that the program hides what it says")
