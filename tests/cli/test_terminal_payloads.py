@@ -190,6 +190,6 @@ DIRECT = {
     "live_view.py": "its callers pass printable text; it draws with the cursor",
     "download_output.py": "a progress bar of a file that Launcher names",
     "completion.py": "a script of click's",
-    "config_output.py": "Launcher's own schema",
+    "check_output.py": "Launcher's own schema",
     "endpoint.py": "variables that Launcher has made",
 }

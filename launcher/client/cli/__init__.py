@@ -20,9 +20,9 @@ if TYPE_CHECKING:
         plan_chart,
     )
     from launcher.client.cli.screen.ctrl_c import Detached, detach_on_ctrl_c
+    from launcher.client.cli.screen.job_output import wrapped
     from launcher.client.cli.screen.line_printer import JsonLinePrinter, LinePrinter
     from launcher.client.cli.screen.live_view import JobView, terminal_lines
-    from launcher.client.cli.screen.summaries import wrapped
     from launcher.client.cli.screen.verb_output import echo, with_exit_code
     from launcher.client.cli.verb_table import VERBS
 

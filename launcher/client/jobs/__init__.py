@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         import_pandas,
         metric_table,
         row_of,
+        sparkline,
+        thinned,
     )
     from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
     from launcher.client.jobs.job_screen import JobScreen, ShownState
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
     )
     from launcher.client.jobs.metric_tracking import MetricTracking
     from launcher.client.jobs.retrying_session import KnownJob, RetryingSession, with_resume_hint
-    from launcher.client.jobs.sparklines import sparkline, thinned
     from launcher.client.jobs.summary import EXIT_CODES, data_groups, rates_of, summarise
     from launcher.client.jobs.summary_layout import job_record_text, summary_text
     from launcher.client.jobs.trackers.mlflow_tracker import MlflowTracker

@@ -1,4 +1,4 @@
-"""The metrics of a job over time, as a series for each metric and host."""
+"""The metrics of a job over time: a series for each metric and host, and its small line chart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.metric_records import MetricRecord, records_from_any
-from launcher.client.jobs.sparklines import sparkline
 from launcher.client.sessions import metric_patterns
 from launcher.client.show import Markup, Table, short_number, table_html
 from launcher.errors import LauncherError, Problem, SpecError
@@ -19,6 +18,13 @@ from launcher.shared import choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
+
+
+#: The columns of a table of values.
+COLUMNS = ("time", "metric_name", "group", "host", "step", "value")
+_WIDTH, _HEIGHT, _MARGIN = 160, 28, 2
+#: Points of a line at most; between them, the largest and smallest values are kept.
+_POINTS = 160
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,10 +170,6 @@ def _in_order(found: Collection[str], defined: Sequence[str]) -> list[str]:
     return [name for name in defined if name in found] + sorted(set(found).difference(defined))
 
 
-#: The columns of a table of values.
-COLUMNS = ("time", "metric_name", "group", "host", "step", "value")
-
-
 def row_of(record: MetricRecord) -> dict[str, object]:
     """Return a value as a row with COLUMNS, its time in UTC."""
     time = datetime.fromtimestamp(record.time, tz=timezone.utc)
@@ -237,3 +239,40 @@ def group_series(series: Sequence[MetricSeries]) -> Iterator[tuple[str, str, lis
 
 def _drawn(series: MetricSeries) -> str:
     return sparkline(series.finite.times, series.finite.values) if series.finite else ""
+
+
+def sparkline(times: Sequence[float], values: Sequence[float]) -> str:
+    """Return SVG of a line through finite values, by time; empty for fewer than two."""
+    if len(values) < 2:
+        return ""
+    chosen = thinned(values)
+    low, high = min(values), max(values)
+    points = " ".join(
+        f"{_place(times[index], times[0], times[-1], _WIDTH):.1f},"
+        f"{_HEIGHT - _place(values[index], low, high, _HEIGHT):.1f}"
+        for index in chosen
+    )
+    return (
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">'
+        f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5"/></svg>'
+    )
+
+
+def _place(value: float, low: float, high: float, size: int) -> float:
+    """Return where a value is between two others, in a length with margins."""
+    span = high / 2 - low / 2  # halved, as a difference of two floats may overflow
+    share = (value / 2 - low / 2) / span if span > 0 else 0.5
+    return _MARGIN + share * (size - 2 * _MARGIN)
+
+
+def thinned(values: Sequence[float]) -> list[int]:
+    """Return the indices of the first, the last, and the extreme values of each part."""
+    count = len(values)
+    if count <= _POINTS:
+        return list(range(count))
+    found = {0, count - 1}
+    parts = _POINTS // 2
+    for part in range(parts):
+        inside = range(part * count // parts, (part + 1) * count // parts)
+        found |= {min(inside, key=values.__getitem__), max(inside, key=values.__getitem__)}
+    return sorted(found)

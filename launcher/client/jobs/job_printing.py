@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from launcher.client.jobs.event_sentences import sentence
 from launcher.client.jobs.failure_report import failure_of
 from launcher.client.jobs.group_hosts import host_groups
-from launcher.client.jobs.job_metrics import JobMetrics
+from launcher.client.jobs.job_metrics import JobMetrics, sparkline
 from launcher.client.jobs.job_screen import JobScreen
 from launcher.client.jobs.metric_records import MetricRecord, final_metrics
-from launcher.client.jobs.sparklines import sparkline
 from launcher.client.jobs.summary import model_uri
 from launcher.client.jobs.summary_layout import summary_text
 from launcher.client.sessions import metric_patterns

@@ -13,8 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from launcher import shared
-from launcher.client.request.credential_files import is_credential
-from launcher.client.request.ignore import INCLUDING_FILE, IgnoreRules
+from launcher.client.request.ignore import INCLUDING_FILE, IgnoreRules, is_credential
 from launcher.client.spec import JobSpec
 from launcher.errors import Problem, SpecError
 

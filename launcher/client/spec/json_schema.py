@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
+import json
 import re
 import types
 import typing
@@ -67,6 +68,11 @@ def job_schema() -> Schema:
     definitions: Schema = {}
     schema = _object(JobSpec, definitions)
     return {"$schema": DIALECT, "title": "Launcher job", **schema, "$defs": definitions}
+
+
+def schema_text() -> str:
+    """Return the schema as the text of a file."""
+    return json.dumps(job_schema(), indent=2) + "\n"
 
 
 def _schema(declared: Any, definitions: Schema) -> Schema:

@@ -10,8 +10,7 @@ from launcher.client.cli.options.command_line import command_line
 from launcher.client.cli.options.shared_options import gathered
 from launcher.client.cli.screen.approval import cancel_on_ctrl_c, show_plan
 from launcher.client.cli.screen.ctrl_c import defer_ctrl_c
-from launcher.client.cli.screen.follow_output import follow_unless_left, print_notice
-from launcher.client.cli.screen.summaries import print_summary
+from launcher.client.cli.screen.job_output import follow_unless_left, print_notice, print_summary
 from launcher.client.cli.screen.verb_output import echo, print_message, print_warnings
 from launcher.client.jobs import Job, with_resume_hint
 from launcher.client.planning import attempt_names, detached_warnings, plan_job, retry_capacity

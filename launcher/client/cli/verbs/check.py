@@ -9,8 +9,7 @@ import click
 
 from launcher.client.cli.options.session_options import session_of_check_option
 from launcher.client.cli.options.shared_options import optional_job_file_options
-from launcher.client.cli.screen.check_output import checkup_screen
-from launcher.client.cli.screen.config_output import print_config, print_schema
+from launcher.client.cli.screen.check_output import checkup_screen, print_config, print_schema
 from launcher.client.cli.screen.verb_output import echo, print_json, with_output_option
 from launcher.client.doctor import ReadLimits, run_checks
 

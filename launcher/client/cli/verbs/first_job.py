@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from launcher.client.cli.screen.config_output import schema_text
-from launcher.client.spec import assume_job
+from launcher.client.spec import assume_job, schema_text
 
 JOB_FILE = "job.yaml"
 SCRIPT = "train.py"

@@ -8,7 +8,7 @@ import click
 
 from launcher.client.cli.options.session_options import job_argument, job_to_read, session_option
 from launcher.client.cli.screen.ctrl_c import print_detached
-from launcher.client.cli.screen.follow_output import print_notice
+from launcher.client.cli.screen.job_output import print_notice
 from launcher.client.cli.screen.metric_output import metric_output, print_values
 from launcher.client.cli.screen.verb_output import with_exit_code
 from launcher.client.jobs import EXIT_CODES, Job, MetricReader, with_resume_hint

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli.options.session_options import job_argument, job_to_read, session_option
-from launcher.client.cli.screen.follow_output import print_notice, watch
-from launcher.client.cli.screen.summaries import print_record, print_summary
+from launcher.client.cli.screen.job_output import print_notice, print_record, print_summary, watch
 from launcher.client.cli.screen.verb_output import with_output_option
 from launcher.client.sessions import TERMINAL_STATUSES
 

@@ -8,7 +8,7 @@ import click
 
 from launcher.client.cli.options import completion_values
 from launcher.client.cli.options.session_options import job_to_read, session_option
-from launcher.client.cli.screen.follow_output import print_notice
+from launcher.client.cli.screen.job_output import print_notice
 from launcher.client.cli.screen.verb_output import (
     described_error,
     echo,

@@ -19,9 +19,9 @@ from launcher.client.sessions.aws import (
     s3_storage,
     sagemaker_jobs,
 )
-from launcher.client.sessions.aws.bucket import DefaultBucket
 from launcher.client.sessions.aws.clients import Clients
 from launcher.client.sessions.aws.create_job import Creation
+from launcher.client.sessions.aws.s3_storage import DefaultBucket
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
 from launcher.client.sessions.base import (
     JobFilters,

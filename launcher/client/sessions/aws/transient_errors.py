@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from launcher.client.sessions.aws.error_hints import THROTTLED
+from launcher.client.sessions.aws.error_translation import THROTTLED
 from launcher.client.sessions.retry_policy import RetryPolicy, retry_call
 from launcher.errors import CloudError, Refused, Unreachable
 
