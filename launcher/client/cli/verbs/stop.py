@@ -14,14 +14,8 @@ from launcher.client.cli.screen.verb_output import (
     with_output_option,
     yes_option,
 )
-from launcher.client.jobs import Job
-from launcher.client.sessions import (
-    TERMINAL_STATUSES,
-    is_from_here,
-    open_session,
-    require_own,
-    session_of,
-)
+from launcher.client.jobs import EXIT_CODES, Job
+from launcher.client.sessions import is_from_here, open_session, require_own, session_of
 
 
 @click.command()
@@ -84,7 +78,7 @@ def stop_job(name: str, session: str | None) -> dict[str, str]:
     """Stop a job unless it has ended; return its name and status."""
     job = Job(name, session_of(name, session))
     before = job.status
-    if before in TERMINAL_STATUSES:
+    if before in EXIT_CODES:  # it has ended
         print_message(f"Job {job.name} has already ended: {before}.")
         return {"name": job.name, "status": before}
     job.stop()
