@@ -474,6 +474,16 @@ def test_a_plan_of_the_catalogue_says_what_it_rests_on(
     assert not unsaid or unsaid not in shown
 
 
+def test_the_nearest_cheaper_and_faster_clusters_are_named_with_their_trade() -> None:
+    types = [priced("ml.g5.xlarge", 1.0), priced("ml.g5.12xlarge", 6.0), priced("ml.g5.2xlarge", 2)]
+    light = replace(WORKLOAD, cpu_seconds_per_sample=Measure.exact(0.0001))
+    by_price, by_time = (chosen(light, types, order=order) for order in PlanOrder)
+
+    assert "faster: 1 x ml.g5.12xlarge, 50% more money for 4 times less time" in repr(by_price)
+    assert "cheaper: 1 x ml.g5.xlarge, 33% less money for 4 times more time" in repr(by_time)
+    assert "ml.g5.2xlarge" not in repr(by_price)
+
+
 def test_types_are_those_with_a_time_and_a_price_or_the_given_ones(home: Path) -> None:
     plan = recommend(WORKLOAD, today=TODAY)
     given = recommend(WORKLOAD, gpu_types=["g5.8xlarge", "ml.g5.16xlarge"], today=TODAY)

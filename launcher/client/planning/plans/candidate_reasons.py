@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.client import catalogue
@@ -29,6 +29,10 @@ UNKNOWN_EXCHANGE = (
 )
 _SECONDS_TO_MS = 1000
 _NAMES = 6
+#: Share by which another cluster must be cheaper or faster to be named beside the best one.
+_WORTHWHILE = 0.05
+#: Ratio from which two amounts are compared by it.
+_MANY_TIMES = 2.0
 #: Relative difference that is not named.
 _SAME = 0.0005
 
@@ -80,6 +84,32 @@ def _change(amount: float, of_best: float, more: str, less: str, same: str) -> s
     if abs(change) < _SAME:
         return same
     return f"{abs(change):.1%} {more if change > 0 else less}"
+
+
+def trades(best: Candidate, pareto: Sequence[Candidate]) -> Iterator[str]:
+    """Yield what the nearest cheaper and the nearest faster cluster trade against the best one.
+
+    pareto: from the cheapest to the fastest.
+    """
+    dollars, seconds = best.dollars_per_sample, best.seconds_per_sample
+    cheaper = [each for each in pareto if each.dollars_per_sample < dollars * (1 - _WORTHWHILE)]
+    faster = [each for each in pareto if each.seconds_per_sample < seconds * (1 - _WORTHWHILE)]
+    named = [("cheaper", each) for each in cheaper[-1:]]
+    named += [("faster", each) for each in faster[:1]]
+    for word, each in named:
+        money = _against(each.dollars_per_sample, dollars)
+        time = _against(each.seconds_per_sample, seconds)
+        yield f"{word}: {cluster_text(each)}, {money} money for {time} time"
+
+
+def _against(amount: float, before: float) -> str:
+    """Return how much more or less an amount is: "11% more", "24 times less"."""
+    if not amount or not before:
+        return "some" if amount else "no"
+    more, word = (amount / before, "more") if amount > before else (before / amount, "less")
+    if more >= _MANY_TIMES:
+        return f"{more:.3g} times {word}"
+    return f"{more - 1 if word == 'more' else 1 - 1 / more:.0%} {word}"
 
 
 def why_no_data_group(best: Candidate, with_data: Candidate | None, *, by_time: bool) -> str:

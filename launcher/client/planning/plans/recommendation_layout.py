@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from launcher.client.planning.plans.candidate_reasons import (
     batch_shortage,
     break_even,
     listed,
+    trades,
     why_not,
 )
 from launcher.client.planning.plans.cluster_candidates import Candidate
@@ -51,6 +53,8 @@ def recommendation_text(recommendation: Recommendation, limit: int = 10) -> str:
     lines = [recommendation.answer, f"  {recommendation.reason}"]
     if best and (needed := break_even(best)):
         lines.append(f"  {needed}")
+    if best:
+        lines += [f"  {line}" for line in trades(best, recommendation.pareto)]
     if best and best.strategy:
         lines.append(f"  {strategy_text(best)}")
         lines += [f"  {warning}" for warning in strategy_warnings(best)]
@@ -70,11 +74,33 @@ def cluster_table(recommendation: Recommendation, limit: int) -> Table:
 
 
 def shown_clusters(recommendation: Recommendation, limit: int) -> list[Candidate]:
-    """Return the best clusters, and the best one without a data group if it is not among them."""
-    shown = list(recommendation.shown[:limit])
+    """Return the best clusters, and the best one without a data group if it is not among them.
+
+    One than which another of its region is no dearer per sample, no slower and no dearer per hour
+    is left out.
+    """
+    best, rows = recommendation.best, []
+    figures = [_figures(each) for each in recommendation.shown]
+    for each, own in zip(recommendation.shown, figures, strict=True):
+        if each is best or not any(_is_worse(own, other) for other in figures):
+            rows.append(each)
+    shown = rows[:limit]
     if recommendation.alone is not None and recommendation.alone not in shown:
         shown.append(recommendation.alone)
     return shown
+
+
+_Figures = tuple[str, float, float, float]
+
+
+def _figures(candidate: Candidate) -> _Figures:
+    dollars, seconds = candidate.dollars_per_sample, candidate.seconds_per_sample
+    return candidate.region, dollars, seconds, candidate.per_hour
+
+
+def _is_worse(own: _Figures, other: _Figures) -> bool:
+    (region, *mine), (its_region, *its) = own, other
+    return region == its_region and mine != its and all(map(operator.ge, mine, its))
 
 
 def _row(candidate: Candidate, recommendation: Recommendation) -> tuple[str, ...]:
