@@ -24,7 +24,7 @@ SECONDS ?= 300
 # A worker of pytest writes down what it has compiled, for the next run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test bare test-long test-full lowest frameworks smoke coverage matrix soak fuzz check docs mutants size same bench gpu
+.PHONY: help demo test bare test-long test-full lowest frameworks smoke containers-smoke coverage matrix soak fuzz check docs mutants size same bench gpu
 .DEFAULT_GOAL := help
 
 help:
@@ -38,6 +38,7 @@ help:
 	@echo "make lowest     run the tests with the lowest versions of what Launcher needs"
 	@echo "make frameworks run the tests with Lightning, Accelerate and Hugging Face's Trainer (installs them)"
 	@echo "make smoke      run jobs of TensorFlow, JAX and Ray (installs them into .venv-smoke)"
+	@echo "make containers-smoke  run one job in containers (installs Podman, as root)"
 	@echo "make coverage   run the tests and report the lines and branches that they reach, by room"
 	@echo "make matrix     ruff, mypy and the tests on each Python 3.10 to 3.13 that this machine has"
 	@echo "make soak       a job and an endpoint under load for 20 minutes: nothing of their processes grows"
@@ -86,6 +87,9 @@ frameworks: $(FRAMEWORKS)
 
 smoke: $(READY)
 	$(BIN)/python tests/library_run.py smoke -n 2 --durations=0
+
+containers-smoke: $(READY)
+	$(BIN)/python tests/library_run.py containers-smoke --durations=0
 
 coverage: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report= $(TESTS)

@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import urllib.request
+from pathlib import Path
 
 import pytest
 from kill_table import FIGURES, printed
@@ -21,6 +22,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Hundreds of processes of tests import this package: without its bytecode, each compiles it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# What tests/build_containers.sh has found to be needed on this machine.
+if (_settings := Path(sys.prefix, "containers.conf")).exists():
+    os.environ.setdefault("CONTAINERS_CONF", str(_settings))
 
 # A busy machine is no failure, nor is an example that only this run has drawn.
 if importlib.util.find_spec("hypothesis"):  # environments of single libraries may be without

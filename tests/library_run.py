@@ -84,7 +84,8 @@ def environment(
         print(f"setting up {home.name} with {', '.join(needs)}: once, minutes", file=sys.stderr)
         venv.create(home, clear=True, symlinks=True, with_pip=True)
         pip = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-        subprocess.run([*pip, *constraints, *needs], cwd=ROOT, check=True)
+        if needs:
+            subprocess.run([*pip, *constraints, *needs], cwd=ROOT, check=True)
         _take_the_rest_from_here(python)
         if build:
             subprocess.run([ROOT / build, python], check=True)
@@ -116,10 +117,12 @@ def run_tests(python: Path, name: str, arguments: tuple[str, ...]) -> tuple[int,
 
 
 def files_of(name: str) -> list[Path]:
-    """The test files that have a library's mark."""
+    """The test files that have a library's mark, and the folders whose fixtures have it."""
     mark = f'library("{name}")'
-    files = sorted((ROOT / "tests").rglob("test_*.py"))
-    return [file.relative_to(ROOT) for file in files if mark in file.read_text()]
+    files = [file for file in sorted((ROOT / "tests").rglob("*.py")) if mark in file.read_text()]
+    folders = {file.parent for file in files if file.name == "conftest.py"}
+    tests = [each for each in files if each.name.startswith("test_") and each.parent not in folders]
+    return [path.relative_to(ROOT) for path in [*sorted(folders), *tests]]
 
 
 def versions(python: Path, needs: list[str]) -> str:

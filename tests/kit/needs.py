@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
+from containers import NUMPY_IMAGE, skip_without_image
 
 _PACKAGES = re.compile(r"apt-get install ([a-z0-9.+-]+(?: [a-z0-9.+-]+)*)")
 _MODULE = re.compile(r"could not import '([\w.]+)'")
@@ -36,6 +37,8 @@ def skip_without_isolation(isolation: str) -> None:
         choose_isolation(isolation)
     except PlatformError as error:
         pytest.skip(str(error))
+    if isolation == "container":
+        skip_without_image(NUMPY_IMAGE)
 
 
 def skipped_line(reasons: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from containers import NO_SYSLOG, NUMPY_IMAGE, session_options
 from waiting import wait_until
 
 from launcher.client.sessions import (
@@ -22,6 +23,7 @@ from launcher.client.sessions import (
 
 if TYPE_CHECKING:
     from launcher import Job
+    from launcher.client.sessions import LogEvent
 
 #: Prepended to every host's script: who am I, and where is my /opt/ml.
 PREAMBLE = """\
@@ -121,6 +123,19 @@ def fit(
     return estimator.fit(inputs, job_name=name, logs=False, wait=wait)
 
 
+def session_in(folder: Path, isolation: str | None, **options: Any) -> LocalSession:
+    kind = _SessionOfContainers if isolation == "container" else LocalSession
+    return kind(folder / "home", isolation, **session_options(isolation), **options)
+
+
+class _SessionOfContainers(LocalSession):
+    """Without what Podman's name server prints in the log of the host that starts it."""
+
+    def read_log(self, *place: Any, **limit: Any) -> tuple[list[LogEvent], str]:
+        events, position = super().read_log(*place, **limit)
+        return [event for event in events if event.text != NO_SYSLOG], position
+
+
 def printed(job: Job) -> dict[str, list[str]]:
     """What each host has printed of its own."""
     found = {stream.host: [] for stream in job.session.log_streams(job.name)}
@@ -142,8 +157,9 @@ class Bench:
     ) -> None:
         self.folder = folder
         self.output = folder / "output"
-        self.session = LocalSession(
-            folder / "home",
+        self.image = NUMPY_IMAGE if isolation == "container" else "local"
+        self.session = session_in(
+            folder,
             isolation,
             stop_grace_seconds=grace,
             platform_environment=platform_environment,
@@ -169,7 +185,7 @@ class Bench:
             "TrainingJobName": name,
             "RoleArn": "arn:aws:iam::000000000000:role/local",
             "AlgorithmSpecification": {
-                "TrainingImage": "local",
+                "TrainingImage": self.image,
                 "TrainingInputMode": "File",
                 "ContainerEntrypoint": ["python3", "/opt/ml/input/data/code/launch.py"],
             },

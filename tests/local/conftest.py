@@ -23,6 +23,7 @@ ISOLATIONS = [
     pytest.param("process", marks=pytest.mark.long),
     "sandbox",
     pytest.param("network", marks=pytest.mark.slow),
+    pytest.param("container", marks=pytest.mark.library("containers")),
 ]
 
 

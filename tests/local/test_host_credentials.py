@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from bench import Bench, fit, printed, processes_mentioning
+from containers import NUMPY_IMAGE
 from moto.server import ThreadedMotoServer
 from waiting import wait_until
 
@@ -19,7 +20,6 @@ from launcher.errors import PlatformError
 
 #: What moto's STS answers to GetSessionToken.
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzEXAMPLEKEY"
-IMAGE = "numpy-image:1"
 TOKEN = "AQoEXAMPLEH4aoAH0gNCAPyJxz4BlCFFxWNE1OPTgk5TthT"
 #: The image has no boto3: a channel has this machine's.
 CALLS_AWS = """\
@@ -52,7 +52,7 @@ def account() -> Iterator[str]:
         pytest.param({"isolation": "process"}, id="process", marks=pytest.mark.long),
         pytest.param({"isolation": "sandbox"}, id="sandbox"),
         pytest.param(
-            {"isolation": "container", "image": IMAGE},
+            {"isolation": "container", "image": NUMPY_IMAGE},
             id="container",
             marks=pytest.mark.library("containers"),
         ),

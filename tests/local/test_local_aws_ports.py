@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from needs import needs_mpirun
+from containers import session_options, skip_without_image, torch_image
+from needs import needs_mpirun, skip_without_isolation
 
 from launcher import InstanceGroup, Job, LocalSession, PyTorch
-from launcher.client.sessions import choose_isolation
-from launcher.errors import PlatformError
 
 PORTS = Path(__file__).parent / "aws_ports"
 sys.path.insert(0, str(PORTS))
@@ -26,14 +25,20 @@ sys.path.insert(0, str(PORTS))
 from start_job import start  # noqa: E402 (needs the path)
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> LocalSession:
+@pytest.fixture(
+    params=[
+        "network",
+        pytest.param("container", marks=pytest.mark.library("containers")),
+    ]
+)
+def session(request: pytest.FixtureRequest, tmp_path: Path) -> LocalSession:
     """Hosts with a network of their own, where each may use the same ports."""
-    try:
-        choose_isolation("network")
-    except PlatformError as error:
-        pytest.skip(str(error))
-    return LocalSession(tmp_path / "home", "network")
+    skip_without_isolation(request.param)
+    options = {}
+    if request.param == "container":
+        skip_without_image(torch_image())
+        options = session_options(request.param, torch_image())
+    return LocalSession(tmp_path / "home", request.param, **options)
 
 
 def run(session: LocalSession, port: str, data_hosts: int = 1, **fields: Any) -> Job:

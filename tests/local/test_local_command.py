@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from bench import processes_mentioning
+from bench import processes_mentioning, session_in
 from waiting import wait_until
 
-from launcher import Job, JobSpec, LocalSession, PyTorch, Ready
+from launcher import Job, JobSpec, PyTorch, Ready
 from launcher.client.request import prepare
 from launcher.client.sessions import TERMINAL_STATUSES, place
 from launcher.client.submit import send
@@ -35,7 +35,7 @@ def example_of_the_docs() -> dict[str, str]:
 @pytest.fixture
 def start(tmp_path: Path, isolation: str) -> Iterator[Start]:
     """Start a job of the docs' example with other files, and leave nothing of it."""
-    session = LocalSession(tmp_path / "home", isolation, stop_grace_seconds=20.0)
+    session = session_in(tmp_path, isolation, stop_grace_seconds=20.0)
     made: list[Job] = []
 
     def start(*changes: str, **files: str) -> Job:

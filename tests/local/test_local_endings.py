@@ -38,6 +38,9 @@ DEAF = f"on_sigterm(signal.SIG_IGN); {SLEEP}"
     ],
 )
 def test_a_host_that_fails_fails_the_job(bench: Bench, script: str, reason: str) -> None:
+    in_container = bench.image != "local"
+    if in_container and "kill" in script:
+        pytest.skip("the first process of a container cannot kill itself")
     description = bench.run("escape(); " + script)
 
     if "raise" in script:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench import Bench, group
+from bench import Bench, group, session_in
 from waiting import wait_until
 
 from launcher.client.sessions import LocalSession
@@ -24,7 +24,7 @@ wait_for_go()
 @pytest.fixture
 def tolerant(tmp_path: Path, isolation: str) -> Bench:
     bench = Bench(tmp_path, isolation)
-    bench.session = LocalSession(tmp_path / "home", isolation, host_failure="tolerate")
+    bench.session = session_in(tmp_path, isolation, host_failure="tolerate")
     return bench
 
 

@@ -57,6 +57,9 @@ print(json.dumps({
 OTHERS_PATHS = ["/data/opt/ml", "/opt/mlx", "a b'c"]
 
 
+OWN_NETWORKS = ("network", "container")
+
+
 @pytest.fixture
 def found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What each host of a heterogeneous job finds."""
@@ -87,7 +90,8 @@ def test_what_a_host_finds(found: dict[str, Any], isolation: str) -> None:
     }
     for host, each in found.items():
         assert each["folders"] == [True] * 5
-        assert each["python"] == [sys.executable, sys.prefix]
+        if isolation != "container":  # whose Python is the image's
+            assert each["python"] == [sys.executable, sys.prefix]
         assert each["hyperparameters"] == {"lr": "0.001", "name": '"abc"'}
         assert each["channels"] == {"digits": common | {"ContentType": "image/png"}, "code": common}
         assert (each["ml"] == "/opt/ml") == (isolation != "process")
@@ -106,7 +110,7 @@ def test_what_a_host_finds(found: dict[str, Any], isolation: str) -> None:
             {"instance_group_name": name, "instance_type": "ml.c5.xlarge", "hosts": hosts}
             for name, hosts in groups.items()
         ],
-        "network_interface_name": "eth0" if isolation == "network" else "lo",
+        "network_interface_name": "eth0" if isolation in OWN_NETWORKS else "lo",
         "topology": None,
     }
 
@@ -119,8 +123,12 @@ def check_variables(environment: dict[str, str], isolation: str) -> None:
     ):
         environment.pop(variable, None)
     path = environment.pop("PATH").split(":")
-    assert path[0] == str(Path(sys.executable).parent)
-    if isolation != "network":  # there, names resolve and ports are free, as on SageMaker
+    if isolation == "container":
+        for variable in ("HOSTNAME", "container"):  # Podman's own
+            environment.pop(variable, None)
+    else:
+        assert path[0] == str(Path(sys.executable).parent)
+    if isolation not in OWN_NETWORKS:  # there, names resolve and ports are free, as on SageMaker
         addresses = json.loads(environment.pop("LAUNCHER_HOST_ADDRESSES"))
         assert list(addresses) == ["algo-1", "algo-2", "algo-3"]
         assert 1024 < int(environment.pop("LAUNCHER_PORT_BASE")) < 32768

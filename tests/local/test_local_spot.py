@@ -223,6 +223,8 @@ if step == 2:
 def test_a_folder_that_is_a_link_is_restored(
     bench: Bench, folder: str, text: str, first: str | bool
 ) -> None:
+    if bench.image != "local" and "environ" in folder:
+        pytest.skip("of a container's own folders, images decide")
     script = LATEST.format(folder=folder, text=text, seconds=0)
     bench.start(script, **SPOT, **keeps_checkpoints(bench))
     bench.wait_for_line("saved 2")

@@ -68,7 +68,7 @@ def _readable_copy() -> Iterator[Path]:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / "launcher", copy / "launcher", ignore=ignored)
         copy_botocore(copy)
-        for file in (*HERE.glob("*.py"), KIT / "waiting.py"):
+        for file in (*HERE.glob("*.py"), KIT / "containers.py", KIT / "waiting.py"):
             shutil.copy(file, copy)
         yield copy
 

@@ -221,6 +221,10 @@ class LocalSession:
             isolation=settings.isolation.value,
             now=time.time(),
         )
+        if settings.container is not None:
+            from launcher.client.sessions.local.container.container_image import choice_notes
+
+            status["LocalNotes"] = list(choice_notes(request, settings.container))
         if self._isolation is None and settings.isolation is Isolation.PROCESS:
             status["LocalNotes"].append(why_not_sandboxed())
         if self._credentials:

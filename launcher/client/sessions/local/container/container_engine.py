@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from launcher.client.sessions.local.host.process_tree import HOST_VARIABLE
 from launcher.errors import PlatformError
 
 
@@ -29,6 +30,7 @@ class EngineWords:
         the engine cannot do that.
     run: for every container.
     gpus: for a container that gets all GPUs.
+    pid_file: before the path of a file for the ID of a container's first process.
     remove: kills and removes containers at once.
     """
 
@@ -38,6 +40,7 @@ class EngineWords:
     mapped: tuple[str, ...]
     run: tuple[str, ...]
     gpus: tuple[str, ...]
+    pid_file: tuple[str, ...]
     remove: tuple[str, ...]
 
 
@@ -53,6 +56,7 @@ ENGINES = {
         mapped=(),
         run=(),
         gpus=("--gpus", "all"),
+        pid_file=(),
         remove=("rm", "--force", "--volumes"),
     ),
     "podman": EngineWords(
@@ -62,6 +66,7 @@ ENGINES = {
         mapped=("--userns", "keep-id:uid={uid},gid={gid}"),
         run=("--http-proxy=false",),  # a proxy of this machine, often with a password
         gpus=("--device", "nvidia.com/gpu=all"),  # its --gpus does nothing
+        pid_file=("--pidfile",),
         remove=("rm", "--force", "--time=0", "--volumes"),  # else SIGTERM and 10 s first
     ),
 }
@@ -77,7 +82,8 @@ _OF_PROGRAM = (
     *("BUILDAH_", "CONTAINER", "DBUS_", "DOCKER_", "GO", "LD_", "NETAVARK_", "REGISTRY_"),
     *("STORAGE_", "TMPDIR", "XDG_", "_CONTAINERS_"),
 )
-_EXACTLY = frozenset({"HOME", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "USER"})
+#: The last one is by what a host's processes are known; the engine's own outlive the host.
+_EXACTLY = frozenset({"HOME", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "USER", HOST_VARIABLE})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +195,10 @@ class ContainerEngine:
         """Run a container without a network to its end."""
         alone = ["--rm", "--network", "none", *options]
         return self.call(*self.run_command(alone, image, command)[1:])
+
+    def pid_file_options(self, path: Path) -> list[str]:
+        """Return the options that write the ID of a container's first process; Docker has none."""
+        return [*self.words.pid_file, str(path)] if self.words.pid_file else []
 
     def exec_command(
         self, container: str, command: Sequence[str], *, folder: str, has_terminal: bool

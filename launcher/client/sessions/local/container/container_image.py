@@ -87,15 +87,24 @@ def ensure_image(
     return facts
 
 
-def image_notes(
-    request: TrainingJobRequest, container: ContainerSettings, facts: ImageFacts
-) -> Iterator[str]:
-    """Yield what a user should know about the image that hosts run."""
-    if needs_source_inside(request):
-        yield source_note(request)
+def choice_notes(request: TrainingJobRequest, container: ContainerSettings) -> Iterator[str]:
+    """Yield what a user should know about the choice of an image."""
     wanted = request["AlgorithmSpecification"].get("TrainingImage")
     if wanted != container.image:
         yield f"hosts run the image {container.image}, and SageMaker would run {wanted}"
+    if "-gpu-" in container.image and not visible_gpus(os.environ):
+        yield (
+            f"{container.image} is for GPUs, and this machine has none: --image {CPU_IMAGE} runs "
+            f"{cpu_variant(container.image)}"
+        )
+
+
+def image_notes(
+    request: TrainingJobRequest, container: ContainerSettings, facts: ImageFacts
+) -> Iterator[str]:
+    """Yield what a user should know about a present image."""
+    if needs_source_inside(request):
+        yield source_note(request)
     if facts.platform != machine_platform():
         yield (
             f"{container.image} is for {facts.platform}, and this machine is "
@@ -106,11 +115,6 @@ def image_notes(
         yield (
             f"hosts run as root, and not as the image's user {facts.user}: it could not write into "
             "/opt/ml (rootless Podman lets it)"
-        )
-    if "-gpu-" in container.image and not visible_gpus(os.environ):
-        yield (
-            f"{container.image} is for GPUs, and this machine has none: --image {CPU_IMAGE} runs "
-            f"{cpu_variant(container.image)}"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -29,19 +30,37 @@ _KILLED = 137
 _ROOT = "0:0"
 #: Files whose owner is changed at once: their names fit on a command line.
 _BATCH = 500
+_OOM_KILLS = re.compile(r"^oom_kill [1-9]", re.MULTILINE)
+_CONTROL_GROUPS = Path("/sys/fs/cgroup")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class HostContainer:
     """The container of one host, which its engine knows by `name`.
 
-    tree: the host's folders, which the container sees as /opt/ml.
+    tree: the host's folders, which the container sees as /opt/ml. pid_file: where the engine writes
+    the ID of its first process, if it can do that.
     """
 
     engine: ContainerEngine
     name: str
     image: str
     tree: HostFolder
+    pid_file: Path
+    _memory_events: Path | None = None
+    _has_lacked_memory: bool = False
+
+    def watch(self) -> None:
+        """Note whether the kernel has killed a program in it for want of memory.
+
+        Its control group counts that, and is removed with it. Podman's own word is not reliable:
+        State.OOMKilled stays false where control groups are hybrid.
+        """
+        if self._memory_events is None:
+            self._memory_events = _memory_events(self.pid_file)
+        if self._memory_events is not None and not self._has_lacked_memory:
+            with contextlib.suppress(OSError):
+                self._has_lacked_memory = bool(_OOM_KILLS.search(self._memory_events.read_text()))
 
     def terminate(self) -> bool:
         """Send SIGTERM to its first process; return False if it does not run yet."""
@@ -51,6 +70,11 @@ class HostContainer:
         """Kill all its processes."""
         self.engine.signal(self.name, "KILL")
 
+    def _was_killed_for_memory(self, code: int) -> bool:
+        if self._has_lacked_memory:
+            return True
+        return code == _KILLED and self.engine.was_killed_for_memory(self.name)
+
     def end(self, code: int, log: Path) -> str | None:
         """Remove it after its end; return why it ended if that is more than an exit code.
 
@@ -59,7 +83,7 @@ class HostContainer:
         cause = None
         if code in _NOT_STARTED and not self.engine.has_started(self.name):
             cause = f"its container did not start: {_last_line_of(log)}"
-        elif code == _KILLED and self.engine.was_killed_for_memory(self.name):
+        elif code and self._was_killed_for_memory(code):
             cause = "its container needed more memory than it has (killed by SIGKILL)"
         self.engine.remove(self.name)
         take_back(self.engine, self.image, self.tree)
@@ -153,6 +177,23 @@ def _foreign(root: Path) -> Iterator[Path]:
                         yield Path(entry.path)
                 elif is_folder and os.access(entry.path, os.R_OK | os.X_OK):
                     waiting.append(Path(entry.path))
+
+
+def _memory_events(pid_file: Path) -> Path | None:
+    """Return the file in which the control group of a process counts what memory has cost it.
+
+    None for a process that is not there (yet), and for one of another machine.
+    """
+    try:
+        groups = Path("/proc", pid_file.read_text().strip(), "cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    for _, controllers, path in (line.split(":", 2) for line in groups):
+        if controllers == "memory":
+            return _CONTROL_GROUPS / "memory" / path[1:] / "memory.oom_control"
+        if controllers == "" and (_CONTROL_GROUPS / "cgroup.controllers").exists():
+            return _CONTROL_GROUPS / path[1:] / "memory.events"
+    return None
 
 
 def _last_line_of(log: Path) -> str:

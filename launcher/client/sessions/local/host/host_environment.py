@@ -47,7 +47,12 @@ def host_environment(
     """
     name = request["TrainingJobName"]
     return {
-        **({} if settings.container else _image_variables(interpreter, overlay)),
+        # or else the engine sees a program's lines when it ends
+        **(
+            {"PYTHONUNBUFFERED": "1"}
+            if settings.container
+            else _image_variables(interpreter, overlay)
+        ),
         **gpus,
         **request.get("Environment", {}),
         "TRAINING_JOB_NAME": name,

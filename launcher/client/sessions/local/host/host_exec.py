@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from launcher.client.sessions.local.container.container_engine import ContainerEngine
@@ -47,6 +49,9 @@ def run_in_host(folder: JobFolder, host: str, command: Sequence[str]) -> int:
         environment = module_environment()
     with _leave_interrupts_to_command():
         code = subprocess.run(words, cwd="/", env=environment, check=False).returncode
+    if settings.container is not None and not _is_alive(started, tree, folder):
+        print(f"{Path(command[0]).name}: killed: the host has ended", file=sys.stderr)
+        return 128 + signal.SIGKILL
     return code if code >= 0 else 128 - code
 
 
@@ -81,15 +86,16 @@ def _start_of(tree: HostFolder, folder: JobFolder) -> dict[str, Any]:
             f"host {tree.path.name} of job {folder.name} has not started yet "
             f"({status['SecondaryStatus']}): try again when `launcher status` shows Training"
         ) from None
-    settings = folder.settings().container
-    runs = (
-        ContainerEngine(program=settings.engine).is_running(started["container"])
-        if settings
-        else processes_of_host(tree.path, [started["pid"]])
-    )
-    if not runs:
+    if not _is_alive(started, tree, folder):
         raise PlatformError(f"host {tree.path.name} of job {folder.name} has ended: use another")
     return started
+
+
+def _is_alive(started: dict[str, Any], tree: HostFolder, folder: JobFolder) -> bool:
+    """Return whether a host runs, and not only another process of the same ID."""
+    if settings := folder.settings().container:
+        return ContainerEngine(program=settings.engine).is_running(started["container"])
+    return bool(processes_of_host(tree.path, [started["pid"]]))
 
 
 def _own_process(tree: HostFolder, folder: JobFolder, started: dict[str, Any]) -> int:

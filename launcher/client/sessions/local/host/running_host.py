@@ -47,7 +47,11 @@ class RunningHost:
 
     def poll(self) -> bool:
         """Return True once, when the host has ended."""
-        if self.exit_code is not None or self._process.poll() is None:
+        if self.exit_code is not None:
+            return False
+        if self._container:
+            self._container.watch()
+        if self._process.poll() is None:
             return False
         self.exit_code = self._process.returncode
         if self._container:

@@ -8,8 +8,8 @@ machine.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from pathlib import Path
 
 from launcher.client.sessions.local.container.container_engine import (
     JOB_LABEL,
@@ -55,16 +55,16 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
         name=f"{network_name(job)}-{launch_spec.host.name}",
         image=settings.image,
         tree=launch_spec.tree,
+        pid_file=launch_spec.tree.path / "container-pid",
     )
-    facts = engine.find_image(settings.image)
     variables = {**launch_spec.environment, EVENTS_VARIABLE: str(_INSIDE.events)}
     given, environment = environment_options(variables)
     options = [
         *("--name", container.name, "--label", f"{JOB_LABEL}={job}"),
+        *engine.pid_file_options(container.pid_file),
         *("--hostname", launch_spec.host.name, "--network", network_name(job)),
         *("--network-alias", launch_spec.host.name),
-        *(user_options(engine, settings.image, facts) if facts else ()),
-        *_shared_memory(engine),
+        *_options_of_image(engine, settings.image),
         *(("--memory", settings.memory) if settings.memory else ()),
         *(engine.words.gpus if variables.get(VISIBLE_GPUS_VARIABLE) else ()),
         *_mounts(launch_spec),
@@ -73,7 +73,7 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
     return StartPlan(
         command=engine.run_command(options, settings.image, launch_spec.command),
         environment=environment,
-        folder=Path("/"),
+        folder=launch_spec.tree.path,  # where Podman leaves a file "oom"
         wrappers=1,  # the engine's program
         container=container,
     )
@@ -91,6 +91,14 @@ def _mounts(launch_spec: HostLaunchSpec) -> Iterator[str]:
     yield from bind_options(launch_spec.tree.ml.root, _INSIDE.root, read_only=False)
     for name, source in read_only_channels(launch_spec):
         yield from bind_options(source, _INSIDE.channels / name, read_only=True)
+
+
+@functools.cache
+def _options_of_image(engine: ContainerEngine, image: str) -> tuple[str, ...]:
+    """Return what all hosts of a job share; to ask for it for each of them would take seconds."""
+    facts = engine.find_image(image)
+    user = user_options(engine, image, facts) if facts else []
+    return (*user, *_shared_memory(engine))
 
 
 def _shared_memory(engine: ContainerEngine) -> list[str]:

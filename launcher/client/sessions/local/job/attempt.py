@@ -106,7 +106,8 @@ class Attempt:
         self.on_training()
         with checkpoints or nullcontext():
             supervision = self._train(trees, plans)
-            kill_until_none(partial(descendants, os.getpid()))
+            if self.settings.container is None:
+                kill_until_none(partial(descendants, os.getpid()))
         if checkpoints and checkpoints.outside:
             self.on_loss(_outside_note(checkpoints.outside))
         if checkpoints and checkpoints.problem and supervision.ending is not JobState.FAILED:

@@ -99,7 +99,8 @@ class LocalJob:
         except (PlatformError, OSError, ValueError) as error:  # ValueError: a NUL in a variable
             ending, reason = JobState.FAILED, f"the local platform cannot run the job: {error}"
         finally:
-            kill_until_none(partial(descendants, os.getpid()))
+            if not has_containers:  # with them, descendants are an engine's, and serve other jobs
+                kill_until_none(partial(descendants, os.getpid()))
             # Commands that `launcher exec` runs in a host are no descendants of this process.
             kill_until_none(partial(processes_of_host, self.folder.hosts))
             self.line_times.sample(is_final=True)
@@ -273,17 +274,22 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _run(folder: JobFolder, s3_process: S3Process | None) -> None:
-    become_subreaper()
-    LocalJob(folder, s3_process).run()
+    job = LocalJob(folder, s3_process)
+    if job.settings.container is None:
+        become_subreaper()
+    job.run()
 
 
 def run_with_watchdog(folder: JobFolder, run: Callable[[S3Process | None], None]) -> None:
     """Run the job in a child process, and mark the job as failed if the child dies first.
 
     Both processes hold the job's lock as an open descriptor. A job that uses S3 also has an S3
-    process, which exits together with them.
+    process, which exits together with them. Processes that an engine of containers has left in the
+    background are not this job's alone, and are left to the machine's first process.
     """
-    become_subreaper()
+    has_containers = folder.settings().container is not None
+    if not has_containers:
+        become_subreaper()
     s3_process = spawn(folder) if needs_s3(folder.request()) else None
     platform = os.fork()
     if platform == 0:
@@ -293,7 +299,8 @@ def run_with_watchdog(folder: JobFolder, run: Callable[[S3Process | None], None]
         s3_process.close()
     _, status = os.waitpid(platform, 0)
     # Processes that the child left behind were reparented to this one.
-    kill_until_none(partial(descendants, os.getpid()))
+    if not has_containers:
+        kill_until_none(partial(descendants, os.getpid()))
     try:
         if job_description.is_terminal(folder.status()):
             return
