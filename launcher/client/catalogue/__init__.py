@@ -45,10 +45,11 @@ if TYPE_CHECKING:
         STORAGE,
         Price,
         PriceList,
+        aws_regions,
+        check_regions,
         price_fix,
         price_list,
         update_fix,
     )
-    from launcher.client.catalogue.regions import aws_regions, check_regions
 
 __getattr__ = open_door(__name__)

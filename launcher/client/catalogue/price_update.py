@@ -22,8 +22,7 @@ from typing import TextIO
 
 from launcher.client.catalogue.catalogue_files import read_table, updated_prices
 from launcher.client.catalogue.price_download import file_url, open_price_file
-from launcher.client.catalogue.prices import STORAGE
-from launcher.client.catalogue.regions import check_regions
+from launcher.client.catalogue.prices import STORAGE, check_regions
 from launcher.client.home import writing
 from launcher.errors import CloudError
 from launcher.shared import write_complete

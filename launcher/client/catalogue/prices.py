@@ -17,7 +17,7 @@ from launcher.client.catalogue.catalogue_files import (
 )
 from launcher.client.home import home_folder
 from launcher.errors import Problem, SpecError
-from launcher.shared import open_readable
+from launcher.shared import did_you_mean, open_readable
 
 #: Path of the user's own file; if unset, prices.csv in the folder of Launcher's jobs is read.
 PRICES_VARIABLE = "LAUNCHER_PRICES"
@@ -247,3 +247,31 @@ def _unreadable(file: Path, error: Exception) -> Problem:
         where=str(file),
         fix=f"correct it, or unset {PRICES_VARIABLE}",
     )
+
+
+def check_regions(given: Iterable[str], where: str) -> None:
+    """Raise SpecError for names that are no region of AWS: prices of another would stand for them.
+
+    where: the argument or option that has the names.
+    """
+    problems = [
+        Problem(
+            what=f'"{region}" is not a region of AWS',
+            where=where,
+            fix=f"did you mean {near}?" if near else "write one such as us-east-1",
+        )
+        for region in given
+        if region not in aws_regions()
+        for near in (did_you_mean(region.lower(), aws_regions()),)
+    ]
+    if problems:
+        raise SpecError(problems)
+
+
+@functools.cache
+def aws_regions() -> frozenset[str]:
+    """Return the regions of all of AWS's partitions."""
+    from botocore.loaders import create_loader
+
+    partitions = create_loader().load_data("partitions")["partitions"]
+    return frozenset(name for each in partitions for name in each["regions"])

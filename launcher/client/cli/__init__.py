@@ -11,7 +11,6 @@ from launcher.client.cli.verb_group import Verbs, open_streams
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
-    from launcher.client.cli.options.line_selection import LineSelection, WantedLines
     from launcher.client.cli.options.local_options import LocalChoices
     from launcher.client.cli.options.send_job import JobSender
     from launcher.client.cli.screen.charts import (
@@ -21,7 +20,12 @@ if TYPE_CHECKING:
     )
     from launcher.client.cli.screen.ctrl_c import Detached, detach_on_ctrl_c
     from launcher.client.cli.screen.job_output import wrapped
-    from launcher.client.cli.screen.line_printer import JsonLinePrinter, LinePrinter
+    from launcher.client.cli.screen.line_printer import (
+        JsonLinePrinter,
+        LinePrinter,
+        LineSelection,
+        WantedLines,
+    )
     from launcher.client.cli.screen.live_view import JobView, terminal_lines
     from launcher.client.cli.screen.verb_output import echo, with_exit_code
     from launcher.client.cli.verb_table import VERBS

@@ -15,8 +15,7 @@ from werkzeug.wrappers import Response
 
 from launcher.client.endpoint import responses
 from launcher.client.endpoint.authenticator import Authenticator
-from launcher.client.endpoint.log_operations import Logs
-from launcher.client.endpoint.metric_operations import CloudWatchMetrics
+from launcher.client.endpoint.cloudwatch_operations import CloudWatchMetrics, Logs
 from launcher.client.endpoint.operations import Operations
 from launcher.client.endpoint.rate_limiter import RateLimiter
 from launcher.client.endpoint.request_body import prepared_body

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.endpoint.api_model import operation_model, parse_input, to_output
+from launcher.client.endpoint.cloudwatch_operations import CloudWatchMetrics, Logs
 from launcher.client.endpoint.job_operations import Jobs, not_found
 from launcher.client.endpoint.job_search import search_jobs
 from launcher.client.endpoint.listing import list_jobs_page, refuse_token
-from launcher.client.endpoint.log_operations import Logs
-from launcher.client.endpoint.metric_operations import CloudWatchMetrics
 from launcher.client.endpoint.responses import ApiError, validation_error
 from launcher.client.endpoint.s3_gateway import Objects
 from launcher.client.request import service_model

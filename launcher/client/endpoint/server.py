@@ -24,9 +24,8 @@ from moto.sts.models import sts_backends
 from launcher.client.endpoint.application import Application, MotoServices
 from launcher.client.endpoint.authenticator import LOOPBACK, Authenticator, Secret
 from launcher.client.endpoint.bounded_server import BoundedHandler, BoundedServer
+from launcher.client.endpoint.cloudwatch_operations import CloudWatchMetrics, Logs
 from launcher.client.endpoint.job_operations import Jobs
-from launcher.client.endpoint.log_operations import Logs
-from launcher.client.endpoint.metric_operations import CloudWatchMetrics
 from launcher.client.endpoint.operations import Operations
 from launcher.client.endpoint.rate_limiter import RateLimiter, parse_rates
 from launcher.client.endpoint.s3_gateway import Objects

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from launcher.client.sessions.aws.clients import Clients, configured_endpoint
     from launcher.client.sessions.aws.cloudwatch_logs import GROUP
     from launcher.client.sessions.aws.cloudwatch_metrics import NAMESPACE, averages, host_averages
-    from launcher.client.sessions.aws.create_job import Creation, matches_request
     from launcher.client.sessions.aws.error_translation import (
         BUCKET_DENIED,
         NO_BUCKET,
         translate_errors,
     )
     from launcher.client.sessions.aws.response_check import foreign_response
+    from launcher.client.sessions.aws.sagemaker_jobs import Creation, matches_request
     from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
     from launcher.client.sessions.aws.sdk_v2_session import Session, get_execution_role
     from launcher.client.sessions.aws.transient_errors import (

@@ -5,17 +5,18 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli.options import completion_values
-from launcher.client.cli.options.line_selection import (
+from launcher.client.cli.options.session_options import job_argument, job_to_read, session_option
+from launcher.client.cli.options.shared_options import verbose_option
+from launcher.client.cli.screen.ctrl_c import print_detached
+from launcher.client.cli.screen.job_output import print_notice
+from launcher.client.cli.screen.line_printer import (
+    JsonLinePrinter,
+    LinePrinter,
     LineSelection,
     Printer,
     WantedLines,
     line_selection_options,
 )
-from launcher.client.cli.options.session_options import job_argument, job_to_read, session_option
-from launcher.client.cli.options.shared_options import verbose_option
-from launcher.client.cli.screen.ctrl_c import print_detached
-from launcher.client.cli.screen.job_output import print_notice
-from launcher.client.cli.screen.line_printer import JsonLinePrinter, LinePrinter
 from launcher.client.cli.screen.verb_output import echo, with_output_option
 from launcher.client.jobs import EXIT_CODES, host_groups, with_resume_hint
 

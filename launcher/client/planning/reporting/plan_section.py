@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from launcher.client.catalogue import dollars_text
 from launcher.client.planning.plans.scatter import ClusterPoint, ClusterScatter, ScatterArea
 from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun
-from launcher.client.planning.reporting.report_style import wide_table
+from launcher.client.planning.reporting.report_chart import wide_table
 from launcher.client.show import Table, escaped, short_number
 
 _AREA = ScatterArea(

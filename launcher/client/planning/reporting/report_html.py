@@ -20,9 +20,10 @@ from launcher.client.planning.reporting.report_chart import (
     ChartLine,
     bar_chart,
     line_chart,
+    report_style,
+    wide_table,
 )
 from launcher.client.planning.reporting.report_facts import ReportFacts, merged_events, merged_hosts
-from launcher.client.planning.reporting.report_style import report_style, wide_table
 from launcher.client.show import Table, escaped, readable
 
 _SHARES = {"host/cpu": "CPU", "host/gpu": "GPU", "data/wait_share": "wait for data"}

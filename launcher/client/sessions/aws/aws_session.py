@@ -20,8 +20,6 @@ from launcher.client.sessions.aws import (
     sagemaker_jobs,
 )
 from launcher.client.sessions.aws.clients import Clients
-from launcher.client.sessions.aws.create_job import Creation
-from launcher.client.sessions.aws.s3_storage import DefaultBucket
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
 from launcher.client.sessions.base import (
     JobFilters,
@@ -88,7 +86,7 @@ class AwsSession:
         self.default_bucket_prefix = prefix
         self._notify = notify
         self._account: str | None = None
-        self._bucket: DefaultBucket | None = None
+        self._bucket: s3_storage.DefaultBucket | None = None
         self._bundle_cache = BundleCache(self._clients)
         self._lock = threading.RLock()
 
@@ -146,7 +144,8 @@ class AwsSession:
     def create_training_job(self, **request: Unpack[TrainingJobRequest]) -> TrainingJobCreated:
         """Create a job exactly once, with retries; return {"TrainingJobArn": ...}."""
         self._ensure_bucket_of(request["OutputDataConfig"]["S3OutputPath"])
-        return {"TrainingJobArn": Creation(self._clients, request, self._notify).run()}
+        creation = sagemaker_jobs.Creation(self._clients, request, self._notify)
+        return {"TrainingJobArn": creation.run()}
 
     def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document, with the job's token redacted."""
@@ -255,13 +254,13 @@ class AwsSession:
     # the default bucket ------------------------------------------------------------------------
 
     @property
-    def _default_bucket(self) -> DefaultBucket:
+    def _default_bucket(self) -> s3_storage.DefaultBucket:
         with self._lock:
             if self._bucket is None:
                 given = self._bucket_name
                 name = given or f"sagemaker-{self.region}-{self.account}"
                 owner = None if given else self.account
-                self._bucket = DefaultBucket(self._clients, name, owner)
+                self._bucket = s3_storage.DefaultBucket(self._clients, name, owner)
             return self._bucket
 
     def _ensure_bucket_of(self, uri: str) -> None:

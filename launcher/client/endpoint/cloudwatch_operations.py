@@ -1,29 +1,34 @@
-"""The logs of jobs in CloudWatch; a stream is brought up to date when it is read.
+"""The logs and metrics of jobs in CloudWatch, brought up to date when they are read.
 
-So lines that nobody reads are never published. The published lines and the positions live in the
-memory of one process (as all of moto's state does): each line is published once, also after a
-restart.
+So what nobody reads is never published. What is published, and the positions, live in the memory of
+one process (as all of moto's state does): each line is published once, also after a restart.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from moto.cloudwatch.models import Dimension, MetricDatum, cloudwatch_backends
 from moto.logs.models import logs_backends
 
 from launcher.client.endpoint.job_registry import JobRegistry
 from launcher.client.sessions import (
     GROUP,
+    NAMESPACE,
     JobFolder,
     JobRoot,
     LogEvent,
+    RecordedMetric,
     bytes_before,
     log_streams,
     read_log,
+    read_metrics,
     stream_bytes,
 )
 from launcher.errors import JobNotFound
@@ -32,6 +37,7 @@ from launcher.errors import JobNotFound
 _MAX_LINES = 1_000_000
 
 Arguments = dict[str, Any]
+_DIMENSION = "TrainingJobName"
 
 
 class Logs:
@@ -145,3 +151,55 @@ def _texts(values: Iterable[object]) -> list[str]:
 
 def _to_put_event(event: LogEvent) -> dict[str, object]:
     return {"timestamp": int(event.time * 1000), "message": event.text}
+
+
+class CloudWatchMetrics:
+    """Publishes the values of metric definitions, one data point for each match in a log."""
+
+    def __init__(self, root: Path, registry: JobRegistry, account: str) -> None:
+        self._store = JobRoot(root)
+        self._registry = registry
+        self._account = account
+        self._lock = threading.Lock()
+        self._positions: dict[str, int] = defaultdict(int)
+
+    def publish(self, region: str) -> None:
+        """Publish what the jobs of a region have measured since the last call."""
+        with self._lock:
+            for job in self._registry.names(region):
+                try:
+                    folder = self._store.find(job)
+                except JobNotFound:
+                    continue
+                self._publish(folder, region)
+
+    def delete(self, job: str, region: str) -> None:
+        """Drop the metrics of a deleted job, as a later job may have its name."""
+        own = Dimension(_DIMENSION, job)
+        with self._lock:
+            self._positions.pop(job, None)
+            data = cloudwatch_backends[self._account][region].metric_data
+            data[:] = [
+                each for each in data if each.namespace != NAMESPACE or own not in each.dimensions
+            ]
+
+    def _publish(self, folder: JobFolder, region: str) -> None:
+        data = cloudwatch_backends[self._account][region].metric_data
+        while True:
+            metrics, end = read_metrics(folder, self._positions[folder.name])
+            if end == self._positions[folder.name]:
+                return
+            data += [_data_point(folder.name, metric) for metric in metrics]
+            self._positions[folder.name] = end
+
+
+def _data_point(job: str, metric: RecordedMetric) -> MetricDatum:
+    return MetricDatum(
+        NAMESPACE,
+        metric["MetricName"],
+        metric["Value"],
+        [{"Name": _DIMENSION, "Value": job}],
+        # moto's times are in UTC and naive.
+        datetime.fromtimestamp(metric["Timestamp"], tz=timezone.utc).replace(tzinfo=None),
+        "None",
+    )
