@@ -282,11 +282,6 @@ def test_what_is_not_taken_says_what_to_do(folder, argument: str) -> None:
     assert request(**{argument: None}) == request()
 
 
-def test_a_misspelled_argument_is_reported() -> None:
-    with pytest.raises(TypeError, match=r"'instance_typ' is not.*did you mean 'instance_type'"):
-        PyTorch("train.py", instance_typ="ml.c5.xlarge")
-
-
 def test_nothing_is_sent_that_nobody_asked_for(folder) -> None:
     plain = request(debugger_hook_config=False, disable_profiler=False, rules=[])
     assert plain == request()

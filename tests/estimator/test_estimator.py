@@ -1,6 +1,5 @@
 """Estimator and PyTorch: requests without a cloud, and jobs that run on this machine."""
 
-import json
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,6 @@ from launcher import (
     InstanceGroup,
     Job,
     JobFailed,
-    JobNotFound,
     JobSpec,
     LauncherError,
     LocalSession,
@@ -62,27 +60,6 @@ def estimator(folder, **arguments):
 
 
 # Requests --------------------------------------------------------------------------------------
-
-
-def test_a_request_needs_no_session_when_all_is_given(folder):
-    job = Estimator(
-        IMAGE,
-        ROLE,
-        2,
-        "ml.p3.8xlarge",
-        entry_point="train.py",
-        source_dir=str(folder),
-        output_path="s3://my-bucket/output",
-        hyperparameters={"epochs": 3},
-        tags=[{"Key": "team", "Value": "x"}],
-    )
-    request = job.request(job_name="job-1", inputs={"train": "s3://my-bucket/train"})
-    assert request["TrainingJobName"] == "job-1"
-    assert request["AlgorithmSpecification"]["TrainingImage"] == IMAGE
-    assert request["ResourceConfig"]["InstanceType"] == "ml.p3.8xlarge"
-    assert request["HyperParameters"] == {"epochs": "3"}
-    assert request["Tags"] == [{"Key": "team", "Value": "x"}]
-    assert [channel["ChannelName"] for channel in request["InputDataConfig"]] == ["train", "code"]
 
 
 def test_a_request_says_everything_that_is_missing(folder):
@@ -348,25 +325,6 @@ def test_an_attached_estimator_has_the_requirements_of_its_groups(folder):
     assert PyTorch.attach("job-1", session).spec.groups == made.spec.groups
 
 
-def test_attaching_to_nothing(folder):
-    with pytest.raises(JobNotFound):
-        Estimator.attach("nothing")
-
-
-def test_an_estimator_stands_for_its_latest_job(folder):
-    session = MemorySession()
-    made = estimator(folder, sagemaker_session=session)
-    with pytest.raises(SpecError, match="has not run a job"):
-        PyTorch.attach(made)
-    made.fit(job_name="job-1", logs=False)
-    of_sdk_v2 = SimpleNamespace(
-        latest_training_job=SimpleNamespace(job_name="job-1"), sagemaker_session=session
-    )
-    for given in (made, made.latest_training_job, of_sdk_v2, "job-1"):
-        found = PyTorch.attach(given, session if given == "job-1" else None)
-        assert found.latest_training_job.name == "job-1"
-
-
 @pytest.mark.parametrize("thing", [7, None, object(), SimpleNamespace(job_name=3)])
 def test_what_is_no_job_is_not_asked_for(thing):
     """Its repr once went to AWS as a job's name."""
@@ -380,13 +338,6 @@ def test_a_bad_spec_starts_nothing(folder):
         estimator(folder, max_run=-1, volume_size=0).fit()
     assert len(caught.value.problems) == 2
     assert LocalSession().list_training_jobs() == {"TrainingJobSummaries": []}
-
-
-@pytest.mark.long
-def test_the_summary_is_plain(folder):
-    job = estimator(folder).fit("file://data", logs=False)
-    assert isinstance(job, Job)
-    assert json.loads(json.dumps(job.summary())) == job.summary()
 
 
 @pytest.mark.long

@@ -21,6 +21,7 @@ from launcher import (
     MemoryRun,
     MemorySession,
     PyTorch,
+    SpecError,
     TrainingInput,
     TrainingJobAnalytics,
 )
@@ -309,26 +310,22 @@ def test_metrics_are_a_dataframe_with_sdk_v2s_columns(trained):
     ]
 
 
-@pytest.mark.long
-def test_a_job_that_runs_here_has_its_metrics_over_time(folder):
-    (folder / "train.py").write_text("for i in range(3):\n    print(f'loss={i}', flush=True)\n")
-    made = PyTorch("train.py", metric_definitions=METRICS, instance_type="local", instance_count=1)
-    made.fit(logs=False)
-    values = [record.value for record in made.training_job_analytics.records()]
-    assert values == [0.0, 1.0, 2.0]
-
-
 # attach ------------------------------------------------------------------------------------------
 
 
 def test_a_job_is_attached_by_name_or_as_an_object_of_any_sdk(trained, session):
     of_v2 = SimpleNamespace(job_name="job-1", name="job-1")
     of_v3 = SimpleNamespace(training_job_name="job-1", training_job_status="Completed")
-    for named in ("job-1", trained.latest_training_job, Job("job-1", session), of_v2, of_v3):
+    of_estimator = SimpleNamespace(latest_training_job=of_v2, sagemaker_session=session)
+    jobs = (trained.latest_training_job, Job("job-1", session), of_v2, of_v3)
+    for named in ("job-1", *jobs, trained, of_estimator):
         again = PyTorch.attach(named, session)
         assert again.latest_training_job.name == again._current_job_name == "job-1"
         assert [metric.name for metric in again.metric_definitions] == ["loss", "accuracy"]
-    assert PyTorch.attach(trained.latest_training_job).jobs[0].session is session
+    for named in (trained.latest_training_job, trained, of_estimator):
+        assert PyTorch.attach(named).jobs[0].session is session
+    with pytest.raises(SpecError, match="has not run a job"):
+        PyTorch.attach(estimator(session))
     with pytest.raises(JobNotFound):
         PyTorch.attach(SimpleNamespace(training_job_name="job-9"), session)
 

@@ -26,6 +26,8 @@ from launcher.client.estimator import as_groups, as_inputs
 from launcher.client.spec import as_distribution, refuse_wrong_types
 from launcher.shared import Role
 
+ON, OFF = {"enabled": True}, {"enabled": False}
+
 
 def foreign_group(name="dnn", instance_type="ml.p3.8xlarge", count=2):
     """The attributes of sagemaker.instance_group.InstanceGroup."""
@@ -37,10 +39,6 @@ def foreign_group(name="dnn", instance_type="ml.p3.8xlarge", count=2):
 def foreign_input(**source):
     """The attributes of sagemaker.inputs.TrainingInput: the Channel in `config`."""
     return SimpleNamespace(config={"DataSource": {"S3DataSource": {"S3Uri": "s3://b/x", **source}}})
-
-
-def test_groups_of_the_sagemaker_package_are_taken_by_their_attributes():
-    assert as_groups([foreign_group()], None) == (InstanceGroup("dnn", "ml.p3.8xlarge", 2),)
 
 
 def test_our_groups_keep_their_role_and_their_command():
@@ -67,9 +65,20 @@ def test_the_group_that_a_distribution_names_is_the_one_that_trains(by_name):
         pytest.param(None, None, id="none"),
         pytest.param({}, None, id="empty"),
         pytest.param({"torch_distributed": {"enabled": True}}, DataParallel(), id="torchrun"),
-        pytest.param({"torch_distributed": {"enabled": False}}, None, id="torchrun, off"),
+        pytest.param({"torch_distributed": OFF}, None, id="torchrun, off"),
         pytest.param({"pytorchddp": {"enabled": True}}, DataParallel(), id="pytorchddp"),
+        pytest.param({"smdistributed": {"dataparallel": OFF}}, None, id="smddp, off"),
         pytest.param({"mpi": True}, Mpi(), id="mpi, short"),
+        pytest.param(
+            {"mpi": {**ON, "processes_per_host": 8, "custom_mpi_options": None}},
+            Mpi(processes_per_host=8),
+            id="mpi without options",
+        ),
+        pytest.param(
+            {"mpi": {**ON, "custom_mpi_options": "-verbose --NCCL_DEBUG WARN -x 'A=b c'"}},
+            Mpi(custom_options=("-verbose", "-x", "NCCL_DEBUG=WARN", "-x", "A=b c")),
+            id="mpi with options",
+        ),
         pytest.param(
             DataParallel(processes_per_host=2), DataParallel(processes_per_host=2), id="ours"
         ),
@@ -77,26 +86,6 @@ def test_the_group_that_a_distribution_names_is_the_one_that_trains(by_name):
 )
 def test_distributions(given, expected):
     assert as_distribution(given) == expected
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        pytest.param({}, Mpi(), id="nothing said"),
-        pytest.param({"processes_per_host": 8}, Mpi(processes_per_host=8), id="processes"),
-        pytest.param(
-            {"custom_mpi_options": "-verbose --NCCL_DEBUG WARN -x 'A=b c'"},
-            Mpi(custom_options=("-verbose", "-x", "NCCL_DEBUG=WARN", "-x", "A=b c")),
-            id="options",
-        ),
-        pytest.param({"custom_mpi_options": None}, Mpi(), id="no options"),
-    ],
-)
-def test_mpi_of_sdk_v2_is_ours(given, expected):
-    assert as_distribution({"mpi": {"enabled": True, **given}}) == expected
-
-
-ON = {"enabled": True}
 
 
 @pytest.mark.parametrize(
@@ -133,10 +122,6 @@ def test_libraries_of_aws_stay_as_they_are(strategies):
 def test_strategies_that_aws_cannot_limit_to_a_group_are_started_by_launcher(strategies, expected):
     given = {**strategies, "instance_groups": ["y"]}
     assert as_distribution(given) == (expected or Toolkit(strategies=strategies))
-
-
-def test_a_library_that_is_switched_off_is_none():
-    assert as_distribution({"smdistributed": {"dataparallel": {"enabled": False}}}) is None
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ SEEN = (
 def folder(tmp_path):
     (tmp_path / "train.py").write_text("")
     (tmp_path / "tracker.py").write_text(CALLBACK)
+    (tmp_path / "broken.py").write_text("def log(name, record): pass\nraise RuntimeError('no')")
     return tmp_path
 
 
@@ -178,6 +179,7 @@ def test_a_tracker_that_blocks_keeps_no_value_from_the_others():
         (Tracking(callback="FOLDER/absent.py:log"), "FileNotFoundError", "name a function"),
         (Tracking(callback="FOLDER/tracker.py:number"), "is not a function", "name a function"),
         (Tracking(callback="FOLDER/tracker.py:lg"), "AttributeError", "name a function"),
+        (Tracking(callback="FOLDER/broken.py:log"), "loaded: RuntimeError: no", "name a function"),
         (Tracking(), "tracking names no tracker", "write tensorboard: FOLDER"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -236,16 +238,6 @@ def test_a_check_looks_for_the_callback_without_running_it(
     assert not [*folder.rglob("has_run")]
     assert len(problems) == (not has_log)
     assert not recwarn.list
-
-
-def test_a_callback_that_cannot_be_loaded_is_refused_before_anything_is_created(estimate, folder):
-    (folder / "mine.py").write_text("def log(name, record): pass\nraise RuntimeError('no')")
-    session = MemorySession()
-    tracking = Tracking(callback=f"{folder}/mine.py:log")
-    with pytest.raises(SpecError, match="cannot be loaded: RuntimeError: no"):
-        estimate(tracking, session=session).fit(logs=False)
-    assert session.requests == {}
-    assert session.objects == {}
 
 
 def test_a_callbacks_file_may_define_dataclasses(folder):
