@@ -32,32 +32,6 @@ RUNNING = {
 }
 
 
-def test_the_first_line_on_data_is_labelled_before_hosts_have_counted():
-    assert "\nData     20.0% of step time spent waiting for data\n" in summary_text(RUNNING)
-
-
-def test_the_lines_on_data_are_aligned_at_the_end():
-    data = RUNNING["data"] | {"batches_by_host": {"algo-1": 64}, "wait_share": None}
-    screen = summary_text(RUNNING | {"data": data})
-    assert "\nData     64 batches prepared (algo-1 64)\n" in screen
-    assert "\n         64 batches received (rank 0 64)\n" in screen
-
-
-def test_the_verdict_replaces_the_share():
-    text = "input-bound 37% of the time: about 6 more vCPU in data_group would remove it"
-    data = RUNNING["data"] | {"verdict": {"text": text}}
-    screen = summary_text(RUNNING | {"data": data})
-    assert f"\nData     {text}\n" in screen
-    assert "of step time" not in screen
-
-
-def test_skipped_samples_and_possible_mistakes_are_reported():
-    data = RUNNING["data"] | {"skipped": 3, "warnings": ["train: ranks begin apart"]}
-    screen = summary_text(RUNNING | {"data": data})
-    assert "3 samples skipped because they raised" in screen
-    assert "\n         train: ranks begin apart\n" in screen
-
-
 COST = {
     "dollars": 12.31,
     "max_dollars": 48.96,
@@ -67,41 +41,66 @@ COST = {
     "unknown_prices": [],
 }
 ENDED = RUNNING | {"status": "Completed", "secondary_status": "Completed", "exit_code": 0}
+UNPRICED = {"dollars": None, "max_dollars": None, "unknown_prices": ["ml.p4d.24xlarge"]}
+VERDICT = "input-bound 37% of the time: about 6 more vCPU in data_group would remove it"
 
 
-@pytest.mark.parametrize(
-    ("count", "shown"), [(0, "\n"), (1, ", interrupted once\n"), (3, ", interrupted 3 times\n")]
-)
-def test_the_interruptions_of_spot_instances_are_counted(count, shown):
-    screen = summary_text(ENDED | {"interruptions": count})
-    assert f"\nStatus   Completed{shown}" in screen
+def with_data(**data):
+    return RUNNING | {"data": RUNNING["data"] | data}
 
 
-def test_a_local_job_shows_no_cost():
-    assert "Cost" not in summary_text(RUNNING)
-    assert "$" not in summary_text(ENDED)
+#: A summary, the lines that stand in its text together, and words that do not.
+SCREENS = {
+    "data before hosts have counted": (
+        RUNNING,
+        "Data     20.0% of step time spent waiting for data",
+        ["Cost", "$"],
+    ),
+    "data at the end": (
+        with_data(batches_by_host={"algo-1": 64}, wait_share=None),
+        "Data     64 batches prepared (algo-1 64)\n         64 batches received (rank 0 64)",
+        ["of step time"],
+    ),
+    "a verdict instead of the share": (
+        with_data(verdict={"text": VERDICT}),
+        f"Data     {VERDICT}",
+        ["of step time"],
+    ),
+    "skips and possible mistakes": (
+        with_data(skipped=3, warnings=["train: ranks begin apart"]),
+        "Data     3 samples skipped because they raised: see data_epoch in the logs\n"
+        "         train: ranks begin apart",
+        [],
+    ),
+    "no interruption": (ENDED, "Status   Completed", ["interrupted", "Cost", "$"]),
+    "one": (ENDED | {"interruptions": 1}, "Status   Completed, interrupted once", []),
+    "several": (ENDED | {"interruptions": 3}, "Status   Completed, interrupted 3 times", []),
+    "an estimate for each group, and the saving of spot instances": (
+        ENDED | {"cost": COST},
+        "Cost     $12.31 (max $48.96), an estimate without storage\n"
+        "         data_group $2.31, train_group $10.00\n"
+        "         us-east-1 on-demand prices of July 2026; eu-west-1 differs\n"
+        "Spot     70.0% saved",
+        [],
+    ),
+    "the maximum while the job runs": (
+        RUNNING | {"cost": COST | {"dollars": None, "spot_saving": None}},
+        "Cost     known once the job has ended (max $48.96)",
+        ["data_group"],
+    ),
+    "an unknown price": (
+        ENDED | {"cost": COST | UNPRICED},
+        "Cost     unknown (max unknown): the price of ml.p4d.24xlarge is unknown",
+        [],
+    ),
+}
 
 
-def test_the_cost_is_an_estimate_for_each_group_with_the_saving_of_spot_instances():
-    assert (
-        "\nCost     $12.31 (max $48.96), an estimate without storage"
-        "\n         data_group $2.31, train_group $10.00"
-        "\n         us-east-1 on-demand prices of July 2026; eu-west-1 differs"
-        "\nSpot     70.0% saved\n"
-    ) in summary_text(ENDED | {"cost": COST})
-
-
-def test_while_the_job_runs_only_its_maximum_is_shown():
-    running = COST | {"dollars": None, "spot_saving": None}
-    screen = summary_text(RUNNING | {"cost": running})
-    assert "\nCost     known once the job has ended (max $48.96)\n" in screen
-    assert "data_group" not in screen
-
-
-def test_an_unknown_price_is_shown():
-    cost = COST | {"dollars": None, "max_dollars": None, "unknown_prices": ["ml.p4d.24xlarge"]}
-    screen = summary_text(ENDED | {"cost": cost})
-    assert "\nCost     unknown (max unknown): the price of ml.p4d.24xlarge is unknown" in screen
+@pytest.mark.parametrize(("summary", "shown", "absent"), SCREENS.values(), ids=SCREENS)
+def test_a_summary(summary, shown, absent):
+    screen = summary_text(summary)
+    assert f"\n{shown}" in screen
+    assert [words for words in absent if words in screen] == []
 
 
 def test_long_lines_continue_below_their_value():
