@@ -12,6 +12,7 @@ from launcher.shared.doors import open_door
 if TYPE_CHECKING:
     from launcher.client.doctor import (
         cloud_checks,
+        container_checks,
         job_file_checks,
         machine_checks,
         package_checks,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from launcher.client.doctor.aws_connection import Connection
     from launcher.client.doctor.check_result import CheckResult, CheckSection, Checkup, Level
     from launcher.client.doctor.checkup import check_aws, run_checks
+    from launcher.client.doctor.container_checks import ImageLook
     from launcher.client.doctor.dataset_checks import check
     from launcher.client.doctor.dataset_names import NamedDataset, named_datasets, unnamed_datasets
     from launcher.client.doctor.dataset_process import (

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from launcher.client.doctor import cloud_checks as aws
 from launcher.client.doctor import (
+    container_checks,
     dataset_checks,
     job_file_checks,
     machine_checks,
@@ -15,6 +16,7 @@ from launcher.client.doctor import (
     requirement_checks,
 )
 from launcher.client.doctor.check_result import CheckResult, Checkup, Level
+from launcher.client.doctor.container_checks import ImageLook
 from launcher.client.doctor.dataset_process import ReadLimits
 from launcher.client.sessions import (
     PlatformSession,
@@ -32,6 +34,7 @@ def run_checks(
     *,
     session: str = "local",
     data: ReadLimits | None = None,
+    image: ImageLook | None = None,
 ) -> Checkup:
     """Check this machine, AWS and a job file.
 
@@ -39,11 +42,12 @@ def run_checks(
     session: where the job is to run, by its name in the registry. What is wrong with this machine
         or with AWS is a problem if that session needs it; otherwise it is a warning.
     data: how much of each dataset is read; None to read none.
+    image: how the job's image is looked into; None not to do so.
 
     Raises PlatformError for an unknown session.
     """
     opened = open_session(session)
-    findings = tuple(_findings(job_file, changes, opened, data))
+    findings = tuple(_findings(job_file, changes, opened, data, image))
     return Checkup(platform=opened.platform, findings=findings)
 
 
@@ -57,6 +61,7 @@ def _findings(
     changes: Iterable[str],
     session: PlatformSession,
     data: ReadLimits | None,
+    image: ImageLook | None,
 ) -> Iterator[CheckResult]:
     platform = session.platform
     spec, read_findings = job_file_checks.read(job_file, changes) if job_file else (None, ())
@@ -77,6 +82,8 @@ def _findings(
         offline = platform.uses_aws and not _is_reachable(aws_findings)
         yield from job_file_checks.check_job(job_file, spec, session, offline=offline)
         yield from requirement_checks.check(spec, runs_image=platform.runs_image)
+        if image:
+            yield from container_checks.check(spec, image)
         if data:
             yield from dataset_checks.check(spec, data, session, offline=offline)
 

@@ -28,6 +28,8 @@ _FIXES = {
     "user namespaces",
     Isolation.NETWORK: "install bubblewrap, iproute2 and util-linux (apt-get install bubblewrap "
     "iproute2 util-linux), and allow unprivileged user namespaces",
+    Isolation.CONTAINER: "start the daemon of Docker, or install Podman (apt-get install podman), "
+    "and name the one to use by LAUNCHER_ENGINE",
 }
 
 

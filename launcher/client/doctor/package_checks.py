@@ -30,7 +30,7 @@ def check(spec: JobSpec | None) -> Iterator[CheckResult]:
     """Check torch, numpy and what else a job needs; a missing one that it needs is a problem."""
     for found in check_installed(spec):
         is_torch = found.subject == "torch" and found.level is Level.OK
-        yield _imported(found.what, is_needed=_needs_torch(spec)) if is_torch else found
+        yield _imported(found.what, is_needed=needs_torch(spec)) if is_torch else found
 
 
 def check_installed(spec: JobSpec | None, python: str | None = None) -> Iterator[CheckResult]:
@@ -38,7 +38,7 @@ def check_installed(spec: JobSpec | None, python: str | None = None) -> Iterator
 
     python: the interpreter of the job's hosts; None for the running one.
     """
-    yield _installed("torch", "PyTorch training", python, is_needed=_needs_torch(spec))
+    yield _installed("torch", "PyTorch training", python, is_needed=needs_torch(spec))
     has_service = spec is not None and spec.data_service is not None
     yield _installed("numpy", "the data service", python, is_needed=has_service)
     if spec is not None and spec.distribution is not None:
@@ -46,7 +46,8 @@ def check_installed(spec: JobSpec | None, python: str | None = None) -> Iterator
             yield _program(program, fix, spec.distribution.title())
 
 
-def _needs_torch(spec: JobSpec | None) -> bool:
+def needs_torch(spec: JobSpec | None) -> bool:
+    """Return whether a job cannot run without torch."""
     return spec is not None and spec.distribution is not None and spec.distribution.needs_torch
 
 

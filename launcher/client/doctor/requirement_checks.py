@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
@@ -15,6 +17,9 @@ from launcher.shared import SETUP_FILE
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
+
+#: Returns the version of a package by its canonical name; None without it.
+FindVersion = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +46,29 @@ def check(spec: JobSpec, *, runs_image: bool) -> Iterator[CheckResult]:
         )
 
 
+def check_image(spec: JobSpec, find: FindVersion) -> Iterator[CheckResult]:
+    """Report what would be installed in an image; find: a package's version there."""
+    for found in _files(spec):
+        wanted = [*_unsatisfied(found.file, find), *found.file.unnamed]
+        what = f"for {_groups(found)}: the image has all that it lists"
+        if wanted:
+            what = f"for {_groups(found)}, on each host, which the image lacks: {', '.join(wanted)}"
+        yield CheckResult(
+            part=CheckSection.JOB, subject=f"image {found.file.path}", level=Level.OK, what=what
+        )
+
+
+def required_names(spec: JobSpec) -> Iterator[str]:
+    """Yield the names of the packages that the job's requirements list."""
+    for found in _files(spec):
+        for requirement in found.file.requirements():
+            yield canonical_name(requirement.name)
+
+
 def missing_requirements(spec: JobSpec, python: str | None = None) -> Iterator[str]:
     """Yield a warning for each requirement that an interpreter, or the running one, lacks."""
     for found in _files(spec):
-        for why in _unsatisfied(found.file, python).values():
+        for why in _unsatisfied(found.file, partial(installed_version, python=python)).values():
             yield f"{found.where} is not installed, as you asked: {why}"
         if found.file.has_setup:
             groups = ", ".join(found.groups)
@@ -74,7 +98,7 @@ def _on_every_host(found: GroupRequirements) -> str:
 
 
 def _on_this_machine(found: GroupRequirements) -> str:
-    wanted = [*_unsatisfied(found.file), *found.file.unnamed]
+    wanted = [*_unsatisfied(found.file, installed_version), *found.file.unnamed]
     if not wanted:
         return f"for {_groups(found)}: this Python has all that it lists"
     names = ", ".join(map(_shown, wanted))
@@ -89,18 +113,23 @@ def _groups(found: GroupRequirements) -> str:
     return f"group{'s' if len(found.groups) > 1 else ''} {', '.join(found.groups)}"
 
 
-def _unsatisfied(file: RequirementsFile, python: str | None = None) -> dict[str, str]:
+def _unsatisfied(file: RequirementsFile, find: FindVersion) -> dict[str, str]:
     """Return why each requirement is not satisfied, by the requirement as text."""
     reasons = {}
     for requirement in file.requirements():
-        if why := _why_not(requirement, python):
+        if why := _why_not(requirement, find):
             reasons[str(requirement)] = why
     return reasons
 
 
-def _why_not(requirement: Requirement, python: str | None) -> str | None:
+def canonical_name(package: str) -> str:
+    """Return a package's name as PyPI compares it (PEP 503)."""
+    return re.sub("[-_.]+", "-", package).lower()
+
+
+def _why_not(requirement: Requirement, find: FindVersion) -> str | None:
     text = str(requirement)
-    installed = installed_version(requirement.name, python)
+    installed = find(canonical_name(requirement.name))
     if installed is None:
         return f"{text} is not installed"
     if requirement.specifier.contains(installed, prereleases=True):

@@ -81,6 +81,10 @@ if TYPE_CHECKING:
         restore_job,
         write_record,
     )
+    from launcher.client.sessions.local.container.image_probe import (
+        ImageContents,
+        look_into_image,
+    )
     from launcher.client.sessions.local.host.host_copy import copy_from_host
     from launcher.client.sessions.local.host.host_folder import HostFolder
     from launcher.client.sessions.local.host.host_logs import (
