@@ -30,7 +30,10 @@ for word; do line="$line$word$end"; done
 printf '%s\\n' "$line" >>{words} # at once: hosts start at the same time
 case "$*" in
   "image inspect"*) cat {image} ;;
+  "inspect --format {{{{.State.Running}}}}"*) echo true ;;
   "inspect --format"*) echo exited ;;
+  pull*) mv {image}.absent {image} ;;
+  kill*) touch {killed} ;;
   "info --format"*MemTotal*) echo 8000000000 ;;
   "info --format"*) echo {rootless} ;;
   run*"--entrypoint id"*) echo "uid=1234(app) gid=1235(app) groups=1235(app)" ;;
@@ -43,7 +46,8 @@ esac
 class FakeEngine:
     """An engine of a kind, "docker" or "podman".
 
-    run: the shell's command in place of `run`. user: of the image.
+    run: the shell's command in place of `run`; None: hosts run until they are killed.
+    user: of the image. present: before it is pulled.
     """
 
     def __init__(
@@ -51,19 +55,26 @@ class FakeEngine:
         folder: Path,
         kind: str,
         *,
-        run: str = "true",
+        run: str | None = "true",
         user: str = "",
+        present: bool = True,
         rootless: bool = False,
     ) -> None:
         self.program = folder / kind
         self._words, described = folder / f"{kind}.words", folder / f"{kind}.json"
+        killed = folder / f"{kind}.killed"
+        runs = f"while [ ! -e {killed} ]; do sleep 0.1; done; exit 143"
         self._words.touch()
-        described.write_text(
+        (described if present else folder / f"{kind}.json.absent").write_text(
             json.dumps([{**INSPECTED[kind], "Config": {"User": user, "Entrypoint": None}}])
         )
         self.program.write_text(
             _SCRIPT.format(
-                words=self._words, image=described, run=run, rootless=str(rootless).lower()
+                words=self._words,
+                image=described,
+                killed=killed,
+                run=runs if run is None else run,
+                rootless=str(rootless).lower(),
             )
         )
         self.program.chmod(0o755)

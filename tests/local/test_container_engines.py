@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fake_engine import INSPECTED, FakeEngine
+from waiting import wait_until
 
 from launcher import Job
 from launcher.client.sessions import LocalSession
@@ -21,7 +22,7 @@ VERBS = {
 }
 
 
-def run_job(tmp_path, engine, machine="local", **options):
+def create_job(tmp_path, engine, machine="local", **options):
     session = LocalSession(
         tmp_path / "home", "container", engine=str(engine.program), image="own:1", **options
     )
@@ -34,8 +35,24 @@ def run_job(tmp_path, engine, machine="local", **options):
         ResourceConfig={"VolumeSizeInGB": 1, "InstanceGroups": groups},
         StoppingCondition={"MaxRuntimeInSeconds": 60},
     )
+    return session
+
+
+def run_job(tmp_path, engine, machine="local", **options):
+    session = create_job(tmp_path, engine, machine, **options)
     Job("job", session).wait()
     return session.describe_training_job(TrainingJobName="job")
+
+
+def wrong_options(engine, kind):
+    """The options that a program was given and does not list, by verb."""
+    listed = listed_options(kind)
+    assert set(listed) == VERBS
+    for words in engine.calls():
+        verb = next(verb for verb in VERBS if words[: len(verb.split())] == verb.split())
+        end = next((at for at, word in enumerate(words) if word in ("own:1", "sh")), None)
+        given = {word.partition("=")[0] for word in words[:end] if word.startswith("--")}
+        yield from ((verb, option) for option in given - listed[verb])
 
 
 def listed_options(kind):
@@ -61,22 +78,41 @@ def test_every_option_is_one_that_the_engine_lists(tmp_path, kind):
     described = run_job(tmp_path, engine, host_memory="1g")
     assert described["TrainingJobStatus"] == "Completed"
     assert described["LocalImage"] == {"Name": "own:1", "Digest": f"sha256:{'b' * 64}"}
-    listed = listed_options(kind)
-    assert set(listed) == VERBS
-    for words in engine.calls():
-        verb = next(verb for verb in VERBS if words[: len(verb.split())] == verb.split())
-        own = words[: words.index("own:1")] if "own:1" in words else words
-        given = {word.partition("=")[0] for word in own if word.startswith("--")}
-        assert given <= listed[verb], verb
+    assert not list(wrong_options(engine, kind))
     assert [words[-2:] for words in engine.calls("run")] == [["own:1", "train"]] * 2
     assert all("--pull=never" in words for words in engine.calls("run"))
     assert not engine.calls("pull"), "the image is present"
 
 
+def test_an_image_is_pulled_entered_and_stopped(tmp_path, kind):
+    engine = FakeEngine(tmp_path, kind, run=None, present=False)
+    session = create_job(tmp_path, engine)
+    started = tmp_path / "home/jobs/job/hosts/algo-2/process.json"
+    wait_until(started.exists)
+    assert session.run_in_host("job", "algo-2", ["sh", "-c", "ls"]) == 0
+    session.stop_training_job(TrainingJobName="job")
+    Job("job", session).wait()
+    assert not list(wrong_options(engine, kind))
+    assert session.describe_training_job(TrainingJobName="job")["TrainingJobStatus"] == "Stopped"
+    (pull,) = engine.calls("pull")
+    assert pull[-1] == "own:1"
+    (entered,) = engine.calls("exec")
+    assert entered[-3:] == ["sh", "-c", "ls"]
+    signals = {tuple(words[1:3]) for words in engine.calls("kill")}
+    assert signals == {("--signal", "TERM")}
+    names = {words[words.index("--name") + 1] for words in engine.calls("run")}
+    assert {words[-1] for words in engine.calls("kill")} <= names
+
+
+NO_PROXIES = {
+    f"--env={name}="
+    for kind in ("all", "ftp", "http", "https", "no")
+    for name in (f"{kind}_proxy", f"{kind}_proxy".upper())
+}
 #: The table of `container_engine`: words of a verb that only one of the two has.
 ROWS = {
-    "docker": {"run": [], "rm": ["rm", "--force", "--volumes"]},
-    "podman": {"run": ["--http-proxy=false"], "rm": ["rm", "--force", "--time=0", "--volumes"]},
+    "docker": {"run": NO_PROXIES, "rm": ["rm", "--force", "--volumes"]},
+    "podman": {"run": {"--http-proxy=false"}, "rm": ["rm", "--force", "--time=0", "--volumes"]},
 }
 
 
@@ -84,7 +120,7 @@ def test_what_differs_between_the_engines(tmp_path, kind):
     engine = FakeEngine(tmp_path, kind)
     run_job(tmp_path, engine)
     for words in engine.calls("run"):
-        assert [word for word in words if word.startswith("--http-proxy")] == ROWS[kind]["run"]
+        assert {word for word in words if "proxy" in word.lower()} == ROWS[kind]["run"]
     assert len(engine.calls("rm")) == 2
     for words in engine.calls("rm"):
         assert words[:-1] == ROWS[kind]["rm"]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from fake_engine import FakeEngine
+from needs import skip_without_isolation
+from waiting import wait_until
 
 import launcher
 
@@ -26,14 +28,14 @@ def without_linux(tmp_path):
     (tmp_path / "train.py").write_text("print('hello')")
     path = f"{REPOSITORY}/tests/kit/without_linux{os.pathsep}{REPOSITORY}"
 
-    def run(*words):
+    def run(*words, code=0):
         own = {"PYTHONPATH": path, "LAUNCHER_HOME": str(tmp_path / "home")}
         environment = {**os.environ, **own}
         command = [sys.executable, "-m", "launcher", *words]
         result = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
         )
-        assert result.returncode == 0, result.stderr
+        assert result.returncode == code, result.stderr
         return result.stdout + result.stderr
 
     return run
@@ -48,6 +50,21 @@ def test_a_job_runs_to_its_end(tmp_path, without_linux):
     assert "hello" in without_linux("logs", "job")
     for words in engine.calls("run"):
         assert words[words.index("--shm-size") + 1] == "4000000000", "half of the engine's memory"
+
+
+@pytest.mark.library("containers")
+def test_a_real_container_is_entered_and_stopped(tmp_path, without_linux):
+    skip_without_isolation("container")
+    (tmp_path / "train.py").write_text("import time; print('up', flush=True); time.sleep(300)")
+    options = ("--engine", "podman", "--image", "localhost/launcher-numpy:1", "--detach")
+    without_linux(
+        "run", "job.yaml", "--local", "--isolation", "container", "--name", "job", *options
+    )
+    wait_until(lambda: without_linux("logs", "job").count("| up") == 2)
+    assert "algo-2" in without_linux("exec", "job", "--host", "algo-2", "--", "hostname")
+    without_linux("stop", "job")
+    without_linux("wait", "job", code=3)
+    assert "Stopped" in without_linux("status", "job", code=3)
 
 
 def test_check_says_which_isolations_work(tmp_path, without_linux, monkeypatch):

@@ -44,6 +44,12 @@ class EngineWords:
     remove: tuple[str, ...]
 
 
+#: Variables of a proxy of this machine, which hosts do not get: it is often one with a password.
+PROXIES = tuple(
+    name
+    for kind in ("all", "ftp", "http", "https", "no")
+    for name in (f"{kind}_proxy", f"{kind}_proxy".upper())
+)
 #: The engines, in the order in which they are looked for.
 ENGINES = {
     "docker": EngineWords(
@@ -54,7 +60,7 @@ ENGINES = {
             '{{range .SecurityOptions}}{{if eq . "name=rootless"}}true{{end}}{{end}}',
         ),
         mapped=(),
-        run=(),
+        run=tuple(f"--env={name}=" for name in PROXIES),  # which its own settings may have
         gpus=("--gpus", "all"),
         pid_file=(),
         remove=("rm", "--force", "--volumes"),
@@ -64,7 +70,7 @@ ENGINES = {
         memory=("info", "--format", "{{.Host.MemTotal}}"),
         rootless=("info", "--format", "{{.Host.Security.Rootless}}"),
         mapped=("--userns", "keep-id:uid={uid},gid={gid}"),
-        run=("--http-proxy=false",),  # a proxy of this machine, often with a password
+        run=("--http-proxy=false",),
         gpus=("--device", "nvidia.com/gpu=all"),  # its --gpus does nothing
         pid_file=("--pidfile",),
         remove=("rm", "--force", "--time=0", "--volumes"),  # else SIGTERM and 10 s first
