@@ -243,3 +243,4 @@ class TrainingJobDescription(TrainingJobRequest, total=False):
     LocalIsolation: str
     LocalNotes: list[str]
     LocalLosses: list[str]
+    LocalImage: dict[str, str]

@@ -57,7 +57,14 @@ def summarise(
         "groups": [_group(group, description, document) for group in host_groups(description)],
         "metrics": final_metrics(description),
         "data": measure.summary(data_groups(document), completed=status == "Completed"),
+        **_image(description),
     }
+
+
+def _image(description: TrainingJobDescription) -> dict[str, object]:
+    """Return the image that a job in containers of this machine runs, and its digest."""
+    image = description.get("LocalImage")
+    return {} if image is None else {"image": image}
 
 
 def model_uri(description: TrainingJobDescription) -> str | None:

@@ -13,7 +13,7 @@ from launcher.client.spec import JobSpec
 
 #: Another field of the job that takes the place of one with a default.
 _INSTEAD = {"image_uri": ("algorithm_arn", "framework_version")}
-_OF_SESSIONS = ("default_bucket", "default_bucket_prefix")
+_OF_SESSIONS = ("default_bucket", "default_bucket_prefix", "isolation", "engine")
 
 
 def completed(spec: JobSpec, session: PlatformSession, *, offline: bool = False) -> JobSpec:

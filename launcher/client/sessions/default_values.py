@@ -1,7 +1,8 @@
 """Default values of jobs on SageMaker from files: Launcher's own, and SDK v2's.
 
-Launcher's is config.yaml in $LAUNCHER_HOME, or ~/.launcher; its keys are fields of a job. SDK v2's
-are the user's and the administrator's; of the files that have a value, the first one here wins.
+Launcher's is config.yaml in $LAUNCHER_HOME, or ~/.launcher; its keys are fields of a job, and two
+options of jobs on this machine. SDK v2's are the user's and the administrator's; of the files that
+have a value, the first one here wins.
 
 Source of SDK v2's places and paths: config.py and config_schema.py of sagemaker 2.257.0.
 """
@@ -44,6 +45,8 @@ DEFAULT_FIELDS: Mapping[str, tuple[type, str | None]] = {
     "tags": (dict, _JOB + "Tags"),
     "default_bucket": (str, _SESSION + "DefaultS3Bucket"),
     "default_bucket_prefix": (str, _SESSION + "DefaultS3ObjectKeyPrefix"),
+    "isolation": (str, None),
+    "engine": (str, None),
 }
 _NOUNS = {str: "text", list: "a list of texts", bool: "true or false", dict: "a mapping of texts"}
 
@@ -86,6 +89,18 @@ def read_defaults() -> dict[str, DefaultValue]:
     if problems:
         raise SpecError(problems)
     return {field: found[field] for field in DEFAULT_FIELDS if field in found}
+
+
+def local_default(name: str) -> str | None:
+    """Return an option of jobs on this machine, `isolation` or `engine`; None without a default.
+
+    Only Launcher's own file is read. Raises SpecError with every bad value in it.
+    """
+    problems: list[Problem] = []
+    found = dict(_read(defaults_files()[0], problems))
+    if problems:
+        raise SpecError(problems)
+    return found[name].value if name in found else None
 
 
 def _sdk_v2_file(variable: str, folder: Path) -> DefaultsFile:

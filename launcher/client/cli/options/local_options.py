@@ -50,7 +50,7 @@ local_run_options = gathered(
     click.option(
         "--isolation",
         type=click.Choice([kind.value for kind in Isolation]),
-        help="How local hosts are isolated [default: sandbox where it works, else process].",
+        help="How local hosts are isolated [default: config.yaml's, or sandbox where it works].",
     ),
     click.option(
         "--host-failure",
@@ -71,8 +71,8 @@ local_run_options = gathered(
     click.option(
         "--engine",
         metavar="PROGRAM",
-        help="With --isolation container: docker, podman or a path [default: $LAUNCHER_ENGINE, or "
-        "what is there].",
+        help="With --isolation container: docker, podman or a path [default: $LAUNCHER_ENGINE, "
+        "config.yaml's, or what is there].",
     ),
     click.option(
         "--image",

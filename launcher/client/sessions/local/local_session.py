@@ -24,6 +24,7 @@ from launcher.client.sessions.base import (
     Progress,
     violations_without_aws,
 )
+from launcher.client.sessions.default_values import local_default
 from launcher.client.sessions.job_list import newest_jobs
 from launcher.client.sessions.local.host import host_logs
 from launcher.client.sessions.local.isolation_level import Isolation
@@ -67,7 +68,8 @@ class LocalSession:
     """Runs training jobs on this machine: one process tree per instance, no cloud account.
 
     root: the folder for jobs and their results; default $LAUNCHER_HOME, or ~/.launcher.
-    isolation: "process", "sandbox", "network" or "container"; default: sandbox where it works.
+    isolation: "process", "sandbox", "network" or "container"; default: that of config.yaml, or
+        sandbox where it works.
     stop_grace_seconds: time for hosts between SIGTERM and SIGKILL; SageMaker gives 120.
     host_failure: "fail" (the job fails when a host's first process fails or dies, as SageMaker is
         assumed to do) or "tolerate" (continue while the host's group has other hosts; for tests).
@@ -76,7 +78,7 @@ class LocalSession:
     python: the interpreter in which hosts run, as a path, a name on PATH or the folder of a virtual
         environment; default: the running one.
     engine: with isolation "container", the engine: "docker", "podman" or a path; default:
-        $LAUNCHER_ENGINE, or the one that is there.
+        $LAUNCHER_ENGINE, that of config.yaml, or the one that is there.
     image: with it, run this image instead of the request's; "cpu": AWS's CPU image of its version.
     host_memory: with it, the limit of each host's memory, as the engine writes it: "4g".
     credentials: give the hosts short-lived AWS credentials of the user; by default they get none.
@@ -105,7 +107,7 @@ class LocalSession:
         platform_environment: Mapping[str, str] | None = None,
     ) -> None:
         self.root = Path(root or home_folder()).expanduser().resolve()
-        self._isolation = isolation
+        self._isolation = isolation or local_default("isolation")
         self._stop_grace_seconds = stop_grace_seconds
         self._host_failure = _host_failure(host_failure)
         self._platform_environment = dict(platform_environment or {})

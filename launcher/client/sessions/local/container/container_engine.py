@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from launcher.client.sessions.default_values import local_default
 from launcher.client.sessions.local.host.process_tree import HOST_VARIABLE
 from launcher.errors import PlatformError
 
@@ -279,11 +280,12 @@ class ContainerEngine:
 
 
 def find_engine(wanted: str | None) -> ContainerEngine:
-    """Return an engine: as wanted (a name or path), as $LAUNCHER_ENGINE says, or what is there.
+    """Return an engine: as wanted (a name or path), as $LAUNCHER_ENGINE says, or config.yaml.
 
-    Of several, one that answers is taken. Raises PlatformError without a program.
+    Without any of them, one that is there; of several, one that answers is taken. Raises
+    PlatformError without a program.
     """
-    asked = wanted or os.environ.get(ENGINE_VARIABLE)
+    asked = wanted or os.environ.get(ENGINE_VARIABLE) or local_default("engine")
     if asked is not None:
         program = shutil.which(asked)
         if program is None:

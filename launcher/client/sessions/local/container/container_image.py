@@ -10,8 +10,10 @@ import os
 import platform
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.container.container_engine import (
@@ -84,6 +86,12 @@ def ensure_image(
         facts = engine.find_image(image)
     if facts is None:
         raise ImageMissing(f"{image} was pulled, but {engine.name} does not find it")
+    if facts.platform != machine_platform() and not _is_emulated(facts.platform):
+        raise ImageMissing(
+            f"the image {image} is for {facts.platform}, and this machine is {machine_platform()} "
+            f"and emulates no other\n  fix: build it for this machine (docker build --platform "
+            f"{machine_platform()} ...), or install an emulator (apt-get install qemu-user-static)"
+        )
     return facts
 
 
@@ -108,7 +116,7 @@ def image_notes(
     if facts.platform != machine_platform():
         yield (
             f"{container.image} is for {facts.platform}, and this machine is "
-            f"{machine_platform()}: hosts are slow, or do not start"
+            f"{machine_platform()}, which emulates it: hosts are slow"
         )
     engine = ContainerEngine(program=container.engine)
     if not facts.runs_as_root and not (engine.words.mapped and engine.is_rootless()):
@@ -116,6 +124,14 @@ def image_notes(
             f"hosts run as root, and not as the image's user {facts.user}: it could not write into "
             "/opt/ml (rootless Podman lets it)"
         )
+
+
+def _is_emulated(of: str) -> bool:
+    """Return whether this machine runs programs of another platform, as engines of a Mac do."""
+    names = {"arm64": "aarch64", "amd64": "x86_64"}
+    architecture = of.partition("/")[2].partition("/")[0]
+    handler = Path("/proc/sys/fs/binfmt_misc", f"qemu-{names.get(architecture, architecture)}")
+    return not sys.platform.startswith("linux") or handler.exists()
 
 
 def machine_platform() -> str:
@@ -175,18 +191,60 @@ def _pull(
         child.kill()
         child.wait()
     if child.returncode != 0:
-        raise ImageMissing(_how_to_get(engine, image, last_line(said)))
+        raise ImageMissing(_how_to_get(engine, image, said))
 
 
-def _how_to_get(engine: ContainerEngine, image: str, why: str) -> str:
+#: What engines say when a pull fails, what that means, and how to mend it; the first that is found
+#: decides. Sources: Docker 28's and Podman 4.3's messages, and the codes of the registries' API
+#: (github.com/opencontainers/distribution-spec, "Error Codes").
+_CAUSES = (
+    (
+        r"no space left on device",
+        "no space is left for it",
+        "free space ({engine} system df lists what images take)",
+    ),
+    (
+        r"no image found in (?:manifest list|image index)|no matching manifest",
+        "it is not made for {platform}",
+        "build it for this machine as well (docker build --platform {platform} ...)",
+    ),
+    (
+        r"unauthorized|denied|authentication required|no basic auth|(?i:forbidden)",
+        "its registry does not let you pull it",
+        "log in ({login}), and make it present ({engine} pull {image})",
+    ),
+    (
+        r"manifest unknown|name unknown|not found|does not exist|short-name",
+        "its registry has no such image",
+        "correct its name or tag, or build it here ({engine} build -t {image} .)",
+    ),
+    (
+        r"no such host|server misbehaving|connection refused|timeout|unreachable|TLS|EOF",
+        "its registry does not answer",
+        "make it present ({engine} pull {image}) where the network lets you",
+    ),
+)
+
+
+def _how_to_get(engine: ContainerEngine, image: str, said: str) -> str:
+    """Return the reason of a job whose image is not to be had, with its mend."""
     registry = _ECR.match(image)
-    pull = f"{engine.name} pull {image}"
+    login = f"{engine.name} login {image.partition('/')[0]}"
     if registry is not None:
-        pull = (
+        login = (
             f"aws ecr get-login-password --region {registry['region']} | {engine.name} login "
-            f"--username AWS --password-stdin {registry.group()} && {pull}"
+            f"--username AWS --password-stdin {registry.group()}"
         )
+    known = (each for each in _CAUSES if re.search(each[0], said))
+    default = ("", "it cannot be pulled", "make it present ({login} && {engine} pull {image})")
+    _, cause, mend = next(known, default)
+    words = {
+        "engine": engine.name,
+        "image": image,
+        "login": login,
+        "platform": machine_platform(),
+    }
     return (
-        f"the image {image} is not present, and cannot be pulled: {why}\n"
-        f"  fix: make it present ({pull}), or run another one: --image NAME"
+        f"the image {image} is not present, and {cause.format(**words)}: {last_line(said)}\n"
+        f"  fix: {mend.format(**words)}; or run another one: --image NAME"
     )

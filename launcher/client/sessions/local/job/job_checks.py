@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.job_names import check_name
 from launcher.client.sessions.local.host.host_folder import checkpoint_config
 from launcher.client.sessions.local.host.toolkit_mode import check_script_mode, is_script_mode
+from launcher.client.sessions.local.job.job_hosts import LOCAL_GPU, groups_of
 from launcher.client.sessions.local.storage.file_access import write_obstacle
 from launcher.client.sessions.local.storage.file_uris import path_of
 from launcher.client.sessions.local.storage.input_channels import has_objects
@@ -17,7 +19,7 @@ from launcher.client.sessions.local.storage.request_uris import CHECKPOINTS, OUT
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.client.spec import regex_problems
 from launcher.errors import PlatformError, Problem
-from launcher.shared import DEFAULT_ML_ROOT, MlPaths
+from launcher.shared import DEFAULT_ML_ROOT, MlPaths, visible_gpus
 
 if TYPE_CHECKING:
     from launcher.errors import FieldPath
@@ -141,6 +143,14 @@ def _check_image(request: TrainingJobRequest) -> Iterator[Problem]:
             path=("AlgorithmSpecification", "TrainingImage"),
             where="image_uri",
             fix="give image_uri, or framework_version for AWS's image of a framework",
+        )
+    kinds = {kind for _, kind, _ in groups_of(request)}
+    if LOCAL_GPU in kinds and not visible_gpus(os.environ):
+        yield Problem(
+            what=f"the instance type is {LOCAL_GPU}, and this machine shows no GPU",
+            path=("ResourceConfig",),
+            where="instance_type",
+            fix='use "local", or a machine where nvidia-smi shows a GPU',
         )
     algorithm = request.get("AlgorithmSpecification", {})
     if algorithm.get("ContainerArguments") and not algorithm.get("ContainerEntrypoint"):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from launcher.client.sessions.local.host.host_network import HostNetwork
     from launcher.shared import TrainingJobRequest
 
-_LOCAL_GPU = "local_gpu"
+LOCAL_GPU = "local_gpu"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,4 +109,4 @@ def divide_gpus(hosts: Sequence[LocalHost], available: Sequence[str]) -> HostGpu
 
 def _has_gpus(instance_type: str) -> bool:
     known = catalogue.find(instance_type)
-    return instance_type == _LOCAL_GPU or (known is not None and known.accelerators > 0)
+    return instance_type == LOCAL_GPU or (known is not None and known.accelerators > 0)
