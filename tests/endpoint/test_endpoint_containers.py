@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from containers import ENGINE
 from customer import BUCKET, Customer, channel, request
-from images import ENGINE, made_image
+from images import made_image
+from needs import skip_without_isolation
 
 from launcher.client.endpoint import serve
 from launcher.errors import PlatformError
@@ -38,6 +40,7 @@ open(os.environ["SM_MODEL_DIR"] + "/weights", "w").write("w")
 
 @pytest.fixture(scope="module")
 def customer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Customer]:
+    skip_without_isolation("container")
     root = tmp_path_factory.mktemp("endpoint")
     with serve(root, isolation="container", engine=ENGINE) as endpoint:
         customer = Customer(endpoint, root)

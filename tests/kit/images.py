@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,13 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ENGINE = os.environ.get("LAUNCHER_ENGINE", "podman")
-#: Python 3 and numpy, of Debian; the first that is present.
-_BASES = ("localhost/launcher-numpy:1", "localhost/numpy-image:1")
-
-
-def base_image() -> str:
-    return next(name for name in _BASES if _engine("image", "exists", name).returncode == 0)
+from containers import ENGINE, NUMPY_IMAGE
 
 
 @contextmanager
@@ -28,7 +21,7 @@ def made_image(
     folders: of this machine, and where the image has them. changes: as lines of a Dockerfile.
     """
     name = f"localhost/launcher-test-{uuid.uuid4().hex[:12]}"
-    container = _must("create", base_image(), "true")
+    container = _must("create", NUMPY_IMAGE, "true")
     try:
         with TemporaryDirectory() as folder:
             for path, text in programs.items():
@@ -48,10 +41,6 @@ def made_image(
 
 
 def _must(*words: str) -> str:
-    answer = _engine(*words)
+    answer = subprocess.run([ENGINE, *words], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, (words, answer.stderr)
     return answer.stdout.strip()
-
-
-def _engine(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([ENGINE, *words], capture_output=True, text=True, check=False)

@@ -13,6 +13,7 @@ import pytest
 from bench import Bench, fit, printed, processes_mentioning
 from containers import NUMPY_IMAGE
 from moto.server import ThreadedMotoServer
+from needs import skip_without_isolation
 from waiting import wait_until
 
 from launcher.client.sessions import LocalSession
@@ -63,6 +64,7 @@ def test_a_program_that_calls_aws_ends(
 ) -> None:
     import boto3
 
+    skip_without_isolation(options["isolation"])
     credentials.setenv("AWS_ENDPOINT_URL", account)
     place = {"LocationConstraint": os.environ["AWS_DEFAULT_REGION"]}
     bucket = f"data-{options['isolation']}"

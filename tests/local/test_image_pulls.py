@@ -11,7 +11,7 @@ import pytest
 from answering_engine import answering_engine
 from bench import Bench
 from click.testing import CliRunner
-from images import ENGINE
+from containers import ENGINE
 from registry import Registry, serve_images
 from small_disk import small_disk
 from waiting import wait_until

@@ -10,7 +10,7 @@ import pytest
 from answering_engine import answering_engine
 from bench import fit
 from click.testing import CliRunner
-from images import ENGINE, base_image
+from containers import ENGINE, NUMPY_IMAGE, skip_without_image
 
 from launcher.client.cli import main
 from launcher.client.doctor import CheckResult, ImageLook, Level, container_checks
@@ -94,7 +94,8 @@ def test_an_image_that_cannot_be_looked_into_is_a_problem(
 def test_a_package_that_only_this_machine_has_is_found_before_and_named_after(
     tmp_path: Path,
 ) -> None:
-    image = base_image()
+    image = NUMPY_IMAGE
+    skip_without_image(image)
     found = look(tmp_path, image, ENGINE)["image packages"]
     assert found.level is Level.PROBLEM
     assert found.what.startswith(
