@@ -106,8 +106,8 @@ if TYPE_CHECKING:
     from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun, plan_of_run
     from launcher.client.planning.workloads.dataset_profile import ProfileRequest, profile_datasets
     from launcher.client.planning.workloads.job_profile import JobFigures, profile_of_job
-    from launcher.client.planning.workloads.machine_cpu import MachineCpu
-    from launcher.client.planning.workloads.measured_task import (
+    from launcher.client.planning.workloads.this_machine import (
+        MachineCpu,
         MeasuredStepTime,
         catalogue_name,
     )

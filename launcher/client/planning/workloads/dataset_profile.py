@@ -22,11 +22,12 @@ from launcher.client.doctor import (
 )
 from launcher.client.planning.plans.amounts import Measure
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
-from launcher.client.planning.workloads.machine_cpu import MachineCpu, this_cpu
-from launcher.client.planning.workloads.measured_task import (
+from launcher.client.planning.workloads.this_machine import (
+    MachineCpu,
     MeasuredStepTime,
     measure_model_memory,
     measure_step_time,
+    this_cpu,
 )
 from launcher.client.planning.workloads.worker_scaling import measure_scaling
 from launcher.client.planning.workloads.workload_profile import WorkloadProfile, rounded

@@ -14,8 +14,7 @@ from launcher.client.catalogue import find
 from launcher.client.jobs import HostGroup, Job, host_groups
 from launcher.client.planning.plans.amounts import Measure
 from launcher.client.planning.plans.step_model import family
-from launcher.client.planning.workloads.machine_cpu import MachineCpu, this_cpu
-from launcher.client.planning.workloads.measured_task import catalogue_name
+from launcher.client.planning.workloads.this_machine import MachineCpu, catalogue_name, this_cpu
 from launcher.client.planning.workloads.workload_profile import WorkloadProfile, rounded
 from launcher.client.sessions import TERMINAL_STATUSES
 from launcher.errors import PlatformError

@@ -1,21 +1,30 @@
-"""A task measured on this machine: the seconds of its step on the GPU, the memory of its model."""
+"""This machine's CPU, and what a task takes here: seconds of a step on the GPU, bytes of its model.
+
+CPUs and accelerators get their names in the catalogue.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.client.catalogue import instance_types
+from launcher.client.catalogue import find, instance_types
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
+from launcher.client.planning.plans.step_model import family
 from launcher.client.planning.workloads.task_subprocess import run_task_program
 from launcher.client.spec import JobSpec, TorchrunDistribution
 from launcher.shared import Activations, Footprint
 
 #: NVIDIA's former brand in the names of its driver, as in "Tesla T4".
 _BRANDS = {"Tesla ": "NVIDIA "}
+_CPU_INFO = Path("/proc/cpuinfo")
+#: The instance type, on EC2's Nitro hypervisor.
+_PRODUCT = Path("/sys/devices/virtual/dmi/id/product_name")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,3 +116,40 @@ def measure_model_memory(task: str, job: JobSpec, folder: Path) -> ModelFigures:
         precision=precision,
         recomputed=bool(recomputed),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineCpu:
+    """A CPU. model: as the kernel names it. family: of EC2, such as "c5"; None if unknown."""
+
+    model: str
+    count: int
+    family: str | None
+
+
+def this_cpu(family_name: str | None = None) -> MachineCpu:
+    """Return the CPU of this machine.
+
+    family_name: its family if the user gave it; by default that of the EC2 instance, if it is one.
+    """
+    return MachineCpu(
+        model=_cpu_model(), count=len(os.sched_getaffinity(0)), family=family_name or _ec2_family()
+    )
+
+
+def _cpu_model() -> str:
+    lines = _lines(_CPU_INFO)
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
+
+
+def _ec2_family() -> str | None:
+    instance = find(f"ml.{''.join(_lines(_PRODUCT)[:1]).strip()}")
+    return family(instance) if instance else None
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
