@@ -11,7 +11,7 @@ from launcher.client.cli.options.local_options import LocalChoices, local_run_op
 from launcher.client.cli.screen.verb_output import print_json, print_message, with_output_option
 from launcher.client.endpoint import load_server
 from launcher.client.home import home_folder
-from launcher.client.sessions import Isolation
+from launcher.client.sessions import LocalSession
 
 
 @click.command()
@@ -78,6 +78,6 @@ def endpoint(
 
 
 def _place_of_jobs(local: LocalChoices) -> str:
-    if local.isolation == Isolation.CONTAINER.value:
+    if LocalSession(**local.session_arguments("local")).platform.runs_image:
         return f"in containers of {local.image or 'their images'}"
     return "in this Python; images are not pulled"
