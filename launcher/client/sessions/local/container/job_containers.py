@@ -76,7 +76,7 @@ class HostContainer:
         return code == _KILLED and self.engine.was_killed_for_memory(self.name)
 
     def end(self, code: int, log: Path) -> str | None:
-        """Remove it after its end; return why it ended if that is more than an exit code.
+        """Return why it ended if that is more than an exit code.
 
         code: the exit code of the engine's program. log: what that and the container printed.
         """
@@ -85,7 +85,6 @@ class HostContainer:
             cause = f"its container did not start: {_last_line_of(log)}"
         elif code and self._was_killed_for_memory(code):
             cause = "its container needed more memory than it has (killed by SIGKILL)"
-        self.engine.remove(self.name)
         take_back(self.engine, self.image, self.tree)
         return cause
 
@@ -103,7 +102,6 @@ def job_containers(folder: JobFolder, settings: ContainerSettings) -> Iterator[N
     Raises PlatformError when the engine does not create it.
     """
     engine = ContainerEngine(program=settings.engine)
-    engine.remove_all_of(folder.path)
     engine.create_network(network_name(folder), folder.path)
     try:
         yield
