@@ -22,7 +22,7 @@ VERBS = {
 }
 
 
-def create_job(tmp_path, engine, machine="local", **options):
+def create_job(tmp_path, engine, machine="local", environment=None, **options):
     session = LocalSession(
         tmp_path / "home", "container", engine=str(engine.program), image="own:1", **options
     )
@@ -34,12 +34,13 @@ def create_job(tmp_path, engine, machine="local", **options):
         OutputDataConfig={"S3OutputPath": f"file://{tmp_path}/output"},
         ResourceConfig={"VolumeSizeInGB": 1, "InstanceGroups": groups},
         StoppingCondition={"MaxRuntimeInSeconds": 60},
+        Environment=environment or {},
     )
     return session
 
 
-def run_job(tmp_path, engine, machine="local", **options):
-    session = create_job(tmp_path, engine, machine, **options)
+def run_job(tmp_path, engine, **options):
+    session = create_job(tmp_path, engine, **options)
     Job("job", session).wait()
     return session.describe_training_job(TrainingJobName="job")
 
@@ -149,6 +150,16 @@ def test_ports_are_published_by_no_option(tmp_path, kind):
         assert not {"--publish", "-p", "-P", "--privileged", "--device", "--cap-add"} & {*words}
         shown = [words[at + 1] for at, word in enumerate(words) if word in ("--volume", "--mount")]
         assert [each.partition(":")[2] for each in shown] == ["/opt/ml"]
+
+
+def test_variables_of_a_job_are_given_by_name_alone(tmp_path, kind):
+    """Other users can read a command line."""
+    keys = {"GOOGLE_API_KEY": "of-google", "WANDB_API_KEY": "of-wandb"}
+    engine = FakeEngine(tmp_path, kind)
+    run_job(tmp_path, engine, environment=keys)
+    for words in engine.calls("run"):
+        assert keys.keys() <= {*words}
+        assert not [word for word in words if any(value in word for value in keys.values())]
 
 
 @pytest.mark.parametrize("code", [125, 126, 127])

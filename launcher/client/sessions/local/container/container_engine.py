@@ -87,11 +87,17 @@ _CALL_SECONDS = 60.0
 #: Variables that change what the engine's own program does, so that a host's value of one is
 #: given on the command line; all others are inherited, where no other user can read them.
 _OF_PROGRAM = (
-    *("BUILDAH_", "CONTAINER", "DBUS_", "DOCKER_", "GO", "LD_", "NETAVARK_", "REGISTRY_"),
-    *("STORAGE_", "TMPDIR", "XDG_", "_CONTAINERS_"),
+    *("BUILDAH_", "CONTAINER", "DBUS_", "DOCKER_", "LD_", "NETAVARK_", "REGISTRY_", "STORAGE_"),
+    *("TMPDIR", "XDG_", "_CONTAINERS_"),
 )
 #: The last one is by what a host's processes are known; the engine's own outlive the host.
-_EXACTLY = frozenset({"HOME", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "USER", HOST_VARIABLE})
+_EXACTLY = frozenset(
+    {
+        *("HOME", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "USER"),
+        *("GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"),
+        HOST_VARIABLE,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
