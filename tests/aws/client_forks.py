@@ -24,7 +24,6 @@ from launcher.client.sessions.aws import (
     caller_identity,
     clients,
     cloudwatch_logs,
-    create_job,
     s3_storage,
     sagemaker_jobs,
     transient_errors,
@@ -57,7 +56,7 @@ def hurry(by: float) -> None:
     for module, names in SECONDS.items():
         for name in names:
             setattr(module, name, divided(getattr(module, name), by))
-    create_job.Creation.run.__defaults__ = (divided(create_job._RETRY_POLICY, by),)
+    sagemaker_jobs.Creation.run.__defaults__ = (divided(sagemaker_jobs._RETRY_POLICY, by),)
     # Half an hour without an answer about a job would be waited for by many sequences.
     job.Job.__init__.__kwdefaults__["give_up_seconds"] = job.GIVE_UP_SECONDS / 10 / by
     # Those of AWS itself: an endpoint of this machine has shorter ones.

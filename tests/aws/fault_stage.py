@@ -23,7 +23,6 @@ from launcher.client.sessions.aws import (
     caller_identity,
     clients,
     cloudwatch_logs,
-    create_job,
     sagemaker_jobs,
     transient_errors,
 )
@@ -53,7 +52,7 @@ def hurry(patch: Any) -> None:
     patch.setattr(sagemaker_jobs, "READ_POLICY", _HURRIED)
     patch.setattr(cloudwatch_logs, "_THROTTLED_POLICY", _HURRIED)
     patch.setattr(caller_identity, "_RETRY_POLICY", _HURRIED)
-    patch.setattr(create_job.Creation.run, "__defaults__", (_HURRIED,))
+    patch.setattr(sagemaker_jobs.Creation.run, "__defaults__", (_HURRIED,))
     patch.setattr(retrying_session, "_FIRST_PAUSE_SECONDS", 0.01)
     patch.setattr(retrying_session, "DENIAL_POLICY", _HURRIED)
     patch.setattr(background_log, "_FIRST_PAUSE_SECONDS", 0.01)

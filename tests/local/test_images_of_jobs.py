@@ -78,8 +78,9 @@ def test_an_image_is_looked_into(
 @pytest.mark.parametrize(
     ("answers", "words"),
     [
-        ([(["info"], 125, "cannot connect")], "podman does not answer: cannot connect"),
+        ([(["ps"], 125, "cannot connect")], "podman does not answer: cannot connect"),
         ([(["run"], 127, "no `sh`")], "own:1 cannot be looked into: no `sh`"),
+        ([(["run"], 0, "0")], "own:1 cannot be looked into: it answered '0'"),
     ],
 )
 def test_an_image_that_cannot_be_looked_into_is_a_problem(

@@ -17,12 +17,12 @@ from launcher.client.endpoint.job_registry import JobEntry, JobRegistry
 from launcher.client.endpoint.responses import ApiError, validation_error
 from launcher.client.sessions import (
     TERMINAL_STATUSES,
-    Isolation,
     JobFolder,
     JobRoot,
     LocalSession,
     discard_folder,
     job_arn,
+    place_note,
 )
 from launcher.errors import JobNotFound, PlatformError
 from launcher.shared import FAILURE_REASON_LIMIT, LAUNCH_SCRIPT
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from launcher.shared import TrainingJobSummary
 
 
-_RUNS_HERE = (
-    "Its hosts are processes of this machine, in this machine's Python: the image is not pulled"
-)
-_RUNS_IMAGE = "Its hosts are containers of this machine"
 #: How long to wait for the processes of an ended job; they need a fraction of a second.
 _EXIT_SECONDS = 30.0
 
@@ -168,8 +164,7 @@ def not_found() -> ApiError:
 def _with_notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the transitions; the first lists what differs from AWS, where any client shows it."""
     first, *others = document["SecondaryStatusTransitions"]
-    has_containers = document["LocalIsolation"] == Isolation.CONTAINER.value
-    notes = [_RUNS_IMAGE if has_containers else _RUNS_HERE, *document["LocalNotes"]]
+    notes = [place_note(document), *document["LocalNotes"]]
     return [first | {"StatusMessage": ". ".join([first["StatusMessage"], *notes])}, *others]
 
 

@@ -115,6 +115,7 @@ if TYPE_CHECKING:
         finished,
         job_arn,
         new_description,
+        place_note,
     )
     from launcher.client.sessions.local.job.job_folder import JobFolder, Settings
     from launcher.client.sessions.local.job.job_hosts import LocalHost, divide_gpus

@@ -35,6 +35,10 @@ print(json.dumps([platform.python_version(), packages, modules]))
 """
 
 
+#: Characters of an answer that cannot be read.
+_SHOWN = 200
+
+
 @dataclass(frozen=True, kw_only=True)
 class ImageContents:
     """Contents of an image, as far as a job needs them.
@@ -82,8 +86,12 @@ def look_into_image(
     answer = used.call(*command[1:])
     if answer.returncode != 0:
         raise PlatformError(f"{image} cannot be looked into: {last_line(answer.stderr)}")
-    user, train, *python = answer.stdout.splitlines()
-    version, packages, found = json.loads(python[-1]) if python else (None, {}, ())
+    try:
+        user, train, *python = answer.stdout.splitlines()
+        version, packages, found = json.loads(python[-1]) if python else (None, {}, ())
+    except ValueError as error:
+        said = answer.stdout.strip()[-_SHOWN:]
+        raise PlatformError(f"{image} cannot be looked into: it answered {said!r}") from error
     return ImageContents(
         name=image,
         digest=facts.digest,

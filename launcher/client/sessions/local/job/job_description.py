@@ -15,6 +15,7 @@ from typing import TypedDict, cast
 
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.job_list import summarize_job
+from launcher.client.sessions.local.isolation_level import Isolation
 from launcher.shared import (
     FAILURE_REASON_LIMIT,
     REDACTED,
@@ -192,6 +193,15 @@ def as_stopping(document: StoredDescription, *, since: float) -> StoredDescripti
     """Return the document to show from a stop request until the platform itself enters Stopping."""
     changed = document.get("LastModifiedTime", since)
     return with_state(document, JobState.STOPPING, now=max(since, changed))
+
+
+def place_note(document: Mapping[str, object]) -> str:
+    """Return a sentence without a full stop about what the hosts of a job are."""
+    if document["LocalIsolation"] == Isolation.CONTAINER.value:
+        return "Its hosts are containers of this machine"
+    return (
+        "Its hosts are processes of this machine, in this machine's Python: the image is not pulled"
+    )
 
 
 def is_terminal(document: StoredDescription) -> bool:
