@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fake_engine import FakeEngine
-from needs import skip_without_isolation
+from needs import needs_program, skip_without_isolation
 from waiting import wait_until
 
 import launcher
@@ -41,6 +41,7 @@ def without_linux(tmp_path):
     return run
 
 
+@needs_program("ps", "procps")  # macOS has it
 def test_a_job_runs_to_its_end(tmp_path, without_linux):
     engine = FakeEngine(tmp_path, "docker", run="echo hello")
     local = ("--local", "--isolation", "container", "--engine", str(engine.program))
