@@ -209,7 +209,11 @@ def test_a_bundle_that_does_not_fit_fails_the_job_with_its_reason(bench: Bench) 
 
 
 @pytest.mark.long
-def test_a_script_whose_archive_does_not_fit_fails_the_job(s3_bench: Bench, cloud: Cloud) -> None:
+def test_a_script_whose_archive_does_not_fit_fails_the_job(
+    s3_bench: Bench, cloud: Cloud, isolation: str
+) -> None:
+    if isolation == "container":
+        pytest.skip("there the image's own toolkit unpacks the script, and this one has none")
     body = claiming(PETABYTE, "train.py")
     cloud.client.put_object(Bucket="bucket", Key="job/source/sourcedir.tar.gz", Body=body)
     s3_bench.session.create_training_job(**asked(s3_bench))

@@ -124,7 +124,7 @@ def check_variables(environment: dict[str, str], isolation: str) -> None:
         environment.pop(variable, None)
     path = environment.pop("PATH").split(":")
     if isolation == "container":
-        for variable in ("HOSTNAME", "container"):  # Podman's own
+        for variable in ("HOSTNAME", "TERM", "container", "LC_CTYPE"):  # Podman's, and Python's
             environment.pop(variable, None)
     else:
         assert path[0] == str(Path(sys.executable).parent)
