@@ -142,7 +142,6 @@ def _read(file: DefaultsFile, problems: list[Problem]) -> Iterator[tuple[str, De
 
 def _content(file: DefaultsFile, problems: list[Problem]) -> Mapping[str, Any] | None:
     """Return the mapping in a file; None without one, with a problem where one must be."""
-    import yaml  # only where there is a file to read
 
     def reject(what: str, fix: str) -> None:
         problems.append(Problem(what=what, where=str(file.path), fix=fix))
@@ -152,6 +151,8 @@ def _content(file: DefaultsFile, problems: list[Problem]) -> Mapping[str, Any] |
         if not stat.S_ISREG(status.st_mode):
             reject("the file of defaults is not a file", "write a file there, or remove it")
             return None
+        import yaml  # only where there is a file: every local session looks for one
+
         content = _loaded(file.path, status.st_mtime_ns, status.st_size)
     except (FileNotFoundError, NotADirectoryError):
         if file.is_named:
