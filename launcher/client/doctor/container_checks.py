@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+from packaging.utils import canonicalize_name
 
 from launcher.client.doctor import requirement_checks
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.doctor.package_checks import needs_torch
 from launcher.client.doctor.source_imports import imported_modules
-from launcher.client.request import image_of
-from launcher.client.sessions import ImageContents, look_into_image
+from launcher.client.sessions import ImageContents, image_of_framework, look_into_image
 from launcher.client.spec import JobSpec
 from launcher.errors import PlatformError, SpecError
 
@@ -34,8 +34,7 @@ class ImageLook:
 def check(spec: JobSpec, look: ImageLook) -> Iterator[CheckResult]:
     """Look into a job's image, which is pulled if it is not present; the job does not run."""
     try:
-        region = os.environ.get("AWS_DEFAULT_REGION", "us-east-1")
-        image = spec.image_uri or image_of(spec, region)
+        image = spec.image_uri or image_of_framework(spec)
     except SpecError:  # reported by the checks of the job file
         return
     if image is None:
@@ -118,10 +117,10 @@ def _modules(
     packages = packages_distributions()
     wanted = set(requirement_checks.required_names(spec))
     for module, place in imports.items():
-        if module in contents.modules or requirement_checks.canonical_name(module) in wanted:
+        if module in contents.modules or canonicalize_name(module) in wanted:
             continue
         owners = packages.get(module, [])
-        if wanted & set(map(requirement_checks.canonical_name, owners)):
+        if wanted & set(map(canonicalize_name, owners)):
             continue
         here = f"; this machine has {owners[0]} {version(owners[0])}" if owners else ""
         line = f"{owners[0]}=={version(owners[0])}" if owners else module

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.doctor.package_checks import installed_version
@@ -62,7 +63,7 @@ def required_names(spec: JobSpec) -> Iterator[str]:
     """Yield the names of the packages that the job's requirements list."""
     for found in _files(spec):
         for requirement in found.file.requirements():
-            yield canonical_name(requirement.name)
+            yield canonicalize_name(requirement.name)
 
 
 def missing_requirements(spec: JobSpec, python: str | None = None) -> Iterator[str]:
@@ -122,14 +123,9 @@ def _unsatisfied(file: RequirementsFile, find: FindVersion) -> dict[str, str]:
     return reasons
 
 
-def canonical_name(package: str) -> str:
-    """Return a package's name as PyPI compares it (PEP 503)."""
-    return re.sub("[-_.]+", "-", package).lower()
-
-
 def _why_not(requirement: Requirement, find: FindVersion) -> str | None:
     text = str(requirement)
-    installed = find(canonical_name(requirement.name))
+    installed = find(canonicalize_name(requirement.name))
     if installed is None:
         return f"{text} is not installed"
     if requirement.specifier.contains(installed, prereleases=True):

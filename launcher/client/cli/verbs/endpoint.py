@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -53,18 +54,19 @@ def endpoint(
     Any AWS client runs its training jobs here; S3, CloudWatch Logs, IAM and STS
     are included. Clients find it by the variables that are printed on stdout.
     """
+    arguments = local.session_arguments("local")
     server = load_server()
     setup = server.Setup(
         root=(root or home_folder() / "endpoint").expanduser().resolve(),
         port=port,
         rates=server.parse_rates(rates),
         access_key=server.parse_access_key(access_key) if access_key else None,
-        local=local.session_arguments("local"),
+        local=arguments,
     )
     with server.open_endpoint(setup) as running:
         print_message(f"Serving {setup.root} at {running.url}; Ctrl-C stops it.")
         print_message(f"Role: {running.role_arn}")
-        print_message(f"Jobs run on this machine {_place_of_jobs(local)}.")
+        print_message(f"Jobs run on this machine {_place_of_jobs(arguments)}.")
         print_message("Set these variables in the shell of an AWS client:")
         if output == "json":
             print_json(running.environment())
@@ -77,7 +79,7 @@ def endpoint(
     return 0
 
 
-def _place_of_jobs(local: LocalChoices) -> str:
-    if LocalSession(**local.session_arguments("local")).platform.runs_image:
-        return f"in containers of {local.image or 'their images'}"
+def _place_of_jobs(arguments: dict[str, Any]) -> str:
+    if LocalSession(**arguments).platform.runs_image:
+        return f"in containers of {arguments['image'] or 'their images'}"
     return "in this Python; images are not pulled"

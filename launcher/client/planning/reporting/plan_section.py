@@ -40,7 +40,8 @@ def plan_section(plan: PlannedRun | UnplannedRun) -> str:
 def _words(plan: PlannedRun) -> Iterator[str]:
     best, run = plan.best, plan.run
     if best is None:
-        yield f"<b>No cluster is recommended:</b> {escaped(plan.recommendation.reason)}"
+        answer, reason = plan.recommendation.answer, plan.recommendation.reason
+        yield f"<b>{escaped(answer)}:</b> {escaped(reason)}"
     elif best.name == run.name:
         yield f"<b>This run's cluster is the recommended one: {escaped(best.name)}</b>"
         yield f"{escaped(plan.recommendation.reason)}."

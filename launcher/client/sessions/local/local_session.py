@@ -177,10 +177,13 @@ class LocalSession:
         """
         if not self._has_containers:
             return "local"
-        from launcher.client.request import image_of
+        from launcher.client.sessions.local.container.container_image import (
+            CPU_IMAGE,
+            image_of_framework,
+        )
 
-        chosen = None if self._image == "cpu" else self._image
-        return chosen or image_of(spec, os.environ.get("AWS_DEFAULT_REGION", "us-east-1"))
+        chosen = None if self._image == CPU_IMAGE else self._image
+        return chosen or image_of_framework(spec)
 
     # jobs --------------------------------------------------------------------------------------
 

@@ -80,9 +80,6 @@ ENGINES = {
 }
 #: The variable that names the engine to use.
 ENGINE_VARIABLE = "LAUNCHER_ENGINE"
-#: The label of all that belongs to a job; its value is the job's folder.
-JOB_LABEL = "launcher.job"
-
 _CALL_SECONDS = 60.0
 #: Variables that change what the engine's own program does, so that a host's value of one is
 #: given on the command line; all others are inherited, where no other user can read them.
@@ -189,7 +186,7 @@ class ContainerEngine:
 
     def create_network(self, name: str, job: Path) -> None:
         """Create a network whose containers find each other by name; raise PlatformError."""
-        self._must("network", "create", "--label", f"{JOB_LABEL}={job}", name)
+        self._must("network", "create", "--label", label_of(job), name)
 
     # containers --------------------------------------------------------------------------------
 
@@ -230,18 +227,20 @@ class ContainerEngine:
 
     def has_started(self, container: str) -> bool:
         """Return whether a container was ever started."""
-        answer = self.call("inspect", "--format", "{{.State.Status}}", container)
-        return answer.stdout.strip() not in ("", "created", "configured", "initialized")
+        status = self._state(container, "Status")
+        return status not in ("", "created", "configured", "initialized")
 
     def is_running(self, container: str) -> bool:
         """Return whether a container runs."""
-        answer = self.call("inspect", "--format", "{{.State.Running}}", container)
-        return answer.stdout.strip() == "true"
+        return self._state(container, "Running") == "true"
 
     def was_killed_for_memory(self, container: str) -> bool:
         """Return whether the kernel killed a container because of its memory limit."""
-        answer = self.call("inspect", "--format", "{{.State.OOMKilled}}", container)
-        return answer.stdout.strip() == "true"
+        return self._state(container, "OOMKilled") == "true"
+
+    def _state(self, container: str, part: str) -> str:
+        """Return a part of a container's state as text; empty without such a container."""
+        return self.call("inspect", "--format", f"{{{{.State.{part}}}}}", container).stdout.strip()
 
     def remove_all_of(self, job: Path) -> None:
         """Remove the containers and networks of a job, running or not.
@@ -249,14 +248,12 @@ class ContainerEngine:
         job: the job's folder. Raises PlatformError when one cannot be removed.
         """
         self.remove_containers_of(job)
-        label = f"label={JOB_LABEL}={job}"
-        if networks := self._ids("network", "ls", "--quiet", "--filter", label):
+        if networks := self._ids_of(job, "network", "ls"):
             self._must("network", "rm", *networks)
 
     def remove_containers_of(self, job: Path) -> None:
         """Remove the containers of a job, running or not; raise PlatformError when one stays."""
-        label = f"label={JOB_LABEL}={job}"
-        if containers := self._ids("ps", "--all", "--quiet", "--filter", label):
+        if containers := self._ids_of(job, "ps", "--all"):
             self._must(*self.words.remove, *containers)
 
     # calls -------------------------------------------------------------------------------------
@@ -285,8 +282,18 @@ class ContainerEngine:
             what = f"`{self.name} {' '.join(words[:2])}` failed: {last_line(answer.stderr)}"
             raise PlatformError(what)
 
-    def _ids(self, *words: str) -> list[str]:
-        return list(dict.fromkeys(self.call(*words).stdout.split()))
+    def _ids_of(self, job: Path, *words: str) -> list[str]:
+        """Return the IDs of what belongs to a job, of those that a command lists."""
+        found = self.call(*words, "--quiet", "--filter", f"label={label_of(job)}").stdout
+        return list(dict.fromkeys(found.split()))
+
+
+def label_of(job: Path) -> str:
+    """Return the label of all that belongs to a job.
+
+    job: the job's folder.
+    """
+    return f"launcher.job={job}"
 
 
 def find_engine(wanted: str | None) -> ContainerEngine:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from launcher.client.request import image_of
 from launcher.client.sessions.local.container.container_engine import (
     ContainerEngine,
     ImageFacts,
@@ -29,6 +30,7 @@ from launcher.shared import visible_gpus
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.job.job_folder import ContainerSettings
+    from launcher.client.spec import JobSpec
     from launcher.shared import TrainingJobRequest
 
 #: The word for the CPU variant of the request's image.
@@ -63,6 +65,14 @@ def chosen_image(request: TrainingJobRequest, wanted: str | None) -> str:
     if wanted == CPU_IMAGE:
         return cpu_variant(of_request)
     return wanted or of_request
+
+
+def image_of_framework(spec: JobSpec) -> str | None:
+    """Return AWS's image of a job's framework_version, in the environment's region; None without.
+
+    Raises SpecError if there is no such image.
+    """
+    return image_of(spec, os.environ.get("AWS_DEFAULT_REGION", "us-east-1"))
 
 
 def ensure_image(

@@ -80,10 +80,7 @@ def look_into_image(
         facts = ensure_image(used, image, requested_end=lambda: None, on_message=on_message)
     except ImageMissing as error:
         raise PlatformError(str(error)) from error
-    command = used.run_command(
-        ["--rm", "--network", "none"], image, ["sh", "-c", _SHELL, "sh", _PYTHON, *modules]
-    )
-    answer = used.call(*command[1:])
+    answer = used.run_alone([], image, ["sh", "-c", _SHELL, "sh", _PYTHON, *modules])
     if answer.returncode != 0:
         raise PlatformError(f"{image} cannot be looked into: {last_line(answer.stderr)}")
     try:

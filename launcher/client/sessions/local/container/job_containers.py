@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.client.sessions.local.container.container_engine import (
-    JOB_LABEL,
     ContainerEngine,
     ImageFacts,
     bind_options,
+    label_of,
+    last_line,
 )
 from launcher.client.sessions.local.host.host_folder import HostFolder
 from launcher.client.sessions.local.job.job_folder import ContainerSettings, JobFolder
@@ -82,17 +83,20 @@ class HostContainer:
         """
         cause = None
         if code in _NOT_STARTED and not self.engine.has_started(self.name):
-            cause = f"its container did not start: {_last_line_of(log)}"
+            said = last_line(log.read_text(errors="replace"))
+            cause = f"its container did not start: {said}"
         elif code and self._was_killed_for_memory(code):
             cause = "its container needed more memory than it has (killed by SIGKILL)"
         take_back(self.engine, self.image, self.tree)
         return cause
 
 
-def network_name(job: JobFolder | Path) -> str:
-    """Return the name of a job's network, unlike that of a job in another root."""
-    path = job.path if isinstance(job, JobFolder) else job
-    return f"{path.name}-{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+def network_name(job: Path) -> str:
+    """Return the name of a job's network, unlike that of a job in another root.
+
+    job: the job's folder.
+    """
+    return f"{job.name}-{hashlib.sha256(str(job).encode()).hexdigest()[:8]}"
 
 
 @contextmanager
@@ -102,7 +106,7 @@ def job_containers(folder: JobFolder, settings: ContainerSettings) -> Iterator[N
     Raises PlatformError when the engine does not create it.
     """
     engine = ContainerEngine(program=settings.engine)
-    engine.create_network(network_name(folder), folder.path)
+    engine.create_network(network_name(folder.path), folder.path)
     try:
         yield
     finally:
@@ -154,7 +158,7 @@ def take_back(engine: ContainerEngine, image: str, tree: HostFolder) -> None:
     owner = _ROOT if engine.is_rootless() else f"{os.geteuid()}:{os.getegid()}"
     job = tree.path.parent.parent
     options = [
-        *("--label", f"{JOB_LABEL}={job}", "--user", _ROOT),
+        *("--label", label_of(job), "--user", _ROOT),
         *bind_options(root, DEFAULT_ML_ROOT, read_only=False),
     ]
     for start in range(0, len(foreign), _BATCH):
@@ -192,8 +196,3 @@ def _memory_events(pid_file: Path) -> Path | None:
         if controllers == "" and (_CONTROL_GROUPS / "cgroup.controllers").exists():
             return _CONTROL_GROUPS / path[1:] / "memory.events"
     return None
-
-
-def _last_line_of(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines()
-    return next((line for line in reversed(lines) if line.strip()), "it said nothing")

@@ -12,11 +12,11 @@ import functools
 from collections.abc import Iterator
 
 from launcher.client.sessions.local.container.container_engine import (
-    JOB_LABEL,
     ContainerEngine,
     bind_options,
     environment_options,
     find_engine,
+    label_of,
 )
 from launcher.client.sessions.local.container.job_containers import (
     HostContainer,
@@ -50,9 +50,10 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
     hard_link_channel_files(launch_spec)
     engine = ContainerEngine(program=settings.engine)
     job = launch_spec.tree.path.parent.parent
+    network = network_name(job)
     container = HostContainer(
         engine=engine,
-        name=f"{network_name(job)}-{launch_spec.host.name}",
+        name=f"{network}-{launch_spec.host.name}",
         image=settings.image,
         tree=launch_spec.tree,
         pid_file=launch_spec.tree.path / "container-pid",
@@ -60,9 +61,9 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
     variables = {**launch_spec.environment, EVENTS_VARIABLE: str(_INSIDE.events)}
     given, environment = environment_options(variables)
     options = [
-        *("--name", container.name, "--label", f"{JOB_LABEL}={job}"),
+        *("--name", container.name, "--label", label_of(job)),
         *engine.pid_file_options(container.pid_file),
-        *("--hostname", launch_spec.host.name, "--network", network_name(job)),
+        *("--hostname", launch_spec.host.name, "--network", network),
         *("--network-alias", launch_spec.host.name),
         *_options_of_image(engine, settings.image),
         *(("--memory", settings.memory) if settings.memory else ()),

@@ -137,7 +137,8 @@ def check_job(request: TrainingJobRequest, *, runs_image: bool) -> Iterator[Prob
 
 
 def _check_image(request: TrainingJobRequest) -> Iterator[Problem]:
-    if request.get("AlgorithmSpecification", {}).get("TrainingImage", "local") == "local":
+    algorithm = request.get("AlgorithmSpecification", {})
+    if algorithm.get("TrainingImage", "local") == "local":
         yield Problem(
             what="the request names no image, and each host is a container of one",
             path=("AlgorithmSpecification", "TrainingImage"),
@@ -152,7 +153,6 @@ def _check_image(request: TrainingJobRequest) -> Iterator[Problem]:
             where="instance_type",
             fix='use "local", or a machine where nvidia-smi shows a GPU',
         )
-    algorithm = request.get("AlgorithmSpecification", {})
     if algorithm.get("ContainerArguments") and not algorithm.get("ContainerEntrypoint"):
         yield Problem(
             what="there are ContainerArguments without a ContainerEntrypoint",
