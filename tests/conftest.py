@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import urllib.request
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,13 @@ def own_modules():
     for name in sys.modules.keys() - before:
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(tempfile.gettempdir()):
             del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def price_day(monkeypatch):
+    """Have prices as old as they were in September 2026, whenever the tests run."""
+    day = datetime(2026, 9, 15, tzinfo=timezone.utc)
+    monkeypatch.setattr("launcher.client.catalogue.prices._now", lambda: day)
 
 
 @pytest.fixture(autouse=True, scope="session")

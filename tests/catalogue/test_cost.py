@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -33,16 +34,29 @@ def test_one_unknown_price_leaves_the_sum_unknown_and_the_rest_known() -> None:
     assert cost.unknown_types == ("ml.p4de.24xlarge",)
 
 
+JULY = "us-east-1 on-demand prices of July 2026"
+
+
 @pytest.mark.parametrize(
-    ("region", "said"),
+    ("region", "day", "said"),
     [
-        ("us-east-1", "us-east-1 on-demand prices of July 2026"),
-        ("eu-west-1", "us-east-1 on-demand prices of July 2026; eu-west-1 differs"),
-        (None, "us-east-1 on-demand prices of July 2026; other regions differ"),
+        ("us-east-1", date(2026, 7, 31), f"{JULY} (less than a month old; {{}})"),
+        ("us-east-1", date(2026, 8, 1), f"{JULY} (1 month old; {{}})"),
+        ("us-east-1", date(2026, 9, 30), f"{JULY} (2 months old; {{}})"),
+        ("us-east-1", date(2026, 10, 1), f"{JULY}* (3 months old; {{}})"),
+        ("us-east-1", date(2026, 2, 1), f"{JULY}* (up to 5 months later; {{}})"),
+        ("eu-west-1", date(2026, 9, 1), f"{JULY} (2 months old; {{}}); eu-west-1 differs"),
+        (None, date(2026, 9, 1), f"{JULY} (2 months old; {{}}); other regions differ"),
     ],
 )
-def test_an_estimate_says_of_when_and_where_its_prices_are(region: str | None, said: str) -> None:
-    assert estimate(GROUPS, PriceList(), region, DAY).sources == (said,)
+def test_an_estimate_says_of_when_and_where_its_prices_are(
+    region: str | None, day: date, said: str
+) -> None:
+    command = f"`launcher plan types --update --region {region or 'us-east-1'}` reads AWS's"
+    found = estimate(GROUPS, PriceList(), region, day)
+
+    assert found.sources == (said.format(command),)
+    assert found.is_old is ("*" in said)
 
 
 def test_own_prices_are_said_to_be_own() -> None:
@@ -86,17 +100,14 @@ def test_dollars_as_text(dollars: float | None, text: str) -> None:
     assert dollars_text(dollars) == text
 
 
-def test_an_old_price_is_said_to_be_old() -> None:
+def test_prices_of_several_months_are_one_source_and_the_old_ones_are_marked() -> None:
     dated = Price(
         instance_type="ml.c5.9xlarge", per_hour=1.0, region="us-east-1", as_of="2025-10-01"
     )
-    prices = PriceList(updated={("ml.c5.9xlarge", "us-east-1"): dated})
-    cost = estimate(GROUPS, prices, "us-east-1", DAY)
+    new = replace(dated, instance_type="ml.g5.12xlarge", as_of="2026-11")
+    updated = {(each.instance_type, "us-east-1"): each for each in (dated, new)}
+    cost = estimate(GROUPS, PriceList(updated=updated), "us-east-1", DAY)
 
-    assert cost.is_old
     assert [cost.is_old_price(group) for group in cost.groups] == [True, False]
-    assert cost.sources[0] == (
-        "us-east-1 on-demand prices of October 2025 "
-        "(old; `launcher plan types --update` reads today's)"
-    )
-    assert not estimate(GROUPS, prices, "us-east-1", date(2026, 1, 1)).is_old
+    (source,) = cost.sources
+    assert " of October 2025*, November 2026 (0 to 13 months old; " in source

@@ -45,7 +45,7 @@ def test_the_source_of_a_figure_has_a_date() -> None:
 def test_a_price_has_its_month_and_its_source() -> None:
     value, unit, source = figures_of("ml.p4d.24xlarge")["price"]
 
-    assert (value, unit) == (25.251286, "$/h, us-east-1, price of 2026-06")
+    assert (value, unit) == (25.251286, "$/h, us-east-1, price of 2026-06, old")
     assert source is not None
     assert "AWS's price list" in source
 

@@ -27,10 +27,13 @@ def test_list_has_the_types_with_that_many_accelerators_by_price(launcher):
     known = ["g5.48xlarge", "p4d.24xlarge", "p3.16xlarge", "p3dn.24xlarge", "p5.48xlarge"]
     assert types[:5] == [f"ml.{name}" for name in known]
     assert "8 x NVIDIA A100" in lines[2]
-    assert lines[2].endswith("25.251286  2026-06")
+    assert lines[2].endswith("25.251286  2026-06 (old)")
     assert all(line.endswith("?  unknown") for line in lines[6:])
     assert "15 types; " in result.stderr
     assert "5 have a price, 10 have none" in result.stderr
+    assert (
+        "Prices: us-east-1 on-demand prices of June 2026*, July 2026 (2 to 3 mon" in result.stderr
+    )
 
 
 def test_list_says_which_region_a_price_is_from(launcher):

@@ -62,7 +62,7 @@ def test_a_job_is_planned_sent_and_followed_to_its_end(terminal, aws, job):
     assert (
         "data_group   data   ml.c5.9xlarge       2    72  -          $3.67   $3.67" in result.stderr
     )
-    assert "us-east-1 on-demand prices of July 2026; eu-west-1 differs" in result.stderr
+    assert "us-east-1 on-demand prices of July 2026 (2 months old; `launcher" in result.stderr
     assert "Job digits-1 runs on SageMaker in eu-west-1" in result.stderr
     assert "Status   Completed" in result.stdout
     assert "$3.67" not in result.stdout
@@ -81,7 +81,8 @@ def test_the_plan_is_talk_and_the_answer_has_the_cost(terminal, job):
     assert answer["status"] == "Completed"
     assert answer["cost"]["max_dollars"] == pytest.approx(10.762)
     assert answer["cost"]["prices"] == [
-        "us-east-1 on-demand prices of July 2026; eu-west-1 differs"
+        "us-east-1 on-demand prices of July 2026 (2 months old; `launcher plan types --update "
+        "--region eu-west-1` reads AWS's); eu-west-1 differs"
     ]
 
 
@@ -97,10 +98,10 @@ def test_an_old_price_is_marked_in_the_plan_the_summary_and_the_list(terminal, a
     assert lines["data_group"] == ["$3.00*", "$3.00*"]
     assert lines["train_group"] == ["$7.09", "$7.09"]
     assert lines["total"] == ["$10.09*", "$10.09*"]
-    old = "(old; `launcher plan types --update` reads today's)"
-    assert f"eu-west-1 on-demand prices of January 2020 {old}" in result.stderr
+    old = "January 2020* (80 months old; `launcher plan types --update --region eu-west-1` reads"
+    assert f"eu-west-1 on-demand prices of {old} AWS's)" in result.stderr
     assert json.loads(result.stdout)["cost"]["prices_are_old"] is True
-    assert f"January 2020 {old}" in terminal("status", "digits-1").stdout
+    assert old in terminal("status", "digits-1").stdout
 
 
 @pytest.mark.long

@@ -40,8 +40,7 @@ def job(name: str, milliseconds: float | None, *groups: ComparedGroup, **more: A
         "is_priced_by_type": False,
         "samples_per_step": None,
         "billable_seconds": 3600,
-        "price_as_of": ("2022-10",),
-        "old_prices": (),
+        "prices": ("us-east-1 on-demand prices of October 2022",),
         "step": None if milliseconds is None else windows(milliseconds, noise=0.02),
     }
     return ComparedJob(job_name=name, groups=groups, **{**made, **more})
@@ -132,21 +131,18 @@ def test_the_table_has_a_column_for_each_job() -> None:
         assert all(word in lines[number] for word in words)
     assert "-46% (-4" in lines[11]
     assert "Intervals of 95 %" in str(found)
-    assert " is old" not in str(found)
     assert found._repr_html_().startswith("<table>")
 
 
 def test_prices_by_type_and_old_ones_are_marked() -> None:
     here = job("here", 100, group("train_group", 1.408), is_priced_by_type=True)
-    old = job("old", 100, group("train_group", 37.688), old_prices=("ml.p4d.24xlarge",))
+    old = job("old", 100, group("train_group", 37.688), prices=("prices of October 2022*",))
     found = Comparison(jobs=(here, old))
 
     assert "$1.41*" in str(found)
     assert "* ran on this machine" in str(found)
-    words = "The price of ml.p4d.24xlarge is old; `launcher plan types --update` reads today's."
-    assert words in str(found)
-    assert words.split(";")[0] in found._repr_html_()
-    assert found.to_plain()["jobs"][1]["old_prices"] == ("ml.p4d.24xlarge",)
+    assert "Prices: prices of October 2022*." in str(found)
+    assert "Prices: prices of October 2022*." in found._repr_html_()
 
 
 def test_jobs_of_other_batches_are_compared_per_sample() -> None:

@@ -61,8 +61,7 @@ def planned(
         step=evidence.step,
         samples_per_step=None,
         billable_seconds=None,
-        old_prices=(),
-        price_as_of=(),
+        prices=(),
     )
     return plan_of_run(evidence, priced, JobFigures(), given)
 

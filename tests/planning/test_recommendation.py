@@ -441,7 +441,12 @@ UPDATE = "run `launcher plan types --update`"
     ("changes", "asked", "said", "unsaid"),
     [
         (on("NVIDIA H200"), {}, [UPDATE, "No cluster is recommended"], ""),
-        ({}, {"regions": ["eu-west-1"]}, ["us-east-1 stand for eu-west-1, which differ."], ""),
+        (
+            {},
+            {"regions": ["eu-west-1"]},
+            ["us-east-1 on-demand", "; eu-west-1 differs; storage"],
+            "",
+        ),
         ({}, {"regions": ["eu-west-1", "eu-west-2"]}, ["0 clusters compared", UPDATE], ""),
         ({}, TWO, ["More than one train host is not recommended", COMMUNICATION], "2 x ml.g5"),
         ({}, SMALL | {"train_hosts": [2]}, ["No cluster is recommended", "is unknown; give"], ""),

@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from launcher.client.catalogue.catalogue_files import updated_instances
     from launcher.client.catalogue.cost import (
         OLD_MARK,
-        OLD_PRICE,
         CostEstimate,
         GroupCost,
         dollars_text,
         estimate,
-        old_price_note,
+        price_sources,
         spot_saving,
     )
     from launcher.client.catalogue.instances import (
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
         check_regions,
         price_fix,
         price_list,
+        today,
         update_fix,
     )
 

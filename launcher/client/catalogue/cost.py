@@ -6,17 +6,17 @@ An unknown price is None, and so is every sum that includes it.
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 
-from launcher.client.catalogue.prices import Price, PriceList
+from launcher.client.catalogue.prices import Price, PriceList, update_fix
 
 _HOUR = 3600
-#: Behind an amount that an old price is part of; its source has the words.
+#: Behind an amount that an old price is part of, and behind that price's month.
 OLD_MARK = "*"
-#: Words beside an old price.
-OLD_PRICE = "old; `launcher plan types --update` reads today's"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class GroupCost:
 class CostEstimate:
     """The cost of a job's groups in a region (None if the region is unknown).
 
-    day: of the estimate, or when the job was created; prices of a year before it are old.
+    day: of the estimate, or when the job was created; prices of OLD_MONTHS before it are old.
     """
 
     groups: tuple[GroupCost, ...]
@@ -62,9 +62,9 @@ class CostEstimate:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The origins of the prices, with month and region, as text."""
+        """The origins of the prices, as `price_sources` has them."""
         prices = (group.price for group in self.groups if group.price)
-        return tuple(dict.fromkeys(word for price in prices for word in self._source(price)))
+        return price_sources(prices, self.region, self.day)
 
     @property
     def is_old(self) -> bool:
@@ -79,14 +79,48 @@ class CostEstimate:
         """Return the USD for all groups over the given seconds."""
         return _sum(group.dollars(seconds) for group in self.groups)
 
-    def _source(self, price: Price) -> Iterator[str]:
-        if price.file is not None:
-            yield f"your own prices ({price.file})"
-        elif price.region is not None:
-            differs = f"; {self.region} differs" if self.region != price.region else ""
-            elsewhere = differs if self.region else "; other regions differ"
-            old = f" ({OLD_PRICE})" if price.is_old(self.day) else ""
-            yield f"{price.region} on-demand prices of {month_text(price.as_of)}{old}{elsewhere}"
+
+def price_sources(prices: Iterable[Price], region: str | None, day: date) -> tuple[str, ...]:
+    """Return the origins of prices as texts: region, months, age, and the command of an update.
+
+    region: that they are used for; None if it is unknown. day: from which their age counts.
+    """
+    origins = defaultdict[tuple[Path | None, str | None], list[Price]](list)
+    for price in prices:
+        if price.file or price.region:
+            origins[price.file, None if price.file else price.region].append(price)
+    return tuple(
+        f"your own prices ({file}){_months(found, day)}"
+        if place is None
+        else f"{place} on-demand prices{_months(found, day, update_fix(region or place))}"
+        f"{_elsewhere(place, region)}"
+        for (file, place), found in origins.items()
+    )
+
+
+def _elsewhere(place: str, region: str | None) -> str:
+    differs = f"; {region} differs" if region != place else ""
+    return differs if region else "; other regions differ"
+
+
+def _months(prices: Iterable[Price], day: date, fix: str = "") -> str:
+    """Return the months of prices, marked where they are old, and their age; empty without any."""
+    dated = sorted((each for each in prices if each.as_of), key=lambda each: each.as_of or "")
+    if not dated:
+        return ""
+    months = (f"{_month(each)}{OLD_MARK if each.is_old(day) else ''}" for each in dated)
+    ages = [each.months_before(day) for each in dated]
+    words = [_age(min(ages), max(ages)), *([fix] if fix else [])]
+    return f" of {', '.join(dict.fromkeys(months))} ({'; '.join(words)})"
+
+
+def _age(least: int, most: int) -> str:
+    if least < 0:
+        return f"up to {-least} months later"
+    if not most:
+        return "less than a month old"
+    span = f"{most}" if least == most else f"{least} to {most}"
+    return f"{span} {'month' if most == 1 else 'months'} old"
 
 
 def estimate(
@@ -123,19 +157,12 @@ def dollars_text(dollars: float | None) -> str:
     return "<$0.01" if 0 < dollars < 0.005 else f"${dollars:,.2f}"
 
 
-def old_price_note(types: Iterable[str]) -> str:
-    """Return the note about instance types whose prices are old."""
-    return f"The price of {', '.join(types)} is {OLD_PRICE}."
-
-
 def _sum(amounts: Iterable[float | None]) -> float | None:
     known = list(amounts)
     return None if None in known else sum(amount for amount in known if amount is not None)
 
 
-def month_text(as_of: str | None) -> str:
+def _month(price: Price) -> str:
     """Format "2026-11" and "2026-11-20" as "November 2026"."""
-    if as_of is None:
-        return "an unknown date"
-    year, month, *_ = as_of.split("-")
+    year, month, *_ = f"{price.as_of}-01".split("-")
     return f"{calendar.month_name[int(month)]} {year}"

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime, timezone
 from pathlib import Path
 
 from launcher.client.catalogue.catalogue_files import (
@@ -22,7 +22,7 @@ from launcher.shared import did_you_mean, open_readable
 #: Path of the user's own file; if unset, prices.csv in the folder of Launcher's jobs is read.
 PRICES_VARIABLE = "LAUNCHER_PRICES"
 #: Months after which a price is called old.
-OLD_MONTHS = 12
+OLD_MONTHS = 3
 #: Region whose prices stand for those of regions without.
 _APPROXIMATION = "us-east-1"
 _COLUMNS = ("instance_type", "price_per_hour")
@@ -31,6 +31,15 @@ STORAGE = "storage"
 #: Of the shortest month, so that a GB of an hour does not cost more than what is computed.
 _HOURS_OF_MONTH = 28 * 24
 _DATE = re.compile(r"\d{4}(-\d\d){0,2}")
+
+
+def today() -> date:
+    """Return the day by which prices are called old: today's date, in UTC."""
+    return _now().date()
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +65,16 @@ class Price:
         """Return whether the price is a region's own, and does not just stand for it."""
         return self.region in (None, region)
 
-    def is_old(self, today: date) -> bool:
-        """Return whether the price has a date, a year or more before `today`."""
+    def months_before(self, day: date) -> int:
+        """Return the months from the price's date to a day; 0 if the price has no date."""
         if self.as_of is None:
-            return False
+            return 0
         year, month, *_ = (int(part) for part in f"{self.as_of}-01".split("-"))
-        return (today.year - year) * 12 + today.month - month >= OLD_MONTHS
+        return (day.year - year) * 12 + day.month - month
+
+    def is_old(self, day: date) -> bool:
+        """Return whether the price has a date, OLD_MONTHS or more from a day."""
+        return abs(self.months_before(day)) >= OLD_MONTHS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +180,7 @@ def price_fix(instance_type: str) -> str:
 
 
 def update_fix(region: str | None) -> str:
-    """Return the fix for prices that are not a region's own, or old."""
+    """Return the command that reads a region's prices, and what it does."""
     return f"`launcher plan types --update --region {region or 'REGION'}` reads AWS's"
 
 

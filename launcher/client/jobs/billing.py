@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from launcher.client import catalogue
@@ -104,6 +104,6 @@ def _max_seconds(description: TrainingJobDescription) -> int | None:
 
 
 def day_created(description: TrainingJobDescription) -> date:
-    """Return the day on which a job was created, whose prices apply."""
+    """Return the day on which a job was created, whose prices apply; today at the latest."""
     created = description.get("CreationTime")
-    return created.date() if created else datetime.now(timezone.utc).date()
+    return min(created.date(), catalogue.today()) if created else catalogue.today()

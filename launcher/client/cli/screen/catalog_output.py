@@ -19,6 +19,8 @@ from launcher.client.catalogue import (
     near,
     price_fix,
     price_list,
+    price_sources,
+    today,
     update_prices,
 )
 from launcher.client.cli.screen.verb_output import echo, print_json, print_message
@@ -120,24 +122,27 @@ def print_types(
 ) -> int:
     """Print the instance types with that many accelerators and of that family."""
     check_regions([region], "--region")
-    today = date.today()
+    day = today()
     found = chosen(entries(price_list(), region), gpus=gpus, family=family, sort=sort)
     if not found:
         raise PlatformError(
             "no instance type of the catalogue is like that; `launcher plan types` has them all"
         )
-    count = count_figures(found, today)
+    count = count_figures(found, day)
     if output == "json":
-        types = [plain_entry(each, today) for each in found]
+        types = [plain_entry(each, day) for each in found]
         print_json({"types": types, "known": count.known, "unknown": count.unknown})
         return 0
-    echo(table_text(type_table(found, region, today)))
+    echo(table_text(type_table(found, region, day)))
     priced = sum(each.price is not None for each in found)
     print_message(
         f"\n{len(found)} types; {count.known} figures are known and {count.unknown} unknown; "
         f"{priced} have a price, {len(found) - priced} have none. `launcher plan types TYPE` has "
         "the source of each figure."
     )
+    prices = (each.price for each in found if each.price)
+    for source in price_sources(prices, region, day):
+        print_message(f"Prices: {source}.")
     return 0
 
 
@@ -149,13 +154,13 @@ def print_type(name: str, region: str, output: str) -> int:
         hint = f"did you mean {nearest[0]}?" if nearest else "`launcher plan types` has them all"
         raise PlatformError(f"instance type {name!r} is not in the catalogue; {hint}")
     check_regions([region], "--region")
-    today = date.today()
+    day = today()
     shown = entry(instance, price_list(), region)
     if output == "json":
-        print_json(plain_entry(shown, today))
+        print_json(plain_entry(shown, day))
         return 0
-    echo(table_text(figure_table(shown, today), note_column=_NOTE_COLUMN))
-    count = count_figures([shown], today)
+    echo(table_text(figure_table(shown, day), note_column=_NOTE_COLUMN))
+    count = count_figures([shown], day)
     print_message(f"\n{count.known} figures are known and {count.unknown} unknown.")
     if shown.price is None:
         fix = price_fix(instance.name)
@@ -196,6 +201,6 @@ def _print_prices(each: PriceUpdate) -> None:
 
 def _update_types(region: str) -> tuple[CatalogueTypeUpdate | None, str | None]:
     try:
-        return update_catalogue_types(region, date.today()), None
+        return update_catalogue_types(region, today()), None
     except CloudError as error:
         return None, str(error).splitlines()[0].removeprefix("error: ")

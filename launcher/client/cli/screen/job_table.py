@@ -114,12 +114,9 @@ def _read(name: str, session: PlatformSession) -> tuple[TrainingJobDescription |
 
 
 def _notes(bills: Iterable[Bill | None]) -> list[Note]:
-    """Return the note below a table that has the mark of an old price."""
-    if not any(bill and bill.dollars is not None and bill.estimate.is_old for bill in bills):
-        return []
-    from launcher.client.catalogue import OLD_MARK, OLD_PRICE  # free jobs need not wait for it
-
-    return [("", f"{OLD_MARK} {OLD_PRICE}")]
+    """Return the notes below a table: where the prices of its costs are from."""
+    known = [bill.estimate for bill in bills if bill and bill.dollars is not None]
+    return [("", source) for source in dict.fromkeys(s for each in known for s in each.sources)]
 
 
 def _details(

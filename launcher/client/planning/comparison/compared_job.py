@@ -40,8 +40,8 @@ class ComparedJob:
 
     is_priced_by_type: the job ran where nothing is billed, and its price is that of the instance
     types that it names. step: None if no step was timed. samples_per_step: of all ranks; None if
-    unknown. billable_seconds: of each host; None until known. price_as_of: dates of the prices.
-    old_prices: types whose price was a year old or more when the job was created.
+    unknown. billable_seconds: of each host; None until known. prices: where they are from, and how
+    old they were when the job was created.
     """
 
     job_name: str
@@ -51,8 +51,7 @@ class ComparedJob:
     step: MeanStepTime | None
     samples_per_step: float | None
     billable_seconds: float | None
-    price_as_of: tuple[str, ...]
-    old_prices: tuple[str, ...]
+    prices: tuple[str, ...]
 
     @property
     def per_hour(self) -> float | None:
@@ -90,35 +89,33 @@ def read_compared_job(job: Job) -> ComparedJob:
 def compared_job(job: Job, evidence: JobEvidence) -> ComparedJob:
     """Return a job with its prices, from the evidence on it."""
     description = job.description()
-    prices = catalogue.price_list()
-    by_type = {
-        group.instance_type: prices.find(group.instance_type, evidence.region)
-        for group in evidence.groups
-    }
+    cost = catalogue.estimate(
+        ((each.name, each.instance_type, each.count) for each in evidence.groups),
+        catalogue.price_list(),
+        evidence.region,
+        day_created(description),
+    )
     billed = job.cost(description) if evidence.bills else None
     seconds = billed.billable_seconds if billed else description.get("BillableTimeInSeconds")
-    dates = {price.as_of for price in by_type.values() if price and price.as_of}
-    day = day_created(description)
     return ComparedJob(
         job_name=job.name,
         status=evidence.status,
         is_priced_by_type=not evidence.bills,
-        groups=tuple(_group(each, by_type[each.instance_type]) for each in evidence.groups),
+        groups=tuple(map(_group, evidence.groups, cost.groups)),
         step=evidence.step,
         samples_per_step=evidence.samples_per_step,
         billable_seconds=seconds,
-        price_as_of=tuple(sorted(dates)),
-        old_prices=tuple(name for name, price in by_type.items() if price and price.is_old(day)),
+        prices=cost.sources,
     )
 
 
-def _group(group: GroupUse, price: catalogue.Price | None) -> ComparedGroup:
+def _group(group: GroupUse, cost: catalogue.GroupCost) -> ComparedGroup:
     return ComparedGroup(
         name=group.name,
         instance_type=group.instance_type,
         count=group.count,
         trains=group.trains,
-        per_hour=None if price is None else price.per_hour * group.count,
+        per_hour=cost.per_hour,
         idle_cpu=None if group.cpu is None else max(0.0, 1 - group.cpu),
         idle_gpu=None if group.gpu is None else max(0.0, 1 - group.gpu),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from launcher.client.catalogue import dollars_text, old_price_note
+from launcher.client.catalogue import dollars_text
 from launcher.client.jobs import Job
 from launcher.client.planning.comparison.compared_job import (
     ComparedGroup,
@@ -219,11 +219,8 @@ def change_text(change: PriceChange) -> str:
 
 def _notes(comparison: Comparison) -> Iterator[str]:
     jobs = comparison.jobs
-    dates = sorted({date for job in jobs for date in job.price_as_of})
-    if dates:
-        yield f"Prices: on demand, of {', '.join(dates)}; storage and traffic are not included."
-    if old := dict.fromkeys(name for job in jobs for name in job.old_prices):
-        yield old_price_note(old)
+    yield from dict.fromkeys(f"Prices: {each}." for job in jobs for each in job.prices)
+    yield "Storage and traffic are not included."
     if any(job.is_priced_by_type for job in jobs):
         yield (
             "* ran on this machine, where nothing is billed: the price is that of the instance "

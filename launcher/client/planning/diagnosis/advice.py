@@ -49,16 +49,14 @@ class Effect:
     """A planner's prediction for a changed cluster.
 
     per_hour_now, per_hour: USD of all hosts. step, price: the changes of a step's time and of its
-    price, as shares: -0.46 is 46 % less. price_as_of: the dates of the prices. old_prices: types
-    whose price is a year old or more.
+    price, as shares: -0.46 is 46 % less. prices: where they are from, and how old they are.
     """
 
     per_hour_now: float
     per_hour: float
     step: Interval
     price: Interval
-    price_as_of: tuple[str, ...]
-    old_prices: tuple[str, ...]
+    prices: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,14 +224,12 @@ def _effect(
     price: Interval,
     prices: Sequence[Price],
 ) -> Effect:
-    old = (each.instance_type for each in prices if each.is_old(cluster.today))
     return Effect(
         per_hour_now=cluster.per_hour,
         per_hour=per_hour,
         step=step,
         price=price,
-        price_as_of=tuple(sorted({each.as_of or "unknown date" for each in prices})),
-        old_prices=tuple(dict.fromkeys(old)),
+        prices=catalogue.price_sources(prices, cluster.region, cluster.today),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from launcher.client.catalogue import OLD_PRICE, dollars_text
+from launcher.client.catalogue import dollars_text
 from launcher.client.jobs import Job
 from launcher.client.planning.diagnosis.advice import Advice, Effect, advise
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
@@ -161,12 +161,10 @@ def advice_text(advice: Advice) -> str:
 
 
 def _effect(effect: Effect) -> str:
-    dates = ", ".join(effect.price_as_of)
-    old = f"; that of {' and '.join(effect.old_prices)} is {OLD_PRICE}" if effect.old_prices else ""
     return (
         f"{dollars_text(effect.per_hour_now)} to {dollars_text(effect.per_hour)} an hour, a step "
         f"takes {_change(effect.step)} time and costs {_change(effect.price)} "
-        f"(predicted; prices of {dates}{old})"
+        f"(predicted, by {'; '.join(effect.prices)})"
     )
 
 

@@ -12,6 +12,8 @@ from launcher.errors import Problem, SpecError
 if TYPE_CHECKING:
     from launcher.client.planning.plans.cost_plan import CostPlan
 
+#: Age of a price that bounds nothing any more.
+_MONTHS = 12
 #: Fields of Debugger's rules that run in a processing job which is billed.
 _BILLED = frozenset({"InstanceType", "VolumeSizeInGB"})
 
@@ -21,7 +23,7 @@ def enforce_max_cost(plan: CostPlan, max_cost: float, where: str) -> None:
 
     The bound has the most expensive types, the volumes of the hosts that have no disks, the time
     until a stop is enforced, the wait for spot instances and that of a warm pool. A price of
-    another region, or of a year ago, is none; nor have rules of Debugger one that run on instances
+    another region, or of _MONTHS ago, is none; nor have rules of Debugger one that run on instances
     of the user's choice. AWS's own rules cost nothing.
 
     where: the option or argument that set the limit.
@@ -67,9 +69,9 @@ def _unknown(plan: CostPlan, max_cost: float, where: str) -> Iterator[Problem]:
 
 
 def _is_usable(plan: CostPlan, price: Price | None) -> bool:
-    if price is None or price.is_old(plan.estimate.day):
-        return False
-    return price.is_of(plan.estimate.region)
+    estimate = plan.estimate
+    is_own = price is not None and price.is_of(estimate.region)
+    return price is not None and is_own and price.months_before(estimate.day) < _MONTHS
 
 
 def _above(plan: CostPlan, most: float, per_hour: float, max_cost: float, where: str) -> Problem:

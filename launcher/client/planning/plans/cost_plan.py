@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 
 from launcher.client import catalogue
 from launcher.client.catalogue import (
@@ -103,7 +102,7 @@ def plan_job(
         if each != group.instance_type
     ]
     prices, region = catalogue.price_list(), _region(session)
-    today = datetime.now(timezone.utc).date()
+    today = catalogue.today()
     return CostPlan(
         spec=spec,
         estimate=estimate(first, prices, region, today),

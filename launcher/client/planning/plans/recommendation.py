@@ -226,7 +226,7 @@ def recommend(
         changed,
         limits or PlanLimits(),
         order,
-        today or date.today(),
+        today or catalogue.today(),
     )
     return replace(
         chosen,

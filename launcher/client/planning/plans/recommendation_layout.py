@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.catalogue import dollars_text
+from launcher.client.catalogue import OLD_MARK, dollars_text, price_sources
 from launcher.client.planning.plans.candidate_explanation import explanation, unmeasured_families
 from launcher.client.planning.plans.candidate_reasons import (
     UNKNOWN_EXCHANGE,
@@ -104,9 +104,9 @@ def _is_worse(own: _Figures, other: _Figures) -> bool:
 
 
 def _row(candidate: Candidate, recommendation: Recommendation) -> tuple[str, ...]:
-    """Return the cells of a cluster, in the order of the head; "*" marks an old price."""
+    """Return the cells of a cluster, in the order of the head."""
     data = candidate.shape.data
-    old = "*" if any(price.is_old(recommendation.today) for price in candidate.prices) else ""
+    old = OLD_MARK if any(price.is_old(recommendation.today) for price in candidate.prices) else ""
     step = candidate.step.seconds
     return (
         f"{candidate.shape.train.count} x {candidate.shape.train.instance.name}",
@@ -126,14 +126,11 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
     """Yield what the numbers rest on, and what was not compared."""
     order, best = recommendation.order, recommendation.best
     yield f"{recommendation.compared} clusters compared, by {order.value} per sample."
-    prices = {price for each in recommendation.shown for price in each.prices}
-    dates = sorted({price.as_of or "unknown date" for price in prices if not price.file})
-    if dates:
-        yield f"Prices: on demand, of {', '.join(dates)}; storage and traffic are not included."
-    if any(price.is_old(recommendation.today) for price in prices):
-        yield "* an old price; `launcher plan types --update` reads today's."
-    if borrowed := _borrowed(recommendation):
-        yield f"Prices of us-east-1 stand for {', '.join(borrowed)}, which differ."
+    for region in recommendation.regions:
+        own = [each for each in recommendation.shown if each.region == region]
+        prices = dict.fromkeys(price for each in own for price in each.prices)
+        for source in price_sources(prices, region, recommendation.today):
+            yield f"Prices: {source}; storage and traffic are not included."
     for region, names in recommendation.without_own_price.items():
         yield (
             f"No price of {region} itself, so not compared there: {listed(names)}; "
@@ -213,17 +210,6 @@ def _waiting(workload: Workload) -> str:
         f"A sample waits for storage for {wait:.3g} of its {whole:.3g} ms, so a vCPU has up to "
         f"{MOST_WORKERS_PER_VCPU} workers, as memory allows: that storage serves all of them as "
         "fast is assumed, not measured."
-    )
-
-
-def _borrowed(recommendation: Recommendation) -> list[str]:
-    return sorted(
-        {
-            each.region
-            for each in recommendation.shown
-            for price in each.prices
-            if not price.is_of(each.region)
-        }
     )
 
 

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 
-from launcher.client.catalogue import dollars_text, old_price_note
+from launcher.client.catalogue import dollars_text
 from launcher.client.jobs import MetricSeries, group_series, host_groups
 from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
 from launcher.client.planning.diagnosis.diagnosis import advice_text
@@ -155,9 +155,7 @@ def _cost(priced: ComparedJob) -> str:
     total = (dollars_text(priced.per_hour), dollars_text(priced.total))
     rows = [*(_cost_row(each, priced) for each in priced.groups), ("total", "", *total, "", "")]
     table = Table(title="cost", columns=columns, rows=rows, numbers=columns[2:])
-    notes = [f"Prices on demand, of {', '.join(priced.price_as_of) or 'an unknown date'}."]
-    if priced.old_prices:
-        notes.append(old_price_note(priced.old_prices))
+    notes = [f"Prices: {each}." for each in priced.prices]
     if priced.billable_seconds is not None:
         notes.append(f"Billed: {readable(priced.billable_seconds)} of each host.")
     if priced.is_priced_by_type:
