@@ -75,7 +75,7 @@ def test_figures_are_counted() -> None:
     assert p2 is not None
     counted = count_figures([entry(each, PriceList(), None) for each in (c5, p2)], TODAY)
 
-    assert (counted.known, counted.unknown) == (7 + 5, 2 + 5 + 1)
+    assert (counted.known, counted.unknown) == (7 + 5, 2 + 5 + 2)
 
 
 def test_every_accelerator_is_that_of_a_type_and_its_peaks_have_a_source() -> None:

@@ -83,7 +83,7 @@ def test_show_has_the_source_of_each_figure(launcher, name):
         "EC2's DescribeInstanceTypes, as moto 5.2.5 has recorded it (2026-10)",
     ]
     assert "peak bf16" in result.stdout
-    assert "8 figures are known and 5 unknown" in result.stderr
+    assert "9 figures are known and 4 unknown" in result.stderr
 
 
 def test_show_of_an_unknown_price_says_how_to_add_it(launcher, tmp_path):

@@ -13,7 +13,7 @@ from test_recommendation import made_up
 from launcher.client.planning import Bottleneck, candidates
 
 _WORD = re.compile(
-    r"of NVIDIA \w+|between hosts|of a worker for a batch|batches ahead|Gbit/s|vCPUs|workers"
+    r"of NVIDIA \w+|between ranks|of a worker for a batch|batches ahead|Gbit/s|vCPUs|workers"
     r"|GB|(?<= )s\b"
 )
 

@@ -18,8 +18,8 @@ from launcher.client.planning import (
     data_workers,
     estimate_step,
     local_workers,
-    sent_bytes,
     spare_vcpus,
+    traffic,
 )
 from launcher.shared import Footprint
 
@@ -144,13 +144,18 @@ MODEL = ModelFigures(footprint=Footprint(parameters=10**9, gradients=10**9, stat
 
 @pytest.mark.parametrize("hosts", [2, 4, 64])
 def test_gradients_take_the_time_of_the_network_beside_the_backward_pass(hosts: int) -> None:
-    """A host of g5.16xlarge has 25 Gbit/s, and sends 2 (n - 1) / n of a GB in each step."""
+    """A host of g5.16xlarge has 25 Gbit/s, and sends 2 (n - 1) / n of a GB, or 2 in a tree."""
     step = estimate_step(replace(WORKLOAD, model=MODEL), shape("ml.g5.16xlarge", trainers=hosts))
-    sent = 2 * (hosts - 1) / hosts * 8
-    ends = (step.seconds.low, step.seconds.expected, step.seconds.high)
+    ring, tree, buckets = 2 * (hosts - 1), 2 * hosts.bit_length() - 2, 38.2 * (hosts - 1) / hosts
 
-    assert ends == pytest.approx(
-        (0.05 / 3 + sent / (0.9 * 25), 0.025 + sent / (0.7 * 25), 0.05 + sent / (0.5 * 25))
+    def seconds(share: float, turn: float) -> float:
+        in_ring = ring / hosts * 8 / (share * 25) + buckets * ring * turn
+        in_tree = (16 if hosts > 2 else 8) / (share * 25) + buckets * tree * turn
+        return min(in_ring, in_tree)
+
+    assert (step.seconds.low, step.seconds.expected, step.seconds.high) == pytest.approx(
+        (0.05 / 3 + seconds(0.9, 6e-6), 0.025 + seconds(0.7, 2e-5), 0.05 + seconds(0.5, 8e-5)),
+        rel=0.01,  # buckets are whole
     )
 
 
@@ -159,17 +164,58 @@ def test_a_short_exchange_still_waits_for_its_last_bucket() -> None:
     model = replace(WORKLOAD, model=ModelFigures(footprint=small))
     step = estimate_step(model, shape("ml.g5.16xlarge", trainers=2))
 
-    assert step.seconds.expected == pytest.approx(0.05 + 10**7 * 8 / (0.7 * 25e9))
+    assert step.seconds.expected == pytest.approx(0.05 + 10**7 * 8 / (0.7 * 25e9) + 2 * 2e-5)
 
 
-def test_shards_send_half_as_much_again() -> None:
-    large = Footprint(parameters=10**10, gradients=10**10, states=10**10, largest=10**8)
-    shards = replace(WORKLOAD, model=ModelFigures(footprint=large))
-    p4d = instance("ml.p4d.24xlarge")
+@pytest.mark.parametrize(
+    ("name", "accelerator", "gigabytes_a_second"),
+    [
+        ("ml.p4d.24xlarge", "NVIDIA A100", 0.77 * 300),
+        ("ml.g5.48xlarge", "NVIDIA A10G", 0.4 * 32),
+        ("ml.trn1.32xlarge", "AWS Trainium", float("inf")),  # unknown, so it is not counted
+    ],
+)
+def test_ranks_of_one_host_exchange_over_its_links(
+    name: str, accelerator: str, gigabytes_a_second: float
+) -> None:
+    seconds = {accelerator: Measure.exact(0.05)}
+    quick = replace(WORKLOAD, model=MODEL, gpu_seconds_per_step=seconds, batch_size=1)
+    found, ranks = estimate_step(quick, shape(name)), instance(name).processes
+    link = 2 * (ranks - 1) / ranks / gigabytes_a_second
+    last = 2 * 25 * 2**20 / 1e9 / gigabytes_a_second
 
-    assert sent_bytes(replace(WORKLOAD, model=MODEL), p4d, 2) == 2 / 2 * 10**9
-    assert sent_bytes(shards, instance("ml.g5.48xlarge"), 2) == 3 / 2 * 10**10
-    assert sent_bytes(WORKLOAD, p4d, 2) is None
+    assert found.expected == pytest.approx(0.05 + max(last, link - 0.025))
+
+
+LARGE_MODEL = Footprint(parameters=10**10, gradients=10**10, states=10**10, largest=10**8)
+#: Shards do not hold it: its one block is gathered whole.
+BIG = dict.fromkeys(("parameters", "gradients", "states", "largest", "rest"), 2 * 10**10)
+ONE_BLOCK = Footprint(**BIG)
+
+
+@pytest.mark.parametrize(
+    ("footprint", "output", "name", "hosts", "sent"),
+    [
+        pytest.param(MODEL.footprint, None, "ml.p4d.24xlarge", 2, (1, 1.75), id="replicas"),
+        # They gather half of the parameters twice, in 16 bits; gradients go once.
+        pytest.param(LARGE_MODEL, None, "ml.g5.48xlarge", 2, (10, 17.5), id="shards"),
+        pytest.param(ONE_BLOCK, 10**6, "ml.g5.48xlarge", 2, (20, 5.512), id="four stages a host"),
+        pytest.param(ONE_BLOCK, 10**6, "ml.g5.xlarge", 8, (5.512, 0), id="one stage a host"),
+        pytest.param(ONE_BLOCK, None, "ml.g5.xlarge", 8, None, id="stages of unknown output"),
+    ],
+)
+def test_bytes_that_a_strategy_sends(
+    footprint: Footprint,
+    output: int | None,
+    name: str,
+    hosts: int,
+    sent: tuple[float, float] | None,
+) -> None:
+    model = ModelFigures(footprint=footprint, stage_output=output)
+    found = traffic(replace(WORKLOAD, model=model), instance(name), hosts)
+
+    assert (found and (found.host / 1e9, found.rank / 1e9)) == (sent and pytest.approx(sent))
+    assert traffic(WORKLOAD, instance(name), hosts) is None
 
 
 def test_the_range_is_that_of_the_measures() -> None:

@@ -51,6 +51,10 @@ class CatalogueEntry:
             for precision, peak in peaks.items():
                 source = kind.source if kind else None
                 yield _figure(f"peak {precision}", peak, "TFLOP/s each", source)
+            link = kind.link if kind else None
+            unit = f"GB/s each way, {link}" if link else "GB/s"
+            speed, source = (kind.link_gb_s, kind.link_source) if kind else (None, None)
+            yield _figure("link", speed, unit, source)
         yield self._price(today)
         if self.price and self.price.spot:
             low, high = self.price.spot
@@ -154,12 +158,17 @@ class AcceleratorKind:
     peak_tflops: 10^12 floating-point operations per second and accelerator, dense (without
         sparsity), by the number formats that it has; None where no public figure is known. The
         fastest unit for the format counts: tensor cores, where it has them.
-    source: a key of sources.csv.
+    link, link_gb_s: what it reaches the others of its host by, such as "NVLink 3", and its 10^9
+        bytes a second each way; None if unknown.
+    source, link_source: keys of sources.csv.
     """
 
     name: str
     peak_tflops: Mapping[str, float | None]
     source: str
+    link: str | None
+    link_gb_s: float | None
+    link_source: str | None
 
 
 def accelerator_kind(name: str | None) -> AcceleratorKind | None:
@@ -183,6 +192,9 @@ def accelerator_kinds() -> Mapping[str, AcceleratorKind]:
                 if row[each] != "-"
             },
             source=row["source"],
+            link=row["link"] or None,
+            link_gb_s=float(row["link_gb_s"]) if row["link_gb_s"] else None,
+            link_source=row["link_source"] or None,
         )
         for _, row in read_table(packaged_table("accelerators.csv"))
     }

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     )
     from launcher.client.planning.plans.cost_limit import enforce_max_cost
     from launcher.client.planning.plans.cost_plan import CostPlan, cost_plan_text, plan_job
-    from launcher.client.planning.plans.exchange import sent_bytes
+    from launcher.client.planning.plans.exchange import traffic
     from launcher.client.planning.plans.job_file_writer import job_of_candidate
     from launcher.client.planning.plans.parallel_strategy import (
         RESERVED,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from launcher.client.catalogue import dollars_text
 from launcher.client.planning.plans.cluster_candidates import Candidate
+from launcher.client.planning.plans.exchange import traffic
 from launcher.client.planning.plans.step_model import (
     SECONDS_PER_GB,
     UNKNOWN_SPEED,
@@ -69,6 +70,7 @@ def _step(candidate: Candidate) -> Iterator[str]:
             f"share of the data group: {step.offloaded:.4g} of the batches, where both sides take "
             "as long, or 0 where receiving takes longer than preparing"
         )
+    yield from _exchange(candidate)
     formulas = step.formulas
     for resource, needed in step.seconds_by_resource.items():
         binding = ", the bottleneck" if resource is step.bottleneck else ""
@@ -87,7 +89,21 @@ def _step(candidate: Candidate) -> Iterator[str]:
     yield f"step: {_ms(step.expected)}, the bottleneck's time and the waits"
     yield f"step at least: {_ms(step.seconds.low)}, with {low}"
     yield f"step at most: {_ms(step.seconds.high)}, with {high}"
-    yield f"GPU busy: {step.gpu_busy:.1%} = the accelerator's time / the step"
+    yield f"GPU busy: {step.gpu_busy:.1%} = the accelerator's own time / the step"
+
+
+def _exchange(candidate: Candidate) -> Iterator[str]:
+    """Yield what ranks add to each other's steps, and whether that is measured or computed."""
+    load, train = candidate.workload, candidate.shape.train
+    sent = traffic(load, train.instance, train.count)
+    if train.count > 1 and load.communication_seconds_per_step is not None:
+        yield "between ranks: measured (communication_seconds_per_step)"
+    elif sent and candidate.step.exchange:
+        places = {"by each host to others": sent.host, "by each rank within its host": sent.rank}
+        parts = [f"{bytes_text(round(size))} {place}" for place, size in places.items() if size]
+        yield (
+            f"between ranks: computed, of {' and '.join(parts)}, in part beside the backward pass"
+        )
 
 
 def _ends(candidate: Candidate) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from launcher.client.catalogue import InstanceType, Price
-from launcher.client.planning.plans.exchange import exchange_seconds, train_strategy
+from launcher.client.planning.plans.exchange import train_strategy
 from launcher.client.planning.plans.parallel_strategy import Strategy
 from launcher.client.planning.plans.step_model import (
     Bottleneck,
@@ -116,12 +116,6 @@ class Candidate:
         """The parallel strategy; None if the workload has no figures of its model."""
         train = self.shape.train
         return train_strategy(self.workload, train.instance, train.count)
-
-    @property
-    def is_exchange_known(self) -> bool:
-        """False for several train hosts that exchange an unknown number of bytes in a step."""
-        train = self.shape.train
-        return exchange_seconds(self.workload, train.instance, train.count, 0.0, "mean") is not None
 
     @property
     def hosts(self) -> int:

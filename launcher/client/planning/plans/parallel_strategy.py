@@ -31,7 +31,8 @@ class ModelFigures:
     """The memory of a model, and the settings with which its steps were timed.
 
     blocks: the module list whose modules are recomputed one by one; None if it has none.
-    batch_norm: whether it has batch normalisation; None if unknown.
+    batch_norm: whether it has batch normalisation; None if unknown. stage_output: bytes of a sample
+    that a stage of a pipeline sends to the next one; None if unknown.
     """
 
     footprint: Footprint
@@ -39,6 +40,7 @@ class ModelFigures:
     batch_norm: bool | None = None
     precision: str | None = None
     recomputed: bool = False
+    stage_output: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

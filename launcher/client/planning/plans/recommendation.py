@@ -124,7 +124,7 @@ class Recommendation:
                 self.without_room,
                 candidate_reasons.batch_shortage(self.workload, self.without_batches),
             )
-        if self.best is None and not self.nearest.is_exchange_known:
+        if self.best is None and self.nearest.step.exchange is None:
             return candidate_reasons.UNKNOWN_EXCHANGE
         if self.best is None:
             has_deadline = self.limits.deadline_hours is not None
@@ -285,8 +285,8 @@ def choose(
 ) -> Recommendation:
     """Return the recommendation among candidates: the minimum of `order`, or one as good."""
     everything = sorted(compared, key=lambda each: _sort_key(each, order))
-    unknown = {each.shape.train.count for each in everything if not each.is_exchange_known}
-    known = [each for each in everything if each.is_exchange_known]
+    known = [each for each in everything if each.step.exchange is not None]
+    unknown = {each.shape.train.count for each in everything if each.step.exchange is None}
     allowed = [each for each in known if _keeps_to(each, limits)]
     best = _simplest(allowed, order)
     return Recommendation(

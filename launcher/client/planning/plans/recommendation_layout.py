@@ -151,10 +151,12 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
         yield f"Memory for fewer workers than vCPUs, of {size} each: {listed(few)}."
     if recommendation.workload.wait_seconds_per_sample.mean:
         yield _waiting(recommendation.workload)
-    if any(each.shape.train.instance.processes > 1 for each in recommendation.shown):
+    if recommendation.workload.model is None and any(
+        each.shape.train.instance.processes > 1 for each in recommendation.shown
+    ):
         yield (
             "gpu_seconds_per_step is that of one rank: what ranks of one host add to each other's "
-            "steps is not in it, unless it was measured with all of them."
+            "steps is not in it, unless it was measured with all of them, or the model is given."
         )
     if recommendation.without_batches and recommendation.nearest:
         found = batch_shortage(recommendation.workload, recommendation.without_batches)
@@ -163,9 +165,9 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
         yield f"{UNKNOWN_EXCHANGE[:1].upper()}{UNKNOWN_EXCHANGE[1:]}."
     if _has_computed_exchange(recommendation):
         yield (
-            "What train hosts add to each other's steps is computed, not measured: their gradients "
-            "over the network at 70% (50% to 90%) of its speed, half of the step (none to two "
-            "thirds) beside the backward pass."
+            "What ranks add to each other's steps is computed, not measured: their gradients over "
+            "the network at 70% (50% to 90%) of its speed, NVLink at 77% (60% to 85%) and PCIe at "
+            "40% (20% to 80%), half of the step (none to two thirds) beside the backward pass."
         )
     if unknown := _unknown_speeds(recommendation):
         yield (
@@ -218,8 +220,11 @@ def _unknown_speeds(recommendation: Recommendation) -> list[str]:
 
 
 def _has_computed_exchange(recommendation: Recommendation) -> bool:
-    several = any(each.shape.train.count > 1 for each in recommendation.shown)
-    return several and recommendation.workload.communication_seconds_per_step is None
+    is_measured = recommendation.workload.communication_seconds_per_step is not None
+    return any(
+        each.step.exchange and not (is_measured and each.shape.train.count > 1)
+        for each in recommendation.shown
+    )
 
 
 def _money(amount: Interval | None) -> str:

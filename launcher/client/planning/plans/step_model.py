@@ -55,7 +55,7 @@ _BITS_PER_BYTE = 8
 _UNITS = {
     "cpu_seconds": "s",
     "wait_seconds": "s",
-    "exchange_seconds": "s between hosts",
+    "exchange_seconds": "s between ranks",
     "gigabytes": "GB",
     "train_speed": "",
     "data_speed": "",
@@ -126,6 +126,7 @@ class StepEstimate:
     offloaded is the share of batches that the data group prepares. seconds_by_resource: seconds
     that each resource needs. in_time: the most of them, if enough batches were prepared ahead.
     stall: seconds that it waits for batches that take long, after those of the bottleneck.
+    exchange: seconds that ranks add to each other's; None if several hosts' are unknown.
     prefetch: batches that are prepared ahead.
     """
 
@@ -136,6 +137,7 @@ class StepEstimate:
     offloaded: float
     seconds_by_resource: Mapping[Bottleneck, float]
     stall: float
+    exchange: float | None
     prefetch: Prefetch
     _workload: Workload = field(repr=False, compare=False)
     _shape: ClusterShape = field(repr=False, compare=False)
@@ -207,7 +209,7 @@ class _Workers(NamedTuple):
 class _Load(NamedTuple):
     """The demand of one step of all ranks, at one end of the measures' ranges, and its workers.
 
-    wait_seconds: for which workers wait for storage. exchange_seconds: between train hosts.
+    wait_seconds: for which workers wait for storage. exchange_seconds: between ranks, 0 if unknown.
     train_speed, data_speed: of vCPUs when all of a host are busy. train_gbps, data_gbps: of the
     networks of all hosts; 0 if unknown.
     """
@@ -217,6 +219,7 @@ class _Load(NamedTuple):
     wait_seconds: float
     gpu_seconds: float
     exchange_seconds: float
+    is_exchange_known: bool
     gigabytes: float
     train_speed: float
     data_speed: float
@@ -298,10 +301,11 @@ def estimate_step(workload: Workload, shape: ClusterShape) -> StepEstimate:
         expected=seconds,
         in_time=in_time,
         bottleneck=bottleneck,
-        gpu_busy=seconds_by_resource[Bottleneck.ACCELERATOR] / seconds if seconds else 0.0,
+        gpu_busy=load.gpu_seconds / seconds if seconds else 0.0,
         offloaded=share,
         seconds_by_resource=seconds_by_resource,
         stall=stall,
+        exchange=load.exchange_seconds if load.is_exchange_known else None,
         prefetch=prefetch,
         _workload=workload,
         _shape=shape,
@@ -338,6 +342,7 @@ def _load(workload: Workload, shape: ClusterShape, workers: _Workers, case: _Cas
         wait_seconds=ranks * workload.batch_size * wait,
         gpu_seconds=gpu_seconds,
         exchange_seconds=exchange or 0.0,
+        is_exchange_known=exchange is not None,
         gigabytes=ranks * workload.bytes_per_batch / 1e9,
         train_speed=vcpu_speed(workload, train.instance, case.unknown_speed),
         data_speed=vcpu_speed(workload, data.instance, case.unknown_speed) if data else 1.0,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,9 +133,8 @@ def this_cpu(family_name: str | None = None) -> MachineCpu:
 
     family_name: its family if the user gave it; by default that of the EC2 instance, if it is one.
     """
-    return MachineCpu(
-        model=_cpu_model(), count=len(os.sched_getaffinity(0)), family=family_name or _ec2_family()
-    )
+    usable = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return MachineCpu(model=_cpu_model(), count=usable, family=family_name or _ec2_family())
 
 
 def _cpu_model() -> str:

@@ -30,7 +30,7 @@ _UNREAD: Any = object()
 
 #: The fields of a model, in bytes but for the last four.
 _NEEDED = ("parameters", "optimizer")
-_BYTES = (*_NEEDED, "gradients", "largest_block", "outside_blocks")
+_BYTES = (*_NEEDED, "gradients", "largest_block", "outside_blocks", "stage_output")
 _TEXTS = ("blocks", "precision")
 _SWITCHES = ("batch_norm", "is_recomputed")
 _ACTIVATIONS = ("sample", "fixed")
@@ -317,4 +317,5 @@ def _figures(value: Mapping[str, Any]) -> ModelFigures:
         batch_norm=value.get("batch_norm"),
         precision=value.get("precision"),
         recomputed=bool(value.get("is_recomputed")),
+        stage_output=None if value.get("stage_output") is None else int(value["stage_output"]),
     )

@@ -170,6 +170,7 @@ def model_fields(figures: ModelFigures) -> dict[str, Any]:
             names[setting]: {"sample": each.sample, "fixed": max(0, each.fixed)}
             for setting, each in sorted(model.activations.items())
         },
+        "stage_output": figures.stage_output,
         "blocks": figures.blocks,
         "batch_norm": figures.batch_norm,
         "precision": figures.precision,
