@@ -11,15 +11,28 @@ from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
     from launcher.shared.bounded_archives import extract_all, open_archive, space_problem
-    from launcher.shared.complete_files import replacing, write_complete
-    from launcher.shared.data_verdict import (
-        NEGLIGIBLE,
-        Bound,
-        Verdict,
-        explain,
-        judge,
-        judge_in_process,
+    from launcher.shared.causes.cause import (
+        COMPUTING,
+        FEWEST_STEPS,
+        Cause,
+        Confidence,
+        Finding,
+        StepLimit,
     )
+    from launcher.shared.causes.cause_evidence import (
+        DataWait,
+        Evidence,
+        GroupUse,
+        HostUse,
+        RankTimes,
+        has_use,
+        mean_of,
+    )
+    from launcher.shared.causes.data_wait import explain_wait, judge_own_loading, judge_wait
+    from launcher.shared.causes.mends import data_hosts_idle, mends
+    from launcher.shared.causes.observed_rates import ObservedRates, observe
+    from launcher.shared.causes.step_causes import judge
+    from launcher.shared.complete_files import replacing, write_complete
     from launcher.shared.event_lines import (
         FIELD_ERRORS,
         TEXT_MARK,
@@ -44,7 +57,6 @@ if TYPE_CHECKING:
     )
     from launcher.shared.main_guard import has_main_guard
     from launcher.shared.mpi_options import split_mpi_options
-    from launcher.shared.observed_rates import COMPUTING, FEWEST_STEPS, ObservedRates, observe
     from launcher.shared.parallel_dims import ParallelDims, RankPlacement, parse_choice
     from launcher.shared.partitions.partition_file import (
         Fingerprint,

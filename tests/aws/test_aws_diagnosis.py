@@ -11,9 +11,8 @@ from front import Alter, Refuse
 
 from launcher import Job, diagnose, report
 from launcher.client.cli import main
-from launcher.client.planning import Confidence, StepLimit
 from launcher.client.sessions import NAMESPACE
-from launcher.shared import WAIT_METRIC
+from launcher.shared import WAIT_METRIC, Confidence, StepLimit
 
 #: An hour some days ago: CloudWatch takes no values older than two weeks.
 START = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0) - timedelta(days=5)

@@ -144,7 +144,7 @@ def test_metrics_are_the_latest_of_each_kind_and_the_verdict_is_the_last():
     words = {"bound": "workers", "wait_share": 0.37, "busy": 0.98, "more": 6, "text": "about 6"}
     found = data(epoch(0, 1.0, 4.0), *told, format_event("data_verdict", host="algo-3", **words))
     assert found["metrics"] == {"hosts": {"algo-1": {"bytes": 3.0}, "algo-2": {"bytes": 2.0}}}
-    assert found["verdict"] == words
+    assert found["verdict"] == {**words, "margin": 0.0, "is_waiting": None}
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,8 @@ from typing import Any
 import pytest
 from test_findings import data, job, ranks
 
-from launcher.client.planning import (
-    Advice,
-    GroupUse,
-    HostUse,
-    MeanStepTime,
-    advice_text,
-    advise,
-    find_limit,
-)
-from launcher.shared import Bound
+from launcher.client.planning import Advice, MeanStepTime, advice_text, advise
+from launcher.shared import Cause, GroupUse, HostUse, judge
 
 pytestmark = pytest.mark.usefixtures("packaged_prices")
 
@@ -47,7 +39,7 @@ def feed(cpu: float, count: int = 2) -> GroupUse:
 
 def advised(*groups: GroupUse, **more: Any) -> tuple[Advice, ...]:
     evidence = job(*groups, **more)
-    return advise(find_limit(evidence), evidence)
+    return advise(judge(evidence), evidence)
 
 
 def test_a_data_group_that_is_too_small_gets_more_hosts() -> None:
@@ -64,7 +56,7 @@ def test_a_data_group_that_is_too_small_gets_more_hosts() -> None:
 
 VERDICT = "input-bound 40% of the time: about 6 more vCPU in data_group would remove it"
 STEP = MeanStepTime(mean=0.1, error=None, steps=500, batches=1)
-WAITS = data(0.4, Bound.WORKERS, is_waiting=True, margin=1.0)
+WAITS = data(0.4, Cause.WORKERS, is_waiting=True, margin=1.0)
 FIRST = {
     "the train hosts' CPUs are idle, and the planner does not explain it": (
         [train(0.1, 0.4), feed(0.98)],
@@ -73,7 +65,7 @@ FIRST = {
     ),
     "the verdict is that workers are short, and the planner sees another limit": (
         [train(0.1, 0.2), feed(0.7, 6)],
-        {"data": data(0.4, Bound.WORKERS, bytes_per_batch=1e8, margin=1.0), "step": STEP},
+        {"data": data(0.4, Cause.WORKERS, bytes_per_batch=1e8, margin=1.0), "step": STEP},
         ["give data_group more vCPU: more hosts, or larger ones"],
     ),
     "data hosts that wait themselves, without a verdict": (
@@ -92,12 +84,12 @@ FIRST = {
     ),
     "a surplus below a host": (
         [train(0.5, 0.97), feed(0.3)],
-        {"data": data(0.01, Bound.NOTHING, more=-3)},
+        {"data": data(0.01, Cause.NOTHING, more=-3)},
         ["3 of data_group's vCPU are not needed: a smaller type will do"],
     ),
     "the words of the job's own verdict": (
         [train(0.3, 0.5), group("ml.c5.xlarge", 0.9)],
-        {"data": data(0.4, Bound.WORKERS, text=VERDICT, margin=1.0)},
+        {"data": data(0.4, Cause.WORKERS, text=VERDICT, margin=1.0)},
         [VERDICT],
     ),
     "a type without a price": (
@@ -145,7 +137,7 @@ def test_data_hosts_that_wait_get_no_cpus() -> None:
 
 
 def test_surplus_data_hosts_are_given_back() -> None:
-    surplus = data(0.01, Bound.NOTHING, more=-9)
+    surplus = data(0.01, Cause.NOTHING, more=-9)
     first, *_ = advised(train(0.5, 0.97), feed(0.3, 4), data=surplus)
 
     assert first.what == "give data_group 2 hosts instead of 4"

@@ -14,15 +14,9 @@ import pytest
 import launcher
 from launcher import Estimator, MemoryRun, MemorySession
 from launcher.client.catalogue import find
-from launcher.client.planning import (
-    Confidence,
-    Diagnosis,
-    StepLimit,
-    advice_text,
-    larger_types,
-)
+from launcher.client.planning import Diagnosis, advice_text, larger_types
 from launcher.client.sessions import MEMORY, MetricPoint
-from launcher.shared import format_event
+from launcher.shared import Confidence, StepLimit, format_event
 
 Diagnosed = Callable[..., Diagnosis]
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from launcher.client.planning import (
+from launcher.client.planning import JobEvidence
+from launcher.shared import (
+    Cause,
     Confidence,
     DataWait,
     GroupUse,
     HostUse,
-    JobEvidence,
     RankTimes,
     StepLimit,
-    find_limit,
+    judge,
 )
-from launcher.shared import Bound
 
 INPUT, COMPUTE, STORAGE = StepLimit.INPUT, StepLimit.COMPUTE, StepLimit.STORAGE
 COMMUNICATION, IMBALANCED = StepLimit.COMMUNICATION, StepLimit.IMBALANCED
@@ -49,7 +49,7 @@ def job(*groups: GroupUse, **more: Any) -> JobEvidence:
     return JobEvidence(groups=groups, **{**made, **more})
 
 
-def data(share: float, bound: Bound | None = None, **more: Any) -> DataWait:
+def data(share: float, bound: Cause | None = None, **more: Any) -> DataWait:
     return DataWait(share=share, bound=bound, **{"steps": 200, "seconds": 60.0, **more})
 
 
@@ -71,9 +71,9 @@ def ranks(*times: tuple[float | None, ...], steps: int = 50) -> dict[str, Any]:
 
 #: The published TensorFlow job: all CPUs busy, 45 % of the accelerators.
 PUBLISHED = group(0.98, 0.45)
-LOADING = data(0.4, Bound.LOADING, margin=12.0)
+LOADING = data(0.4, Cause.LOADING, margin=12.0)
 BUSY, SOME, FEEDING = group(0.5, 0.97), group(0.3, 0.5), group(0.95, trains=False)
-NO_WAIT = data(0.01, Bound.NOTHING)
+NO_WAIT = data(0.01, Cause.NOTHING)
 CASES = {
     "CPUs busy beside idle accelerators": (job(PUBLISHED), INPUT, HIGH),
     "close to both thresholds": (job(group(0.87, 0.68)), INPUT, MEDIUM),
@@ -83,17 +83,17 @@ CASES = {
     "no wait, one rank, no accelerator": (job(group(0.5), data=NO_WAIT), COMPUTE, MEDIUM),
     "a clear wait for data": (job(SOME, data=LOADING), INPUT, HIGH),
     "a small wait for data": (
-        job(group(0.3, 0.9), data=data(0.05, Bound.WORKERS, margin=0.6)),
+        job(group(0.3, 0.9), data=data(0.05, Cause.WORKERS, margin=0.6)),
         *(COMPUTE, HIGH),
     ),
     "a small wait, and nothing else known": (
-        job(group(0.5), data=data(0.05, Bound.LOADING, margin=0.6)),
+        job(group(0.5), data=data(0.05, Cause.LOADING, margin=0.6)),
         *(COMPUTE, MEDIUM),
     ),
     "a wait for data, and a longer one for other ranks": (
         job(
             group(0.3, gpus=(None, None)),
-            data=data(0.12, Bound.LOADING, margin=3.0),
+            data=data(0.12, Cause.LOADING, margin=3.0),
             **ranks((0.08, 0.3, 0.05), (0.08, 0.3, 0.05)),
         ),
         *(COMMUNICATION, HIGH),
@@ -101,17 +101,17 @@ CASES = {
     "data hosts that serve one rank after the other": (
         job(
             *(group(0.1), FEEDING),
-            data=data(0.85, Bound.WORKERS, margin=0.9),
+            data=data(0.85, Cause.WORKERS, margin=0.9),
             **ranks((0.3, 1.9, 0.01), (0.3, 0.03, 1.9)),
         ),
         *(INPUT, HIGH),
     ),
     "own loading that waits for a disk": (
-        job(group(0.3), data=data(0.5, Bound.LOADING, margin=3.0, is_waiting=True)),
+        job(group(0.3), data=data(0.5, Cause.LOADING, margin=3.0, is_waiting=True)),
         *(STORAGE, HIGH),
     ),
     "own loading on the CPU of an idle host": (
-        job(group(0.01), data=data(0.5, Bound.LOADING, margin=3.0, is_waiting=False)),
+        job(group(0.01), data=data(0.5, Cause.LOADING, margin=3.0, is_waiting=False)),
         *(INPUT, HIGH),
     ),
     "a wait beside busy accelerators": (job(group(0.3, 0.95), data=LOADING), INPUT, LOW),
@@ -120,11 +120,11 @@ CASES = {
     "a minute of CloudWatch's wait": (job(data=data(0.3, steps=0, minutes=1)), *NOT_SURE),
     "an unexplained wait": (job(SOME, data=data(0.3)), INPUT, LOW),
     "workers that wait for disks": (
-        job(SOME, data=data(0.4, Bound.WORKERS, margin=0.9, is_waiting=True)),
+        job(SOME, data=data(0.4, Cause.WORKERS, margin=0.9, is_waiting=True)),
         *(STORAGE, HIGH),
     ),
     "workers that wait for disks, but longer for the wire": (
-        job(SOME, data=data(0.4, Bound.SENDING, margin=0.9, is_waiting=True)),
+        job(SOME, data=data(0.4, Cause.SENDING, margin=0.9, is_waiting=True)),
         *(INPUT, HIGH),
     ),
     "a rank that does little but wait for disks": (
@@ -153,8 +153,8 @@ CASES = {
     "neither idle nor busy": (job(group(0.95, 0.8)), *NOT_SURE),
     "idle, and not for data": (job(group(0.98, 0.4), data=NO_WAIT), *NOT_SURE),
     "a small unexplained wait": (job(data=data(0.06)), *NOT_SURE),
-    "too short a wait": (job(data=data(0.5, Bound.TOO_SHORT)), *NOT_SURE),
-    "few steps": (job(data=data(0.5, Bound.LOADING, steps=5)), *NOT_SURE),
+    "too short a wait": (job(data=data(0.5, Cause.TOO_SHORT)), *NOT_SURE),
+    "few steps": (job(data=data(0.5, Cause.LOADING, steps=5)), *NOT_SURE),
     "no wait, of two ranks": (job(group(0.5), data=NO_WAIT, rank_count=2), *NOT_SURE),
     "steps that cannot be separated": (job(**ranks((0.1, None, 0.0), (0.1, None, 0.0))), *NOT_SURE),
     "few measured steps": (
@@ -173,7 +173,7 @@ CASES = {
     "a slow data host": (
         job(
             group(0.2, 0.4),
-            data=data(0.4, Bound.SLOW_HOST, slowest="algo-2", margin=4.0, text="algo-2 takes 9 s"),
+            data=data(0.4, Cause.SLOW_HOST, slowest="algo-2", margin=4.0, text="algo-2 takes 9 s"),
         ),
         *(IMBALANCED, HIGH, "algo-2", "algo-2 takes 9 s"),
     ),
@@ -187,7 +187,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_cause_its_confidence_and_the_culprit(name: str) -> None:
     evidence, limit, confidence, *named = CASES[name]
-    found = find_limit(evidence)
+    found = judge(evidence)
 
     assert (found.limit, found.confidence) == (limit, confidence), found
     culprit, words = named or (None, "")

@@ -11,7 +11,6 @@ from test_findings import job
 from launcher.client.planning import (
     ComparedGroup,
     ComparedJob,
-    GroupUse,
     JobFigures,
     MeanStepTime,
     Measure,
@@ -21,6 +20,7 @@ from launcher.client.planning import (
     plan_of_run,
     plan_section,
 )
+from launcher.shared import GroupUse
 
 pytestmark = pytest.mark.usefixtures("packaged_prices")
 STARVED = group("ml.g5.8xlarge", 0.98, 0.45, vcpus=32)

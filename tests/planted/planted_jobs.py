@@ -18,9 +18,9 @@ from throttles import limited_cpu, paused, slow_storage
 from waiting import wait_until
 
 from launcher import diagnose
-from launcher.client.planning import Diagnosis, StepLimit
+from launcher.client.planning import Diagnosis
 from launcher.client.sessions import JobFolder, network_faults, processes_of_host
-from launcher.shared import process_ids, read_process_file
+from launcher.shared import StepLimit, process_ids, read_process_file
 
 SOURCE = Path(__file__).parent / "source"
 _DEFAULTS = {

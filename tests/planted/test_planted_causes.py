@@ -21,11 +21,12 @@ from planted_jobs import PlantedJob, planted_jobs
 from throttles import can_limit_cpu
 
 from launcher import diagnose
-from launcher.client.planning import Diagnosis, StepLimit
+from launcher.client.planning import Diagnosis
 from launcher.client.request import SourceTree
 from launcher.client.sessions import choose_isolation
 from launcher.client.spec import JobSpec, check
 from launcher.errors import PlatformError
+from launcher.shared import StepLimit
 
 pytestmark = pytest.mark.alone  # a busy machine is a second cause
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from launcher.shared import Bound, Verdict, judge, observe
+from launcher.shared import Cause, DataWait, judge_wait, observe
 
 SIZE = 1e6
 
@@ -35,13 +35,13 @@ class Planted:
     heavy: float = 1.0
     size: float = SIZE
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> DataWait:
         job = Simulation(self)
         for _ in range(self.epochs):
             job.run_epoch()
         rates = observe(hosts=job.hosts(), ranks={("0", "s"): job.rank}, receivers=job.receivers())
         assert rates is not None
-        verdict = judge(rates, "data_group")
+        verdict = judge_wait(rates, "data_group")
         assert verdict is not None
         return verdict
 
@@ -146,25 +146,25 @@ UNCLEAR = [
     for each in (300, 500)
 ] + [Planted(workers=8, prepare=0.01, compute=0.02, every=40, heavy=200, size=10) for _ in (1, 2)]
 CASES = [
-    *((job, Bound.WORKERS) for job in WORKERS),
-    *((job, Bound.NOTHING) for job in COMPUTE),
-    *((job, Bound.SENDING) for job in SENDING),
-    *((job, Bound.MEMORY) for job in MEMORY),
-    *((job, Bound.EPOCH_STARTS) for job in STARTS),
-    *((job, Bound.SLOW_HOST) for job in SLOW),
-    *((job, Bound.TOO_SHORT) for job in SHORT),
-    *((job, Bound.UNKNOWN) for job in UNCLEAR),
+    *((job, Cause.WORKERS) for job in WORKERS),
+    *((job, Cause.NOTHING) for job in COMPUTE),
+    *((job, Cause.SENDING) for job in SENDING),
+    *((job, Cause.MEMORY) for job in MEMORY),
+    *((job, Cause.EPOCH_STARTS) for job in STARTS),
+    *((job, Cause.SLOW_HOST) for job in SLOW),
+    *((job, Cause.TOO_SHORT) for job in SHORT),
+    *((job, Cause.UNKNOWN) for job in UNCLEAR),
 ]
 
 
 @pytest.mark.parametrize(
     ("job", "bound"), CASES, ids=[f"{bound.value}-{n}" for n, (_, bound) in enumerate(CASES)]
 )
-def test_a_planted_cause_is_named(job: Planted, bound: Bound) -> None:
+def test_a_planted_cause_is_named(job: Planted, bound: Cause) -> None:
     found = job.verdict()
     assert found.bound is bound, found
     assert found.margin >= 0
-    if bound is Bound.WORKERS:
+    if bound is Cause.WORKERS:
         assert found.more is not None
         assert 0 < found.more <= 40 * job.workers
     if job.size < 1000:

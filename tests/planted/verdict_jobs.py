@@ -10,22 +10,21 @@ sys.path.append(str(ROOT / "benchmarks"))
 
 from test_planted_verdicts import CASES, Planted, Simulation  # noqa: E402 (as above)
 
-from launcher.client.planning import StepLimit  # noqa: E402 (as above)
-from launcher.shared import Bound, format_event, judge, observe  # noqa: E402 (as above)
+from launcher.shared import Cause, StepLimit, format_event, judge_wait, observe  # noqa: E402 (as above)
 from report_parts.written_job import WrittenJob, WrittenLine  # noqa: E402 (found by the line above)
 
 _BEGIN = 1_790_035_200.0
 #: What `diagnose` owes for each verdict. Heavy batches without a cause are waited for all the same;
 #: and of a job that is too short the right answer is "not sure", which counts as neither.
 ANSWERS = {
-    Bound.WORKERS: StepLimit.INPUT,
-    Bound.NOTHING: StepLimit.COMPUTE,
-    Bound.SENDING: StepLimit.INPUT,
-    Bound.MEMORY: StepLimit.INPUT,
-    Bound.EPOCH_STARTS: StepLimit.INPUT,
-    Bound.SLOW_HOST: StepLimit.IMBALANCED,
-    Bound.TOO_SHORT: StepLimit.NOT_SURE,
-    Bound.UNKNOWN: StepLimit.INPUT,
+    Cause.WORKERS: StepLimit.INPUT,
+    Cause.NOTHING: StepLimit.COMPUTE,
+    Cause.SENDING: StepLimit.INPUT,
+    Cause.MEMORY: StepLimit.INPUT,
+    Cause.EPOCH_STARTS: StepLimit.INPUT,
+    Cause.SLOW_HOST: StepLimit.IMBALANCED,
+    Cause.TOO_SHORT: StepLimit.NOT_SURE,
+    Cause.UNKNOWN: StepLimit.INPUT,
 }
 
 
@@ -53,14 +52,14 @@ def write(name: str, home: Path) -> tuple[StepLimit, str]:
     lines = [WrittenLine(written.end - 1, text) for text in _events(planted, job, train)]
     hosts = {f"algo-{number}": () for number in range(1, planted.workers + 1)}
     written.write(home, {**hosts, train: lines})
-    return ANSWERS[bound], "algo-1" if bound is Bound.SLOW_HOST else ""
+    return ANSWERS[bound], "algo-1" if bound is Cause.SLOW_HOST else ""
 
 
 def _events(planted: Planted, job: Simulation, host: str) -> list[str]:
     """What a train host writes at the end of such a job."""
     rates = observe(hosts=job.hosts(), ranks={("0", "s"): job.rank}, receivers=job.receivers())
     assert rates is not None
-    verdict = judge(rates, "data_group")
+    verdict = judge_wait(rates, "data_group")
     assert verdict is not None
     total, wait = job.rank["total"], job.rank["wait"]
     common = {"host": host, "group": "train_group"}

@@ -11,7 +11,7 @@ from launcher.client.estimator import constructor_arguments
 from launcher.client.jobs import final_metrics
 from launcher.client.sessions import metric_patterns
 from launcher.data.metrics import StreamCounters
-from launcher.shared import WAIT_METRIC, WAIT_PATTERN, format_event, judge_in_process, wait_share
+from launcher.shared import WAIT_METRIC, WAIT_PATTERN, format_event, judge_own_loading, wait_share
 
 OWN = {"Name": WAIT_METRIC, "Regex": WAIT_PATTERN}
 
@@ -32,7 +32,7 @@ def test_the_expression_reads_the_share(wait: float, total: float) -> None:
 def test_it_reads_the_events_of_an_epoch_and_of_the_end() -> None:
     clock = StreamCounters(dict.fromkeys(("steps", "epochs"), 0.0), lambda _: None).begin()
     epoch = format_event("data_epoch", host="algo-1", rank=0, **clock.fields())
-    verdict = judge_in_process(total=10.0, wait=4.0, steps=100, ranks=1)
+    verdict = judge_own_loading(total=10.0, wait=4.0, steps=100, ranks=1)
 
     assert found(epoch) == [0.0]
     assert verdict is not None

@@ -13,11 +13,12 @@ from launcher.client.jobs.metric_records import final_metrics
 from launcher.errors import JobFailed, JobStopped
 from launcher.shared import (
     FIELD_ERRORS,
-    Bound,
+    Cause,
+    DataWait,
     JobDocument,
     ObservedRates,
     Role,
-    judge,
+    judge_wait,
     observe,
     parse_event,
 )
@@ -41,7 +42,7 @@ def summarise(
     the latest.
     """
     status = description["TrainingJobStatus"]
-    measure = _DataMeasure.of(lines)
+    measure = DataMeasure.of(lines)
     return {
         "name": description["TrainingJobName"],
         "status": status,
@@ -94,11 +95,11 @@ def _group(
 
 
 @dataclass
-class _DataMeasure:
+class DataMeasure:
     """Batches prepared per host and received per rank, and how long the ranks waited.
 
     skipped: how many times a sample raised and was left out. warnings: possible mistakes, as
-    sentences. losses: of files.
+    sentences. losses: of files. wait: as the job itself has judged it.
     """
 
     prepared: Counter[str] = field(default_factory=Counter)
@@ -110,22 +111,24 @@ class _DataMeasure:
     warnings: list[str] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
-    verdict: dict[str, Any] | None = None
+    wait: DataWait | None = None
 
     @classmethod
-    def of(cls, lines: Iterable[str]) -> _DataMeasure:
+    def of(cls, lines: Iterable[str]) -> DataMeasure:
+        """Return the figures in a job's lines."""
         measure = cls()
         for line in lines:
             event = parse_event(line)
             if event is None:
                 continue
             try:
-                measure._add(*event)
+                measure.add(*event)
             except FIELD_ERRORS:
                 continue  # a script's own line, or two interleaved lines
         return measure
 
-    def _add(self, name: str, fields: Mapping[str, Any]) -> None:
+    def add(self, name: str, fields: Mapping[str, Any]) -> None:
+        """Take an event; raises one of FIELD_ERRORS for another version's."""
         if name == "batches_served":
             self.prepared.update(Counter(**fields["by_host"]))
         elif name == "data_epoch":
@@ -145,16 +148,10 @@ class _DataMeasure:
         elif name == "data_metrics":
             self.metrics.setdefault(str(fields["of"]), {}).update(**fields["figures"])
         elif name == "data_verdict":
-            share = fields["wait_share"]
-            self.verdict = {
-                **{key: fields[key] for key in ("bound", "busy", "more")},
-                "wait_share": None if share is None else float(share),
-                "text": str(fields["text"]),
-            }
-            if fields.get("is_waiting") is not None:
-                self.verdict["is_waiting"] = bool(fields["is_waiting"])
+            self.wait = DataWait.of_event(fields)
 
     def summary(self, groups: str, *, completed: bool) -> dict[str, Any] | None:
+        """Return plain values; None if nothing was read with launcher.data."""
         if not self.epochs and not self.prepared:
             return None
         unused = completed and bool(self.prepared) and not self.epochs and not self.prepared.total()
@@ -162,9 +159,10 @@ class _DataMeasure:
             f"{groups} had nothing to do: the script did not read with launcher.data.DataLoader"
         )
         share = self.wait_seconds / self.total_seconds if self.total_seconds else None
-        verdict = self._judge(groups)
-        if verdict is not None and verdict["bound"] != Bound.TOO_SHORT:
-            share = verdict["wait_share"]  # one value: of the rank that waited longest
+        rates = self.rates
+        wait = self.wait if rates is None else judge_wait(rates, groups)
+        if wait is not None and wait.bound is not Cause.TOO_SHORT:
+            share = wait.share  # one value: of the rank that waited longest
         return {
             "batches_by_host": dict(self.prepared),
             "batches_received": dict(sorted(self.received.items(), key=lambda item: int(item[0]))),
@@ -172,33 +170,19 @@ class _DataMeasure:
             "skipped": self.skipped,
             "warnings": [*self.warnings, warning] if unused else self.warnings,
             "metrics": self.metrics,
-            "verdict": verdict,
+            "verdict": wait and wait.fields(),
         }
 
-    def _judge(self, groups: str) -> dict[str, Any] | None:
-        """Judge by the figures; without those of all parts, return the verdict of the job."""
-        rates = rates_of(self.metrics)
-        if rates is None:
-            return self.verdict
-        verdict = judge(rates, groups)
-        return None if verdict is None else verdict.fields()
+    @property
+    def rates(self) -> ObservedRates | None:
+        """The figures that the wait is judged by; None without a data group.
 
-
-def rates_of(metrics: Mapping[str, Any]) -> ObservedRates | None:
-    """Return the inputs of the verdict from the figures of data_metrics events, by their `of`.
-
-    None without a data group, or for figures of another version.
-    """
-    try:
-        return observe(
-            hosts=metrics["hosts"],
-            ranks={_rank_and_stream(name): each for name, each in metrics["ranks"].items()},
-            receivers=metrics["receivers"],
-        )
-    except FIELD_ERRORS:
-        return None
-
-
-def _rank_and_stream(name: str) -> tuple[str, str]:
-    rank, _, stream = name.partition("/")
-    return rank, stream
+        None also for figures of another version, or without those of all parts.
+        """
+        try:
+            ranks = {name.partition("/")[::2]: each for name, each in self.metrics["ranks"].items()}
+            return observe(
+                hosts=self.metrics["hosts"], ranks=ranks, receivers=self.metrics["receivers"]
+            )
+        except FIELD_ERRORS:
+            return None

@@ -22,14 +22,7 @@ if TYPE_CHECKING:
     from launcher.client.planning.cuts.timeline_picture import timeline_svg
     from launcher.client.planning.diagnosis.advice import Advice, advise, larger_types
     from launcher.client.planning.diagnosis.diagnosis import Diagnosis, advice_text, diagnose
-    from launcher.client.planning.diagnosis.findings import Confidence, StepLimit, find_limit
-    from launcher.client.planning.diagnosis.job_evidence import (
-        DataWait,
-        GroupUse,
-        HostUse,
-        JobEvidence,
-        RankTimes,
-    )
+    from launcher.client.planning.diagnosis.job_evidence import JobEvidence
     from launcher.client.planning.diagnosis.mean_step_time import (
         MeanStepTime,
         StepWindow,

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from launcher.data.metrics.cpu_time import starved_seconds
 from launcher.runtime import log_event
-from launcher.shared import COMPUTING, judge_in_process
+from launcher.shared import COMPUTING, judge_own_loading
 
 #: Seconds between two measured batches: a measurement takes 20 us, which small batches do not.
 _EVERY = 0.1
@@ -72,7 +72,7 @@ class InProcessMetrics:
     def _print_final(self) -> None:
         each = self._figures.values()
         total, wait, steps = (sum(f[name] for f in each) for name in ("total", "wait", "steps"))
-        found = judge_in_process(total, wait, steps, self._world, self._is_waiting())
+        found = judge_own_loading(total, wait, steps, self._world, self._is_waiting())
         if found is not None:
             log_event("data_verdict", **found.fields())
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from launcher.data.metrics.metrics_file import Snapshot
 from launcher.data.metrics.prometheus import CONTENT_TYPE, render
 from launcher.runtime import emit
-from launcher.shared import judge, observe
+from launcher.shared import judge_wait, observe
 
 #: Seconds between the data_metrics events of a running job.
 INTERVAL = 30.0
@@ -51,7 +51,7 @@ class Publisher:
         snapshot = self._snapshot()
         self._log(snapshot, final=True)
         rates = observe(hosts=snapshot.hosts, ranks=snapshot.ranks, receivers=snapshot.receivers)
-        verdict = judge(rates, self._group) if rates is not None else None
+        verdict = judge_wait(rates, self._group) if rates is not None else None
         if verdict is not None:
             emit("data_verdict", **verdict.fields())
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from launcher.client import catalogue
 from launcher.client.jobs import Job, day_created
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
-from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
+from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime
+from launcher.shared import GroupUse
 
 _HOUR = 3600
 

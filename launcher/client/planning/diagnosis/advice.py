@@ -12,15 +12,7 @@ from dataclasses import dataclass
 
 from launcher.client import catalogue
 from launcher.client.catalogue import InstanceType, Price
-from launcher.client.planning.diagnosis.findings import (
-    BUSY_CPU,
-    IDLE_CPU,
-    Finding,
-    StepLimit,
-    has_use,
-    known_wait,
-)
-from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence, mean_of
+from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.planning.diagnosis.observed_cluster import ObservedCluster, observe_cluster
 from launcher.client.planning.plans.candidate_reasons import group_text
 from launcher.client.planning.plans.cluster_candidates import (
@@ -32,16 +24,7 @@ from launcher.client.planning.plans.cluster_candidates import (
 )
 from launcher.client.planning.plans.recommendation import AS_GOOD
 from launcher.client.planning.plans.step_model import GroupShape, Interval, family
-from launcher.shared import NEGLIGIBLE, Bound
-
-_CHEAPER = (
-    "prepare less on CPUs: decode on the GPU (NVIDIA DALI), send uint8 instead of float32, or "
-    "store smaller images"
-)
-_TIME_LEFT = (
-    "do not add data hosts: those that there are have time left; look at the network between the "
-    "groups, and for single samples that take very long"
-)
+from launcher.shared import Cause, Finding, GroupUse, StepLimit, data_hosts_idle, mends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +52,8 @@ class Advice:
 
 def advise(finding: Finding, evidence: JobEvidence) -> tuple[Advice, ...]:
     """Return the changes that the finding asks for, the first one first."""
-    return tuple(_ADVISERS[finding.limit](finding, evidence))
+    priced = _PRICED.get(finding.limit, lambda _: iter(()))
+    return (*priced(evidence), *(Advice(what=each) for each in mends(finding, evidence)))
 
 
 def larger_types(instance: InstanceType) -> list[InstanceType]:
@@ -89,33 +73,19 @@ def larger_types(instance: InstanceType) -> list[InstanceType]:
     return sorted(found, key=lambda each: each.vcpu or 0)
 
 
-def _input(finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
-    data, cluster = known_wait(evidence), observe_cluster(evidence)
-    loads_itself = data is not None and data.bound is Bound.LOADING
+def _priced_input(evidence: JobEvidence) -> Iterator[Advice]:
+    data, cluster = evidence.known_wait, observe_cluster(evidence)
+    loads_itself = data is not None and data.bound is Cause.LOADING
     if data is not None and data.text and not loads_itself:
         yield Advice(what=data.text)
-    feeding, training = _cpu_use(evidence.feeds), _cpu_use(evidence.train)
-    is_idle = feeding is not None and feeding < IDLE_CPU
-    if is_idle and (data is None or data.bound is None):
-        if training is not None and training >= BUSY_CPU:
-            yield Advice(what=_CHEAPER)
-        else:
-            yield from _storage(finding, evidence)
+    if data_hosts_idle(evidence):
         return
-    if evidence.feeds and (data is None or data.bound in (None, Bound.WORKERS)):
+    if evidence.feeds and (data is None or data.bound in (None, Cause.WORKERS)):
         yield _more_data_hosts(evidence.feeds, cluster)
-    elif evidence.feeds and data is not None and data.bound is Bound.UNKNOWN:
-        yield Advice(what=_TIME_LEFT)
     elif not evidence.feeds:
         if not loads_itself:  # ranks that load their data themselves leave other CPUs idle
             yield from _larger_type(evidence.train, cluster)
         yield _data_group(evidence, cluster)
-    yield Advice(what=_CHEAPER)
-
-
-def _cpu_use(groups: tuple[GroupUse, ...]) -> float | None:
-    """Return the share of groups' CPUs that is in use; None with too few figures."""
-    return mean_of(groups, lambda group: group.cpu) if has_use(groups) else None
 
 
 def _larger_type(train: tuple[GroupUse, ...], cluster: ObservedCluster | None) -> Iterator[Advice]:
@@ -168,7 +138,7 @@ def _data_group(evidence: JobEvidence, cluster: ObservedCluster | None) -> Advic
                 what="do not add a data group: the best one would cost more than it saves",
                 effect=effect,
             )
-    data = known_wait(evidence)
+    data = evidence.known_wait
     if data is not None and data.more and data.more > 0:
         return Advice(what=f"add a data group with about {data.more} vCPU")
     return Advice(what="add a data group, and follow its verdict: launcher status JOB")
@@ -237,18 +207,10 @@ def _less_one(ratio: Interval) -> Interval:
     return Interval(low=ratio.low - 1, expected=ratio.expected - 1, high=ratio.high - 1)
 
 
-def _compute(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
-    data = known_wait(evidence)
+def _priced_compute(evidence: JobEvidence) -> Iterator[Advice]:
+    data = evidence.known_wait
     if evidence.feeds and data is not None and data.more is not None and data.more < 0:
         yield _fewer_data_hosts(evidence, -data.more)
-    elif not evidence.feeds:
-        waited = 0.0 if data is None else data.share
-        effect = f"at most {waited:.0%} shorter" if waited >= NEGLIGIBLE else "no shorter"
-        yield Advice(what=f"do not add a data group: it would make a step {effect}")
-    yield Advice(
-        what="compute less or faster: mixed precision (bf16), torch.compile, larger batches, or a "
-        "faster accelerator; `launcher plan` compares their prices"
-    )
 
 
 def _fewer_data_hosts(evidence: JobEvidence, surplus: int) -> Advice:
@@ -280,65 +242,4 @@ def _price_of_fewer(evidence: JobEvidence, feed: GroupUse, fewer: int) -> Effect
     )
 
 
-def _communication(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
-    hosts = sum(group.count for group in evidence.train)
-    if hosts > 1:
-        yield Advice(what="use fewer hosts with more accelerators each, or types with EFA")
-    yield Advice(
-        what="communicate less often or less: larger batches per rank, gradient accumulation, or "
-        "gradients in bf16 (gradient_compression)"
-    )
-    yield Advice(what="for a pipeline: more microbatches, and other cuts (`launcher plan cut`)")
-
-
-def _storage(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
-    if evidence.feeds:
-        yield Advice(
-            what="raise data_service.workers_per_host: workers that wait for storage leave their "
-            "CPUs idle, and more of them wait at the same time"
-        )
-    else:
-        yield Advice(
-            what="read ahead: a data group, or more loader processes, as those that wait for "
-            "storage leave their CPUs idle"
-        )
-    if "File" not in evidence.input_modes:
-        yield Advice(what="copy the data to the hosts' disks first: input_mode File, or FSx")
-    yield Advice(what="read fewer, larger files: shards of 100 MB and more instead of one a sample")
-
-
-def _imbalanced(finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
-    yield Advice(
-        what=f"look at {finding.culprit}: launcher logs {evidence.job_name}{_host(finding)}"
-    )
-    yield Advice(
-        what="if it is slow in another run too, its share of the work is larger (longer samples, a "
-        "stage with more layers: `launcher plan cut`); if not, the instance was"
-    )
-
-
-def _host(finding: Finding) -> str:
-    host = (finding.culprit or "").rpartition(" on ")[2]
-    return f" --host {host}" if host else ""
-
-
-def _not_sure(_finding: Finding, evidence: JobEvidence) -> Iterator[Advice]:
-    if evidence.data is None:
-        yield Advice(
-            what="read the data with launcher.data.DataLoader, which measures the wait for it"
-        )
-    if not evidence.ranks and evidence.train and sum(each.count for each in evidence.train) > 1:
-        yield Advice(
-            what="train a launcher.trainers.Task, which measures computing and communication apart"
-        )
-    yield Advice(what="let the job train for some minutes more, then ask again")
-
-
-_ADVISERS = {
-    StepLimit.INPUT: _input,
-    StepLimit.COMPUTE: _compute,
-    StepLimit.COMMUNICATION: _communication,
-    StepLimit.STORAGE: _storage,
-    StepLimit.IMBALANCED: _imbalanced,
-    StepLimit.NOT_SURE: _not_sure,
-}
+_PRICED = {StepLimit.INPUT: _priced_input, StepLimit.COMPUTE: _priced_compute}

@@ -10,11 +10,11 @@ from launcher.client.catalogue import dollars_text
 from launcher.client.jobs import Job
 from launcher.client.planning.diagnosis.advice import Advice, Effect, advise
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
-from launcher.client.planning.diagnosis.findings import Confidence, Finding, StepLimit, find_limit
-from launcher.client.planning.diagnosis.job_evidence import GroupUse, JobEvidence
+from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.planning.plans.step_model import Interval
 from launcher.client.sessions import session_of
 from launcher.client.show import Note, labelled, note_lines, notes_html, readable
+from launcher.shared import Confidence, Finding, GroupUse, StepLimit, judge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +66,7 @@ class Diagnosis:
         return {
             "job": self.job_name,
             "limit": self.limit.value,
+            "cause": self.finding.cause.value,
             "confidence": self.confidence.value,
             "why": self.finding.why,
             "culprit": self.culprit,
@@ -97,7 +98,7 @@ def diagnose(job: Job | str) -> Diagnosis:
 
 def diagnosis_of(evidence: JobEvidence) -> Diagnosis:
     """Return what the evidence on a job shows."""
-    finding = find_limit(evidence)
+    finding = judge(evidence)
     return Diagnosis(evidence=evidence, finding=finding, advice=advise(finding, evidence))
 
 

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs import data_groups, rates_of, summarise
-from launcher.client.planning.diagnosis.job_evidence import DataWait, RankTimes, UsePoint
+from launcher.client.jobs import DataMeasure
+from launcher.client.planning.diagnosis.job_evidence import UsePoint
 from launcher.client.planning.diagnosis.mean_step_time import (
     MeanStepTime,
     StepWindow,
     mean_step_time,
 )
-from launcher.shared import COMPUTING, FIELD_ERRORS, Bound, explain
+from launcher.shared import FIELD_ERRORS, Cause, DataWait, RankTimes, explain_wait
 
 if TYPE_CHECKING:
     from launcher.client.jobs import LogLine
-    from launcher.shared import JobDocument, TrainingJobDescription
 
-#: Events that `summarise` reads, beside data_metrics.
-_DATA_EVENTS = frozenset({"batches_served", "data_epoch", "data_verdict", "ranks_begin_apart"})
+#: Events of which the data service's figures and judgement are.
+_DATA_EVENTS = frozenset({"data_metrics", "data_verdict"})
 #: The last line of an epoch that Keras prints: "195/195 [=====] - 37s 192ms/step - loss: 0.5".
 _KERAS = re.compile(r"(?<!\d)(\d+)/\1(?!\d).*?(\d+(?:\.\d+)?)(us|ms|s)/step")
 _KERAS_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -60,9 +59,7 @@ class EventEvidence:
     last: float | None = None
     _steps: dict[tuple[int, str], list[_MeasuredStep]] = field(default_factory=dict)
     _passes: dict[tuple[str, str, str], _Pass] = field(default_factory=dict)
-    _data_lines: list[str] = field(default_factory=list)
-    _metric_lines: dict[tuple[str, ...], str] = field(default_factory=dict)
-    _margin: float = 0.0
+    _measure: DataMeasure = field(default_factory=DataMeasure)
     _windows: dict[str, list[StepWindow]] = field(default_factory=dict)
     _logged: dict[int, tuple[float, Any, int]] = field(default_factory=dict)
 
@@ -79,13 +76,8 @@ class EventEvidence:
             return  # a script's own line, two interleaved lines, or one of another version
 
     def _add(self, line: LogLine, name: str, fields: Mapping[str, Any]) -> None:
-        if name == "data_metrics":  # totals so far: the latest of the same hosts or ranks count
-            parts = (str(fields["of"]), *map(str, fields["figures"]))
-            self._metric_lines[parts] = line.text
-        elif name in _DATA_EVENTS:
-            self._data_lines.append(line.text)
-        if name == "data_verdict":
-            self._margin = float(fields.get("margin") or 0.0)
+        if name in _DATA_EVENTS:
+            self._measure.add(name, fields)
         if name == "host_usage":
             gpu = fields.get("gpu")
             point = UsePoint(
@@ -187,30 +179,22 @@ class EventEvidence:
         whole = [each for each in self._by_rank(longest).values() if each.samples and each.steps]
         return sum(each.samples / each.steps for each in whole) if whole else None
 
-    def data(
-        self, description: TrainingJobDescription, document: JobDocument | None
-    ) -> DataWait | None:
-        """Return the wait for data; None if no rank reads with launcher.data."""
+    def data(self, groups: str) -> DataWait | None:
+        """Return the wait for data; None if no rank reads with launcher.data.
+
+        groups: the names of those that prepare data.
+        """
         by_rank = self._by_rank()
         slowest = max(by_rank.values(), key=lambda each: each.wait, default=None)
         if slowest is None or slowest.total <= 0:
             return None
-        lines = [*self._data_lines, *self._metric_lines.values()]
-        summary: Any = summarise(description, document, lines)["data"] or {}
-        metrics = summary.get("metrics", {})
-        found = DataWait(
-            share=slowest.wait / slowest.total, steps=slowest.steps, seconds=slowest.total
-        )
-        verdict = summary.get("verdict")
-        if not verdict and (rates := rates_of(metrics)):  # next to nothing is computed
-            verdict = explain(rates, data_groups(document)).fields()
-        if not verdict:
-            return found
-        try:
-            known = {"margin": self._margin, **verdict}
-            return _with_verdict(found, known, metrics.get("hosts", {}))
-        except FIELD_ERRORS:
-            return found  # a script's own line, or one of another version
+        rates, share = self._measure.rates, slowest.wait / slowest.total
+        found = self._measure.wait if rates is None else explain_wait(rates, groups)
+        if found is None:
+            found = DataWait(share=share)
+        elif found.bound is Cause.TOO_SHORT:
+            found = replace(found, share=share)
+        return replace(found, steps=slowest.steps, seconds=slowest.total)
 
     def _by_rank(self, only: str | None = None) -> dict[str, _Pass]:
         """Return the sums of each rank over all passes, or those over one stream."""
@@ -228,42 +212,3 @@ class EventEvidence:
 
 def _seconds(windows: list[StepWindow]) -> float:
     return sum(each.seconds for each in windows)
-
-
-def _with_verdict(
-    found: DataWait, verdict: Mapping[str, Any], hosts: Mapping[str, Mapping[str, float]]
-) -> DataWait:
-    """Return the wait as the job's own verdict has it, without the wait for the first batch."""
-    bound, more = Bound(verdict["bound"]), verdict["more"]
-    prepared = [each for each in hosts.values() if each.get("prepared")]
-    work = sum(each.get("preparing", 0.0) - each.get("starved", 0.0) for each in prepared)
-    batches = sum(each.get("batches", 0.0) for each in prepared)
-    seconds = {
-        host: each.get("preparing", 0.0) / each["prepared"]
-        for host, each in hosts.items()
-        if each.get("prepared")
-    }
-    return DataWait(
-        share=found.share if bound is Bound.TOO_SHORT else float(verdict["wait_share"]),
-        steps=found.steps,
-        seconds=found.seconds,
-        bound=bound,
-        more=None if more is None else int(more),
-        margin=float(verdict.get("margin") or 0.0),
-        text=str(verdict["text"]),
-        is_waiting=_is_waiting(verdict, prepared, work),
-        slowest=max(seconds, key=lambda host: seconds[host], default=None),
-        bytes_per_batch=sum(each.get("bytes", 0.0) for each in prepared) / batches
-        if batches
-        else 0.0,
-    )
-
-
-def _is_waiting(
-    verdict: Mapping[str, Any], prepared: Sequence[Mapping[str, float]], work: float
-) -> bool | None:
-    """Return whether those who prepare batches mostly wait for something else than a CPU."""
-    if prepared:
-        return sum(each.get("cpu", 0.0) for each in prepared) < COMPUTING * work
-    measured = verdict.get("is_waiting")
-    return measured if isinstance(measured, bool) else None

@@ -13,20 +13,23 @@ from launcher.client.jobs import (
     PERIOD_SECONDS,
     HostGroup,
     Job,
+    data_groups,
     host_groups,
     records_from_cloudwatch,
 )
 from launcher.client.planning.diagnosis.event_evidence import EventEvidence
-from launcher.client.planning.diagnosis.job_evidence import (
+from launcher.client.planning.diagnosis.job_evidence import JobEvidence, UsePoint
+from launcher.client.sessions import HasHostAverages
+from launcher.errors import CloudError
+from launcher.shared import (
+    CODE_CHANNEL,
+    WAIT_METRIC,
     DataWait,
     GroupUse,
     HostUse,
-    JobEvidence,
-    UsePoint,
+    JobDocument,
+    Role,
 )
-from launcher.client.sessions import HasHostAverages
-from launcher.errors import CloudError
-from launcher.shared import CODE_CHANNEL, WAIT_METRIC, JobDocument, Role
 
 if TYPE_CHECKING:
     from launcher.client.jobs import LogLine
@@ -59,7 +62,7 @@ def read_evidence(job: Job, lines: Callable[[LogLine], None] | None = None) -> J
         sources.append("the logs of its hosts")
     span = events.first, events.last
     training = _training_groups(groups, document)
-    data = events.data(description, document) or _wait_from_cloudwatch(job, missing)
+    data = events.data(data_groups(document)) or _wait_from_cloudwatch(job, missing)
     if data is None:
         missing.append("the wait for data: no rank has reported one, as launcher.data does")
     uses = tuple(

@@ -7,13 +7,12 @@ from datetime import date
 
 from launcher.client import catalogue
 from launcher.client.catalogue import Price
-from launcher.client.planning.diagnosis.findings import has_use, known_wait
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.planning.plans.amounts import Measure
 from launcher.client.planning.plans.cluster_candidates import Candidate, can_train, priced_cluster
 from launcher.client.planning.plans.step_model import GroupShape, family
 from launcher.client.planning.workloads.workload import Workload
-from launcher.shared import Bound
+from launcher.shared import Cause, has_use
 
 #: An accelerator computes for at least this part of the time in which any kernel runs: in AWS's
 #: published experiment the same step shows 86 ms of them before and 64 ms after its data arrives in
@@ -137,8 +136,8 @@ def _needs_of_own_loading(
 
     They do nothing else meanwhile: the wait is the preparation, and the rest is the computing.
     """
-    data = known_wait(evidence)
-    if data is None or data.bound is not Bound.LOADING:
+    data = evidence.known_wait
+    if data is None or data.bound is not Cause.LOADING:
         return None
     return (
         Measure.within(data.share * step, _UNCERTAINTY),

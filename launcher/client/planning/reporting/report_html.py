@@ -12,7 +12,6 @@ from launcher.client.catalogue import dollars_text
 from launcher.client.jobs import MetricSeries, group_series, host_groups
 from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
 from launcher.client.planning.diagnosis.diagnosis import advice_text
-from launcher.client.planning.diagnosis.findings import Confidence
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.planning.reporting.plan_section import plan_section
 from launcher.client.planning.reporting.report_chart import (
@@ -25,6 +24,7 @@ from launcher.client.planning.reporting.report_chart import (
 )
 from launcher.client.planning.reporting.report_facts import ReportFacts, merged_events, merged_hosts
 from launcher.client.show import Table, escaped, readable
+from launcher.shared import Confidence
 
 _SHARES = {"host/cpu": "CPU", "host/gpu": "GPU", "data/wait_share": "wait for data"}
 #: Rows of hosts or ranks of a chart at most.

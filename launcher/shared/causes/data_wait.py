@@ -29,81 +29,35 @@ the output of more workers.
 
 from __future__ import annotations
 
-import enum
 import math
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 
-from launcher.shared.observed_rates import FEWEST_STEPS, SHORTEST, ObservedRates
+from launcher.shared.causes.cause import (
+    BLOCKED,
+    CPU_STARVED,
+    FEWEST_STEPS,
+    FLOWING,
+    FULL,
+    NEGLIGIBLE,
+    NOTHING_COMPUTED,
+    SATURATED,
+    SHORTEST,
+    SLOW_HOST,
+    STEADY,
+    WORTH_IT,
+    Cause,
+)
+from launcher.shared.causes.cause_evidence import DataWait
+from launcher.shared.causes.observed_rates import ObservedRates
 
-#: A job that waits for less than this share of the time is not input-bound.
-NEGLIGIBLE = 0.03
-#: A job that waits for less than this share of the time is not worth a sentence without a cause.
-_SMALL = 0.1
-#: A script that waits for more than this share of the time computes next to nothing: it measures
-#: its loader, and no number of workers is advised.
-_NOTHING_COMPUTED = 0.95
-#: Workers that are busy for this share of the time are saturated.
-_SATURATED = 0.75
-#: Workers that are blocked for this share of the time may be limited by sending.
-_BLOCKED = 0.15
-#: Bytes a second below which a network is not what holds batches up.
-_FLOWING = 1e6
-#: A receiver's memory that was this full has held workers up itself.
-_FULL = 0.9
 #: Margin kept when fewer workers are advised, because their load is never exactly even.
 _SPARE = 1.1
-#: A host is slow when its batches take this many times as long as those of the others.
-_SLOW = 2.0
-#: A host whose longest batch took this many times its mean may only have had the heavy batches.
-_STEADY = 4.0
-#: Workers that wait for a CPU for this share of their time are too many for their host.
-_CPU_STARVED = 0.2
 
 
-class Bound(str, enum.Enum):
-    """The part of the job that training waited for."""
-
-    NOTHING = "nothing"
-    LOADING = "loading"
-    WORKERS = "workers"
-    SENDING = "sending"
-    RECEIVER = "receiver"
-    MEMORY = "memory"
-    SLOW_HOST = "slow_host"
-    EPOCH_STARTS = "epoch_starts"
-    UNKNOWN = "unknown"
-    TOO_SHORT = "too_short"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """The part of a job that training waited for, and advice.
-
-    wait_share: share of the time inside epochs spent waiting. busy: share of their time that
-    workers spent preparing. more: workers to add; negative for surplus ones; None if their number
-    is not the bottleneck. margin: how far the deciding figure was beyond its limit, as a share of
-    the limit, or of the way to 1 for the use of workers; 0 without a cause. is_waiting: ranks that
-    load their data themselves mostly wait for disks or a network meanwhile, and not for a CPU; None
-    if unmeasured, or if others load it.
-    """
-
-    bound: Bound
-    wait_share: float
-    busy: float
-    more: int | None
-    margin: float
-    text: str
-    is_waiting: bool | None = None
-
-    def fields(self) -> dict[str, object]:
-        """Return the fields of the data_verdict event."""
-        return {**asdict(self), "bound": self.bound.value}
-
-
-def judge_in_process(
+def judge_own_loading(
     total: float, wait: float, steps: float, ranks: int, is_waiting: bool | None = None
-) -> Verdict | None:
+) -> DataWait | None:
     """Judge a job without a data group; None with too little to judge by, or to compute.
 
     is_waiting: loading mostly waits for disks or a network; None if unmeasured.
@@ -114,14 +68,13 @@ def judge_in_process(
     if steps < FEWEST_STEPS or total < SHORTEST:
         return None
     share = round(wait / total, 4)
-    if share > _NOTHING_COMPUTED:
+    if share > NOTHING_COMPUTED:
         return None
     margin = _margin_of_wait(share)
+    found = DataWait(share=share, busy=share, margin=margin, steps=round(steps), seconds=total)
     if share < NEGLIGIBLE:
         text = f"not input-bound ({share:.1%} waiting for data): a data group would not help"
-        return Verdict(
-            bound=Bound.NOTHING, wait_share=share, busy=share, more=0, margin=margin, text=text
-        )
+        return replace(found, bound=Cause.NOTHING, more=0, text=text)
     more = math.ceil(ranks * wait / max(total - wait, 1e-9))
     unit = "vCPU"
     if is_waiting:
@@ -131,97 +84,94 @@ def judge_in_process(
         f"{', waiting for disks or a network' if is_waiting else ''}: about {more} {unit} in a "
         "data group would remove it"
     )
-    return Verdict(
-        bound=Bound.LOADING,
-        wait_share=share,
-        busy=share,
-        more=more,
-        margin=margin,
-        text=text,
-        is_waiting=is_waiting,
-    )
+    return replace(found, bound=Cause.LOADING, more=more, text=text, is_waiting=is_waiting)
 
 
-def judge(rates: ObservedRates, group: str) -> Verdict | None:
+def judge_wait(rates: ObservedRates, group: str) -> DataWait | None:
     """Judge a job with a data group; None when the script computes next to nothing.
 
     group: the name of the group that prepares data, for the text.
     """
-    if not rates.is_short and rates.wait_share > _NOTHING_COMPUTED:
+    if not rates.is_short and rates.wait_share > NOTHING_COMPUTED:
         return None
-    return explain(rates, group)
+    return explain_wait(rates, group)
 
 
-def explain(rates: ObservedRates, group: str) -> Verdict:
+def explain_wait(rates: ObservedRates, group: str) -> DataWait:
     """Judge a job with a data group, also one whose script computes next to nothing.
 
     That one is told of no number of workers to add: it would be a multiple of those that it has.
     """
     if rates.is_short:
         text = f"too short to tell if data was waited for ({rates.total:.1f} s of reading)"
-        return _verdict(rates, Bound.TOO_SHORT, text, None, 0.0)
+        return _wait(rates, Cause.TOO_SHORT, text, None, 0.0)
     if rates.wait_share < NEGLIGIBLE:
         spare = rates.workers - max(1, math.ceil(rates.needed * _SPARE))
         advice = f": {spare} fewer {_resource(rates, spare)} would do" if spare > 0 else ""
         text = f"not input-bound ({rates.wait_share:.1%} waiting for data){advice}"
         margin = _margin_of_wait(rates.wait_share)
-        return _verdict(rates, Bound.NOTHING, text, -spare if spare > 0 else 0, margin)
+        return _wait(rates, Cause.NOTHING, text, -spare if spare > 0 else 0, margin)
     bound, cause, more, margin = _cause(rates, group)
-    if bound is Bound.WORKERS and rates.wait_share > _NOTHING_COMPUTED:
+    if bound is Cause.WORKERS and rates.wait_share > NOTHING_COMPUTED:
         cause, more = f"{group} was {rates.busy:.0%} busy", None
-    if bound is Bound.UNKNOWN and rates.wait_share < _SMALL:
+    if bound is Cause.UNKNOWN and rates.wait_share < WORTH_IT:
         text = f"{rates.wait_share:.0%} of the time spent waiting for data"
     else:
         text = f"input-bound {rates.wait_share:.0%} of the time: {cause}"
-    return _verdict(rates, bound, text, more, min(margin, _margin_of_wait(rates.wait_share)))
+    return _wait(rates, bound, text, more, min(margin, _margin_of_wait(rates.wait_share)))
 
 
 def _margin_of_wait(share: float) -> float:
     return abs(share / NEGLIGIBLE - 1)
 
 
-def _verdict(
-    rates: ObservedRates, bound: Bound, text: str, more: int | None, margin: float
-) -> Verdict:
-    return Verdict(
+def _wait(
+    rates: ObservedRates, bound: Cause, text: str, more: int | None, margin: float
+) -> DataWait:
+    return DataWait(
+        share=round(rates.wait_share, 4),
+        steps=round(min(rates.steps, rates.batches)),
+        seconds=rates.total,
         bound=bound,
-        wait_share=round(rates.wait_share, 4),
         busy=round(rates.busy, 4),
         more=more,
         margin=round(margin, 4),
         text=text,
+        is_waiting=rates.is_waiting,
+        slowest=max(rates.seconds, key=lambda host: rates.seconds[host], default=None),
+        bytes_per_batch=rates.bytes_per_batch,
     )
 
 
-def _cause(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None, float]:
+def _cause(rates: ObservedRates, group: str) -> tuple[Cause, str, int | None, float]:
     """Return the bottleneck, its description, the workers to add, and the margin."""
-    if rates.busy >= _SATURATED:
+    if rates.busy >= SATURATED:
         more = max(1, math.ceil(rates.needed - rates.running))
-        margin = (rates.busy - _SATURATED) / (1 - _SATURATED)
-        return Bound.WORKERS, _more_workers(rates, group, more), more, margin
+        margin = (rates.busy - SATURATED) / (1 - SATURATED)
+        return Cause.WORKERS, _more_workers(rates, group, more), more, margin
     return _imbalance(rates, group) or _sending(rates) or _unknown(rates, group)
 
 
-def _sending(rates: ObservedRates) -> tuple[Bound, str, int | None, float] | None:
+def _sending(rates: ObservedRates) -> tuple[Cause, str, int | None, float] | None:
     """Return the bottleneck if workers could not send what they had prepared."""
-    margin = rates.sending / _BLOCKED - 1
+    margin = rates.sending / BLOCKED - 1
     rate = f"{rates.bytes_per_second / 1e6:,.0f} MB/s arrive"
     if margin <= 0:
         return None
-    if rates.receiver_cpu > _SATURATED:
+    if rates.receiver_cpu > SATURATED:
         cause = (
             f"the receiver used {rates.receiver_cpu:.0%} of a CPU ({rate}); smaller samples "
             "(uint8 instead of float32), or more train hosts, would help; more workers would not"
         )
-        return Bound.RECEIVER, cause, None, min(margin, rates.receiver_cpu / _SATURATED - 1)
-    if rates.bytes_per_second < _FLOWING or rates.filled > _FULL:
+        return Cause.RECEIVER, cause, None, min(margin, rates.receiver_cpu / SATURATED - 1)
+    if rates.bytes_per_second < FLOWING or rates.filled > FULL:
         return None
     cause = (
         f"workers spent {rates.sending:.0%} of their time on sending, not preparing ({rate}); a "
         "faster network or smaller samples (uint8 instead of float32) would help; more workers "
         "would not"
     )
-    return Bound.SENDING, cause, None, margin
+    return Cause.SENDING, cause, None, margin
 
 
 def _more_workers(rates: ObservedRates, group: str, more: int) -> str:
@@ -233,7 +183,7 @@ def _more_workers(rates: ObservedRates, group: str, more: int) -> str:
             f"about {more} more workers in {group} would remove it; each used {share:.0%} of a "
             "CPU, so raise data_service.workers_per_host"
         )
-    if rates.starved > _CPU_STARVED * rates.work:
+    if rates.starved > CPU_STARVED * rates.work:
         return (
             f"about {more} more vCPU in {group} would remove it; its workers wanted a CPU and had "
             f"none for {rates.starved / rates.work:.0%} of their time"
@@ -252,31 +202,31 @@ def _resource(rates: ObservedRates, count: int) -> str:
     return "worker" if count == 1 else "workers"
 
 
-def _imbalance(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None, float] | None:
+def _imbalance(rates: ObservedRates, group: str) -> tuple[Cause, str, int | None, float] | None:
     """Return the bottleneck if workers had time left because others held them up."""
     busy = f"{group} was only {rates.busy:.0%} busy"
     slowest, seconds = max(rates.seconds.items(), key=lambda item: item[1])
     others = [each for host, each in rates.seconds.items() if host != slowest]
-    is_steady = rates.longest.get(slowest, 0.0) <= _STEADY * seconds
-    if others and is_steady and seconds > _SLOW * statistics.median(others):
+    is_steady = rates.longest.get(slowest, 0.0) <= STEADY * seconds
+    if others and is_steady and seconds > SLOW_HOST * statistics.median(others):
         usual = statistics.median(others)
         cause = (
             f"a batch takes {slowest} {seconds:.3g} s, and the other hosts {usual:.3g} s; look at "
             "that host"
         )
-        return Bound.SLOW_HOST, cause, None, seconds / (_SLOW * max(usual, 1e-9)) - 1
+        return Cause.SLOW_HOST, cause, None, seconds / (SLOW_HOST * max(usual, 1e-9)) - 1
     if rates.first_waits > rates.wait / 2:
         cause = f"mostly at the starts of epochs, where nothing was prepared ahead; {busy}"
-        return Bound.EPOCH_STARTS, cause, None, 2 * rates.first_waits / rates.wait - 1
+        return Cause.EPOCH_STARTS, cause, None, 2 * rates.first_waits / rates.wait - 1
     if rates.ahead < rates.workers:
         cause = (
             f"{busy}: a train host's memory holds {rates.ahead:.0f} batches ahead for "
             f"{rates.workers} workers; raise data_service.prefetch_bytes"
         )
-        return Bound.MEMORY, cause, None, rates.workers / max(rates.ahead, 1e-9) - 1
+        return Cause.MEMORY, cause, None, rates.workers / max(rates.ahead, 1e-9) - 1
     return None
 
 
-def _unknown(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None, float]:
+def _unknown(rates: ObservedRates, group: str) -> tuple[Cause, str, int | None, float]:
     cause = f"{group} was {rates.busy:.0%} busy, no cause found"
-    return Bound.UNKNOWN, cause, None, 0.0
+    return Cause.UNKNOWN, cause, None, 0.0

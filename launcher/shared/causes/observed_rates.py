@@ -6,18 +6,15 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from launcher.shared.causes.cause import COMPUTING, FEWEST_STEPS, SHORTEST
+
 #: Metrics of one host, rank or receiver, by name.
 Figures = Mapping[str, float]
-
-#: Fewer batches, or seconds, than this are too few to judge by.
-FEWEST_STEPS, SHORTEST = 10, 1.0
-#: Workers that use the CPU for less than this share of their time wait for something else.
-COMPUTING = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedRates:
-    """Metrics of one job, named as in the derivation in data_verdict.py."""
+    """Metrics of one job, named as in the derivation in data_wait.py."""
 
     total: float  # T
     wait: float  # W
@@ -30,6 +27,7 @@ class ObservedRates:
     blocked: float  # seconds blocked by sending, summed over all workers
     workers: int  # N, the most at once, because they leave at the end of a job
     vcpus: int  # of the workers' hosts
+    bytes_per_batch: float  # 0 if unknown
     bytes_per_second: float  # received by the train hosts
     receiver_cpu: float  # CPU use of the busiest receiver, as a share of one CPU
     ahead: float  # batches that fit into the smallest receiver's memory
@@ -111,6 +109,7 @@ def observe(
         blocked=sum(host["blocked"] for host in hosts.values()),
         workers=workers,
         vcpus=round(sum(host["cpus"] for host in hosts.values())),
+        bytes_per_batch=size,
         bytes_per_second=size * sum(clock[3] for clock in clocks) / total,
         receiver_cpu=max((each["cpu"] for each in receivers.values()), default=0) / total,
         ahead=min(

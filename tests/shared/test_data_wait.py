@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.shared import Bound, ObservedRates, Verdict, explain, judge, judge_in_process, observe
+from launcher.shared import (
+    Cause,
+    DataWait,
+    ObservedRates,
+    explain_wait,
+    judge_own_loading,
+    judge_wait,
+    observe,
+)
 
 #: Ten workers, always at work; the rank waits 37 of 100 seconds.
 BOUND = ObservedRates(
@@ -21,6 +29,7 @@ BOUND = ObservedRates(
     blocked=0.0,
     workers=10,
     vcpus=10,
+    bytes_per_batch=0.0,
     bytes_per_second=1e8,
     receiver_cpu=0.1,
     ahead=20.0,
@@ -28,8 +37,8 @@ BOUND = ObservedRates(
 IDLE = replace(BOUND, wait=1.0, batches=300)
 
 
-def find(seen: ObservedRates) -> Verdict:
-    found = judge(seen, "data_group")
+def find(seen: ObservedRates) -> DataWait:
+    found = judge_wait(seen, "data_group")
     assert found is not None
     return found
 
@@ -40,7 +49,7 @@ def words(seen: ObservedRates) -> str:
 
 def test_busy_workers_are_what_is_short() -> None:
     found = find(BOUND)
-    assert (found.bound, found.wait_share, found.busy, found.more) == (Bound.WORKERS, 0.37, 1.0, 6)
+    assert (found.bound, found.share, found.busy, found.more) == (Cause.WORKERS, 0.37, 1.0, 6)
     assert found.text == (
         "input-bound 37% of the time: about 6 more vCPU in data_group would remove it"
     )
@@ -86,56 +95,56 @@ def test_cpus_without_a_worker_are_used_first() -> None:
     [
         pytest.param(
             {"batches": 400, "blocked": 500.0, "bytes_per_second": 6.25e8},
-            Bound.SENDING,
+            Cause.SENDING,
             "workers spent 50% of their time on sending, not preparing (625 MB/s arrive)",
             id="the wire",
         ),
         pytest.param(
             {"batches": 400, "blocked": 500.0, "receiver_cpu": 0.95},
-            Bound.RECEIVER,
+            Cause.RECEIVER,
             "the receiver used 95% of a CPU",
             id="the receiver",
         ),
         pytest.param(
             {"batches": 400, "seconds": {"algo-1": 0.2, "algo-2": 5.0}},
-            Bound.SLOW_HOST,
+            Cause.SLOW_HOST,
             "a batch takes algo-2 5 s, and the other hosts 0.2 s",
             id="one slow host",
         ),
         pytest.param(
             {"batches": 400, "first_waits": 30.0},
-            Bound.EPOCH_STARTS,
+            Cause.EPOCH_STARTS,
             "mostly at the starts of epochs",
             id="the starts of epochs",
         ),
         pytest.param(
             {"batches": 400, "ahead": 3.0},
-            Bound.MEMORY,
+            Cause.MEMORY,
             "holds 3 batches ahead for 10 workers; raise data_service.prefetch_bytes",
             id="the memory",
         ),
         pytest.param(
             {"batches": 400},
-            Bound.UNKNOWN,
+            Cause.UNKNOWN,
             "data_group was 40% busy, no cause",
             id="nothing was full",
         ),
         pytest.param(
             {"batches": 400, "blocked": 500.0, "bytes_per_second": 2e3},
-            Bound.UNKNOWN,
+            Cause.UNKNOWN,
             "no cause found",
             id="workers that cannot send where nothing flows",
         ),
         pytest.param(
             {"batches": 400, "blocked": 500.0, "filled": 1.0},
-            Bound.UNKNOWN,
+            Cause.UNKNOWN,
             "no cause found",
             id="workers that cannot send into a full memory",
         ),
     ],
 )
 def test_where_workers_are_not_what_is_short_no_number_of_them_is_advised(
-    changes: dict[str, object], bound: Bound, part: str
+    changes: dict[str, object], bound: Cause, part: str
 ) -> None:
     found = find(replace(BOUND, **changes))  # type: ignore[arg-type]  # of any type
     assert (found.bound, found.more) == (bound, None)
@@ -145,14 +154,14 @@ def test_where_workers_are_not_what_is_short_no_number_of_them_is_advised(
 
 def test_for_a_job_without_waits_the_advice_is_fewer_workers() -> None:
     found = find(IDLE)
-    assert (found.bound, found.more) == (Bound.NOTHING, -6)  # 300 / 99 workers, and a tenth more
+    assert (found.bound, found.more) == (Cause.NOTHING, -6)  # 300 / 99 workers, and a tenth more
     assert found.text == "not input-bound (1.0% waiting for data): 6 fewer vCPU would do"
     assert words(replace(IDLE, batches=900)) == "not input-bound (1.0% waiting for data)"
 
 
 def test_a_small_wait_without_a_cause_takes_one_phrase() -> None:
     found = find(replace(BOUND, wait=5.0, batches=400))
-    assert (found.bound, found.more) == (Bound.UNKNOWN, None)
+    assert (found.bound, found.more) == (Cause.UNKNOWN, None)
     assert found.text == "5% of the time spent waiting for data"
     assert words(replace(BOUND, wait=5.0)).startswith("input-bound 5% of the time: about 1 more")
 
@@ -174,13 +183,13 @@ def test_a_verdict_without_a_cause_fits_beside_its_label_in_80_columns(
 
 
 def test_loading_in_the_rank_is_all_wait() -> None:
-    found = judge_in_process(total=100.0, wait=75.0, steps=50, ranks=2)
+    found = judge_own_loading(total=100.0, wait=75.0, steps=50, ranks=2)
     assert found is not None
-    assert (found.bound, found.more) == (Bound.LOADING, 6)  # each rank needs 75 / 25 workers
-    idle = judge_in_process(total=100.0, wait=1.0, steps=50, ranks=2)
+    assert (found.bound, found.more) == (Cause.LOADING, 6)  # each rank needs 75 / 25 workers
+    idle = judge_own_loading(total=100.0, wait=1.0, steps=50, ranks=2)
     assert idle is not None
     assert idle.text.startswith("not input-bound (1.0%")
-    assert judge_in_process(total=100.0, wait=75.0, steps=9, ranks=2) is None
+    assert judge_own_loading(total=100.0, wait=75.0, steps=9, ranks=2) is None
 
 
 # What is seen -----------------------------------------------------------------------------------
@@ -235,15 +244,15 @@ def test_a_job_that_was_too_short_is_told_so(rank: dict[str, float]) -> None:
     seen = seen_of(r0=rank)
     assert seen is not None
     found = find(seen)
-    assert (found.bound, found.more) == (Bound.TOO_SHORT, None)
+    assert (found.bound, found.more) == (Cause.TOO_SHORT, None)
     assert found.text.startswith("too short to tell")
 
 
 def test_nothing_is_advised_where_next_to_nothing_is_computed() -> None:
     """A loop that only reads would be told of thousands of workers."""
-    assert judge(replace(BOUND, wait=99.95), "data_group") is None
-    assert judge_in_process(total=100.0, wait=99.95, steps=50, ranks=2) is None
+    assert judge_wait(replace(BOUND, wait=99.95), "data_group") is None
+    assert judge_own_loading(total=100.0, wait=99.95, steps=50, ranks=2) is None
     assert find(replace(BOUND, wait=94.0)).more is not None
-    known = explain(replace(BOUND, wait=99.95), "data_group")
-    assert (known.bound, known.more) == (Bound.WORKERS, None)
+    known = explain_wait(replace(BOUND, wait=99.95), "data_group")
+    assert (known.bound, known.more) == (Cause.WORKERS, None)
     assert known.text == "input-bound 100% of the time: data_group was 100% busy"
