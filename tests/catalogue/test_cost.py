@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -25,13 +24,13 @@ def test_dollars_of_each_group_and_of_all() -> None:
 
 
 def test_one_unknown_price_leaves_the_sum_unknown_and_the_rest_known() -> None:
-    cost = estimate([*GROUPS, ("more", "ml.p4de.24xlarge", 1)], PriceList(), "us-east-1", DAY)
+    cost = estimate([*GROUPS, ("more", "ml.p5e.48xlarge", 1)], PriceList(), "us-east-1", DAY)
 
     assert cost.per_hour is None
     assert cost.dollars(60) is None
     assert cost.groups[0].dollars(3600) == 2 * 1.836
     assert cost.groups[2].dollars(3600) is None
-    assert cost.unknown_types == ("ml.p4de.24xlarge",)
+    assert cost.unknown_types == ("ml.p5e.48xlarge",)
 
 
 JULY = "us-east-1 on-demand prices of July 2026"
@@ -62,7 +61,7 @@ def test_an_estimate_says_of_when_and_where_its_prices_are(
 def test_own_prices_are_said_to_be_own() -> None:
     file = Path("prices.csv")
     own = Price(instance_type="ml.c5.9xlarge", per_hour=1.0, file=file)
-    cost = estimate(GROUPS, PriceList(own={("ml.c5.9xlarge", None): own}), "eu-west-1", DAY)
+    cost = estimate(GROUPS, PriceList(own=(own,)), "eu-west-1", DAY)
 
     assert cost.per_hour == 2 * 1.0 + 7.09
     assert cost.sources[0] == "your own prices (prices.csv)"
@@ -100,14 +99,13 @@ def test_dollars_as_text(dollars: float | None, text: str) -> None:
     assert dollars_text(dollars) == text
 
 
-def test_prices_of_several_months_are_one_source_and_the_old_ones_are_marked() -> None:
-    dated = Price(
-        instance_type="ml.c5.9xlarge", per_hour=1.0, region="us-east-1", as_of="2025-10-01"
-    )
-    new = replace(dated, instance_type="ml.g5.12xlarge", as_of="2026-11")
-    updated = {(each.instance_type, "us-east-1"): each for each in (dated, new)}
-    cost = estimate(GROUPS, PriceList(updated=updated), "us-east-1", DAY)
+def test_prices_of_several_months_are_one_source_and_what_is_doubtful_is_marked() -> None:
+    groups = [(name, f"ml.{name}xlarge", 1) for name in ("p4d.24", "c5.", "c6i.", "m6i.", "m7i.")]
+    more = [(f"c7i.{n}", f"ml.c7i.{n}xlarge", 1) for n in (2, 4)]
+    cost = estimate([*groups, *more], PriceList(), "us-east-1", date(2026, 9, 30))
 
-    assert [cost.is_old_price(group) for group in cost.groups] == [True, False]
+    assert [cost.is_old_price(group) for group in cost.groups] == [True, *[False] * 6]
     (source,) = cost.sources
-    assert " of October 2025*, November 2026 (0 to 13 months old; " in source
+    assert " of June 2026*, July 2026, September 2026 (0 to 3 months old; " in source
+    alone = "ml.c6i.xlarge, ml.m6i.xlarge, ml.m7i.xlarge and 2 more"
+    assert f"; one public copy alone has those of {alone}; `launcher plan types" in source

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,24 @@ def test_a_type_that_aws_no_longer_lists_has_no_price(server: PriceServer) -> No
     assert (dollars("ml.p3.2xlarge"), dollars("ml.g5.xlarge")) == (None, None)
     assert dollars("ml.p3.2xlarge", "sa-east-1") is None
     assert dollars("local") == 0
+
+
+def test_a_job_of_the_past_has_the_price_of_its_day(server: PriceServer) -> None:
+    """Ours before the first update, then that of the last update before it, or none."""
+    update_one(server, TRAINING)
+    cheaper = csv_file((Offer("USE1-Train:ml.c5.xlarge", "0.1"), TRAINING[2]))
+    server.put(cheaper.replace("2026-11-20", "2027-02-03"))
+    assert update(server)[0].lost == ("ml.p4d.24xlarge",)
+
+    found = {
+        day: [catalogue.price_list(day).find(name, "us-east-1") for name in PRICES]
+        for day in (date(2026, 11, 19), date(2026, 11, 20), date(2027, 2, 2), date(2027, 2, 3))
+    }
+    paid = [[each and each.per_hour for each in prices] for prices in found.values()]
+    newest = [0.1, None, 131.9]
+    assert paid == [[0.204, 25.251286, 131.9], *[list(PRICES.values())] * 2, newest]
+    assert [dollars(name) for name in PRICES] == newest
+    assert catalogue.price_list(date(2026, 1, 1)).find("ml.c5.xlarge", "sa-east-1") is not None
 
 
 def test_your_own_prices_win_over_updated_ones(server: PriceServer, home: Path) -> None:

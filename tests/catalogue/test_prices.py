@@ -46,7 +46,7 @@ def test_a_price_has_a_region_and_a_month() -> None:
 
 
 def test_a_price_that_nobody_could_confirm_is_unknown() -> None:
-    assert price("ml.p4de.24xlarge") is None
+    assert price("ml.p5e.48xlarge") is None
     assert price("ml.c5.3xlarge") is None
 
 
@@ -79,11 +79,18 @@ def test_this_machine_costs_nothing_anywhere() -> None:
 
 
 def test_two_regions_have_prices_of_their_own() -> None:
-    found = [price("ml.g6.48xlarge", region) for region in (WEST, "us-east-1", "eu-west-1")]
-    assert [each and (each.per_hour, each.region) for each in found] == [(16.688, WEST), None, None]
-    near = price("ml.c5.xlarge", WEST)
+    found = [price("ml.g7e.48xlarge", region) for region in (WEST, "us-east-1", "eu-west-1")]
+    assert [each and (each.per_hour, each.region) for each in found] == [
+        *((41.4304, WEST), None, None),
+    ]
+    near = price("ml.c6i.xlarge", WEST)
     assert near is not None
     assert not near.is_of(WEST)
+
+
+def test_a_price_that_one_copy_alone_has_says_so() -> None:
+    doubts = {name: price(f"ml.{name}") for name in ("c5.xlarge", "p4de.24xlarge", "c6i.xlarge")}
+    assert [each and each.is_of_one_copy for each in doubts.values()] == [False, False, True]
 
 
 def test_elsewhere_the_price_says_of_which_region_it_is() -> None:
@@ -112,7 +119,7 @@ def test_prices_of_a_cpu_family_grow_with_its_size(family: str, per_vcpu: float)
 OWN = """\
 # what we agreed with AWS
 instance_type, price_per_hour, region
-ml.p4de.24xlarge, 25.25, us-east-1
+ml.p5e.48xlarge, 25.25, us-east-1
 ml.g5.xlarge, 1.5, eu-west-1
 
 ml.c5.xlarge, 0.1,
@@ -122,8 +129,8 @@ ml.c5.xlarge, 0.1,
 def test_own_prices_win_where_they_hold(home: Path) -> None:
     (home / "prices.csv").write_text(OWN)
 
-    assert dollars("ml.p4de.24xlarge") == 25.25
-    assert dollars("ml.p4de.24xlarge", "eu-west-1") is None
+    assert dollars("ml.p5e.48xlarge") == 25.25
+    assert dollars("ml.p5e.48xlarge", "eu-west-1") is None
     assert dollars("ml.g5.xlarge", "eu-west-1") == 1.5
     assert dollars("ml.g5.xlarge", "us-east-1") == 1.408
     assert dollars("ml.c5.xlarge", "ap-south-1") == dollars("ml.c5.xlarge", None) == 0.1

@@ -211,7 +211,7 @@ def test_a_wrong_workload_is_reported_with_its_line(launcher, tmp_path):
 def test_spot_prices_of_your_own_are_named_as_a_range(launcher, tmp_path):
     (tmp_path / "prices.csv").write_text(
         "instance_type,price_per_hour,spot_low,spot_high\n"
-        "ml.g5.xlarge,1.408,0.4,0.7\nml.m5.large,0.115,0.03,0.05\n"
+        "ml.g5.xlarge,1.408,0.4,0.7\nml.m5.large,0.05,0.03,0.05\n"
     )
     words = ["--gpu-types", "g5.xlarge"]
 

@@ -24,15 +24,17 @@ def test_list_has_the_types_with_that_many_accelerators_by_price(launcher):
     lines = result.stdout.splitlines()
 
     types = [line.split()[0] for line in lines[1:]]
-    known = ["g5.48xlarge", "p4d.24xlarge", "p3.16xlarge", "p3dn.24xlarge", "p5.48xlarge"]
-    assert types[:5] == [f"ml.{name}" for name in known]
-    assert "8 x NVIDIA A100" in lines[2]
-    assert lines[2].endswith("25.251286  2026-06 (old)")
-    assert all(line.endswith("?  unknown") for line in lines[6:])
+    known = ["g6.48", "g5.48", "p4d.24", "p3.16", "p4de.24", "p3dn.24", "g6e.48", "p5.48"]
+    assert types[:8] == [f"ml.{name}xlarge" for name in known]
+    assert "8 x NVIDIA A100" in lines[3]
+    assert lines[1].endswith("16.688  2026-09 (one copy)")
+    assert lines[3].endswith("25.251286  2026-06 (old)")
+    assert all(line.endswith("?  unknown") for line in lines[9:])
     assert "15 types; " in result.stderr
-    assert "5 have a price, 10 have none" in result.stderr
+    assert "8 have a price, 7 have none" in result.stderr
     assert (
-        "Prices: us-east-1 on-demand prices of June 2026*, July 2026 (2 to 3 mon" in result.stderr
+        "Prices: us-east-1 on-demand prices of June 2026*, July 2026, September 2026 (0 to 3 "
+        in result.stderr
     )
 
 

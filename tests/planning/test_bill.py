@@ -71,11 +71,11 @@ def test_each_group_has_its_part_of_the_bill_once_that_is_known() -> None:
 
 
 def test_an_unknown_price_leaves_the_bill_unknown() -> None:
-    resources = {"InstanceType": "ml.p4de.24xlarge", "InstanceCount": 1}
+    resources = {"InstanceType": "ml.p5e.48xlarge", "InstanceCount": 1}
     ended = bill(ENDED | {"ResourceConfig": resources})
     assert ended is not None
     assert ended.dollars is None
-    assert ended.summary()["unknown_prices"] == ["ml.p4de.24xlarge"]
+    assert ended.summary()["unknown_prices"] == ["ml.p5e.48xlarge"]
 
 
 def test_a_job_of_a_platform_that_does_not_bill_has_no_bill() -> None:

@@ -86,9 +86,9 @@ def test_one_group_needs_no_total() -> None:
 
 
 def test_what_is_unknown_is_reported_with_the_fix(home: Path) -> None:
-    text = repr(plan(**one("ml.p4de.24xlarge", 4)))
-    assert "32 x A100  unknown  unknown" in text
-    assert f'"ml.p4de.24xlarge,DOLLARS" to {home / "prices.csv"}' in text
+    text = repr(plan(**one("ml.p5e.48xlarge", 4)))
+    assert "32 x H200  unknown  unknown" in text
+    assert f'"ml.p5e.48xlarge,DOLLARS" to {home / "prices.csv"}' in text
     row = repr(plan(**one("ml.x9.large")))
     assert row.splitlines()[1].split()[2:] == ["ml.x9.large", "1", *["unknown"] * 4]
 
@@ -133,7 +133,7 @@ def test_alternatives_are_shown_and_the_dearest_counts() -> None:
 
 
 def test_an_alternative_without_a_price_leaves_the_most_unknown() -> None:
-    group = InstanceGroup("all", "ml.g5.xlarge", 1, alternatives=["ml.p4de.24xlarge"])
+    group = InstanceGroup("all", "ml.g5.xlarge", 1, alternatives=["ml.p5e.48xlarge"])
     assert plan(instance_groups=[group]).max_dollars is None
 
 
@@ -229,9 +229,9 @@ def test_a_rule_on_an_instance_of_its_own_bounds_nothing(priced: Path, field: st
 def test_a_ceiling_cannot_be_kept_when_a_price_is_unknown_until_the_user_brings_it(
     home: Path,
 ) -> None:
-    dear = one("ml.p4de.24xlarge")
-    assert "price of ml.p4de.24xlarge in us-east-1 is unknown" in refusal(1e9, **dear).what
+    dear = one("ml.p5e.48xlarge")
+    assert "price of ml.p5e.48xlarge in us-east-1 is unknown" in refusal(1e9, **dear).what
 
-    (home / "prices.csv").write_text("instance_type,price_per_hour\nml.p4de.24xlarge,25\n")
+    (home / "prices.csv").write_text("instance_type,price_per_hour\nml.p5e.48xlarge,25\n")
     enforce_max_cost(plan(**dear), 101, "--max-cost")
     assert "your own prices" in repr(plan(**dear))

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import date
 
 import pytest
 
 from launcher.client import catalogue
+from launcher.client.catalogue import Price
 from launcher.client.planning import (
     ClusterShape,
     GroupShape,
     Measure,
+    PlanLimits,
+    PlanOrder,
+    PricedType,
     Workload,
+    candidates,
+    choose,
     estimate_step,
-    recommend,
 )
 
 
@@ -112,13 +117,16 @@ def test_the_calibrated_tensorflow_workload_predicts_both_printed_steps() -> Non
     assert with_data.low < 0.086 < with_data.high
 
 
-def test_the_cluster_recommended_for_the_tensorflow_workload_is_that_of_aws(
-    packaged_prices: Path,
-) -> None:
-    rows = [f"{name},{dollars}" for name, dollars in PRICES.items()]
-    own = "\n".join(["instance_type,price_per_hour", *rows])
-    (packaged_prices / "prices.csv").write_text(own)
-    best = recommend(calibrated_tensorflow()).best
+def test_the_cluster_recommended_for_the_tensorflow_workload_is_that_of_aws() -> None:
+    """Of the types of that time, by the prices of that time."""
+    types = [
+        PricedType(instance=found, price=Price(instance_type=name, per_hour=dollars))
+        for name, dollars in PRICES.items()
+        if (found := catalogue.find(name))
+    ]
+    workload = calibrated_tensorflow()
+    every = candidates(workload, {"us-east-1": types})
+    best = choose(every, workload, PlanLimits(), PlanOrder.PRICE, date(2022, 10, 1)).best
 
     assert best is not None
     assert best.shape == shape_of(TENSORFLOW, data_hosts=2)

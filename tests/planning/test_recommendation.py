@@ -457,7 +457,13 @@ UPDATE = "run `launcher plan types --update`"
         ),
         (TIMED, TWO, [], COMMUNICATION),
         ({}, SMALL, [], COMMUNICATION),
-        (TWO_GPUS, {}, ["Price unknown, so not compared: ml.g6.8xlarge, ml.g6.16xlarge"], ""),
+        (on("NVIDIA RTX PRO 4500"), {}, ["no type has both", ": ml.g7.2xlarge"], ""),
+        (
+            TWO_GPUS,
+            {},
+            ["Price unknown, so not compared: ml.c4.xlarge", "one public copy alone"],
+            "",
+        ),
         ({}, {"gpu_types": ["p5.48xlarge"]}, ["no type has both", ": ml.p5.48xlarge."], ""),
         (
             *(GREEDY, {"gpu_types": ["g5.xlarge", "g5.2xlarge"]}),

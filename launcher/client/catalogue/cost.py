@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import calendar
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -15,6 +15,8 @@ from pathlib import Path
 from launcher.client.catalogue.prices import Price, PriceList, update_fix
 
 _HOUR = 3600
+#: Types that the origin of prices names.
+_MOST_NAMES = 3
 #: Behind an amount that an old price is part of, and behind that price's month.
 OLD_MARK = "*"
 
@@ -110,8 +112,15 @@ def _months(prices: Iterable[Price], day: date, fix: str = "") -> str:
         return ""
     months = (f"{_month(each)}{OLD_MARK if each.is_old(day) else ''}" for each in dated)
     ages = [each.months_before(day) for each in dated]
-    words = [_age(min(ages), max(ages)), *([fix] if fix else [])]
+    alone = dict.fromkeys(each.instance_type for each in dated if each.is_of_one_copy)
+    doubt = f"one public copy alone has those of {_few(list(alone))}" if alone else ""
+    words = filter(None, [_age(min(ages), max(ages)), doubt, fix])
     return f" of {', '.join(dict.fromkeys(months))} ({'; '.join(words)})"
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def _age(least: int, most: int) -> str:

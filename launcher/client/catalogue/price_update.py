@@ -20,11 +20,11 @@ from datetime import date
 from pathlib import Path
 from typing import TextIO
 
-from launcher.client.catalogue.catalogue_files import read_table, updated_prices
+from launcher.client.catalogue.catalogue_files import updated_prices
 from launcher.client.catalogue.price_download import file_url, open_price_file
-from launcher.client.catalogue.prices import STORAGE, check_regions
+from launcher.client.catalogue.prices import STORAGE, Price, check_regions, read_updated
 from launcher.client.home import writing
-from launcher.errors import CloudError
+from launcher.errors import CloudError, SpecError
 from launcher.shared import write_complete
 
 _OWN_COLUMNS = ("instance_type", "price_per_hour", "region", "as_of", "source")
@@ -81,37 +81,47 @@ def update_prices(
 
 def _store(region: str, prices: PriceFile) -> PriceUpdate:
     file = updated_prices(region)
+    listed = {**prices.per_hour, **({} if prices.storage is None else {STORAGE: prices.storage})}
+    new = [
+        Price(
+            instance_type=name,
+            per_hour=per_hour,
+            region=region,
+            as_of=prices.published,
+            source="aws-price-list",
+        )
+        for name, per_hour in listed.items()
+    ]
     with writing(file):
-        before = _types_of(file)
+        kept = _kept(file)
+        earlier = [each for each in kept if each.as_of != prices.published]
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_complete(file, _table(region, prices))
-    now = {*prices.per_hour, *([] if prices.storage is None else [STORAGE])}
-    lost = tuple(name for name in before if name not in now)
+        write_complete(file, _table([*earlier, *new]))
+    last = max((each.as_of or "" for each in kept), default=None)
+    before = [each.instance_type for each in kept if each.as_of == last]
+    lost = tuple(name for name in before if name not in listed)
     return PriceUpdate(region=region, prices=prices, file=file, lost=lost)
 
 
-def _types_of(file: Path) -> tuple[str, ...]:
-    if not file.exists():
-        return ()
+def _kept(file: Path) -> list[Price]:
+    """Return the prices of earlier updates, which bills of that time need."""
     try:
-        rows = list(read_table(file.read_text(encoding="utf-8", errors="replace")))
-    except ValueError:  # it is damaged, and replaced
-        return ()
-    return tuple(row.get("instance_type", "") for _, row in rows)
+        return read_updated(file) if file.exists() else []
+    except SpecError:  # it is damaged, and replaced
+        return []
 
 
-def _table(region: str, prices: PriceFile) -> str:
+def _table(prices: Iterable[Price]) -> str:
     text = io.StringIO()
     text.write(
         "# Written by `launcher plan types --update`; your own prices are in ../../prices.csv.\n"
+        "# Bills of jobs of earlier months have the prices of their time.\n"
     )
     table = csv.writer(text, lineterminator="\n")
     table.writerow(_OWN_COLUMNS)
-    for name, price in prices.per_hour.items():
-        table.writerow((name, f"{price:.10g}", region, prices.published, "aws-price-list"))
-    if prices.storage is not None:
-        row = (STORAGE, f"{prices.storage:.10g}", region, prices.published, "aws-price-list")
-        table.writerow(row)
+    for each in prices:
+        cost = f"{each.per_hour:.10g}"
+        table.writerow((each.instance_type, cost, each.region, each.as_of, each.source))
     return text.getvalue()
 
 

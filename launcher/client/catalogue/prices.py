@@ -6,7 +6,7 @@ import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from launcher.shared import did_you_mean, open_readable
 PRICES_VARIABLE = "LAUNCHER_PRICES"
 #: Months after which a price is called old.
 OLD_MONTHS = 3
+#: Key of sources.csv for prices that no second copy confirms.
+_ONE_COPY = "aws-copy"
 #: Region whose prices stand for those of regions without.
 _APPROXIMATION = "us-east-1"
 _COLUMNS = ("instance_type", "price_per_hour")
@@ -61,6 +63,11 @@ class Price:
     source: str | None = None
     spot: tuple[float, float] | None = None
 
+    @property
+    def is_of_one_copy(self) -> bool:
+        """True if one public copy of AWS's list alone has the price, which nothing confirms."""
+        return self.source == _ONE_COPY
+
     def is_of(self, region: str | None) -> bool:
         """Return whether the price is a region's own, and does not just stand for it."""
         return self.region in (None, region)
@@ -79,10 +86,14 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class PriceList:
-    """Launcher's prices, overridden by those of an update, and by the user's own."""
+    """Launcher's prices, overridden by those of updates, and by the user's own.
 
-    own: Mapping[tuple[str, str | None], Price] = field(default_factory=dict)
-    updated: Mapping[tuple[str, str | None], Price] = field(default_factory=dict)
+    updated: of all updates that were kept. day: whose prices are found; None for the newest.
+    """
+
+    own: tuple[Price, ...] = ()
+    updated: tuple[Price, ...] = ()
+    day: date | None = None
 
     def find(self, instance_type: str, region: str | None) -> Price | None:
         """Return the price of a type, or None if it is unknown.
@@ -91,44 +102,53 @@ class PriceList:
         names the region they are from. A region that was updated has the prices of that update
         alone: a type that AWS no longer lists has none.
         """
-        own = self.own.get((instance_type, region)) or self.own.get((instance_type, None))
         return (
-            own
+            self._own(instance_type, region)
             or _packaged_prices().get((instance_type, None))
             or self._listed(instance_type, region)
+            or self._listed(instance_type, _APPROXIMATION, unless=region)
         )
-
-    @functools.cached_property
-    def _updated_regions(self) -> frozenset[str | None]:
-        return frozenset(region for _, region in self.updated)
-
-    def _listed(self, instance_type: str, region: str | None) -> Price | None:
-        """Return a region's price of its update or of our table, else one that stands for it."""
-        for each in (region, _APPROXIMATION):
-            if each in self._updated_regions:
-                return self.updated.get((instance_type, each))
-            if found := _packaged_prices().get((instance_type, each)):
-                return found
-        return None
 
     def storage(self, region: str | None) -> Price | None:
         """Return the price of one GB of a volume per hour, of a region itself; None if unknown."""
-        keys = ((self.own, region), (self.own, None), (self.updated, region))
-        found = next((each[STORAGE, key] for each, key in keys if (STORAGE, key) in each), None)
+        found = self._own(STORAGE, region) or self._listed(STORAGE, region)
         return found and replace(found, per_hour=found.per_hour / _HOURS_OF_MONTH)
 
+    def _own(self, instance_type: str, region: str | None) -> Price | None:
+        by_region = {each.region: each for each in self.own if each.instance_type == instance_type}
+        return by_region.get(region) or by_region.get(None)
 
-def price_list() -> PriceList:
-    """Return all prices.
+    @functools.cached_property
+    def _updates(self) -> Mapping[str | None, Mapping[str, Mapping[str, Price]]]:
+        """The prices by region, date of the update and type; the dates from the first on."""
+        found: dict[str | None, dict[str, dict[str, Price]]] = {}
+        for each in sorted(self.updated, key=lambda price: price.as_of or ""):
+            of_region = found.setdefault(each.region, {})
+            of_region.setdefault(each.as_of or "", {})[each.instance_type] = each
+        return found
+
+    def _listed(self, name: str, region: str | None, unless: str | None = None) -> Price | None:
+        """Return a region's price of its last update until the day, or of our table before it.
+
+        unless: a region with updates, whose types have no other region's price.
+        """
+        if unless in self._updates:
+            return None
+        updates = self._updates.get(region, {})
+        until = [day for day in updates if self.day is None or day <= self.day.isoformat()]
+        if until:
+            return updates[until[-1]].get(name)
+        first = next(iter(updates.values()), {})
+        return _packaged_prices().get((name, region)) or first.get(name)
+
+
+def price_list(day: date | None = None) -> PriceList:
+    """Return all prices, as they were on a day.
 
     Raises SpecError with every bad line of the user's own file, and for a damaged update.
     """
-    updated = [price for file in updated_price_files() for price in _updated(file)]
-    return PriceList(own=_by_key(_own_prices()), updated=_by_key(updated))
-
-
-def _by_key(prices: Iterable[Price]) -> Mapping[tuple[str, str | None], Price]:
-    return {(price.instance_type, price.region): price for price in prices}
+    updated = tuple(price for file in updated_price_files() for price in read_updated(file))
+    return PriceList(own=tuple(_own_prices()), updated=updated, day=day)
 
 
 def _own_prices() -> list[Price]:
@@ -146,7 +166,8 @@ def _own_prices() -> list[Price]:
     return [_read(row, file) for _, row in rows]
 
 
-def _updated(file: Path) -> list[Price]:
+def read_updated(file: Path) -> list[Price]:
+    """Return the prices of all updates of a region; raises SpecError for a damaged file."""
     try:
         rows = list(read_table(file.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
@@ -186,7 +207,8 @@ def update_fix(region: str | None) -> str:
 
 @functools.cache
 def _packaged_prices() -> Mapping[tuple[str, str | None], Price]:
-    return _by_key(_read(row) for _, row in read_table(packaged_table("prices.csv")))
+    read = (_read(row) for _, row in read_table(packaged_table("prices.csv")))
+    return {(price.instance_type, price.region): price for price in read}
 
 
 def _read(row: Mapping[str, str], file: Path | None = None) -> Price:

@@ -86,8 +86,9 @@ def bill(description: TrainingJobDescription) -> Bill | None:
     is_spot = description.get("EnableManagedSpotTraining", False)
     billed = description.get("BillableTimeInSeconds")
     kept = description.get("WarmPoolStatus", {}).get("ResourceRetainedBillableTimeInSeconds", 0)
+    day = day_created(description)
     return Bill(
-        estimate=estimate(groups, catalogue.price_list(), region, day_created(description)),
+        estimate=estimate(groups, catalogue.price_list(day), region, day),
         billable_seconds=None if billed is None else billed + kept,
         max_seconds=_max_seconds(description),
         spot_saving=spot_saving(description.get("TrainingTimeInSeconds"), billed)

@@ -85,7 +85,8 @@ def _price_note(each: CatalogueEntry, region: str, today: date) -> str:
         return "unknown"
     elsewhere = f" {price.region}" if price.region not in (None, region) else ""
     origin = "your own" if price.file else price.as_of or ""
-    return f"{origin}{elsewhere}{' (old)' if price.is_old(today) else ''}"
+    doubts = [*["one copy"] * price.is_of_one_copy, *["old"] * price.is_old(today)]
+    return " ".join([f"{origin}{elsewhere}", *([f"({', '.join(doubts)})"] if doubts else [])])
 
 
 def figure_table(each: CatalogueEntry, today: date) -> Table:

@@ -90,11 +90,12 @@ def read_compared_job(job: Job) -> ComparedJob:
 def compared_job(job: Job, evidence: JobEvidence) -> ComparedJob:
     """Return a job with its prices, from the evidence on it."""
     description = job.description()
+    day = day_created(description)
     cost = catalogue.estimate(
         ((each.name, each.instance_type, each.count) for each in evidence.groups),
-        catalogue.price_list(),
+        catalogue.price_list(day),
         evidence.region,
-        day_created(description),
+        day,
     )
     billed = job.cost(description) if evidence.bills else None
     seconds = billed.billable_seconds if billed else description.get("BillableTimeInSeconds")

@@ -23,8 +23,8 @@ def enforce_max_cost(plan: CostPlan, max_cost: float, where: str) -> None:
 
     The bound has the most expensive types, the volumes of the hosts that have no disks, the time
     until a stop is enforced, the wait for spot instances and that of a warm pool. A price of
-    another region, or of _MONTHS ago, is none; nor have rules of Debugger one that run on instances
-    of the user's choice. AWS's own rules cost nothing.
+    another region, of _MONTHS ago, or that one public copy alone has, is none; nor have rules of
+    Debugger one that run on instances of the user's choice. AWS's own rules cost nothing.
 
     where: the option or argument that set the limit.
     """
@@ -69,9 +69,9 @@ def _unknown(plan: CostPlan, max_cost: float, where: str) -> Iterator[Problem]:
 
 
 def _is_usable(plan: CostPlan, price: Price | None) -> bool:
-    estimate = plan.estimate
-    is_own = price is not None and price.is_of(estimate.region)
-    return price is not None and is_own and price.months_before(estimate.day) < _MONTHS
+    if price is None or price.is_of_one_copy or not price.is_of(plan.estimate.region):
+        return False
+    return price.months_before(plan.estimate.day) < _MONTHS
 
 
 def _above(plan: CostPlan, most: float, per_hour: float, max_cost: float, where: str) -> Problem:

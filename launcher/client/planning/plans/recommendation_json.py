@@ -97,6 +97,7 @@ def _group(group: GroupShape, price: Price, recommendation: Recommendation) -> d
         "price_per_hour": price.per_hour,
         "price_as_of": price.as_of,
         "price_region": price.region,
+        "price_source": price.source,
         "price_is_old": price.is_old(recommendation.today),
     }
 
