@@ -1,6 +1,7 @@
 """AWS as moto serves it over HTTP, a machine that knows nothing of it, and tests of libraries."""
 
 import atexit
+import functools
 import importlib.util
 import json
 import os
@@ -35,6 +36,12 @@ if importlib.util.find_spec("hypothesis"):  # environments of single libraries m
     hypothesis.settings.register_profile("fresh", deadline=None)  # seeds, for make test-full
     hypothesis.settings.register_profile("launcher", deadline=None, derandomize=True)
     hypothesis.settings.load_profile("launcher")
+
+# Each boto3 session would read the models of the services anew, half a second for SageMaker's.
+if importlib.util.find_spec("botocore"):  # the environments of some libraries are without
+    import botocore.session
+
+    botocore.session.create_loader = functools.cache(botocore.session.create_loader)
 
 REGION = "eu-west-1"
 
