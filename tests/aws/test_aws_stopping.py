@@ -20,9 +20,9 @@ def stop(front, session, spec, past, prepared):
     request = prepared("theirs-1").request
     past("sagemaker").create_training_job(**{**request, "TrainingJobName": "theirs-1"})
     front.rewrite, front.lacking = _running, frozenset({"StopTrainingJob"})
-    front.meet("ListTrainingJobs", Answer({"TrainingJobSummaries": [*map(_summary, NAMES)]}))
 
     def stop(*words, **typed):
+        front.meet("ListTrainingJobs", Answer({"TrainingJobSummaries": [*map(_summary, NAMES)]}))
         return CliRunner().invoke(main, ["stop", *words], catch_exceptions=False, **typed)
 
     return stop
@@ -50,32 +50,28 @@ def _summary(name):
 
 
 def stopped(front):
-    return sorted(json.loads(call.body)["TrainingJobName"] for call in front.of("StopTrainingJob"))
+    """The jobs that have been stopped since this was asked last; all run again."""
+    calls = front.of("StopTrainingJob")
+    front.calls.clear()
+    return sorted(json.loads(call.body)["TrainingJobName"] for call in calls)
 
 
-def test_all_of_the_cloud_are_those_of_this_machine(stop, front):
+def test_several_are_stopped_that_this_machine_sent_or_any(stop, front):
     result = stop("--all", "--cloud", "--yes")
     assert result.exit_code == 0, result.stderr
     assert stopped(front) == ["mine-1", "mine-2"]
     assert "This machine did not send these, --any stops them: theirs-1" in result.stderr
-
-
-def test_any_takes_those_of_others(stop, front):
     assert stop("--all", "--cloud", "--any", "--yes").exit_code == 0
     assert stopped(front) == ["mine-1", "mine-2", "theirs-1"]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("--all", "--cloud"), ("mine-1", "mine-2"), ("--all", "--cloud", "-o", "json")],
-    ids=["all", "two names", "json"],
-)
-def test_several_need_a_yes_where_nobody_is_asked(stop, front, words):
-    result = stop(*words)
-    assert result.exit_code == 2
-    assert "  mine-1\n" in result.stderr + "\n"
-    assert "--yes" in result.stderr
-    assert stopped(front) == []
+def test_several_need_a_yes_where_nobody_is_asked(stop, front):
+    for words in (("--all", "--cloud"), ("mine-1", "mine-2"), ("--all", "--cloud", "-o", "json")):
+        result = stop(*words)
+        assert result.exit_code == 2
+        assert "  mine-1\n" in result.stderr + "\n"
+        assert "--yes" in result.stderr
+        assert stopped(front) == []
 
 
 def test_one_that_others_sent_stops_none_of_several(stop, front):
@@ -86,23 +82,18 @@ def test_one_that_others_sent_stops_none_of_several(stop, front):
     assert stopped(front) == ["mine-1", "theirs-1"]
 
 
-def test_one_job_named_in_full_is_stopped_at_once(stop, front):
+def test_one_job_is_stopped_at_once_by_its_whole_name_alone(stop, front):
+    for part in ("mine", "mine-", "theirs", "latest", "-1", "mine-*"):
+        result = stop("--cloud", "--yes", "--", part)
+        assert (result.exit_code, stopped(front)) == (2, []), part
     assert stop("theirs-1").exit_code == 0
     assert stopped(front) == ["theirs-1"]
 
 
-@pytest.mark.parametrize("name", ["mine", "mine-", "theirs", "latest", "-1", "mine-*"])
-def test_a_part_of_a_name_stops_nothing(stop, front, name):
-    result = stop("--cloud", "--yes", "--", name)
-    assert (result.exit_code, stopped(front)) == (2, [])
-
-
-@pytest.mark.parametrize(
-    ("typed", "ended"), [("n\n", []), ("\n", []), ("y\n", ["mine-1", "mine-2"])]
-)
-def test_on_a_terminal_the_user_is_asked(stop, front, monkeypatch, typed, ended):
+def test_on_a_terminal_the_user_is_asked(stop, front, monkeypatch):
     monkeypatch.setattr("launcher.client.cli.screen.verb_output.can_ask", lambda: True)
-    result = stop("--all", "--cloud", input=typed)
-    assert "Stop all 2? [y/N]" in result.stderr
-    assert stopped(front) == ended
-    assert result.exit_code == (0 if ended else 2)
+    for typed, ended in (("n\n", []), ("\n", []), ("y\n", ["mine-1", "mine-2"])):
+        result = stop("--all", "--cloud", input=typed)
+        assert "Stop all 2? [y/N]" in result.stderr
+        assert stopped(front) == ended
+        assert result.exit_code == (0 if ended else 2)
