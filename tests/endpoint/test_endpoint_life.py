@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from customer import GROUP, Customer
+from waiting import wait_until
 
 OBEDIENT = """
 import signal, sys
@@ -87,14 +88,17 @@ def test_every_status_has_all_required_fields(customer: Customer) -> None:
         "DescribeTrainingJob"
     ).output_shape
     customer.submit("required", OBEDIENT)
-    seen = {}
-    while seen.get("TrainingJobStatus") != "Stopped":
+
+    def is_stopped() -> bool:
         seen = customer.describe("required")
         assert absent(seen, shape) == [], seen["SecondaryStatus"]
         model = seen["ModelArtifacts"]["S3ModelArtifacts"]
         assert model.endswith("/output/required/output/model.tar.gz")
         if seen["SecondaryStatus"] == "Training":
             customer.sagemaker.stop_training_job(TrainingJobName="required")
+        return bool(seen["TrainingJobStatus"] == "Stopped")
+
+    wait_until(is_stopped)
     for name, script in (("required-2", "pass"), ("required-3", "raise SystemExit(1)")):
         assert absent(customer.ensure(name, script), shape) == []
 

@@ -216,7 +216,6 @@ def test_a_checkpoint_folder_that_is_a_link_is_restored_from_s3(
     ("links", "reason"),
     [
         ('{"a": "../../etc"}', "has a link out of its prefix: a -> ../../etc"),
-        ('{"a": "/etc"}', "has a link out of its prefix: a -> /etc"),
         ('{"../a": "b"}', "is not a valid file name"),
         ("[]", "cannot be read"),
         ("{", "cannot be read"),
