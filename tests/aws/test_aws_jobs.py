@@ -83,51 +83,38 @@ def test_what_is_no_answer_of_aws_is_not_taken_for_one(session, front, monkeypat
         session.log_streams("job-1")
 
 
-@pytest.mark.parametrize("arn", ["x", "s3://b", "\x1b[2J", "arn:aws:iam::123456789012:role/R"])
-def test_a_description_with_another_arn_is_not_of_aws(session, front, request_, monkeypatch, arn):
+def with_metric(left):
+    return {"AlgorithmSpecification": {"TrainingInputMode": "File", "MetricDefinitions": [left]}}
+
+
+MANY = {"InstanceType": "ml.m5.large", "InstanceCount": 2**31}
+MANY_OF_A_GROUP = {"InstanceGroupName": "a", "InstanceCount": 2**31}
+NO_METRIC = r"has no AlgorithmSpecification.MetricDefinitions\[\]"
+#: A follower would ask for ever whether a job of an unknown status has ended.
+NOT_OF_AWS = {
+    "a word for an ARN": ({"TrainingJobArn": "x"}, "has the ARN '"),
+    "a URI for an ARN": ({"TrainingJobArn": "s3://b"}, "has the ARN '"),
+    "a terminal's sequence": ({"TrainingJobArn": "\x1b[2J"}, "has the ARN '"),
+    "a role's ARN": ({"TrainingJobArn": "arn:aws:iam::123456789012:role/R"}, "has the ARN '"),
+    "a status": ({"TrainingJobStatus": "Done"}, "has the status 'Done'"),
+    "billions of hosts": ({"ResourceConfig": MANY}, "has 2,147,483,648 instances"),
+    "billions in a group": (
+        {"ResourceConfig": {"InstanceGroups": [MANY_OF_A_GROUP]}},
+        "has 2,147,483,648 instances",
+    ),
+    "a metric without a pattern": (with_metric({"Name": "loss"}), NO_METRIC),
+    "a metric without a name": (with_metric({"Regex": "loss=(.*)"}), NO_METRIC),
+}
+
+
+@pytest.mark.parametrize(("fields", "said"), NOT_OF_AWS.values(), ids=NOT_OF_AWS)
+def test_a_description_that_is_not_of_aws(session, front, request_, monkeypatch, fields, said):
     session.create_training_job(**request_)
     monkeypatch.setattr(transient_errors, "READ_POLICY", SHORT)
-    front.meet("DescribeTrainingJob", *[Alter({"TrainingJobArn": arn})] * 50)
-    with pytest.raises(Unreachable, match="DescribeTrainingJob has the ARN '") as caught:
+    front.meet("DescribeTrainingJob", *[Alter(fields)] * 50)
+    with pytest.raises(Unreachable, match=f"DescribeTrainingJob {said}") as caught:
         session.describe_training_job(TrainingJobName="job-1")
-    assert str(caught.value).isprintable() or "\x1b" not in str(caught.value)
-
-
-def test_a_description_with_an_unknown_status_is_not_of_aws(session, front, request_, monkeypatch):
-    """A follower would ask for ever whether such a job has ended."""
-    session.create_training_job(**request_)
-    monkeypatch.setattr(transient_errors, "READ_POLICY", SHORT)
-    front.meet("DescribeTrainingJob", *[Alter({"TrainingJobStatus": "Done"})] * 50)
-    with pytest.raises(Unreachable, match="DescribeTrainingJob has the status 'Done'"):
-        session.describe_training_job(TrainingJobName="job-1")
-
-
-@pytest.mark.parametrize(
-    "resources",
-    [
-        {"InstanceType": "ml.m5.large", "InstanceCount": 2**31},
-        {"InstanceGroups": [{"InstanceGroupName": "a", "InstanceCount": 2**31}]},
-    ],
-    ids=["one group", "groups"],
-)
-def test_a_job_of_billions_of_hosts_is_not_of_aws(session, front, request_, monkeypatch, resources):
-    session.create_training_job(**request_)
-    monkeypatch.setattr(transient_errors, "READ_POLICY", SHORT)
-    front.meet("DescribeTrainingJob", *[Alter({"ResourceConfig": resources})] * 50)
-    with pytest.raises(Unreachable, match="has 2,147,483,648 instances"):
-        session.describe_training_job(TrainingJobName="job-1")
-
-
-@pytest.mark.parametrize("left", [{"Name": "loss"}, {"Regex": "loss=(.*)"}])
-def test_a_metric_without_its_name_or_pattern_is_not_of_aws(
-    session, front, request_, monkeypatch, left
-):
-    session.create_training_job(**request_)
-    monkeypatch.setattr(transient_errors, "READ_POLICY", SHORT)
-    algorithm = {"TrainingInputMode": "File", "MetricDefinitions": [left]}
-    front.meet("DescribeTrainingJob", *[Alter({"AlgorithmSpecification": algorithm})] * 50)
-    with pytest.raises(Unreachable, match=r"has no AlgorithmSpecification.MetricDefinitions\[\]"):
-        session.describe_training_job(TrainingJobName="job-1")
+    assert "\x1b" not in str(caught.value)
 
 
 def test_a_job_that_is_seen_late_is_ours_all_the_same(session, front, request_):
@@ -252,11 +239,6 @@ def test_a_name_that_aws_does_not_know(session, front, method):
         getattr(session, method)(TrainingJobName="absent")
 
 
-def test_a_name_that_moto_does_not_know(session):
-    with pytest.raises(JobNotFound):
-        session.describe_training_job(TrainingJobName="absent")
-
-
 def test_the_token_is_never_shown(session, front, request_):
     """Moto describes no Environment; SageMaker does."""
     session.create_training_job(**request_)
@@ -309,13 +291,6 @@ def test_pages_of_jobs_and_their_filters(session, front, past, request_):
 
 
 # AWS that is slow, silent or unsure ---------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_throttled_questions_are_asked_again(session, front, request_):
-    session.create_training_job(**request_)
-    front.meet("DescribeTrainingJob", THROTTLED, THROTTLED)
-    assert session.describe_training_job(TrainingJobName="job-1")["TrainingJobName"] == "job-1"
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ from launcher.client.sessions import LocalSession
 __all__ = ["terminal"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def home_with_jobs(tmp_path_factory):
     """Three jobs that have ended; "pair-2" has two groups. All were made by the real session."""
     home = tmp_path_factory.mktemp("made") / "home"

@@ -15,9 +15,9 @@ UNLIMITED = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def customer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Customer]:
-    """A client of an endpoint that a module's tests share."""
+    """A client of an endpoint that all tests share."""
     root = tmp_path_factory.mktemp("endpoint")
     with serve(root, rates=UNLIMITED, isolation="process") as endpoint:
         yield Customer(endpoint, root)

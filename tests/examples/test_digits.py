@@ -1,6 +1,7 @@
 """The digits example: its images, and the datasets that prepare them."""
 
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,12 +37,10 @@ def test_every_digit_is_in_both_splits(images, split):
     assert {folder.name for folder in (images / split).iterdir()} == set("0123456789")
 
 
-def test_images_are_written_only_once(prepare, tmp_path):
-    folder = tmp_path / "data"
-    assert prepare(folder)
-    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*")}
-    assert not prepare(folder)
-    assert {file: file.stat().st_mtime_ns for file in folder.rglob("*")} == before
+def test_images_are_written_only_once(prepare, images):
+    before = {file: file.stat().st_mtime_ns for file in images.rglob("*")}
+    assert not prepare(images)
+    assert {file: file.stat().st_mtime_ns for file in images.rglob("*")} == before
 
 
 @pytest.mark.long
@@ -76,12 +75,10 @@ def test_a_test_sample_is_always_the_same(pipeline, channel):
     assert first.tobytes() == other.tobytes()
 
 
-def test_files_come_in_the_same_order_from_a_copy(
-    prepare, pipeline, channel, tmp_path, monkeypatch
-):
+def test_files_come_in_the_same_order_from_a_copy(pipeline, channel, tmp_path, monkeypatch):
     here = [file.relative_to(channel) for file in pipeline.train_set().files]
     copy = tmp_path / "copy"
-    prepare(copy)
+    shutil.copytree(channel, copy)
     monkeypatch.setenv("SM_CHANNEL_DIGITS", str(copy))
     assert [file.relative_to(copy) for file in pipeline.train_set().files] == here
 
