@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from sources import ROOT, Source, sources
 
-ROOT = Path(__file__).parents[2]
 #: Packages that list their names for users in their own way, and a module that is a door itself.
 OTHER_DOORS = {
     "launcher",
@@ -65,29 +65,21 @@ BEHIND_DOORS = {
 }
 
 
-def modules(folder: str) -> Iterator[tuple[str, Path]]:
-    """The dotted name of each file of a folder."""
-    for path in sorted((ROOT / folder).rglob("*.py")):
-        yield ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), path
-
-
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
 def is_door(path: Path) -> bool:
     return path.name == "__init__.py" and "open_door(__name__)" in path.read_text()
 
 
-def listed(tree: ast.Module) -> set[str]:
+def listed(path: Path) -> set[str]:
     """The names in the TYPE_CHECKING block of a door."""
-    blocks = [node for node in tree.body if isinstance(node, ast.If)]
-    imports = [line for block in blocks for line in block.body if isinstance(line, ast.ImportFrom)]
+    imports = Source.read(path.read_text()).imports_for_types
     return {each.asname or each.name for line in imports for each in line.names}
 
 
-PRODUCT = dict(modules("launcher"))
-DOORS = {name: listed(tree_of(path)) for name, path in PRODUCT.items() if is_door(path)}
+PRODUCT = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in (ROOT / "launcher").rglob("*.py")
+}
+DOORS = {name: listed(path) for name, path in PRODUCT.items() if is_door(path)}
 
 
 def room_of(module: str) -> str:
@@ -97,9 +89,9 @@ def room_of(module: str) -> str:
     return module
 
 
-def entered_behind(importer: str, tree: ast.Module) -> Iterator[str]:
+def entered_behind(importer: str, source: Source) -> Iterator[str]:
     """What a file imports from behind the doors of rooms that it is not in."""
-    for node in ast.walk(tree):
+    for node in (*source.imports, *source.imports_for_types):
         if isinstance(node, ast.Import):
             found = {each.name: each.name for each in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -121,15 +113,16 @@ def entered_behind(importer: str, tree: ast.Module) -> Iterator[str]:
 
 def test_rooms_import_each_other_by_their_doors():
     assert len(DOORS) > 25
-    found = {name: list(entered_behind(name, tree_of(path))) for name, path in PRODUCT.items()}
+    product = sources("launcher").items()
+    found = {name: list(entered_behind(name, source)) for name, (_, source) in product}
     assert {name: each for name, each in found.items() if each} == {}
 
 
 def test_tests_import_rooms_by_their_doors():
     found = {
         str(path.relative_to(ROOT / "tests"))
-        for name, path in modules("tests")
-        if list(entered_behind(name, tree_of(path)))
+        for name, (path, source) in sources("tests").items()
+        if list(entered_behind(name, source))
     }
     assert found == set(BEHIND_DOORS)
     assert len(found) <= 40

@@ -1,13 +1,8 @@
 """Names in launcher/: one class and one file for each, and docstrings that open plainly."""
 
-import ast
-import functools
 from collections import defaultdict
-from pathlib import Path
 
-import launcher
-
-PACKAGE = Path(launcher.__file__).parent
+from sources import sources
 
 SHARED_FILE_NAMES = {
     "__init__": "Python names them",
@@ -20,79 +15,46 @@ SHARED_FILE_NAMES = {
 RELATIVE_WORDS = {"Of", "That", "Whether", "What", "How", "Where", "Who"}
 
 
-@functools.cache
-def modules():
-    return {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
-
-
 def repeated(places_of):
     return {name: places for name, places in places_of.items() if len(places) > 1}
 
 
-def where(path):
-    return path.relative_to(PACKAGE).as_posix()
-
-
 def shared_class_names():
     places_of = defaultdict(list)
-    for path, tree in modules().items():
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef):
-                places_of[node.name].append(f"{where(path)}:{node.lineno}")
+    for module, (_, source) in sources("launcher").items():
+        for name, line in source.classes.items():
+            places_of[name].append(f"{module}:{line}")
     return repeated(places_of)
 
 
 def shared_file_names():
     places_of = defaultdict(list)
-    for path in modules():
+    for module, (path, _) in sources("launcher").items():
         if path.stem not in SHARED_FILE_NAMES:
-            places_of[path.stem].append(where(path))
+            places_of[path.stem].append(module)
     return repeated(places_of)
 
 
 def relative_openings():
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     return [
-        f"{where(path)}:{getattr(node, 'lineno', 1)}: {docstring.splitlines()[0]}"
-        for path, tree in modules().items()
-        for node in ast.walk(tree)
-        if isinstance(node, documented)
-        and (docstring := ast.get_docstring(node))
-        and docstring.split()[0].strip(",.:;") in RELATIVE_WORDS
+        f"{module}:{line}: {opening}"
+        for module, (_, source) in sources("launcher").items()
+        for line, opening in source.docstrings
+        if opening.split()[0].strip(",.:;") in RELATIVE_WORDS
     ]
 
 
-def signatures_with_any():
-    """`Any` switches type checks off: below one function in ten, with Mapping[str, Any] counted."""
+def share_of_signatures_with_any():
+    """`Any` switches type checks off; Mapping[str, Any] is counted."""
     functions = [
-        node
-        for tree in modules().values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        names for _, source in sources("launcher").values() for names in source.annotations
     ]
-    with_any = [node for node in functions if "Any" in signature_names(node)]
-    return [] if len(with_any) < len(functions) / 10 else [node.name for node in with_any]
+    return sum("Any" in names for names in functions) / len(functions)
 
 
-def signature_names(function):
-    annotations = [
-        node.annotation for node in ast.walk(function.args) if isinstance(node, ast.arg)
-    ] + [function.returns]
-    return {
-        node.id
-        for annotation in annotations
-        if annotation is not None
-        for node in ast.walk(annotation)
-        if isinstance(node, ast.Name)
-    }
+def test_classes_files_and_docstrings_keep_the_rules_of_names():
+    assert (shared_class_names(), shared_file_names(), relative_openings()) == ({}, {}, [])
 
 
-def test_the_package_keeps_its_rules_of_names():
-    """One test, since parsing the package takes longer than all the checks."""
-    checks = (shared_class_names, shared_file_names, relative_openings, signatures_with_any)
-    assert {check.__name__: check() for check in checks} == {
-        "shared_class_names": {},
-        "shared_file_names": {},
-        "relative_openings": [],
-        "signatures_with_any": [],
-    }
+def test_fewer_than_one_function_in_ten_has_any_in_its_signature():
+    assert share_of_signatures_with_any() < 1 / 10
