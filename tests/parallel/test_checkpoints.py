@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -68,6 +69,15 @@ def saved(folder: Path, world: ParallelContext, *steps: int, keep: int = 9) -> T
         checkpoints.save(step, training.state)
     checkpoints.close()
     return training
+
+
+@pytest.fixture(scope="module")
+def three_saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Checkpoints after 2, 4 and 6 steps, to be copied."""
+    folder = tmp_path_factory.mktemp("saved")
+    saved(folder, parallel.init(), 2, 4, 6)
+    parallel.leave()
+    return folder
 
 
 def events(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, dict[str, Any]]]:
@@ -189,9 +199,13 @@ _DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 @pytest.mark.parametrize("damage", _DAMAGES)
 def test_a_damaged_checkpoint_is_skipped_and_reported(
-    tmp_path: Path, world: ParallelContext, capsys: pytest.CaptureFixture[str], damage: str
+    three_saved: Path,
+    tmp_path: Path,
+    world: ParallelContext,
+    capsys: pytest.CaptureFixture[str],
+    damage: str,
 ) -> None:
-    saved(tmp_path, world, 2, 4, 6)
+    shutil.copytree(three_saved, tmp_path, dirs_exist_ok=True)
     break_it, words = _DAMAGES[damage]
     break_it(tmp_path / "step-6")
     again = Training()
@@ -335,10 +349,9 @@ def _changed(change: Callable[[Any], Any]) -> State:
     ids=["missing", "foreign", "type", "shape", "tied", "optimizer", "shared"],
 )
 def test_a_checkpoint_of_another_model_is_refused(
-    tmp_path: Path, world: ParallelContext, state: Callable[[], State], words: str
+    three_saved: Path, world: ParallelContext, state: Callable[[], State], words: str
 ) -> None:
-    saved(tmp_path, world, 2)
-    assert words in _refused(tmp_path, world, state())
+    assert words in _refused(three_saved, world, state())
 
 
 def test_a_model_that_does_not_tie_what_was_tied_is_refused(
