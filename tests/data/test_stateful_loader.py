@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import itertools
 import pickle
@@ -263,15 +264,15 @@ def test_of_a_stream_whose_end_is_unknown_an_empty_rest_is_read(
 
 
 @pytest.mark.parametrize("saved_by", [0, 1, 2])
-@pytest.mark.parametrize("read_by", [0, 1, 3])
-def test_a_state_fits_any_number_of_workers(saved_by: int, read_by: int) -> None:
+def test_a_state_fits_any_number_of_workers(saved_by: int) -> None:
     """Differs from torchdata, which needs as many workers as the state was saved with."""
 
     def make(workers: int) -> DataLoader[Any]:
         return DataLoader(Squares(), 2, shuffle=True, workers=workers)
 
     state, rest = stopped(lambda: make(saved_by), 2)
-    assert batches(resumed(lambda: make(read_by), state)) == rest
+    for read_by in (0, 1, 3):
+        assert batches(resumed(functools.partial(make, read_by), state)) == rest
 
 
 def test_the_state_of_a_dataset_or_sampler_is_neither_saved_nor_loaded() -> None:
