@@ -27,11 +27,11 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "bin" / "python")
 
 
-@pytest.mark.parametrize("package", ["boto3", "yaml", "click", "rich", "torch", "launcher"])
-def test_the_bare_interpreter_has_nothing_of_ours(bare_python: str, package: str) -> None:
-    command = [bare_python, "-c", f"import {package}"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd="/", env={}, check=False)
-    assert f"No module named '{package}'" in result.stderr
+def test_the_bare_interpreter_has_nothing_of_ours(bare_python: str) -> None:
+    ours = ["boto3", "yaml", "click", "rich", "torch", "launcher"]
+    finding = f"from importlib.util import find_spec; print(*filter(find_spec, {ours}))"
+    command = [bare_python, "-c", finding]
+    assert subprocess.check_output(command, text=True, cwd="/", env={}) == "\n"
 
 
 @pytest.mark.long
