@@ -45,18 +45,15 @@ NAMES = [kind.__name__ for kind in entropy_datasets.ALL]
 Prepare = Callable[[dict[str, object], int], list[dict[str, Any]]]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_is_the_same_in_every_process_and_in_any_order(prepare: Prepare, name: str) -> None:
     one, other = prepare(stream(name), 4)
     assert one == other
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "OrderOfSet"])
-def test_a_batch_is_the_same_in_process(prepare: Prepare, name: str) -> None:
+    if name == "OrderOfSet":  # which differs where PYTHONHASHSEED does
+        return
     batches = list(DataLoader(f"entropy_datasets:{name}", batch_size=2, tensors=False))
     content = [vars(BatchContent.take(*disassemble(batch), samples=2)) for batch in batches]
-    assert json.loads(json.dumps(content)) == [*prepare(stream(name), 4)[0].values()]
+    assert json.loads(json.dumps(content)) == [*one.values()]
     drawn = np.concatenate(batches).reshape(8, -1)
     assert [len({*column}) for column in drawn.T] == [8] * drawn.shape[1]
 

@@ -143,6 +143,10 @@ def test_modules_that_do_not_need_each_other_may_be_pinned_crosswise() -> None:
     assert torch.equal(through(stages, arguments), model(*arguments.values()))
 
 
+def with_parts(*names: str) -> Any:
+    return lambda: nn.Sequential(OrderedDict((name, nn.Linear(6, 6)) for name in names))
+
+
 class Overwriting(nn.Module):
     """Its second layer is called before what it was given is overwritten."""
 
@@ -165,10 +169,10 @@ class Overwriting(nn.Module):
             {"blocks.2": 1, "blocks.3": 0},
             "blocks.3.first in stage 0 needs .* of the later stage 1",
         ),
-        (Gpt, {"blocks.7": 1}, "'blocks.7' is pinned, but the model calls no such module"),
-        (Gpt, {"heads": 1}, "no such module: did you mean 'head'"),
-        (Gpt, {"head": 2}, "stage 1 has no module: pin a module to it"),
-        (Gpt, {"head": -1}, "'head' is pinned to stage -1: stages are numbered from 0"),
+        (with_parts("body", "head"), {"tail": 1}, "'tail' is pinned, but the model calls no such"),
+        (with_parts("body", "head"), {"heads": 1}, "no such module: did you mean 'head'"),
+        (with_parts("body", "head"), {"head": 2}, "stage 1 has no module: pin a module to it"),
+        (with_parts("body", "head"), {"head": -1}, "'head' is pinned to stage -1: stages are num"),
         (
             Overwriting,
             {"layers.1": 1},
@@ -178,7 +182,8 @@ class Overwriting(nn.Module):
     ids=["back", "unknown", "nearly", "a gap", "negative", "in place"],
 )
 def test_pins_that_cannot_be_are_refused(model: Any, pins: dict[str, int], words: str) -> None:
-    arguments = IDS if model is Gpt else {"x": torch.ones(1, 6)}
+    name = {Gpt: "ids", Overwriting: "x"}.get(model, "input")
+    arguments = IDS if model is Gpt else {name: torch.ones(1, 6)}
     with pytest.raises(ParallelError, match=words):
         cut(model(), Pins(stages=pins), arguments)
 
@@ -338,10 +343,6 @@ class Called(nn.Sequential):
         return 2 * super().__call__(*given)
 
 
-def with_part(name: str) -> Any:
-    return lambda: nn.Sequential(OrderedDict({name: nn.Linear(6, 6)}))
-
-
 class Half(nn.Module):
     """Learns in one of its layers, and computes the other in another precision."""
 
@@ -420,13 +421,13 @@ def test_arguments_are_those_of_the_example(
             "Called has a __call__ of its own, which no stage would call: move its code into forw",
         ),
         (
-            with_part("meta"),
+            with_parts("meta"),
             (),
             {"input": torch.ones(1, 6)},
             "Sequential has a part called 'meta', which .*: rename it",
         ),
         (
-            with_part("lambda"),
+            with_parts("lambda"),
             (),
             {"input": torch.ones(1, 6)},
             "the name of lambda contains a keyword of Python.*: rename it",
