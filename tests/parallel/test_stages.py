@@ -48,7 +48,14 @@ def total(value: Any) -> torch.Tensor:
     return sum((each * each.cos()).sum() for each in tree_leaves(value) if torch.is_tensor(each))
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        # "dropout" is the same model in eval mode
+        pytest.param(each, id=name, marks=pytest.mark.long if name == "gpt" else ())
+        for name, each in ARCHITECTURES.items()
+    ],
+)
 @pytest.mark.parametrize(
     "count", [2, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 3, 4))]
 )
