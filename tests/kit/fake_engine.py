@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,12 @@ INSPECTED: dict[str, dict[str, Any]] = {
 _SCRIPT = """#!/bin/sh
 end=$(printf '\\037')
 for word; do line="$line$word$end"; done
-printf '%s\\n' "$line" >>{words} # at once: hosts start at the same time
+printf '%s\\036' "$line" >>{words} # at once: hosts start at the same time
 case "$*" in
-  "image inspect"*) cat {image} ;;
+  *--password-stdin*) cat >{input} ;;
+esac
+case "$*" in
+{answers}  "image inspect"*) cat {image} ;;
   "inspect --format {{{{.State.Running}}}}"*) echo true ;;
   "inspect --format"*) echo exited ;;
   pull*) mv {image}.absent {image} ;;
@@ -48,30 +52,41 @@ class FakeEngine:
     """An engine of a kind, "docker" or "podman".
 
     run: the shell's command in place of `run`; None: hosts run until they are killed.
-    user: of the image. present: before it is pulled.
+    image: what `image inspect` shows of it otherwise. present: before it is pulled.
+    answers: (first words, exit code, text) of other calls.
     """
 
     def __init__(
         self,
         folder: Path,
-        kind: str,
+        kind: str = "podman",
         *,
         run: str | None = "true",
-        user: str = "",
+        image: Mapping[str, Any] = {},
         present: bool = True,
         rootless: bool = False,
+        answers: Sequence[tuple[str, int, str]] = (),
     ) -> None:
+        folder.mkdir(exist_ok=True)
         self.program = folder / kind
         self._words, described = folder / f"{kind}.words", folder / f"{kind}.json"
+        self._input = folder / f"{kind}.input"
         killed = folder / f"{kind}.killed"
         runs = f"while [ ! -e {killed} ]; do sleep 0.1; done; exit 143"
         self._words.touch()
         (described if present else folder / f"{kind}.json.absent").write_text(
-            json.dumps([{**INSPECTED[kind], "Config": {"User": user, "Entrypoint": None}}])
+            json.dumps([{**INSPECTED[kind], **image}])
         )
+        branches = ""
+        for number, (words, code, text) in enumerate(answers):
+            said = folder / f"{kind}.said-{number}"
+            said.write_text(f"{text}\n")
+            branches += f'  "{words}"*) cat {said} >&{1 + (code != 0)}; exit {code} ;;\n'
         self.program.write_text(
             _SCRIPT.format(
                 words=self._words,
+                input=self._input,
+                answers=branches,
                 image=described,
                 killed=killed,
                 run=runs if run is None else run,
@@ -82,7 +97,11 @@ class FakeEngine:
 
     def calls(self, verb: str = "") -> list[list[str]]:
         """The words of each call of a verb, such as "network create"; of all calls."""
-        lines = self._words.read_text().split("\n")[:-1]
-        calls = [line.split("\037")[:-1] for line in lines]
+        calls = [line.split("\037")[:-1] for line in self._words.read_text().split("\036")[:-1]]
         wanted = verb.split()
         return [words for words in calls if words[: len(wanted)] == wanted]
+
+    @property
+    def password(self) -> str:
+        """What it was given as one, on its input."""
+        return self._input.read_text()

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answering_engine import AnsweringEngine, answering_engine
 from bench import Bench
 from click.testing import CliRunner
+from fake_engine import FakeEngine
 
 from launcher.client.cli import main
 from launcher.client.sessions import LocalSession
@@ -24,8 +24,8 @@ instance_type: local
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> AnsweringEngine:
-    return answering_engine(tmp_path / "bin", image={})
+def engine(tmp_path: Path) -> FakeEngine:
+    return FakeEngine(tmp_path / "bin")
 
 
 def run(folder: Path, *words: str) -> None:
@@ -42,7 +42,7 @@ def settings(folder: Path, name: str = "job") -> dict[str, Any]:
 
 
 def test_a_rerun_has_the_options_of_the_job(
-    tmp_path: Path, engine: AnsweringEngine, credentials: pytest.MonkeyPatch
+    tmp_path: Path, engine: FakeEngine, credentials: pytest.MonkeyPatch
 ) -> None:
     credentials.setenv("AWS_SESSION_TOKEN", "short-lived")
     words = ["--isolation", "container", "--engine", str(engine.program), "--image", "own:2"]
@@ -51,11 +51,14 @@ def test_a_rerun_has_the_options_of_the_job(
     run(tmp_path, *local, *words)
     first = settings(tmp_path)
     assert first["has_credentials"] is True
+    session = LocalSession(tmp_path / "home")
+    note = session.describe_training_job(TrainingJobName="job")["LocalNotes"][-1]
+    assert "which do not say when they end" in note
     assert first["container"] == {"engine": str(engine.program), "image": "own:2", "memory": "1g"}
     again = CliRunner().invoke(main, ["rerun", "job", "--name", "again", "--yes"])
     assert again.exit_code == 0, again.stderr
     assert settings(tmp_path, "again") == first
-    started = [words for words, _ in engine.calls("run")]
+    started = engine.calls("run")
     assert len(started) == 2
     for given in started:
         assert {"--memory", "1g", "own:2", "AWS_SESSION_TOKEN"} <= {*given}
@@ -63,14 +66,14 @@ def test_a_rerun_has_the_options_of_the_job(
 
 
 def test_the_file_of_defaults_names_isolation_and_engine(
-    tmp_path: Path, engine: AnsweringEngine, offline: pytest.MonkeyPatch
+    tmp_path: Path, engine: FakeEngine, offline: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "home").mkdir()
     config = tmp_path / "home/config.yaml"
     config.write_text(f"isolation: container\nengine: {engine.program}\n")
     run(tmp_path, "run", str(tmp_path / "job.yaml"), "--local")
     assert settings(tmp_path)["container"]["engine"] == str(engine.program)
-    other = answering_engine(tmp_path / "other", image={})
+    other = FakeEngine(tmp_path / "other")
     offline.setenv("LAUNCHER_ENGINE", str(other.program))
     again = CliRunner().invoke(main, ["rerun", "job", "--name", "again", "--yes"])
     assert again.exit_code == 0, again.stderr
@@ -80,7 +83,7 @@ def test_the_file_of_defaults_names_isolation_and_engine(
 
 
 def test_a_gpu_that_is_not_there_is_refused(
-    tmp_path: Path, engine: AnsweringEngine, plain_bench: Bench, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, engine: FakeEngine, plain_bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     session = LocalSession(tmp_path / "home", "container", engine=str(engine.program))

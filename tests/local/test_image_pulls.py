@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from answering_engine import answering_engine
 from bench import Bench
 from click.testing import CliRunner
 from containers import ENGINE
+from fake_engine import FakeEngine
 from registry import Registry, serve_images
 from small_disk import small_disk
 from waiting import wait_until
@@ -125,14 +125,15 @@ def test_ecr_is_logged_in_to_without_a_word_on_a_command_line(
 ) -> None:
     """By boto3's token, with the engine's --password-stdin."""
     registry = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
-    pull = (["pull"], 1, "Error: unauthorized: no")
-    engine = answering_engine(tmp_path / "bin", image=None, answers=[pull])
+    pull = ("pull", 1, "Error: unauthorized: no")
+    engine = FakeEngine(tmp_path / "bin", present=False, answers=[pull])
     plain_bench.session = LocalSession(tmp_path / "home", "container", engine=str(engine.program))
     reason = reason_of(plain_bench, f"{registry}/own:1")
-    (words, password) = engine.calls("login")[0]
+    (words,) = engine.calls("login")
     assert words == ["login", "--username", "AWS", "--password-stdin", registry]
+    password = engine.password
     assert password == "123456789012-auth-token"
-    assert password not in str([words for words, _ in engine.calls("pull")])
+    assert password not in str(engine.calls("pull"))
     assert "aws ecr get-login-password --region eu-west-1 | podman login" in reason
     kept = [path for path in plain_bench.session.root.rglob("*") if path.is_file()]
     assert not [path for path in kept if password.encode() in path.read_bytes()]

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answering_engine import answering_engine
 from bench import fit
 from click.testing import CliRunner
 from containers import ENGINE, NUMPY_IMAGE, skip_without_image
+from fake_engine import FakeEngine
 
 from launcher.client.cli import main
 from launcher.client.doctor import CheckResult, ImageLook, Level, container_checks
@@ -54,7 +54,7 @@ OLD_PYTHON = json.dumps(["3.8.1", {}, []])
 @pytest.mark.parametrize(
     ("image", "said", "subject", "level", "words"),
     [
-        ({}, f"0\n\n{PYTHON}", "image", "ok", "own:1 (sha256:aaaaaaaaaaaa), linux/amd64"),
+        ({}, f"0\n\n{PYTHON}", "image", "ok", "own:1 (sha256:bbbbbbbbbbbb), linux/amd64"),
         ({}, f"0\n\n{PYTHON}", "image torch", "ok", "2.6.0"),
         ({}, f"0\n\n{PYTHON}", "image packages", "problem", "mine.py, line 1, imports yaml"),
         ({}, f"0\n\n{OLD_PYTHON}", "image python", "problem", "3.8.1"),
@@ -68,7 +68,7 @@ OLD_PYTHON = json.dumps(["3.8.1", {}, []])
 def test_an_image_is_looked_into(
     tmp_path: Path, image: dict[str, Any], said: str, subject: str, level: str, words: str
 ) -> None:
-    engine = answering_engine(tmp_path / "bin", image=image, answers=[(["run"], 0, said)])
+    engine = FakeEngine(tmp_path / "bin", image=image, answers=[("run", 0, said)])
     found = look(tmp_path, "own:1", str(engine.program))
     assert found[subject].level == level, found
     assert words in found[subject].what
@@ -78,15 +78,15 @@ def test_an_image_is_looked_into(
 @pytest.mark.parametrize(
     ("answers", "words"),
     [
-        ([(["ps"], 125, "cannot connect")], "podman does not answer: cannot connect"),
-        ([(["run"], 127, "no `sh`")], "own:1 cannot be looked into: no `sh`"),
-        ([(["run"], 0, "0")], "own:1 cannot be looked into: it answered '0'"),
+        ([("ps", 125, "cannot connect")], "podman does not answer: cannot connect"),
+        ([("run", 127, "no `sh`")], "own:1 cannot be looked into: no `sh`"),
+        ([("run", 0, "0")], "own:1 cannot be looked into: it answered '0'"),
     ],
 )
 def test_an_image_that_cannot_be_looked_into_is_a_problem(
     tmp_path: Path, answers: list[Any], words: str
 ) -> None:
-    engine = answering_engine(tmp_path / "bin", image={}, answers=answers)
+    engine = FakeEngine(tmp_path / "bin", answers=answers)
     found = look(tmp_path, "own:1", str(engine.program))["image"]
     assert (found.level, found.what) == (Level.PROBLEM, words)
 
