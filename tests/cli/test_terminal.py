@@ -121,6 +121,21 @@ def test_colours_are_for_terminals_that_have_them(monkeypatch, variables, has_co
     assert ("\x1b[" in terminal.getvalue()) is has_colours
 
 
+def job_of(notes):
+    session = SimpleNamespace(place_notes=lambda now: ["here", *notes.get(id(now), ())])
+    return SimpleNamespace(name="job-1", cost=lambda _: None, session=session)
+
+
+def test_a_note_that_comes_late_is_shown_once(capsys):
+    now, later = ({"CreationTime": datetime.now(timezone.utc), "ResourceConfig": {}} for _ in "ab")
+    later["LocalLosses"] = ["lost"]
+    job = job_of({id(now): ["early"], id(later): ["early", "late", "lost"]})
+    with JobView(job, now) as view:
+        for description in (now, later, later):
+            view.show_description(description)
+    assert capsys.readouterr().err == "note: late\n", "the summary has what was lost"
+
+
 class PressedOnce(list):
     """Lines that wait to be written; Ctrl-C is pressed before the first one is taken."""
 
@@ -136,7 +151,7 @@ def test_ctrl_c_while_a_line_is_taken_loses_no_line(monkeypatch):
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("TERM", "xterm-256color")
     description = {"CreationTime": datetime.now(timezone.utc), "ResourceConfig": {}}
-    job = SimpleNamespace(name="job-1", cost=lambda _: None)
+    job = job_of({})
     with ExitStack() as views, detach_on_ctrl_c(job, views.close):
         view = views.enter_context(JobView(job, description))
         view._waiting = PressedOnce()
@@ -166,7 +181,7 @@ def test_ctrl_c_while_the_state_is_drawn_eats_nothing_of_the_message(monkeypatch
     monkeypatch.setenv("TERM", "xterm-256color")
     started = datetime.now(timezone.utc)
     description = {"SecondaryStatus": "Training", "CreationTime": started, "ResourceConfig": {}}
-    job = SimpleNamespace(name="job-1", cost=lambda _: None)
+    job = job_of({})
     with ExitStack() as views, detach_on_ctrl_c(job, views.close):
         view = views.enter_context(JobView(job, description))
         view.show_description(description)

@@ -61,6 +61,8 @@ class JobView:
         self._waiting: list[str] = []
         self._flushed = self._spoke = time.monotonic()
         self._failed_at: float | None = None
+        self._place_notes = job.session.place_notes
+        self._noted = len(self._place_notes(description))
 
     def __enter__(self) -> JobView:
         if self._live is not None:
@@ -104,7 +106,12 @@ class JobView:
         self._write(printable(f"({notice})"))
 
     def show_description(self, now: TrainingJobDescription) -> None:
-        """Take the job's description, after each poll, and show its state."""
+        """Take the job's description, after each poll, and show its state and new notes."""
+        notes = self._place_notes(now)
+        for note in notes[self._noted :]:
+            if note not in now.get("LocalLosses", ()):  # which the summary has
+                self._write(printable(f"note: {note}"))
+        self._noted = len(notes)
         self._tell_of_failure()
         self._flush()
         live = self._live
