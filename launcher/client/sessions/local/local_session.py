@@ -219,7 +219,6 @@ class LocalSession:
             container=self._container_settings(request) if self._has_containers else None,
             has_credentials=self._credentials,
         )
-        variables = self._platform_variables(request)
         status = job_description.new_description(
             request,
             arn=settings.arn(request["TrainingJobName"]),
@@ -232,8 +231,13 @@ class LocalSession:
             status["LocalNotes"] = list(choice_notes(request, settings.container))
         if self._isolation is None and settings.isolation is Isolation.PROCESS:
             status["LocalNotes"].append(why_not_sandboxed())
+        variables = dict(self._platform_environment)
         if self._credentials:
-            status["LocalNotes"].append("hosts have short-lived AWS credentials of yours")
+            from launcher.client.sessions.local.job import host_credentials
+
+            given = host_credentials.read_credentials(request, variables, self.region)
+            status["LocalNotes"].append(given.note)
+            variables[host_credentials.HOST_CREDENTIALS] = json.dumps(given.variables)
         folder, lock = self._jobs.create(request, settings, status)
         try:
             start_platform(folder, lock, variables)
@@ -250,18 +254,6 @@ class LocalSession:
             image=chosen_image(request, self._image),
             memory=self._host_memory,
         )
-
-    def _platform_variables(self, request: TrainingJobRequest) -> dict[str, str]:
-        """Return the variables of the job's platform process, some of which are for its hosts."""
-        if not self._credentials:
-            return self._platform_environment
-        from launcher.client.sessions.local.job.host_credentials import (
-            HOST_CREDENTIALS,
-            read_credentials,
-        )
-
-        given = read_credentials(request, self._platform_environment, self.region)
-        return {**self._platform_environment, HOST_CREDENTIALS: json.dumps(given)}
 
     def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document; raise JobNotFound for an unknown name."""

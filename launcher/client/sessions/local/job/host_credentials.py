@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -34,10 +36,25 @@ _SHORTEST, _LONGEST, _STAGING = 900, 129_600, 3600
 _DAY = 86_400
 
 
+@dataclass(frozen=True, kw_only=True)
+class HostCredentials:
+    """The variables that give a job's hosts credentials; ends: when those do, if that is known."""
+
+    variables: dict[str, str]
+    ends: datetime | None
+
+    @property
+    def note(self) -> str:
+        """The note of a job about them; nobody renews them."""
+        known = self.ends and f"{self.ends.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
+        end = f"end at {known}" if known else "do not say when they end"
+        return f"hosts have short-lived AWS credentials of yours, which {end} and are not renewed"
+
+
 def read_credentials(
     request: TrainingJobRequest, own: Mapping[str, str], region: str
-) -> dict[str, str]:
-    """Return the variables that give a job's hosts short-lived credentials of the user.
+) -> HostCredentials:
+    """Return short-lived credentials of the user for a job's hosts.
 
     Those of boto3 are given as they are if they are temporary, as by SDK v2; else AWS is asked for
     temporary ones (STS GetSessionToken). own: keys that the session was given, as by an endpoint
@@ -54,11 +71,13 @@ def read_credentials(
 
     session = boto3.Session(region_name=own.get(_REGION))
     region = session.region_name or region
+    ends = None
     if _ID in own:
         keys = {name: own[name] for name in (_ID, _SECRET, _TOKEN) if name in own}
     else:
-        keys = _temporary_keys(session, _seconds(request))
-    return {**_endpoints(own), **keys, _REGION: region, "AWS_REGION": region}
+        keys, ends = _temporary_keys(session, _seconds(request))
+    variables = {**_endpoints(own), **keys, _REGION: region, "AWS_REGION": region}
+    return HostCredentials(variables=variables, ends=ends)
 
 
 def check_reach(own: Mapping[str, str]) -> None:
@@ -76,7 +95,8 @@ def _endpoints(own: Mapping[str, str]) -> dict[str, str]:
     return {name: environment[name] for name in environment if name.startswith(_ENDPOINTS)}
 
 
-def _temporary_keys(session: boto3.Session, seconds: int) -> dict[str, str]:
+def _temporary_keys(session: boto3.Session, seconds: int) -> tuple[dict[str, str], datetime | None]:
+    """Return the variables of temporary keys, and when they end, if that is known."""
     from launcher.client.sessions.aws.error_translation import translate_errors
 
     region = session.region_name or REGION
@@ -87,7 +107,8 @@ def _temporary_keys(session: boto3.Session, seconds: int) -> dict[str, str]:
             if keys and not keys.token:
                 sts = session.client("sts", region_name=region)
                 answer = sts.get_session_token(DurationSeconds=seconds)
-                return _of_answer(answer["Credentials"])
+                made = answer["Credentials"]
+                return _of_answer(made), made["Expiration"]
     except CloudError as error:
         raise PlatformError(
             f"cannot make short-lived credentials for the job's hosts: {error}; or log in for "
@@ -98,7 +119,8 @@ def _temporary_keys(session: boto3.Session, seconds: int) -> dict[str, str]:
             "no AWS credentials are found, and the job's hosts are to get yours (--credentials): "
             "give some (`aws configure`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
         )
-    return {_ID: keys.access_key, _SECRET: keys.secret_key, _TOKEN: keys.token}
+    given = {_ID: keys.access_key, _SECRET: keys.secret_key, _TOKEN: keys.token}
+    return given, getattr(found, "_expiry_time", None)  # botocore shows it nowhere else
 
 
 def _of_answer(keys: Mapping[str, Any]) -> dict[str, str]:
