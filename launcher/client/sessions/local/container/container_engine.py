@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,8 @@ class EngineWords:
     run: for every container.
     gpus: for a container that gets all GPUs.
     pid_file: before the path of a file for the ID of a container's first process.
+    name_in_shared: before the host name of a container in another one's network; empty where it has
+        the other's name.
     remove: kills and removes containers at once.
     """
 
@@ -43,6 +45,7 @@ class EngineWords:
     run: tuple[str, ...]
     gpus: tuple[str, ...]
     pid_file: tuple[str, ...]
+    name_in_shared: tuple[str, ...]
     remove: tuple[str, ...]
 
 
@@ -65,6 +68,7 @@ ENGINES = {
         run=tuple(f"--env={name}=" for name in PROXIES),  # which its own settings may have
         gpus=("--gpus", "all"),
         pid_file=(),
+        name_in_shared=(),
         remove=("rm", "--force", "--volumes"),
     ),
     "podman": EngineWords(
@@ -75,6 +79,7 @@ ENGINES = {
         run=("--http-proxy=false",),
         gpus=("--device", "nvidia.com/gpu=all"),  # its --gpus does nothing
         pid_file=("--pidfile",),
+        name_in_shared=("--hostname",),
         remove=("rm", "--force", "--time=0", "--volumes"),  # else SIGTERM and 10 s first
     ),
 }
@@ -184,9 +189,18 @@ class ContainerEngine:
 
     # networks ----------------------------------------------------------------------------------
 
-    def create_network(self, name: str, job: Path) -> None:
-        """Create a network whose containers find each other by name; raise PlatformError."""
-        self._must("network", "create", "--label", label_of(job), name)
+    def create_network(self, name: str, job: Path, *, is_internal: bool) -> None:
+        """Create a network whose containers find each other by name; raise PlatformError.
+
+        is_internal: they reach nothing else.
+        """
+        inside = ["--internal"] if is_internal else []
+        self._must("network", "create", *inside, "--label", label_of(job), name)
+
+    def hold_network(self, name: str, job: Path, image: str) -> None:
+        """Start a container with a loopback alone, which others share; raise PlatformError."""
+        alone = ["--detach", "--name", name, "--label", label_of(job), "--network", "none"]
+        self._must(*self.run_command(alone, image, ["tail", "-f", "/dev/null"])[1:])
 
     # containers --------------------------------------------------------------------------------
 
@@ -247,14 +261,10 @@ class ContainerEngine:
 
         job: the job's folder. Raises PlatformError when one cannot be removed.
         """
-        self.remove_containers_of(job)
-        if networks := self._ids_of(job, "network", "ls"):
-            self._must("network", "rm", *networks)
-
-    def remove_containers_of(self, job: Path) -> None:
-        """Remove the containers of a job, running or not; raise PlatformError when one stays."""
         if containers := self._ids_of(job, "ps", "--all"):
             self._must(*self.words.remove, *containers)
+        if networks := self._ids_of(job, "network", "ls"):
+            self._must("network", "rm", *networks)
 
     # calls -------------------------------------------------------------------------------------
 
@@ -308,7 +318,7 @@ def find_engine(wanted: str | None) -> ContainerEngine:
         if program is None:
             raise PlatformError(f"the container engine {asked!r} is not on PATH")
         return ContainerEngine(program=program)
-    found = [ContainerEngine(program=path) for path in map(shutil.which, ENGINES) if path]
+    found = _engines_on_path()
     if len(found) == 1:
         return found[0]
     if not found:
@@ -316,6 +326,21 @@ def find_engine(wanted: str | None) -> ContainerEngine:
             "neither docker nor podman is on PATH: on Debian and Ubuntu, apt-get install podman"
         )
     return next((each for each in found if each.find_obstacle() is None), found[0])
+
+
+def silent_engines() -> Iterator[tuple[str, str]]:
+    """Yield the name of each engine on PATH that does not work, and why not.
+
+    None where one is named: the others do not matter.
+    """
+    if not (os.environ.get(ENGINE_VARIABLE) or local_default("engine")):
+        for engine in _engines_on_path():
+            if obstacle := engine.find_obstacle():
+                yield engine.name, obstacle
+
+
+def _engines_on_path() -> list[ContainerEngine]:
+    return [ContainerEngine(program=path) for path in map(shutil.which, ENGINES) if path]
 
 
 def environment_options(

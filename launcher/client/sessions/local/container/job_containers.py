@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from launcher.client.sessions.local.container.container_engine import (
 )
 from launcher.client.sessions.local.host.host_folder import HostFolder
 from launcher.client.sessions.local.job.job_folder import ContainerSettings, JobFolder
+from launcher.errors import PlatformError
 from launcher.shared import DEFAULT_ML_ROOT
 
 #: The network interface of a container in a network of its engine.
@@ -27,6 +28,13 @@ CONTAINER_INTERFACE = "eth0"
 #: Exit codes of an engine's `run` for a container that did not start: the engine's own, a program
 #: that cannot run, and one that is not there. Programs of a container may end with them too.
 _NOT_STARTED = (125, 126, 127)
+#: What engines say of a container that has no network: Podman where a part of it is missing or may
+#: not work (without root's rights, in another container), Docker of its own.
+_NO_NETWORK = re.compile(
+    "netavark|slirp4netns|pasta|network namespace|rootless netns|iptables|nftables|CNI"
+    "|container networking",
+    re.IGNORECASE,
+)
 _KILLED = 137
 _ROOT = "0:0"
 #: Files whose owner is changed at once: their names fit on a command line.
@@ -40,7 +48,8 @@ class HostContainer:
     """The container of one host, which its engine knows by `name`.
 
     tree: the host's folders, which the container sees as /opt/ml. pid_file: where the engine writes
-    the ID of its first process, if it can do that.
+    the ID of its first process, if it can do that. network_problem: why it did not start, if that
+    was for want of a network.
     """
 
     engine: ContainerEngine
@@ -48,6 +57,7 @@ class HostContainer:
     image: str
     tree: HostFolder
     pid_file: Path
+    network_problem: str | None = None
     _memory_events: Path | None = None
     _has_lacked_memory: bool = False
 
@@ -83,8 +93,10 @@ class HostContainer:
         """
         cause = None
         if code in _NOT_STARTED and not self.engine.has_started(self.name):
-            said = last_line(log.read_text(errors="replace"))
-            cause = f"its container did not start: {said}"
+            said = log.read_text(errors="replace")
+            cause = f"its container did not start: {last_line(said)}"
+            if _NO_NETWORK.search(said):
+                self.network_problem = last_line(said).removeprefix("Error: ")
         elif code and self._was_killed_for_memory(code):
             cause = "its container needed more memory than it has (killed by SIGKILL)"
         take_back(self.engine, self.image, self.tree)
@@ -99,18 +111,41 @@ def network_name(job: Path) -> str:
     return f"{job.name}-{hashlib.sha256(str(job).encode()).hexdigest()[:8]}"
 
 
+def holder_name(job: Path) -> str:
+    """Return the name of the container whose network a job's hosts share."""
+    return f"{network_name(job)}-network"
+
+
 @contextmanager
-def job_containers(folder: JobFolder, settings: ContainerSettings) -> Iterator[None]:
+def job_containers(folder: JobFolder, settings: ContainerSettings) -> Iterator[str | None]:
     """Create a job's network, and remove it with all the job's containers after the block.
 
-    Raises PlatformError when the engine does not create it.
+    Yields why the engine does not create it, or None.
     """
     engine = ContainerEngine(program=settings.engine)
-    engine.create_network(network_name(folder.path), folder.path)
+    is_internal = bool(folder.request().get("EnableNetworkIsolation"))
+    problem = None
     try:
-        yield
+        engine.create_network(network_name(folder.path), folder.path, is_internal=is_internal)
+    except PlatformError as error:
+        problem = str(error)
+    try:
+        yield problem
     finally:
         engine.remove_all_of(folder.path)
+
+
+def hold_network(folder: JobFolder, settings: ContainerSettings) -> None:
+    """Start the container whose network a job's hosts share; raise PlatformError."""
+    engine = ContainerEngine(program=settings.engine)
+    engine.hold_network(holder_name(folder.path), folder.path, settings.image)
+
+
+def remove_hosts(hosts: Iterable[HostContainer]) -> None:
+    """Remove the containers of hosts that have ended, some of which may not have been created."""
+    if names := {host.name: host.engine for host in hosts}:
+        engine = next(iter(names.values()))
+        engine.call(*engine.words.remove, *names)
 
 
 def remove_containers(folder: JobFolder) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from launcher.client.sessions.local.container.job_containers import (
     CONTAINER_INTERFACE,
+    hold_network,
     job_containers,
 )
 from launcher.client.sessions.local.isolation import Isolation, network_isolation
@@ -25,11 +26,13 @@ class HostNetwork:
     prefix: the first half of the address; None where hosts are reached by their names alone.
     port_base: the first of the job's ports where hosts share one network stack. None where each
         host has its own stack; programs then listen on the same ports as on SageMaker.
+    problem: why containers have no network stack each, if that is so.
     """
 
     interface: str
     prefix: str | None
     port_base: int | None
+    problem: str | None = None
 
     def address(self, number: int) -> str:
         """Return the address of algo-<number>, or its name."""
@@ -45,7 +48,10 @@ def reserve_network(folder: JobFolder, settings: Settings) -> Iterator[HostNetwo
     Raises PlatformError when this machine has none left.
     """
     if settings.container is not None:
-        with job_containers(folder, settings.container):
+        with job_containers(folder, settings.container) as problem:
+            if problem is not None:
+                yield share_network(folder, settings, problem)
+                return
             yield HostNetwork(interface=CONTAINER_INTERFACE, prefix=None, port_base=None)
         return
     if settings.isolation is Isolation.NETWORK:
@@ -56,6 +62,19 @@ def reserve_network(folder: JobFolder, settings: Settings) -> Iterator[HostNetwo
         return
     with reserve_slot() as slot:
         yield HostNetwork(interface="lo", prefix=f"127.{slot}", port_base=port_base(slot))
+
+
+def share_network(folder: JobFolder, settings: Settings, problem: str) -> HostNetwork:
+    """Make one network stack for all containers of a job, which reach nothing else.
+
+    problem: why they have none each. Raises PlatformError when the engine makes none either.
+    """
+    assert settings.container is not None
+    hold_network(folder, settings.container)
+    slot = _SLOTS[0]  # of a machine that no other job has
+    return HostNetwork(
+        interface="lo", prefix=f"127.{slot}", port_base=port_base(slot), problem=problem
+    )
 
 
 #: 127.0.x.y is not used, because it contains localhost.

@@ -78,6 +78,11 @@ class RunningHost:
         signal_all(self._own_processes(), signal.SIGKILL)
 
     @property
+    def network_problem(self) -> str | None:
+        """Why its container got no network, if it did not start for want of one."""
+        return self._container.network_problem if self._container else None
+
+    @property
     def shell_code(self) -> int:
         """The exit code as a container reports it: 128 plus the number of a signal."""
         code = self.exit_code or 0

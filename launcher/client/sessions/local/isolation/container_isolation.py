@@ -3,13 +3,14 @@
 As on SageMaker it runs the request's entry point, or else the image's own with the argument
 `train`. Its /opt/ml is the host's folder; channels are read-only there. Hosts find each other by
 name in a network of their own, in which no port is published. They see nothing else of this
-machine.
+machine. Where the engine makes no network, they share the loopback of one more container.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 
 from launcher.client.sessions.local.container.container_engine import (
     ContainerEngine,
@@ -19,7 +20,9 @@ from launcher.client.sessions.local.container.container_engine import (
     label_of,
 )
 from launcher.client.sessions.local.container.job_containers import (
+    CONTAINER_INTERFACE,
     HostContainer,
+    holder_name,
     network_name,
     user_options,
 )
@@ -28,6 +31,7 @@ from launcher.client.sessions.local.isolation.host_launch_spec import (
     StartPlan,
     hard_link_channel_files,
     read_only_channels,
+    write_hosts_file,
 )
 from launcher.errors import PlatformError
 from launcher.shared import (
@@ -50,10 +54,9 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
     hard_link_channel_files(launch_spec)
     engine = ContainerEngine(program=settings.engine)
     job = launch_spec.tree.path.parent.parent
-    network = network_name(job)
     container = HostContainer(
         engine=engine,
-        name=f"{network}-{launch_spec.host.name}",
+        name=f"{network_name(job)}-{launch_spec.host.name}",
         image=settings.image,
         tree=launch_spec.tree,
         pid_file=launch_spec.tree.path / "container-pid",
@@ -63,8 +66,7 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
     options = [
         *("--name", container.name, "--label", label_of(job)),
         *engine.pid_file_options(container.pid_file),
-        *("--hostname", launch_spec.host.name, "--network", network),
-        *("--network-alias", launch_spec.host.name),
+        *_network_options(launch_spec, engine, job),
         *_options_of_image(engine, settings.image),
         *(("--memory", settings.memory) if settings.memory else ()),
         *(engine.words.gpus if variables.get(VISIBLE_GPUS_VARIABLE) else ()),
@@ -78,6 +80,17 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
         wrappers=1,  # the engine's program
         container=container,
     )
+
+
+def _network_options(launch_spec: HostLaunchSpec, engine: ContainerEngine, job: Path) -> list[str]:
+    """Return the options for a network with the name of the host, and those of all others."""
+    name = launch_spec.host.name
+    if launch_spec.host.interface == CONTAINER_INTERFACE:
+        own = ["--hostname", name, "--network-alias", name]
+        return [*own, "--network", network_name(job)]
+    names = bind_options(write_hosts_file(launch_spec), Path("/etc/hosts"), read_only=True)
+    own = [*engine.words.name_in_shared, name] if engine.words.name_in_shared else []
+    return [*own, *names, "--network", f"container:{holder_name(job)}"]
 
 
 def find_obstacle(engine: str | None = None) -> str | None:

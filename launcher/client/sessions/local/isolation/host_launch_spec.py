@@ -65,6 +65,15 @@ class StartPlan:
     container: HostContainer | None = None
 
 
+def write_hosts_file(launch_spec: HostLaunchSpec) -> Path:
+    """Write the host's /etc/hosts, with the names and addresses of all hosts; return its path."""
+    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
+    lines += [f"{host.address} {host.name}" for host in launch_spec.hosts]
+    file = launch_spec.tree.path / "etc-hosts"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
 def with_local_python(command: Sequence[str], python: str) -> list[str]:
     """Replace the command's python by an interpreter of this machine: a local job has no image."""
     first, *rest = command

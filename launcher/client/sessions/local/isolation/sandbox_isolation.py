@@ -23,6 +23,7 @@ from launcher.client.sessions.local.isolation.host_launch_spec import (
     hard_link_channel_files,
     read_only_channels,
     with_local_python,
+    write_hosts_file,
 )
 from launcher.client.sessions.local.job.job_hosts import LocalHost
 from launcher.shared import DEFAULT_ML_ROOT, EVENTS_VARIABLE, MlPaths
@@ -40,8 +41,7 @@ _NAMESPACES = (
 def plan_start(launch_spec: HostLaunchSpec, *, more_options: Sequence[str] = ()) -> StartPlan:
     """Create the host's channels and return the process to start; more_options: for bwrap."""
     hard_link_channel_files(launch_spec)
-    hosts_file = launch_spec.tree.path / "etc-hosts"
-    hosts_file.write_text(hosts_table(launch_spec.hosts))
+    hosts_file = write_hosts_file(launch_spec)
     return StartPlan(
         command=[
             *_bwrap_command(launch_spec, hosts_file),
@@ -59,12 +59,6 @@ def plan_start(launch_spec: HostLaunchSpec, *, more_options: Sequence[str] = ())
         folder=Path("/"),
         wrappers=2,  # bwrap and its reaper, process 1 of the sandbox
     )
-
-
-def hosts_table(hosts: Sequence[LocalHost]) -> str:
-    """Return the content of a job's /etc/hosts."""
-    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
-    return "\n".join(lines + [f"{host.address} {host.name}" for host in hosts]) + "\n"
 
 
 def find_obstacle() -> str | None:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.container.container_engine import ContainerEngine
+from launcher.client.sessions.local.container.job_containers import remove_hosts
 from launcher.client.sessions.local.host.host_environment import host_environment
 from launcher.client.sessions.local.host.host_folder import (
     HostFolder,
@@ -107,11 +107,8 @@ class Attempt:
         self.on_training()
         with checkpoints or nullcontext():
             supervision = self._train(trees, plans)
-            if self.settings.container is None:
-                kill_until_none(partial(descendants, os.getpid()))
-            else:
-                engine = ContainerEngine(program=self.settings.container.engine)
-                engine.remove_containers_of(self.folder.path)
+            kill_until_none(partial(descendants, os.getpid()))
+            remove_hosts(plan.container for plan in plans.values() if plan.container)
         if checkpoints and checkpoints.outside:
             self.on_loss(_outside_note(checkpoints.outside))
         if checkpoints and checkpoints.problem and supervision.ending is not JobState.FAILED:

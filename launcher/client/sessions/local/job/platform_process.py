@@ -22,7 +22,11 @@ from launcher.client.sessions.local.container.container_image import (
     ensure_image,
     image_notes,
 )
-from launcher.client.sessions.local.host.host_network import HostNetwork, reserve_network
+from launcher.client.sessions.local.host.host_network import (
+    HostNetwork,
+    reserve_network,
+    share_network,
+)
 from launcher.client.sessions.local.host.host_supervision import HostSupervisor
 from launcher.client.sessions.local.host.line_times import LineTimeRecorder
 from launcher.client.sessions.local.host.overlay import Overlay
@@ -42,7 +46,7 @@ from launcher.client.sessions.local.job import job_description
 from launcher.client.sessions.local.job.attempt import Attempt, create_scratch
 from launcher.client.sessions.local.job.failure_reason import failure_reason
 from launcher.client.sessions.local.job.job_description import JobState
-from launcher.client.sessions.local.job.job_folder import ContainerSettings, JobFolder
+from launcher.client.sessions.local.job.job_folder import JobFolder
 from launcher.client.sessions.local.job.log_metrics import MetricScan
 from launcher.client.sessions.local.job.orphan_cleanup import fail_orphan
 from launcher.client.sessions.local.job.request_checks import ignored_field_notes
@@ -82,13 +86,8 @@ class LocalJob:
 
     def run(self) -> None:
         """Run the job to its end, and always kill its remaining processes."""
-        has_containers = self.settings.container is not None
-        self.record.note(ignored_field_notes(self.request, runs_image=has_containers))
         try:
-            if self.settings.container is not None:
-                self._prepare_image(self.settings.container)
-            else:
-                self.overlays = self._install()  # in this network, which `network` leaves
+            self._prepare()  # in this network, which `network` leaves
             with reserve_network(self.folder, self.settings) as network:
                 ending, reason = self._run_attempts(network)
         except InstallStopped as stopped:
@@ -99,8 +98,7 @@ class LocalJob:
         except (PlatformError, OSError, ValueError) as error:  # ValueError: a NUL in a variable
             ending, reason = JobState.FAILED, f"the local platform cannot run the job: {error}"
         finally:
-            if not has_containers:  # with them, descendants are an engine's, and serve other jobs
-                kill_until_none(partial(descendants, os.getpid()))
+            kill_until_none(partial(descendants, os.getpid()))
             # Commands that `launcher exec` runs in a host are no descendants of this process.
             kill_until_none(partial(processes_of_host, self.folder.hosts))
             self.line_times.sample(is_final=True)
@@ -116,9 +114,19 @@ class LocalJob:
             with create_scratch(self.folder) as scratch:
                 supervision = attempt.run(scratch)
                 is_stopped = self.folder.stop.exists()
-                if supervision.ending is not JobState.INTERRUPTED or is_stopped:
+                problem = self._network_problem(attempt, supervision)
+                is_interrupted = supervision.ending is JobState.INTERRUPTED
+                if is_stopped or not (is_interrupted or problem):
                     return self._conclude(attempt, supervision, since)
+            if problem:
+                attempt = self._attempt(share_network(self.folder, self.settings, problem))
             self._restart()
+
+    def _network_problem(self, attempt: Attempt, supervision: HostSupervisor) -> str | None:
+        """Return why a container got no network of its own, if hosts may share one instead."""
+        if attempt.network.problem is not None:
+            return None
+        return next(filter(None, (host.network_problem for host in supervision.ended)), None)
 
     def _conclude(
         self, attempt: Attempt, supervision: HostSupervisor, since: float
@@ -134,8 +142,13 @@ class LocalJob:
         self._publish_notes()
         return self._publish(attempt, supervision, since)
 
-    def _prepare_image(self, container: ContainerSettings) -> None:
-        """Make the image of the job's containers present, and record what it is."""
+    def _prepare(self) -> None:
+        """Make the image of the job's containers present, or the packages of its processes."""
+        container = self.settings.container
+        self.record.note(ignored_field_notes(self.request, runs_image=container is not None))
+        if container is None:
+            self.overlays = self._install()
+            return
         facts = ensure_image(
             ContainerEngine(program=container.engine),
             container.image,
@@ -158,6 +171,12 @@ class LocalJob:
         )
 
     def _attempt(self, network: HostNetwork) -> Attempt:
+        if network.problem is not None:
+            self._note(
+                "hosts share one network without a way outside: each has its own address, but two "
+                "cannot listen on one port of all addresses. A network for each could not be made: "
+                f"{network.problem}"
+            )
         return Attempt(
             folder=self.folder,
             request=self.request,
@@ -181,7 +200,7 @@ class LocalJob:
 
     def _restart(self) -> None:
         """Discard the hosts after an interruption, with their disks."""
-        self.folder.interrupt.unlink()
+        self.folder.interrupt.unlink(missing_ok=True)
         gone = self.folder.path / "gone"
         self.folder.hosts.rename(gone)
         discard_folder(gone)
@@ -231,9 +250,9 @@ class LocalJob:
         self.record.note([text])
 
     def _note_loss(self, text: str) -> None:
-        self._note(text)
         self.losses.append(text)
         self.record.update(LocalLosses=self.losses)
+        self._note(text)
 
     def _note_lost(self, lost: RunningHost) -> None:
         how = f"host {lost.host} was lost ({lost.describe_exit()})"
@@ -274,22 +293,26 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _run(folder: JobFolder, s3_process: S3Process | None) -> None:
-    job = LocalJob(folder, s3_process)
-    if job.settings.container is None:
+    _adopt_orphans(folder)
+    LocalJob(folder, s3_process).run()
+
+
+def _adopt_orphans(folder: JobFolder) -> None:
+    """Become the parent of what hosts leave behind.
+
+    Not with containers: what an engine leaves in the background serves other jobs, too.
+    """
+    if folder.settings().container is None:
         become_subreaper()
-    job.run()
 
 
 def run_with_watchdog(folder: JobFolder, run: Callable[[S3Process | None], None]) -> None:
     """Run the job in a child process, and mark the job as failed if the child dies first.
 
     Both processes hold the job's lock as an open descriptor. A job that uses S3 also has an S3
-    process, which exits together with them. Processes that an engine of containers has left in the
-    background are not this job's alone, and are left to the machine's first process.
+    process, which exits together with them.
     """
-    has_containers = folder.settings().container is not None
-    if not has_containers:
-        become_subreaper()
+    _adopt_orphans(folder)
     s3_process = spawn(folder) if needs_s3(folder.request()) else None
     platform = os.fork()
     if platform == 0:
@@ -299,8 +322,7 @@ def run_with_watchdog(folder: JobFolder, run: Callable[[S3Process | None], None]
         s3_process.close()
     _, status = os.waitpid(platform, 0)
     # Processes that the child left behind were reparented to this one.
-    if not has_containers:
-        kill_until_none(partial(descendants, os.getpid()))
+    kill_until_none(partial(descendants, os.getpid()))
     try:
         if job_description.is_terminal(folder.status()):
             return

@@ -170,12 +170,14 @@ _IGNORED = (
     "SessionChainingConfig",
     "InfraCheckConfig",
 )
+_OF_CONTAINERS = ("EnableNetworkIsolation",)
 _IMAGE_IS_EMULATED = "the image is not run: its script mode is emulated in this machine's Python"
 
 
 def ignored_field_notes(request: TrainingJobRequest, *, runs_image: bool = False) -> list[str]:
     """Return a note for each part of the request that a local job ignores."""
-    notes = [f"{field} has no effect on a local job" for field in _IGNORED if _at(request, field)]
+    ignored = [field for field in _IGNORED if not (runs_image and field in _OF_CONTAINERS)]
+    notes = [f"{field} has no effect on a local job" for field in ignored if _at(request, field)]
     is_emulated = is_script_mode(request) and not runs_image
     return [*notes, _IMAGE_IS_EMULATED] if is_emulated else notes
 
