@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from fake_engine import FakeEngine
 
 import launcher
 from launcher.client.cli import main
@@ -257,6 +258,19 @@ def test_every_isolation_is_there_and_process_works():
     found = obstacles()
     assert set(found) == set(Isolation)
     assert found[Isolation.PROCESS] is None
+
+
+def test_an_engine_that_does_not_answer_is_named_beside_one_that_does(monkeypatch, tmp_path):
+    FakeEngine(tmp_path, "docker", answers=[("version", 1, "Cannot connect to the daemon")])
+    FakeEngine(tmp_path, "podman")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    by_subject = {finding.subject: finding for finding in machine_checks.check_isolations()}
+    assert by_subject["isolation container"].level is Level.OK
+    docker = by_subject["engine docker"]
+    assert docker.what.startswith("docker does not answer: Cannot connect to the daemon; ")
+    assert "engine podman" not in by_subject
+    monkeypatch.setenv("LAUNCHER_ENGINE", "podman")
+    assert "engine docker" not in {each.subject for each in machine_checks.check_isolations()}
 
 
 def test_a_machine_without_bubblewrap(monkeypatch, tmp_path):

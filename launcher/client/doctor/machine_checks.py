@@ -9,7 +9,13 @@ from collections.abc import Iterator
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.home import HOME_VARIABLE, home_folder
-from launcher.client.sessions import Isolation, nearest_existing, obstacles, write_obstacle
+from launcher.client.sessions import (
+    Isolation,
+    nearest_existing,
+    obstacles,
+    silent_engines,
+    write_obstacle,
+)
 
 #: Required by pyproject.toml, and in a job's image too.
 _OLDEST_PYTHON = (3, 10)
@@ -74,6 +80,15 @@ def check_isolations() -> Iterator[CheckResult]:
     none_works = all(found.values())
     for isolation, obstacle in found.items():
         yield _isolation(isolation, obstacle, Level.PROBLEM if none_works else Level.WARNING)
+    if found[Isolation.CONTAINER] is None:  # by another one
+        for engine, obstacle in silent_engines():
+            yield CheckResult(
+                part=CheckSection.MACHINE,
+                subject=f"engine {engine}",
+                level=Level.WARNING,
+                what=f"{obstacle}; jobs in containers use the other engine",
+                fix=f"start its daemon; or remove {engine}",
+            )
 
 
 def _isolation(isolation: Isolation, obstacle: str | None, level: Level) -> CheckResult:

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         restore_job,
         write_record,
     )
+    from launcher.client.sessions.local.container.container_engine import silent_engines
     from launcher.client.sessions.local.container.container_image import image_of_framework
     from launcher.client.sessions.local.container.image_probe import (
         ImageContents,
