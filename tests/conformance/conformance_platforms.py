@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from containers import session_in
 
 from launcher import AwsSession, Job, JobSpec, LocalSession
 from launcher.client.endpoint import serve
@@ -51,8 +52,8 @@ class Platform:
 
 
 @contextlib.contextmanager
-def local_platform(folder: Path) -> Iterator[Platform]:
-    session = LocalSession(folder / "home", stop_grace_seconds=20.0)
+def local_platform(folder: Path, isolation: str | None = None) -> Iterator[Platform]:
+    session = session_in(folder, isolation, stop_grace_seconds=20.0)
 
     def put(key: str, content: bytes) -> str:
         path = folder / BUCKET / key

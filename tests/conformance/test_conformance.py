@@ -3,9 +3,11 @@
 import json
 import tarfile
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 import pytest
 from conformance_platforms import aws_platform, local_platform
+from needs import skip_without_isolation
 
 from launcher import (
     InstanceGroup,
@@ -21,10 +23,19 @@ from launcher import (
 WAITS = "import time\nprint('waiting', flush=True)\ntime.sleep(600)\n"
 
 
-@pytest.fixture(scope="module", params=["local", "aws"])
+PLATFORMS = {
+    "local": local_platform,
+    "aws": aws_platform,
+    "container": partial(local_platform, isolation="container"),
+}
+IN_CONTAINERS = pytest.param("container", marks=pytest.mark.library("containers"))
+
+
+@pytest.fixture(scope="module", params=["local", "aws", IN_CONTAINERS])
 def platform(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(request.param)
-    with (local_platform if request.param == "local" else aws_platform)(folder) as made:
+    if request.param == "container":
+        skip_without_isolation("container")
+    with PLATFORMS[request.param](tmp_path_factory.mktemp(request.param)) as made:
         yield made
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from launcher.client.sessions import LocalSession, LogEvent
 
 ENGINE = "podman"
 #: Debian's Python with numpy.
@@ -26,6 +30,32 @@ def skip_without_image(image: str) -> None:
     command = [ENGINE, "image", "exists", image]
     if subprocess.run(command, capture_output=True, check=False).returncode != 0:
         pytest.skip(f"the image {image} is not present: tests/build_containers.sh makes it")
+
+
+def session_in(
+    folder: Path, isolation: str | None, image: str = NUMPY_IMAGE, **options: Any
+) -> LocalSession:
+    """A session below a folder, in any isolation."""
+    from launcher.client.sessions import LocalSession  # slow, for few tests
+
+    class OfContainers(LocalSession):
+        """Without what Podman's name server prints in the log of the host that starts it."""
+
+        def read_log(self, *place: Any, **limit: Any) -> tuple[list[LogEvent], str]:
+            events, position = super().read_log(*place, **limit)
+            return [event for event in events if event.text != NO_SYSLOG], position
+
+    kind = OfContainers if isolation == "container" else LocalSession
+    return kind(folder / "home", isolation, **session_options(isolation, image), **options)
+
+
+def left_of(job: Path) -> list[str]:
+    """What an engine has of a job, by the folder of the job: containers and networks."""
+    found = []
+    for words in (["ps", "--all"], ["network", "ls"]):
+        command = [ENGINE, *words, "--quiet", "--filter", f"label=launcher.job={job}"]
+        found += subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return found
 
 
 def session_options(isolation: str | None, image: str = NUMPY_IMAGE) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from containers import NO_SYSLOG, NUMPY_IMAGE, session_options
+from containers import NUMPY_IMAGE, session_in
 from waiting import wait_until
 
 from launcher.client.sessions import (
@@ -23,7 +23,6 @@ from launcher.client.sessions import (
 
 if TYPE_CHECKING:
     from launcher import Job
-    from launcher.client.sessions import LogEvent
 
 #: Prepended to every host's script: who am I, and where is my /opt/ml.
 PREAMBLE = """\
@@ -121,19 +120,6 @@ def fit(
     given = {"entry_point": "train.py", "source_dir": str(source), "max_run": 600, **machines}
     estimator = Estimator(**{**given, **fields}, sagemaker_session=session)
     return estimator.fit(inputs, job_name=name, logs=False, wait=wait)
-
-
-def session_in(folder: Path, isolation: str | None, **options: Any) -> LocalSession:
-    kind = _SessionOfContainers if isolation == "container" else LocalSession
-    return kind(folder / "home", isolation, **session_options(isolation), **options)
-
-
-class _SessionOfContainers(LocalSession):
-    """Without what Podman's name server prints in the log of the host that starts it."""
-
-    def read_log(self, *place: Any, **limit: Any) -> tuple[list[LogEvent], str]:
-        events, position = super().read_log(*place, **limit)
-        return [event for event in events if event.text != NO_SYSLOG], position
 
 
 def printed(job: Job) -> dict[str, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import containers
 import pytest
 from bench import (
     Bench,
@@ -19,9 +21,8 @@ from bench import (
     platform_and_keeper,
     printed,
     processes_mentioning,
-    session_in,
 )
-from containers import ENGINE, NUMPY_IMAGE
+from containers import ENGINE, NUMPY_IMAGE, session_in
 from needs import skip_without_isolation
 from waiting import wait_until
 
@@ -39,10 +40,7 @@ def engine(*words: str) -> str:
 
 def left_of(folder: Path) -> list[str]:
     """The containers, networks and processes of a job."""
-    label = f"label={LABEL}={folder}"
-    found = engine("ps", "--all", "--quiet", "--filter", label).split()
-    found += engine("network", "ls", "--quiet", "--filter", label).split()
-    return found + list(processes_mentioning(str(folder)).values())
+    return [*containers.left_of(folder), *processes_mentioning(str(folder)).values()]
 
 
 @pytest.fixture
@@ -208,6 +206,65 @@ def test_another_image_than_the_requests_is_named(container_bench: Bench) -> Non
     assert container_bench.end_of()["LocalNotes"] == [note]
     digest = container_bench.describe()["LocalImage"]["Digest"]
     assert digest.startswith("sha256:")
+
+
+#: Two hosts that meet by name, each at its own address.
+MEET = """
+(other,) = set(me["hosts"]) - {host}
+server = socket.create_server((socket.gethostbyname(host), 6000))
+while True:
+    try:
+        socket.create_connection((other, 6000)).close()
+        break
+    except OSError:
+        time.sleep(0.02)
+server.accept()
+routes = [line.split() for line in Path("/proc/net/route").read_text().splitlines()[1:]]
+print(json.dumps({
+    "interface": me["network_interface_name"],
+    "peer": socket.gethostbyname(other).split(".")[0],
+    "hostname": socket.gethostname(),
+    "outside": any(to == "00000000" for _, to, *_ in routes),
+}))
+"""
+#: Before the real engine's program: it makes no network, as without netavark; or none for a
+#: container, as without slirp4netns.
+REFUSALS = {
+    "no network": '"network create"*) echo "Error: could not find netavark" >&2; exit 125 ;;',
+    "none for a container": """run*"--network none"*|run*"--network container:"*) ;;
+  run*) echo "Error: could not find slirp4netns, the network namespace cannot be" >&2; exit 126 ;;
+""",
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_hosts_share_a_network_where_none_can_be_made_for_each(
+    container_bench: Bench, monkeypatch: pytest.MonkeyPatch, refusal: str
+) -> None:
+    program = container_bench.folder / "bin" / ENGINE
+    program.parent.mkdir()
+    script = f'#!/bin/sh\ncase "$*" in {REFUSALS[refusal]} esac\nexec {shutil.which(ENGINE)} "$@"\n'
+    program.write_text(script)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    description = container_bench.run(MEET, hosts=2)
+    assert description["TrainingJobStatus"] == "Completed", container_bench.lines()
+    for host, lines in container_bench.lines().items():
+        shared = {"interface": "lo", "peer": "127", "hostname": host, "outside": False}
+        assert json.loads(lines[-1]) == shared
+    (note,) = description["LocalNotes"]
+    assert note.startswith("hosts share one network without a way outside: ")
+    assert "could not find" in note
+    wait_until(lambda: not left_of(container_bench.job_folder()))
+
+
+def test_an_isolated_network_has_no_way_outside(container_bench: Bench) -> None:
+    description = container_bench.run(MEET, hosts=2, EnableNetworkIsolation=True)
+    assert description["TrainingJobStatus"] == "Completed", container_bench.lines()
+    for host, lines in container_bench.lines().items():
+        inside = {"interface": "eth0", "peer": "10", "hostname": host, "outside": False}
+        assert json.loads(lines[-1]) == inside
+    assert description["LocalNotes"] == [], "here it has an effect"
 
 
 # Endings -------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from bench import processes_mentioning, session_in
+from bench import processes_mentioning
+from containers import session_in
 from waiting import wait_until
 
 from launcher import Job, JobSpec, PyTorch, Ready

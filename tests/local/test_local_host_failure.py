@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench import Bench, group, session_in
+from bench import Bench, group
+from containers import session_in
 from waiting import wait_until
 
 from launcher.client.sessions import LocalSession

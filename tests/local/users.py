@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,16 @@ def as_me(scenario: str) -> subprocess.CompletedProcess[str]:
 
 
 def as_nobody(scenario: str) -> subprocess.CompletedProcess[str]:
-    """With a copy of the package, since nobody may not be able to read this one."""
     if os.geteuid() != 0 or shutil.which("runuser") is None:
         pytest.skip("only root can become another user")
-    prefix = ["runuser", "-u", "nobody", "--"]
+    return run_as(["runuser", "-u", "nobody", "--"], scenario)
+
+
+def run_as(prefix: Sequence[str], scenario: str) -> subprocess.CompletedProcess[str]:
+    """With a copy of the package, since the user may not be able to read this one.
+
+    prefix: becomes the user.
+    """
     with _readable_copy() as copy:
         for python in (sys.executable, "/usr/bin/python3"):
             program = "import sys; assert sys.version_info >= (3, 10)"
@@ -45,7 +51,7 @@ def as_nobody(scenario: str) -> subprocess.CompletedProcess[str]:
                 == 0
             ):
                 return _run([*prefix, python, str(copy / scenario)], copy)
-    pytest.skip("nobody can run no Python of version 3.10 or newer")
+    pytest.skip("the user can run no Python of version 3.10 or newer")
 
 
 def report_of(
