@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from endings_stage import Stage
+from containers import skip_without_image, torch_image
+from endings_stage import ISOLATION, Stage
 from endings_table import ROWS, Row, printed
+from needs import skip_without_isolation
 
 
 @pytest.fixture
@@ -18,9 +20,13 @@ def table(request: pytest.FixtureRequest) -> list[Row]:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    """A stage that a test which fails leaves without a job."""
-    stage = Stage(tmp_path)
+def stage(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """A stage, in the isolation that a test may give; one that fails leaves it without a job."""
+    isolation = getattr(request, "param", ISOLATION)
+    if isolation == "container":
+        skip_without_isolation(isolation)
+        skip_without_image(torch_image())
+    stage = Stage(tmp_path, isolation=isolation)
     yield stage
     stage.clear()
 

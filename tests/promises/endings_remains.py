@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from containers import left_of
+
 from launcher.client.sessions import HOST_VARIABLE
 from launcher.shared import ADDRESSES_VARIABLE, PORT_BASE_VARIABLE
 
@@ -80,11 +82,16 @@ class Traces:
             *(f"mount {line}" for line in mounts() if f"{self.folder}/" in line),
             *(f"folder {path}" for path in (self.scratch,) if path.exists()),
             *(f"file {path}" for path in self._files()),
+            *(f"container or network {each}" for each in self._of_engine()),
         ]
 
     def _files(self) -> list[Path]:
         left = [self.folder / "scratch", self.folder / "reserve"]
         return [path for path in left if path.exists() or path.is_symlink()]
+
+    def _of_engine(self) -> list[str]:
+        settings = json.loads((self.folder / "settings.json").read_text())
+        return left_of(self.folder) if settings["container"] else []
 
     def _listeners(self) -> Iterator[str]:
         """Sockets on the job's ports; another job that took the ports over names itself."""
@@ -118,9 +125,9 @@ def processes_of(folder: Path) -> list[int]:
 
 
 def segments() -> frozenset[str]:
-    """What lies in /dev/shm, without the semaphores of other programs: jobs make none."""
+    """What lies in /dev/shm, without the semaphores of other programs and Podman's own locks."""
     names = (entry.name for entry in _SHM.iterdir())
-    return frozenset(name for name in names if not name.startswith("sem."))
+    return frozenset(name for name in names if not name.startswith(("sem.", "libpod_")))
 
 
 def mounts() -> list[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from containers import session_in, torch_image
 from endings_programs import FAULTS, PIPELINE, TRAIN
 from endings_remains import Traces, command, parent, pids, processes_of, segments, variables
 from waiting import wait_until
@@ -56,9 +57,10 @@ class Stage:
         code.mkdir()
         for name, text in {"faults": FAULTS, "pipeline": PIPELINE, "train": script}.items():
             (code / f"{name}.py").write_text(text)
-        session = LocalSession(
-            self.home,
+        session = session_in(
+            self.folder,
             self.isolation,
+            torch_image() if self.isolation == "container" else "",
             stop_grace_seconds=20.0,
             host_failure=self.host_failure,
             platform_environment=self.platform_environment,

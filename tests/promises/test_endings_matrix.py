@@ -28,7 +28,7 @@ from endings_injuries import (
     with_a_full_output,
 )
 from endings_programs import COLLECTIVES
-from endings_stage import HANG_TIMEOUT, Stage
+from endings_stage import HANG_TIMEOUT, ISOLATION, Stage
 from endings_table import Row
 from waiting import wait_until
 
@@ -256,8 +256,15 @@ NO_CELLS = {
 }
 
 
+STAGES = [
+    pytest.param(ISOLATION, id="here"),
+    pytest.param("container", marks=pytest.mark.library("containers")),
+]
+
+
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:2 train hosts, but no distribution")
+@pytest.mark.parametrize("stage", STAGES, indirect=True)
 @pytest.mark.parametrize("cell", [cell.parameter for cell in CELLS])
 def test_ending(stage: Stage, table: list[Row], cell: Cell) -> None:
     with cell.play(stage):
