@@ -91,6 +91,25 @@ def test_every_problem_of_the_job_file_is_reported(offline, job):
     assert all(finding.fix for finding in found)
 
 
+@pytest.mark.parametrize(
+    ("service", "is_cloud", "level", "numbers"),
+    [
+        ("prefetch_bytes: 20000000000", True, Level.PROBLEM, "do not fit into its 16 GiB"),
+        ("prefetch_bytes: 20000000000", False, Level.WARNING, "18.6 GiB of finished batches"),
+        ("local_workers: 40", True, Level.WARNING, "40 workers of 512 MiB"),
+        ("local_workers: 4", True, None, ""),
+    ],
+)
+def test_a_host_without_the_memory_for_its_batches_is_reported(
+    offline, job, service, is_cloud, level, numbers
+):
+    large = ONE_HOST.replace("local", "ml.g5.xlarge")
+    found = of_job(job(f"{large}data_service: {{datasets: ['a:b'], {service}}}\n"), cloud=is_cloud)
+    short = [each for each in found if "GiB" in each.what]
+    assert [each.level for each in short] == ([level] if level else [])
+    assert all(numbers in each.what and each.fix for each in short)
+
+
 def test_a_job_file_that_is_checked_runs_no_code_of_its_tracking(offline, job, tmp_path):
     path = job(ONE_HOST + "tracking: {callback: 'tracker.py:log'}\n")
     code = "import pathlib\npathlib.Path(__file__).with_name('has_run').touch()\n"

@@ -64,6 +64,13 @@ def test_a_batch_of_ten_billion_samples_is_divided() -> None:
     assert fitting.degrees.global_batch == 2 * 10**10
 
 
+def test_a_batch_takes_memory_of_the_accelerator_beside_the_model() -> None:
+    large = strategy_for(MODEL, instance(24.1), ranks=1, batch_size=BATCH, batch_bytes=4 * GB)
+
+    assert found(24.1).degrees.accumulation == 1
+    assert large.degrees.accumulation == 2
+
+
 @pytest.mark.parametrize(
     ("gigabytes", "ranks", "kind", "changes"),
     [

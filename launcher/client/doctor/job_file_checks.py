@@ -9,7 +9,7 @@ from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.jobs import check_trackers
 from launcher.client.request import SourceTree, read_job
 from launcher.client.sessions import PlatformSession, new_job_name, place_completed, with_source
-from launcher.client.spec import JobSpec
+from launcher.client.spec import JobSpec, memory_shortages
 from launcher.errors import CloudError, PlatformError, Problem, RequestRefused, SpecError
 from launcher.shared import OTHER_NAME, PACKAGE
 
@@ -29,17 +29,32 @@ def check_job(
 
     offline: the session is SageMaker's, which cannot be asked now.
     """
+    short = list(_memory(job_file, spec, session))
     try:
         whole = spec if offline else with_source(spec, session)
         placed = place_completed(whole, session, new_job_name(spec), offline=offline)
         placed.check()
         check_trackers(spec)
     except (SpecError, RequestRefused) as error:
-        return _problems(job_file, error.problems)
+        return [*_problems(job_file, error.problems), *short]
     except (PlatformError, CloudError) as error:  # no job can run there
         return [_finding(job_file, Level.PROBLEM, str(error))]
+    if any(each.level is Level.PROBLEM for each in short):
+        return short
     fine = [_finding(job_file, Level.OK, text) for text in (f"valid; {_size(spec)}", *_names(spec))]
-    return [*fine, *(_finding(job_file, Level.WARNING, text) for text in placed.warnings)]
+    return [*fine, *short, *(_finding(job_file, Level.WARNING, text) for text in placed.warnings)]
+
+
+def _memory(job_file: Path, spec: JobSpec, session: PlatformSession) -> Iterator[CheckResult]:
+    """Yield the groups whose hosts' memory is too small, as `launcher plan` judges them.
+
+    It is no problem for a job on this machine, whose memory is not that of the type.
+    """
+    for each in memory_shortages(spec):
+        is_problem = each.is_certain and session.platform.bills
+        level = Level.PROBLEM if is_problem else Level.WARNING
+        fix = "use a larger type, or less prefetch_bytes and fewer workers of the data_service"
+        yield _finding(job_file, level, each.what, fix=fix)
 
 
 def _names(spec: JobSpec) -> Iterator[str]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from launcher.client.spec.distributions.toolkit_distribution import Toolkit
     from launcher.client.spec.field_checks import range_problems
     from launcher.client.spec.field_hints import NOT_TAKEN, hint_for_name, seconds_of
+    from launcher.client.spec.host_memory import BYTES_PER_WORKER, HostMemory, memory_shortages
     from launcher.client.spec.job_fields import field_doc
     from launcher.client.spec.job_parts import (
         CapacityRetry,

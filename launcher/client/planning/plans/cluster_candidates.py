@@ -23,6 +23,7 @@ from launcher.client.planning.plans.step_model import (
     spare_vcpus,
 )
 from launcher.client.planning.workloads.workload import Workload
+from launcher.client.spec import HostMemory
 from launcher.shared import PREFETCH_SHARE
 
 #: Families whose types make a data group: compute-optimized (c) and general-purpose ones (m).
@@ -179,8 +180,9 @@ def has_batch_room(workload: Workload, instance: InstanceType) -> bool:
 
     Batches that are ahead may take PREFETCH_SHARE of a host's.
     """
-    size, host, own = workload.bytes_per_batch, instance.memory_gib, instance.accelerator_memory_gib
-    in_host = host is None or instance.processes * size <= host * _GIB * PREFETCH_SHARE
+    size, own = workload.bytes_per_batch, instance.accelerator_memory_gib
+    batches = HostMemory(finished=instance.processes * size / PREFETCH_SHARE)
+    in_host = batches.shortage(instance.memory_gib) is None
     in_accelerator = own is None or size <= own * _GIB / max(1, instance.accelerator_cores)
     return in_host and in_accelerator
 

@@ -161,5 +161,10 @@ def _strategy(key: _Same, instance: InstanceType, hosts: int) -> Strategy | None
     workload = key.workload
     if workload.model is None:
         return None
-    ranks = hosts * instance.processes
-    return strategy_for(workload.model, instance, ranks=ranks, batch_size=workload.batch_size)
+    return strategy_for(
+        workload.model,
+        instance,
+        ranks=hosts * instance.processes,
+        batch_size=workload.batch_size,
+        batch_bytes=workload.bytes_per_batch,
+    )

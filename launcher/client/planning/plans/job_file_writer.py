@@ -11,7 +11,14 @@ from launcher.client.home import check_new, writing
 from launcher.client.planning.plans.cluster_candidates import Candidate
 from launcher.client.planning.plans.step_model import data_workers, local_workers
 from launcher.client.planning.workloads.workload import Workload
-from launcher.client.spec import DataParallel, DataService, InstanceGroup, JobSpec, ModelParallel
+from launcher.client.spec import (
+    DataParallel,
+    DataService,
+    InstanceGroup,
+    JobSpec,
+    ModelParallel,
+    memory_shortages,
+)
 from launcher.errors import PlatformError
 from launcher.shared import Role, write_complete
 
@@ -27,12 +34,15 @@ def write_job_file(recommendation: Recommendation, path: Path) -> None:
     if recommendation.best is None:
         raise PlatformError(f"{path} is not written: {recommendation.reason}")
     check_new(path)
+    job, workload = job_of_candidate(recommendation.best), recommendation.workload
+    for each in memory_shortages(job, max(workload.bytes_per_worker, workload.bytes_per_batch)):
+        raise PlatformError(f"{path} is not written: {each.what}")
     place = (
         f"# Planned for {recommendation.best.region}. A job goes to the region of your AWS "
         "configuration, such as AWS_DEFAULT_REGION.\n"
     )
     with writing(path):
-        write_complete(path, place + job_of_candidate(recommendation.best).to_yaml())
+        write_complete(path, place + job.to_yaml())
 
 
 def job_of_candidate(candidate: Candidate) -> JobSpec:

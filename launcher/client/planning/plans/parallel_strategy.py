@@ -47,8 +47,9 @@ class ModelFigures:
 class Strategy:
     """A way to spread a model and its batches over ranks.
 
-    need: bytes of the rank that needs the most. available: those of an accelerator core, less
-    RESERVED; None if unknown. changes: what differs from the settings of the timed steps.
+    need: bytes of the rank that needs the most, beside those of its batch. available: those of an
+    accelerator core, less RESERVED and the batch; None if unknown. changes: what differs from the
+    settings of the timed steps.
     """
 
     degrees: ParallelDims
@@ -101,29 +102,39 @@ class Strategy:
 
 
 def strategy_for(
-    figures: ModelFigures, instance: InstanceType, *, ranks: int, batch_size: int
+    figures: ModelFigures,
+    instance: InstanceType,
+    *,
+    ranks: int,
+    batch_size: int,
+    batch_bytes: float = 0.0,
 ) -> Strategy:
     """Return the first strategy that fits, or may; the last one if none does.
 
-    batch_size: samples of a rank's step, of which the global batch is the sum over the ranks.
+    batch_size, batch_bytes: of a rank's step, of which the global batch is the sum over the ranks.
     """
-    for each in strategies(figures, instance, ranks, batch_size):
+    for each in strategies(figures, instance, ranks, batch_size, batch_bytes):
         if each.fits is not False:
             break
     return each
 
 
 def strategies(
-    figures: ModelFigures, instance: InstanceType, ranks: int, batch_size: int
+    figures: ModelFigures,
+    instance: InstanceType,
+    ranks: int,
+    batch_size: int,
+    batch_bytes: float = 0.0,
 ) -> Iterator[Strategy]:
     """Yield all strategies, in the order in which to try them."""
-    available = _available(instance)
+    whole = _available(instance)
     for degrees, savings, changes in _ways(figures, ranks, batch_size):
+        read = round(batch_bytes * (degrees.batch or batch_size) / batch_size)
         yield Strategy(
             degrees=degrees,
             savings=savings,
             need=need(figures.footprint, degrees, savings),
-            available=available,
+            available=None if whole is None else whole - read,
             changes=changes,
         )
 

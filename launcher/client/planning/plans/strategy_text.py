@@ -80,11 +80,14 @@ def strategy_why(candidate: Candidate) -> Iterator[str]:
     yield f"memory of a rank: {', '.join(parts)}"
     if found.available is not None:
         yield (
-            f"memory of an accelerator: {bytes_text(found.available + RESERVED)}, of which "
-            f"{bytes_text(RESERVED)} are left to the process and its libraries"
+            f"memory of an accelerator: {bytes_text(found.available)} beside its batch and "
+            f"{bytes_text(RESERVED)} for the process and its libraries"
         )
     instance = candidate.shape.train.instance
-    tried = strategies(model, instance, candidate.shape.ranks, candidate.workload.batch_size)
+    load = candidate.workload
+    tried = strategies(
+        model, instance, candidate.shape.ranks, load.batch_size, load.bytes_per_batch
+    )
     least: dict[str, Strategy] = {}
     for other in tried:
         if other == found:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from launcher.client.planning.plans.amounts import Measure
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
-
-#: Memory that a worker is given where it is not measured: Python, numpy and a library for images.
-BYTES_PER_WORKER = 2.0**29
+from launcher.client.spec import BYTES_PER_WORKER
 
 
 @dataclass(frozen=True, kw_only=True)

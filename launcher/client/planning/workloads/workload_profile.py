@@ -12,9 +12,10 @@ from launcher.client.planning.plans.amounts import Measure
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
 from launcher.client.planning.plans.step_model import UNKNOWN_SPEED
 from launcher.client.planning.workloads.this_machine import MachineCpu, MeasuredStepTime
-from launcher.client.planning.workloads.workload import BYTES_PER_WORKER, Workload
+from launcher.client.planning.workloads.workload import Workload
 from launcher.client.planning.workloads.workload_file import SETTINGS
 from launcher.client.show import Note, note_lines, short_number
+from launcher.client.spec import BYTES_PER_WORKER
 
 _DIGITS = 4
 
