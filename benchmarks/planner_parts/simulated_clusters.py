@@ -67,6 +67,7 @@ def draw(seed: int) -> DrawnCluster:
     full = _rate(feeder) / size * batch * mean / (feeder.vcpu or 1)
     usable = [min(speed, full) for speed in speeds] or [1.0]
     workload = Workload(
+        cpu_seconds_per_batch=Measure.exact(0),
         batch_size=batch,
         cpu_seconds_per_sample=replace(Measure.exact(mean), deviation=mean * variation),
         bytes_per_batch=size,
@@ -85,6 +86,7 @@ def large() -> DrawnCluster:
     """Return 64 ranks fed by 200 data workers, a fifth of which has half the speed."""
     speeds = (0.5, 1.0, 1.0, 1.0, 1.0) * 5
     workload = Workload(
+        cpu_seconds_per_batch=Measure.exact(0),
         batch_size=32,
         cpu_seconds_per_sample=replace(Measure.exact(0.005), deviation=0.005),
         bytes_per_batch=32 * 150_528,

@@ -78,6 +78,15 @@ def test_figures_are_counted() -> None:
     assert (counted.known, counted.unknown) == (7 + 5, 2 + 5 + 2)
 
 
+def test_every_cpu_speed_is_that_of_a_family_has_its_range_and_a_dated_source() -> None:
+    families = {name.split(".")[-2] for name in catalogue.instance_types() if "." in name}
+    for family, each in catalogue.cpu_speeds().items():
+        assert family in families
+        assert each.low <= each.mean <= each.high
+        assert figure_source(each.source).as_of is not None
+    assert catalogue.cpu_speeds()["c5"].mean == 1
+
+
 def test_every_accelerator_is_that_of_a_type_and_its_peaks_have_a_source() -> None:
     used = {each.accelerator_name for each in catalogue.instance_types().values()}
     for name, kind in accelerator_kinds().items():
@@ -85,4 +94,5 @@ def test_every_accelerator_is_that_of_a_type_and_its_peaks_have_a_source() -> No
         assert name in used
         assert figure_source(kind.source).as_of is not None
         assert all(peak > 0 for peak in peaks), name
+        assert not kind.link_source or figure_source(kind.link_source).as_of is not None
         assert peaks == sorted(peaks), f"a lower precision of {name} is slower"

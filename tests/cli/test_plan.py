@@ -19,6 +19,8 @@ cpu_seconds_per_sample: {mean: 0.01, low: 0.009, high: 0.012}
 bytes_per_batch: 1000000
 gpu_seconds_per_step: {NVIDIA A10G: 0.05}
 samples_per_epoch: 100000
+cpu_seconds_per_batch: 0
+start_seconds: 0
 cpu_speed: {c5: 1, g5: 1, m5: 1}
 datasets: ["pipeline:train_set"]
 """
@@ -77,7 +79,8 @@ def test_explain_has_the_totals_the_ends_and_every_shown_cluster(launcher):
     )
 
     assert alone["explanation"][-2:] == [
-        "hours: 10 epochs x 1563 steps x 0.2133 s / 3600 = 0.9262 (0.8336 to 1.111)",
+        "hours: (10 epochs x 1563 steps x 0.2133 s + 0 s of its start) / 3600 = 0.9262 (0.8336 to "
+        "1.111)",
         "total: 0.9262 hours x $1.408 = $1.30 ($1.17 to $1.56)",
     ]
     assert "step at least: 192 ms, with each measure at its low end" in alone["explanation"]

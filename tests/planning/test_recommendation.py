@@ -39,6 +39,7 @@ from launcher.client.planning import (
     family,
     priced_cluster,
     recommend,
+    vcpu_speed,
 )
 from launcher.errors import SpecError
 from launcher.shared import Footprint
@@ -50,6 +51,8 @@ ACCELERATORS = ("NVIDIA A10G", "NVIDIA T4", "NVIDIA A100", "NVIDIA V100")
 TRAIN_HOSTS = (1, 3)
 WORKLOAD = Workload(
     batch_size=64,
+    cpu_seconds_per_batch=Measure.exact(0),
+    start_seconds=Measure.exact(0),
     cpu_seconds_per_sample=Measure.exact(0.01),
     bytes_per_batch=1e6,
     gpu_seconds_per_step={"NVIDIA A10G": Measure.exact(0.05)},
@@ -84,6 +87,7 @@ def made_up(seed: int) -> tuple[Workload, list[PricedType]]:
         return least * (most / least) ** rng.random()
 
     workload = Workload(
+        cpu_seconds_per_batch=Measure.exact(0),
         batch_size=rng.choice([1, 8, 64, 256, 1024]),
         cpu_seconds_per_sample=Measure.exact(spread(1e-6, 1)),
         bytes_per_batch=spread(1e3, 2e9),
@@ -120,7 +124,6 @@ def slow_step(
     host = train.instance
     assert host.vcpu is not None
     ranks = train_hosts * host.processes
-    efficiency, speeds = workload.parallel_efficiency, workload.cpu_speed
     spare_of_host = host.vcpu - host.processes * workload.cpus_per_rank
     spare = train_hosts * spare_of_host
     idle = train_hosts * int(spare_of_host)  # a worker is a whole process
@@ -133,7 +136,7 @@ def slow_step(
     if idle <= 0:
         return float("inf")
     other, data_workers, vcpus = 1.0, 0, 1
-    speed = speeds.get(host.name.split(".")[1], 1.0) * efficiency
+    speed = vcpu_speed(workload, host)
     local_workers = train_hosts * slow_workers(workload, host, int(spare_of_host), 0.5)
     if local_workers:
         busy = min(idle, local_workers)
@@ -149,7 +152,7 @@ def slow_step(
     else:
         feeder = data.instance
         assert feeder.vcpu is not None
-        other = speeds.get(feeder.name.split(".")[1], 1.0) * efficiency
+        other = vcpu_speed(workload, feeder)
         vcpus = hosts * feeder.vcpu
         data_workers = hosts * slow_workers(workload, feeder, feeder.vcpu, 0.9)
         if not data_workers:
@@ -288,7 +291,7 @@ def test_more_data_hosts_shorten_the_waits_of_a_busy_accelerator() -> None:
     assert plan.best is not None
     assert plan.best.shape.data is not None
     assert plan.best.shape.data.count == 4
-    assert plan.best.step.expected == pytest.approx(0.0236, abs=1e-4)
+    assert plan.best.step.expected == pytest.approx(0.0234, abs=1e-4)
     assert plan.best.step.bottleneck is Bottleneck.ACCELERATOR
     of_pair = [
         each
@@ -298,7 +301,7 @@ def test_more_data_hosts_shorten_the_waits_of_a_busy_accelerator() -> None:
         and each.shape.train == plan.best.shape.train
     ]
     assert of_pair[0].step.bottleneck is Bottleneck.ACCELERATOR
-    assert of_pair[0].step.stall == pytest.approx(0.0349, abs=1e-4)
+    assert of_pair[0].step.stall == pytest.approx(0.0329, abs=1e-4)
 
 
 SEEDS = st.integers(0, 10**6)
@@ -416,6 +419,30 @@ def test_costs_are_step_times_price() -> None:
     assert best.per_epoch.expected == pytest.approx(1563 * 5.12 / 3600 * 0.05)
     assert best.hours.expected == pytest.approx(15630 * 0.05 / 3600)
     assert best.total.expected == pytest.approx(best.hours.expected * 5.12)
+
+
+def test_a_short_job_costs_what_its_start_costs() -> None:
+    """Ten hosts train for a tenth of the time, and are billed ten times for their start."""
+    starts = changed(
+        start_seconds=Measure(mean=200, low=100, high=400),
+        communication_seconds_per_step=Measure.exact(0),
+        samples_per_epoch=64 * 600,
+        epochs=1,
+    )
+    types = [priced("ml.g5.16xlarge", 5.12)]
+    plan = chosen(starts, types, train_hosts=(1, 10))
+    fast = chosen(starts, types, order=PlanOrder.TIME, train_hosts=(1, 10)).best
+
+    assert plan.best is not None
+    assert fast is not None
+    assert plan.best.shape.train.count == 1
+    assert fast.shape.train.count == 10
+    assert plan.best.total is not None
+    assert plan.best.total.expected == pytest.approx(5.12 / 3600 * (200 + 600 * 0.05))
+    assert fast.hours is not None
+    seconds = (fast.hours.low, fast.hours.expected, fast.hours.high)
+    assert seconds == pytest.approx(tuple((start + 3) / 3600 for start in (100, 200, 400)))
+    assert fast.dollars_per_sample > 6 * plan.best.dollars_per_sample
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from launcher.client import catalogue
 from launcher.client.planning import (
     SECONDS_PER_GB,
+    SERVED_BATCHES,
     Bottleneck,
     ClusterShape,
     GroupShape,
@@ -20,12 +21,15 @@ from launcher.client.planning import (
     local_workers,
     spare_vcpus,
     traffic,
+    vcpu_speed,
 )
 from launcher.shared import Footprint
 
 #: A step of one g5.xlarge: 64 samples x 10 ms = 0.64 vCPU seconds; 3 idle vCPUs take 0.2133 s.
 WORKLOAD = Workload(
     batch_size=64,
+    cpu_seconds_per_batch=Measure.exact(0),
+    start_seconds=Measure.exact(0),
     cpu_seconds_per_sample=Measure.exact(0.01),
     bytes_per_batch=1e6,
     gpu_seconds_per_step={"NVIDIA A10G": Measure.exact(0.05)},
@@ -56,6 +60,16 @@ def test_idle_vcpus_of_the_train_host_prepare_the_batches() -> None:
     assert step.bottleneck is Bottleneck.TRAIN_CPU
     assert step.gpu_busy == pytest.approx(0.05 / (0.64 / 3))
     assert step.offloaded == 0
+
+
+def test_a_batch_costs_its_loader_and_both_sides_of_the_data_service() -> None:
+    costly = replace(WORKLOAD, cpu_seconds_per_batch=Measure.exact(0.01))
+    step = estimate_step(costly, shape("ml.g5.xlarge", "ml.c5.xlarge"))
+    share, served = step.offloaded, 0.01 * SERVED_BATCHES + 0.001 * SECONDS_PER_GB
+
+    assert estimate_step(costly, shape("ml.g5.xlarge")).expected == pytest.approx(0.65 / 3)
+    assert step.expected == pytest.approx((0.65 * (1 - share) + served * share) / 3)
+    assert step.expected == pytest.approx((0.65 + served) * share / 4)
 
 
 def test_more_vcpus_of_the_family_move_the_bottleneck_to_the_accelerator() -> None:
@@ -235,12 +249,30 @@ def test_skewed_samples_widen_the_range_upwards() -> None:
     assert step.seconds.high == pytest.approx(64 * (0.01 + 0.04 / 192**0.5) / 3)
 
 
-def test_a_cpu_of_unknown_speed_widens_the_range() -> None:
-    unknown = replace(WORKLOAD, cpu_speed={})
-    step = estimate_step(unknown, shape("ml.g5.xlarge"))
+QUICK = dict.fromkeys(["NVIDIA A10G", "NVIDIA H100"], Measure.exact(0.001))
 
-    ends = (step.seconds.low, step.seconds.expected, step.seconds.high)
-    assert ends == pytest.approx((0.64 / 3 / 1.25, 0.64 / 3, 0.64 / 3 * 1.25))
+
+@pytest.mark.parametrize(
+    ("given", "name", "speeds"),
+    [
+        # 1.09 (1.03 to 1.25) of a c5 in public benchmarks, whose speed is that of the workload's.
+        pytest.param({"c5": 2.0}, "ml.g5.xlarge", (2.06, 2.18, 2.5), id="beside a c5"),
+        pytest.param({"m5": 0.86}, "ml.g5.xlarge", (1.03, 1.09, 1.25), id="beside an m5"),
+        pytest.param({}, "ml.g5.xlarge", (1.03 / 1.25, 1.09, 1.25**2), id="of an unknown CPU"),
+        pytest.param({"c5": 2.0}, "ml.p5.4xlarge", (0.8, 1, 1.25), id="not in the benchmarks"),
+    ],
+)
+def test_a_cpu_that_is_not_given_follows_by_public_benchmarks(
+    given: dict[str, float], name: str, speeds: tuple[float, float, float]
+) -> None:
+    unknown = replace(WORKLOAD, cpu_speed=given)
+    found = tuple(vcpu_speed(unknown, instance(name), end) for end in ("low", "mean", "high"))
+
+    assert found == pytest.approx(speeds)
+    seconds = estimate_step(replace(unknown, gpu_seconds_per_step=QUICK), shape(name)).seconds
+    vcpus = spare_vcpus(unknown, shape(name).train)
+    ends = (seconds.high, seconds.expected, seconds.low)
+    assert ends == pytest.approx(tuple(0.64 / vcpus / speed for speed in speeds))
 
 
 def test_a_faster_cpu_and_a_less_than_perfect_one() -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         price_sources,
         spot_saving,
     )
+    from launcher.client.catalogue.cpu_speed import cpu_speeds
     from launcher.client.catalogue.instances import (
         InstanceType,
         find,

@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     )
     from launcher.client.planning.plans.step_model import (
         SECONDS_PER_GB,
+        SERVED_BATCHES,
         Bottleneck,
         ClusterShape,
         GroupShape,
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
         family,
         local_workers,
         spare_vcpus,
+        vcpu_speed,
     )
     from launcher.client.planning.reporting.job_report import JobReport, report
     from launcher.client.planning.reporting.plan_section import plan_section

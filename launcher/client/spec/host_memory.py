@@ -56,17 +56,16 @@ def memory_shortages(
             instance = find(name)
             if service is None or instance is None:
                 continue
-            held = {
-                Role.DATA: HostMemory(
-                    workers=service.workers_per_host or instance.vcpu or 0,
-                    worker_bytes=worker_bytes,
-                ),
-                Role.TRAIN: HostMemory(
+            held, role = HostMemory(), roles.get(group.instance_group_name)
+            if role is Role.DATA:
+                workers = service.workers_per_host or instance.vcpu or 0
+                held = HostMemory(workers=workers, worker_bytes=worker_bytes)
+            elif role is Role.TRAIN:
+                held = HostMemory(
                     finished=service.prefetch_bytes,
                     workers=service.local_workers,
                     worker_bytes=worker_bytes,
-                ),
-            }.get(roles.get(group.instance_group_name), HostMemory())
+                )
             if short := held.shortage(instance.memory_gib):
                 finished = HostMemory(finished=held.finished)
                 yield MemoryShortage(

@@ -9,7 +9,7 @@ from launcher.client.planning.plans.cluster_candidates import Candidate
 from launcher.client.planning.plans.exchange import traffic
 from launcher.client.planning.plans.step_model import (
     SECONDS_PER_GB,
-    UNKNOWN_SPEED,
+    SERVED_BATCHES,
     data_workers,
     family,
     local_workers,
@@ -38,7 +38,10 @@ def _needs(candidate: Candidate) -> Iterator[str]:
     load, shape = candidate.workload, candidate.shape
     samples, mean = candidate.samples_per_step, load.cpu_seconds_per_sample.mean
     yield f"samples per step: {shape.ranks} ranks x {load.batch_size} = {samples}"
-    yield f"CPU of a step: {samples} samples x {mean:.4g} s = {samples * mean:.4g} vCPU seconds"
+    each = load.cpu_seconds_per_batch.mean
+    loader = f" + {shape.ranks} batches x {each:.4g} s" if each else ""
+    needed = samples * mean + shape.ranks * each
+    yield f"CPU of a step: {samples} samples x {mean:.4g} s{loader} = {needed:.4g} vCPU seconds"
     if wait := load.wait_seconds_per_sample.mean:
         yield (
             f"waiting of a step: {samples} samples x {wait:.4g} s = {samples * wait:.4g} seconds "
@@ -52,14 +55,15 @@ def _needs(candidate: Candidate) -> Iterator[str]:
     )
     if shape.data:
         vcpus = shape.data.count * (shape.data.instance.vcpu or 0)
-        each = data_workers(load, shape.data.instance)
+        workers = data_workers(load, shape.data.instance)
         yield (
             f"vCPUs of the data group: {shape.data.count} x {shape.data.instance.vcpu} = {vcpus}, "
-            f"for {shape.data.count * each} workers"
+            f"for {shape.data.count * workers} workers"
         )
         yield (
             f"bytes of a step: {shape.ranks * load.bytes_per_batch / 1e9:.4g} GB; each side of the "
-            f"data service takes {SECONDS_PER_GB} CPU s per GB (benchmarks/RESULTS.md)"
+            f"data service takes {SECONDS_PER_GB} CPU s per GB, and {SERVED_BATCHES * each:.4g} s "
+            "per batch (benchmarks/RESULTS.md)"
         )
 
 
@@ -110,8 +114,8 @@ def _ends(candidate: Candidate) -> tuple[str, str]:
     """Return the cases in which the step is shortest and longest."""
     low, high = "each measure at its low end", "each measure at its high end"
     if unknown := ", ".join(unmeasured_families(candidate)):
-        low += f", and vCPUs of {unknown} {UNKNOWN_SPEED:g} times as fast"
-        high += f", and vCPUs of {unknown} {UNKNOWN_SPEED:g} times as slow"
+        low += f", and vCPUs of {unknown} as fast as their range allows"
+        high += f", and vCPUs of {unknown} as slow"
     if candidate.workload.cpu_seconds_per_sample.deviation:
         high += ", and samples two standard errors above their mean"
     return low, high
@@ -137,9 +141,11 @@ def _costs(candidate: Candidate) -> Iterator[str]:
         )
     hours, total = candidate.hours, candidate.total
     if hours is not None and total is not None:
+        start = candidate.workload.start_seconds.mean
+        training = f"{candidate.workload.epochs} epochs x {steps} steps x {seconds:.4g} s"
         yield (
-            f"hours: {candidate.workload.epochs} epochs x {steps} steps x {seconds:.4g} s / 3600 = "
-            f"{hours.expected:.4g} ({hours.low:.4g} to {hours.high:.4g})"
+            f"hours: ({training} + {start:.4g} s of its start) / 3600 = {hours.expected:.4g} "
+            f"({hours.low:.4g} to {hours.high:.4g})"
         )
         yield (
             f"total: {hours.expected:.4g} hours x ${per_hour:.3f} = {dollars_text(total.expected)} "

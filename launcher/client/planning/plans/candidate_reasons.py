@@ -10,6 +10,7 @@ from launcher.client.catalogue import dollars_text
 from launcher.client.planning.plans.cluster_candidates import Candidate
 from launcher.client.planning.plans.step_model import (
     SECONDS_PER_GB,
+    SERVED_BATCHES,
     Bottleneck,
     GroupShape,
     local_vcpus,
@@ -141,7 +142,8 @@ def why_no_data_group(best: Candidate, with_data: Candidate | None, *, by_time: 
 
 def _receiving_takes_longer(best: Candidate) -> bool:
     workload, shape = best.workload, best.shape
-    seconds = shape.ranks * workload.bytes_per_batch / 1e9 * SECONDS_PER_GB
+    batch = workload.cpu_seconds_per_batch.mean * SERVED_BATCHES
+    seconds = shape.ranks * (workload.bytes_per_batch / 1e9 * SECONDS_PER_GB + batch)
     preparing = best.step.seconds_by_resource[Bottleneck.TRAIN_CPU]
     return seconds / spare_vcpus(workload, shape.train) >= preparing
 

@@ -80,12 +80,19 @@ class Candidate:
     @property
     def dollars_per_sample(self) -> float:
         """Expected dollars per sample, which compares clusters of different global batches."""
-        return self.per_hour / _HOUR * self.step.expected / self.samples_per_step
+        return self.per_hour / _HOUR * self.seconds_per_sample
 
     @property
     def seconds_per_sample(self) -> float:
-        """Expected seconds per sample."""
-        return self.step.expected / self.samples_per_step
+        """Expected seconds per sample, with the job's start if the number of steps is known."""
+        start = self.workload.start_seconds.mean / self._steps if self._steps else 0.0
+        return (self.step.expected + start) / self.samples_per_step
+
+    @property
+    def _steps(self) -> int | None:
+        """Steps of all epochs; None if they are unknown."""
+        steps, epochs = self.steps_per_epoch, self.workload.epochs
+        return None if steps is None or epochs is None else steps * epochs
 
     @property
     def steps_per_epoch(self) -> int | None:
@@ -101,11 +108,16 @@ class Candidate:
 
     @property
     def hours(self) -> Interval | None:
-        """Hours of all epochs; None if they are unknown."""
-        steps, epochs = self.steps_per_epoch, self.workload.epochs
-        if steps is None or epochs is None:
+        """Hours of all epochs, with the job's start; None if they are unknown."""
+        start = self.workload.start_seconds
+        if self._steps is None:
             return None
-        return self.step.seconds.times(steps * epochs / _HOUR)
+        training = self.step.seconds.times(self._steps)
+        return Interval(
+            low=training.low + start.low,
+            expected=training.expected + start.mean,
+            high=training.high + start.high,
+        ).times(1 / _HOUR)
 
     @property
     def total(self) -> Interval | None:

@@ -6,7 +6,12 @@ import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.catalogue import OLD_MARK, dollars_text, price_sources
+from launcher.client.catalogue import (
+    OLD_MARK,
+    cpu_speeds,
+    dollars_text,
+    price_sources,
+)
 from launcher.client.planning.plans.candidate_explanation import explanation, unmeasured_families
 from launcher.client.planning.plans.candidate_reasons import (
     UNKNOWN_EXCHANGE,
@@ -25,12 +30,12 @@ from launcher.client.planning.plans.step_model import (
     local_workers,
 )
 from launcher.client.planning.plans.strategy_text import UNKNOWN, strategy_text, strategy_warnings
+from launcher.client.planning.workloads.workload import START_SECONDS, Workload
 from launcher.client.show import Table, table_text
 from launcher.shared import bytes_text
 
 if TYPE_CHECKING:
     from launcher.client.planning.plans.recommendation import Recommendation
-    from launcher.client.planning.workloads.workload import Workload
 
 _HEAD: tuple[str, ...] = (
     "train",
@@ -170,10 +175,18 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
             "40% (20% to 80%), half of the step (none to two thirds) beside the backward pass."
         )
     if unknown := _unknown_speeds(recommendation):
-        yield (
-            f"CPU speed of {', '.join(unknown)} is not measured: taken as 1, and the range of the "
-            "step is wider."
+        compared = [name for name in unknown if name in cpu_speeds()]
+        others = [name for name in unknown if name not in cpu_speeds()]
+        to_what = (
+            "" if recommendation.workload.cpu_reference else " to a c5, which yours may not be"
         )
+        if compared:
+            yield (
+                f"CPU speed of {', '.join(compared)} is that of public benchmarks (Spare Cores, "
+                f"2026-02){to_what}: give cpu_speed."
+            )
+        if others:
+            yield f"CPU speed of {', '.join(others)} is unknown: taken as 1, in a wide range."
     if best and best.spot_per_hour:
         low, high = (dollars_text(each) for each in best.spot_per_hour)
         yield (
@@ -182,6 +195,13 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
         )
     if best and best.workload.epochs is None:
         yield "Give --epochs and samples_per_epoch for hours and total dollars."
+    elif best and best.workload.start_seconds == START_SECONDS:
+        start = START_SECONDS
+        yield (
+            "Hours and totals include a job's start (image, downloads, imports): "
+            f"{start.mean:.0f} s ({start.low:.0f} to {start.high:.0f}) of all hosts, assumed; give "
+            "start_seconds."
+        )
 
 
 def explained_clusters(recommendation: Recommendation, limit: int = 10) -> Iterator[str]:

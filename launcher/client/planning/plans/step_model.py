@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from launcher.client.catalogue import InstanceType
+from launcher.client.catalogue import InstanceType, cpu_speeds
 from launcher.client.planning.plans.amounts import Term, text_of
 from launcher.client.planning.plans.exchange import exchange_seconds
 from launcher.client.planning.plans.prefetch import (
@@ -42,7 +42,10 @@ if TYPE_CHECKING:
 #: CPU seconds per GB on each side of the data service: "ours" in benchmarks/RESULTS.md has 0.114 to
 #: 0.14 on the trainer's side, and raw TCP as much on the other.
 SECONDS_PER_GB = 0.14
-#: Factor by which a CPU family of unknown speed may be slower or faster than that of the workload.
+#: CPU seconds of a batch on each side of the data service, by those of a loader without one: 263
+#: and 58 us of one int in benchmarks/RESULTS.md, "The loader without a data group".
+SERVED_BATCHES = 4.5
+#: Factor by which a CPU may be slower or faster where it cannot be compared with the workload's.
 UNKNOWN_SPEED = 1.25
 #: Workers of a vCPU at most: how fast storage serves so many readers is not measured.
 MOST_WORKERS_PER_VCPU = 8
@@ -54,6 +57,7 @@ _BITS_PER_BYTE = 8
 #: Units of what a step is computed from, in its formulas.
 _UNITS = {
     "cpu_seconds": "s",
+    "served_seconds": "s for its batches",
     "wait_seconds": "s",
     "exchange_seconds": "s between ranks",
     "gigabytes": "GB",
@@ -180,16 +184,16 @@ class StepEstimate:
 class _Case(NamedTuple):
     """The ends of the measures' ranges with which a step is predicted.
 
-    measure: the field of each Measure. unknown_speed: of a CPU family whose speed is not measured.
+    measure: the field of each Measure. speed: that of the speed of a CPU family.
     """
 
     measure: str
-    unknown_speed: float
+    speed: str
 
 
-_BEST = _Case(measure="low", unknown_speed=UNKNOWN_SPEED)
-_EXPECTED = _Case(measure="mean", unknown_speed=1.0)
-_WORST = _Case(measure="high", unknown_speed=1 / UNKNOWN_SPEED)
+_BEST = _Case(measure="low", speed="high")
+_EXPECTED = _Case(measure="mean", speed="mean")
+_WORST = _Case(measure="high", speed="low")
 
 
 class _Workers(NamedTuple):
@@ -209,6 +213,7 @@ class _Workers(NamedTuple):
 class _Load(NamedTuple):
     """The demand of one step of all ranks, at one end of the measures' ranges, and its workers.
 
+    served_seconds: for batches that are sent or received, beside those for their bytes.
     wait_seconds: for which workers wait for storage. exchange_seconds: between ranks, 0 if unknown.
     train_speed, data_speed: of vCPUs when all of a host are busy. train_gbps, data_gbps: of the
     networks of all hosts; 0 if unknown.
@@ -216,6 +221,7 @@ class _Load(NamedTuple):
 
     ranks: int
     cpu_seconds: float
+    served_seconds: float
     wait_seconds: float
     gpu_seconds: float
     exchange_seconds: float
@@ -329,6 +335,7 @@ def _load(workload: Workload, shape: ClusterShape, workers: _Workers, case: _Cas
     train, data, ranks = shape.train, shape.data, shape.ranks
     seconds: float = getattr(workload.cpu_seconds_per_sample, case.measure)
     wait: float = getattr(workload.wait_seconds_per_sample, case.measure)
+    each_batch: float = getattr(workload.cpu_seconds_per_batch, case.measure)
     if case is _WORST:
         seconds += _spread(workload, workers)
     by_accelerator = workload.gpu_seconds_per_step
@@ -338,23 +345,39 @@ def _load(workload: Workload, shape: ClusterShape, workers: _Workers, case: _Cas
     exchange = exchange_seconds(workload, train.instance, train.count, gpu_seconds, case.measure)
     return _Load(
         ranks=ranks,
-        cpu_seconds=ranks * workload.batch_size * seconds,
+        cpu_seconds=ranks * (workload.batch_size * seconds + each_batch),
+        served_seconds=ranks * each_batch * SERVED_BATCHES,
         wait_seconds=ranks * workload.batch_size * wait,
         gpu_seconds=gpu_seconds,
         exchange_seconds=exchange or 0.0,
         is_exchange_known=exchange is not None,
         gigabytes=ranks * workload.bytes_per_batch / 1e9,
-        train_speed=vcpu_speed(workload, train.instance, case.unknown_speed),
-        data_speed=vcpu_speed(workload, data.instance, case.unknown_speed) if data else 1.0,
+        train_speed=vcpu_speed(workload, train.instance, case.speed),
+        data_speed=vcpu_speed(workload, data.instance, case.speed) if data else 1.0,
         train_gbps=train.count * (train.instance.card_gbps or 0.0),
         data_gbps=data.count * (data.instance.card_gbps or 0.0) if data else 0.0,
         workers=workers,
     )
 
 
-def vcpu_speed(workload: Workload, instance: InstanceType, unknown: float = 1.0) -> float:
-    """Return the speed of a vCPU when all are busy. unknown: that of a family not measured."""
-    return workload.parallel_efficiency * workload.cpu_speed.get(family(instance), unknown)
+def vcpu_speed(workload: Workload, instance: InstanceType, end: str = "mean") -> float:
+    """Return the speed of a vCPU when all are busy; end: "low", "mean" or "high" of its range."""
+    name = family(instance)
+    given = workload.cpu_speed.get(name)
+    return workload.parallel_efficiency * (given or _usual_speed(workload, name, end))
+
+
+def _usual_speed(workload: Workload, name: str, end: str) -> float:
+    """Return the speed of a family that the workload does not have, from public benchmarks.
+
+    They are relative to the families that it has. Without any, and for a family that is not in the
+    benchmarks, it may be UNKNOWN_SPEED times as slow or fast.
+    """
+    known, reference = cpu_speeds().get(name), workload.cpu_reference
+    speed: float = getattr(known, end) if known else 1.0
+    if known and reference:
+        return speed * reference
+    return speed * {"low": 1 / UNKNOWN_SPEED, "mean": 1.0, "high": UNKNOWN_SPEED}[end]
 
 
 def _spread(workload: Workload, workers: _Workers) -> float:
@@ -437,7 +460,8 @@ def _resources(
         return seconds_by_resource, 0.0
     remote = _remote(load)
     idle = load.workers.idle_vcpus
-    receive = load.gigabytes * SECONDS_PER_GB / idle if idle else math.inf
+    moving = load.gigabytes * SECONDS_PER_GB + load.served_seconds
+    receive = moving / idle if idle else math.inf
     share = known_share
     if share is None:
         share = _best_share(local, receive, max(remote.values()))
@@ -452,7 +476,8 @@ def _remote(load: _Load) -> dict[Bottleneck, float]:
     """Return the seconds that each resource of the data group's way needs for all batches."""
     vcpus = load.workers.data_vcpus
     prepare = _prepared(load, load.data_speed, vcpus, load.workers.data)
-    send = load.gigabytes * SECONDS_PER_GB / vcpus if vcpus else math.inf
+    moving = load.gigabytes * SECONDS_PER_GB + load.served_seconds
+    send = moving / vcpus if vcpus else math.inf
     gigabits = load.gigabytes * _BITS_PER_BYTE
     return {
         Bottleneck.DATA_CPU: prepare + send,

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from launcher.client.catalogue import cpu_speeds
 from launcher.client.planning.plans.amounts import Measure
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
 from launcher.client.spec import BYTES_PER_WORKER
+
+#: benchmarks/RESULTS.md, "The loader without a data group": 58 us on 2026-11-25, 22.7 and 131 on
+#: other machines and days.
+CPU_SECONDS_PER_BATCH = Measure(mean=5.8e-5, low=2.3e-5, high=1.31e-4)
+#: Assumed: AWS publishes none. A job is billed from its downloads on (API reference,
+#: DescribeTrainingJob, TrainingStartTime), an image has gigabytes, and our own start takes 3 s.
+START_SECONDS = Measure(mean=180.0, low=60.0, high=420.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +34,13 @@ class Workload:
         "NVIDIA A100".
     communication_seconds_per_step: measured seconds that more than one train host adds to each
         step; None computes them from the model's gradients.
+    cpu_seconds_per_batch: of the loader, beside its samples; in the data service SERVED_BATCHES
+        times as much on each side.
+    start_seconds: billed seconds of a job in which it does not train: the image, downloads,
+        imports, results.
     samples_per_epoch, epochs: None if unknown, so that costs are per step only.
     cpu_speed: speed of CPU families ("c5") relative to the CPU of `cpu_seconds_per_sample`: 1.2
-        prepares 1.2 times as many samples per vCPU.
+        prepares 1.2 times as many samples per vCPU. Others follow by public benchmarks.
     parallel_efficiency: share of a vCPU's speed that is left when all vCPUs of a host are busy.
     cpus_per_rank: vCPUs that each rank keeps busy itself.
     model: its memory, for the parallel strategy; None if unknown.
@@ -47,6 +61,8 @@ class Workload:
     wait_seconds_per_sample: Measure = field(default_factory=lambda: Measure.exact(0.0))
     bytes_per_worker: float = BYTES_PER_WORKER
     communication_seconds_per_step: Measure | None = None
+    cpu_seconds_per_batch: Measure = CPU_SECONDS_PER_BATCH
+    start_seconds: Measure = START_SECONDS
     samples_per_epoch: int | None = None
     epochs: int | None = None
     cpu_speed: Mapping[str, float] = field(default_factory=dict)
@@ -55,6 +71,13 @@ class Workload:
     model: ModelFigures | None = None
     entry_point: str = "train.py"
     datasets: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def cpu_reference(self) -> float | None:
+        """The speed of a c5 by the families that are given; None if none of them is compared."""
+        known = cpu_speeds()
+        given = [each / known[name].mean for name, each in self.cpu_speed.items() if name in known]
+        return statistics.mean(given) if given else None
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Workload:

@@ -10,7 +10,6 @@ import yaml
 
 from launcher.client.planning.plans.amounts import Measure
 from launcher.client.planning.plans.parallel_strategy import ModelFigures
-from launcher.client.planning.plans.step_model import UNKNOWN_SPEED
 from launcher.client.planning.workloads.this_machine import MachineCpu, MeasuredStepTime
 from launcher.client.planning.workloads.workload import Workload
 from launcher.client.planning.workloads.workload_file import SETTINGS
@@ -147,10 +146,7 @@ class WorkloadProfile:
             lines.append(f"cpu_speed: relative to {self.cpu.family}, on which it was measured.")
         else:
             lines.append("cpu_speed: relative to this machine, whose EC2 family is unknown.")
-        percent = round(100 * (UNKNOWN_SPEED - 1))
-        lines.append(
-            f"Families without a line are taken to be as fast, {percent} % off either way."
-        )
+        lines.append("Families without a line follow by public benchmarks, with a wider range.")
         if not self.gpu_seconds:
             lines.append("Missing: seconds of a step whose data is there already, by accelerator:")
             lines.append("gpu_seconds_per_step: {NVIDIA A10G: 0.45}")
