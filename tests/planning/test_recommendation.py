@@ -522,6 +522,41 @@ def test_the_nearest_cheaper_and_faster_clusters_are_named_with_their_trade() ->
     assert "ml.g5.2xlarge" not in repr(by_price)
 
 
+HEAVY = {"cpu_seconds_per_sample": Measure.exact(0.1)}
+
+
+def test_of_equal_clusters_one_is_shown() -> None:
+    types = [G5, priced("ml.c5.xlarge", 1), priced("ml.c5.2xlarge", 2)]
+    heavy = changed(cpu_seconds_per_sample=Measure.exact(0.03), bytes_per_batch=1e3)
+    rows = [line for line in repr(chosen(heavy, types)).splitlines() if line.startswith("1 x ml.")]
+
+    assert "ml.c5.2xlarge" in rows[0]
+    assert len({tuple(row.split()[-4:]) for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        pytest.param({}, "prepare them once and store 1.46 GiB", id="prepared once"),
+        pytest.param({"epochs": 1}, None, id="one epoch"),
+        pytest.param({"cpu_seconds_per_sample": Measure.exact(0.001)}, None, id="light"),
+        pytest.param(
+            {"bytes_per_batch": 4e8, "epochs": 1, **HEAVY},
+            "send uint8, a quarter of their bytes",
+            id="bytes",
+        ),
+    ],
+)
+def test_ways_that_are_no_clusters_are_named_where_they_win(
+    changes: dict[str, Any], said: str | None
+) -> None:
+    shown = repr(chosen(changed(**changes), [G5, C5_9]))
+    found = [line for line in shown.splitlines() if line.strip().startswith("if ")]
+
+    assert [said] * len(found) == [said for line in found if said and said in line]
+    assert bool(found) == bool(said)
+
+
 def test_types_are_those_with_a_time_and_a_price_or_the_given_ones(home: Path) -> None:
     plan = recommend(WORKLOAD, today=TODAY)
     given = recommend(WORKLOAD, gpu_types=["g5.8xlarge", "ml.g5.16xlarge"], today=TODAY)

@@ -31,7 +31,7 @@ UNKNOWN_EXCHANGE = (
 _SECONDS_TO_MS = 1000
 _NAMES = 6
 #: Share by which another cluster must be cheaper or faster to be named beside the best one.
-_WORTHWHILE = 0.05
+WORTHWHILE = 0.05
 #: Ratio from which two amounts are compared by it.
 _MANY_TIMES = 2.0
 #: Relative difference that is not named.
@@ -93,8 +93,8 @@ def trades(best: Candidate, pareto: Sequence[Candidate]) -> Iterator[str]:
     pareto: from the cheapest to the fastest.
     """
     dollars, seconds = best.dollars_per_sample, best.seconds_per_sample
-    cheaper = [each for each in pareto if each.dollars_per_sample < dollars * (1 - _WORTHWHILE)]
-    faster = [each for each in pareto if each.seconds_per_sample < seconds * (1 - _WORTHWHILE)]
+    cheaper = [each for each in pareto if each.dollars_per_sample < dollars * (1 - WORTHWHILE)]
+    faster = [each for each in pareto if each.seconds_per_sample < seconds * (1 - WORTHWHILE)]
     named = [("cheaper", each) for each in cheaper[-1:]]
     named += [("faster", each) for each in faster[:1]]
     for word, each in named:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from launcher.client.catalogue import Price
+from launcher.client.planning.plans.alternatives import alternatives
 from launcher.client.planning.plans.candidate_explanation import explanation
 from launcher.client.planning.plans.candidate_reasons import break_even, why_not
 from launcher.client.planning.plans.cluster_candidates import Candidate
@@ -22,6 +23,7 @@ def plain_recommendation(recommendation: Recommendation, limit: int) -> dict[str
         "recommended": _cluster(best, recommendation) if best else None,
         "reason": recommendation.reason,
         "without_data_group": break_even(best) if best else None,
+        "alternatives": list(alternatives(best, recommendation.shown)) if best else [],
         "sorted_by": recommendation.order.value,
         "compared": recommendation.compared,
         "clusters": [_cluster(each, recommendation) for each in shown],

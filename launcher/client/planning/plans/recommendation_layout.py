@@ -12,6 +12,7 @@ from launcher.client.catalogue import (
     dollars_text,
     price_sources,
 )
+from launcher.client.planning.plans.alternatives import alternatives
 from launcher.client.planning.plans.candidate_explanation import explanation, unmeasured_families
 from launcher.client.planning.plans.candidate_reasons import (
     UNKNOWN_EXCHANGE,
@@ -60,6 +61,7 @@ def recommendation_text(recommendation: Recommendation, limit: int = 10) -> str:
         lines.append(f"  {needed}")
     if best:
         lines += [f"  {line}" for line in trades(best, recommendation.pareto)]
+        lines += [f"  {line}" for line in alternatives(best, recommendation.shown)]
     if best and best.strategy:
         lines.append(f"  {strategy_text(best)}")
         lines += [f"  {warning}" for warning in strategy_warnings(best)]
@@ -82,12 +84,13 @@ def shown_clusters(recommendation: Recommendation, limit: int) -> list[Candidate
     """Return the best clusters, and the best one without a data group if it is not among them.
 
     One than which another of its region is no dearer per sample, no slower and no dearer per hour
-    is left out.
+    is left out, and of equal ones all but the first.
     """
     best, rows = recommendation.best, []
     figures = [_figures(each) for each in recommendation.shown]
-    for each, own in zip(recommendation.shown, figures, strict=True):
-        if each is best or not any(_is_worse(own, other) for other in figures):
+    for number, (each, own) in enumerate(zip(recommendation.shown, figures, strict=True)):
+        is_first = own not in figures[:number]
+        if each is best or (is_first and not any(_is_worse(own, other) for other in figures)):
             rows.append(each)
     shown = rows[:limit]
     if recommendation.alone is not None and recommendation.alone not in shown:
@@ -100,7 +103,10 @@ _Figures = tuple[str, float, float, float]
 
 def _figures(candidate: Candidate) -> _Figures:
     dollars, seconds = candidate.dollars_per_sample, candidate.seconds_per_sample
-    return candidate.region, dollars, seconds, candidate.per_hour
+    dollars, seconds, per_hour = (
+        float(f"{each:.9g}") for each in (dollars, seconds, candidate.per_hour)
+    )
+    return candidate.region, dollars, seconds, per_hour
 
 
 def _is_worse(own: _Figures, other: _Figures) -> bool:
