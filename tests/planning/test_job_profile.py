@@ -103,6 +103,18 @@ def test_the_figures_are_those_of_the_workers(fields):
     assert found["measured"]["verdict"] == "not input-bound (1.0% waiting for data)"
 
 
+@pytest.mark.parametrize(("hosts", "seconds"), [(("algo-2", "algo-3"), 0.01), (("algo-2",), None)])
+def test_waits_of_ranks_on_several_hosts_are_measured_communication(fields, hosts, seconds):
+    steps = [
+        STEP.format(rank=rank, n=n, compute=0.05).replace("host=algo-2", f"host={host}")
+        for rank, host in enumerate(hosts)
+        for n in range(30)
+    ]
+    found = fields(TRAIN, WORKERS, *steps)
+    measured = found.get("communication_seconds_per_step")
+    assert measured == (seconds and dict.fromkeys(("mean", "low", "high"), seconds))
+
+
 WAITS = {**FIGURES, "preparing": 6.0, "starved": 0.4}
 
 

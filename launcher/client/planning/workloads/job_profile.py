@@ -50,13 +50,15 @@ class JobFigures:
 
     hosts: the totals of each host's workers. streams: what the ranks read. verdict: the words on
     what training waited for; "" for none. compute: seconds of each rank's measured steps of a task,
-    without waits. has_used_gpus: True if a host's GPUs computed.
+    without waits. communication: seconds for which ranks waited for each other in those steps, by
+    host. has_used_gpus: True if a host's GPUs computed.
     """
 
     hosts: dict[str, Mapping[str, float]] = field(default_factory=dict)
     streams: dict[str, StreamCounts] = field(default_factory=dict)
     verdict: str = ""
     compute: dict[int, list[float]] = field(default_factory=dict)
+    communication: dict[str, list[float]] = field(default_factory=dict)
     has_used_gpus: bool = False
 
     @property
@@ -78,6 +80,18 @@ class JobFigures:
             return None
         counts = self.training[1]
         return counts.busy / counts.steps if counts.steps and counts.busy > 0 else None
+
+    @property
+    def communication_seconds(self) -> Measure | None:
+        """Seconds that several train hosts add to a step of a task; None if there were none.
+
+        The first of each host warms up. The range is that of the quartiles.
+        """
+        waits = [seconds for each in self.communication.values() for seconds in each[1:]]
+        if len(self.communication) < 2 or len(waits) < FEWEST_STEPS:
+            return None
+        low, middle, high = map(rounded, statistics.quantiles(waits, method="inclusive"))
+        return Measure(mean=middle, low=low, high=high)
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> JobFigures:
@@ -118,6 +132,9 @@ class JobFigures:
                 counts.surplus = int(fields["pads"]) - int(fields["drops"])  # of all ranks
         elif name == "train_step":
             self.compute.setdefault(int(fields["rank"]), []).append(float(fields["compute"]))
+            if fields.get("communication") is not None:
+                waits = self.communication.setdefault(str(fields["host"]), [])
+                waits.append(float(fields["communication"]))
         elif name == "host_usage":
             self.has_used_gpus |= float(fields.get("gpu") or 0.0) > 0
 
@@ -224,6 +241,7 @@ def profile_of_figures(
             **_gpu_seconds(figures, machines, is_changed=size != counts.largest),
             **(gpu_seconds or {}),
         },
+        communication_seconds=figures.communication_seconds,
         datasets=tuple(figures.streams),
         measured={
             "job": job_name,

@@ -24,7 +24,8 @@ class WorkloadProfile:
     """Needs of one dataset of a job, and how they were measured.
 
     cpu_seconds, wait_seconds: of a sample. samples_per_epoch: None if unknown. gpu_seconds: of a
-    step, by accelerator: a measure, or a number that the user gave. datasets: that the job serves.
+    step, by accelerator: a measure, or a number that the user gave. communication_seconds: that
+    several train hosts added to a step; None if unknown. datasets: that the job serves.
     measured: everything else that was found, by name. model: its memory, if a task was measured.
     bytes_per_worker: memory of a process that prepares batches; None if unknown.
     parallel_efficiency: share of a CPU's speed that is left when all are busy; None if unknown.
@@ -39,6 +40,7 @@ class WorkloadProfile:
     bytes_per_worker: int | None = None
     samples_per_epoch: int | None = None
     gpu_seconds: Mapping[str, float | Measure] = field(default_factory=dict)
+    communication_seconds: Measure | None = None
     entry_point: str = ""
     datasets: tuple[str, ...] = ()
     measured: Mapping[str, Any] = field(default_factory=dict)
@@ -93,6 +95,7 @@ class WorkloadProfile:
                 name: each if isinstance(each, Measure) else Measure.exact(each)
                 for name, each in self.gpu_seconds.items()
             },
+            communication_seconds_per_step=self.communication_seconds,
             samples_per_epoch=self.samples_per_epoch,
             cpu_speed={self.cpu.family: 1.0} if self.cpu.family else {},
             parallel_efficiency=self.parallel_efficiency or 1.0,
@@ -117,6 +120,9 @@ class WorkloadProfile:
                 for name, each in self.gpu_seconds.items()
             }
             or None,
+            "communication_seconds_per_step": _range(self.communication_seconds)
+            if self.communication_seconds
+            else None,
             "samples_per_epoch": self.samples_per_epoch,
             "cpu_speed": {self.cpu.family: 1} if self.cpu.family else {},
             "parallel_efficiency": self.parallel_efficiency,
