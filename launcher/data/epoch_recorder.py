@@ -13,11 +13,11 @@ from typing import Any
 from weakref import WeakSet
 
 from launcher.data.loader_state import LoaderProgress
-from launcher.data.metrics import StreamCounters
+from launcher.data.metrics import Collections, StreamCounters, WaitSamples
 from launcher.data.order import BatchPlan, ShardBatch, ShardPlan, ShardProgress, Skipped
 from launcher.errors import SampleError
 from launcher.runtime import log_event
-from launcher.shared import wait_share
+from launcher.shared import LATE, wait_share
 
 #: Seconds between updates of the counters from the batches returned. Measured: updating after each
 #: batch takes several times as long, because a training step evicts everything from the caches.
@@ -46,7 +46,10 @@ class EpochRecorder:
         self._unflushed: list[tuple[int | ShardBatch, float, float]] = []  # not counted yet
         self._next_flush = 0.0
         self._reports = time.perf_counter() + REPORT_EVERY if _is_first_rank() else math.inf
+        self._late_after = math.inf  # seconds of the script's own part
+        self._returned = math.inf  # when the script got its latest batch
         _finish_at_exit()
+        _this_script().begin(self)
         _open.add(self)
 
     def restart(self, plan: BatchPlan | ShardPlan) -> None:
@@ -60,12 +63,13 @@ class EpochRecorder:
         """Record a batch that is returned to the script. step: as yielded by the source."""
         now = time.perf_counter()
         self._unflushed.append((step, now if self.waits_since is None else self.waits_since, now))
-        self.waits_since = None
+        self.waits_since, self._returned = None, now
         if skipped is not None:
             self._skipped.add(Skipped(**skipped))
         if now >= self._next_flush:
             self._next_flush = now + _FLUSH_EVERY
             self._flush()
+            self._late_after = LATE * self._clock.usual_own() or math.inf
             if now >= self._reports:
                 self._reports = now + REPORT_EVERY
                 self._report()
@@ -93,6 +97,13 @@ class EpochRecorder:
         """Progress of the pass, up to date."""
         self._flush()
         return self._progress
+
+    @property
+    def phase(self) -> str:
+        """The script's phase: "data" while it waits, "late" in a part that takes long, or "own"."""
+        if self.waits_since is not None:
+            return "data"
+        return "late" if time.perf_counter() > self._returned + self._late_after else "own"
 
     def _flush(self) -> None:
         given, self._unflushed = self._unflushed, []
@@ -141,8 +152,47 @@ class EpochRecorder:
             pads=progress.pads,
             drops=progress.drops,
             **self._clock.fields(),
+            **_this_script().end(),
             **fields,
         )
+
+
+class _ScriptTimes:
+    """The script's thread, in its passes and between them."""
+
+    def __init__(self) -> None:
+        self._recorder: EpochRecorder | None = None
+        self._ended = self._between = 0.0
+        self._garbage = Collections()
+        self._collected = 0.0
+        self._samples = WaitSamples(self._phase)
+
+    def begin(self, recorder: EpochRecorder) -> None:
+        """Begin a pass, which comes so long after the end of the one before."""
+        self._between = time.perf_counter() - self._ended if self._ended else 0.0
+        self._recorder = recorder
+
+    def end(self) -> dict[str, object]:
+        """Return the fields of a pass that ends."""
+        self._ended, self._recorder = time.perf_counter(), None
+        collected, self._collected = self._garbage.seconds - self._collected, self._garbage.seconds
+        return {
+            "between_seconds": round(self._between, 3),
+            "garbage_seconds": round(collected, 3),
+            "doing": self._samples.take(),
+        }
+
+    def _phase(self) -> str | None:
+        recorder = self._recorder
+        if recorder is not None and recorder.has_begun:
+            return recorder.phase
+        return "between" if self._ended else None
+
+
+@functools.cache
+def _this_script() -> _ScriptTimes:
+    """Return the times of the thread that reads; it is the first one that does."""
+    return _ScriptTimes()
 
 
 @dataclass

@@ -13,17 +13,22 @@ if TYPE_CHECKING:
     from launcher.shared.bounded_archives import extract_all, open_archive, space_problem
     from launcher.shared.causes.cause import (
         COMPUTING,
+        FEW_LATE,
         FEWEST_STEPS,
+        LATE,
         Cause,
         Confidence,
         Finding,
         StepLimit,
+        WaitKind,
     )
     from launcher.shared.causes.cause_evidence import (
         DataWait,
+        Doing,
         Evidence,
         GroupUse,
         HostUse,
+        PassTimes,
         RankTimes,
         has_use,
         mean_of,
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from launcher.shared.causes.data_wait import explain_wait, judge_own_loading, judge_wait
     from launcher.shared.causes.mends import data_hosts_idle, mends
     from launcher.shared.causes.observed_rates import ObservedRates, observe
+    from launcher.shared.causes.phase_causes import is_mostly, largest_kind
     from launcher.shared.causes.step_causes import judge
     from launcher.shared.complete_files import replacing, write_complete
     from launcher.shared.event_lines import (

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import http.client
 import math
+import select
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from exposition import read_exposition
@@ -26,6 +28,7 @@ from launcher.data.metrics import (
     MetricsServer,
     Snapshot,
     StreamCounters,
+    WaitSamples,
     cpu_seconds,
     render,
     stream_totals,
@@ -46,7 +49,40 @@ def test_a_quantile_of_waits_is_right_to_within_an_eighth(waits: list[float], sh
 
 
 def test_without_waits_there_is_no_quantile() -> None:
-    assert LatencyHistogram().quantile(0.5) == 0.0
+    assert set(LatencyHistogram().figures().values()) == {0.0}
+
+
+@pytest.mark.parametrize(("every", "late"), [(10, 9.0), (2, 0.0)], ids=["few", "usual"])
+def test_what_few_late_steps_take_longer_is_counted(every: int, late: float) -> None:
+    steps = LatencyHistogram()
+    for number in range(100):
+        steps.add(0.1 if number % every else 1.0)
+    assert steps.figures()["late"] == pytest.approx(late, rel=0.15)
+    assert steps.figures()["p99"] == pytest.approx(1.0, rel=0.13)
+
+
+def wait_for_a_socket() -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        select.select([one], [], [], 0.6)
+
+
+@pytest.mark.skipif(not Path("/proc/self/wchan").exists(), reason="the kernel tells nothing")
+@pytest.mark.parametrize(
+    ("wait", "kind"),
+    [
+        (lambda: threading.Event().wait(0.6), "lock"),
+        (lambda: subprocess.run(["sleep", "0.6"], check=True), "child"),
+        (lambda: time.sleep(0.6), "sleep"),
+        (wait_for_a_socket, "network"),
+    ],
+    ids=["lock", "child", "sleep", "network"],
+)
+def test_a_wait_is_told_by_what_the_kernel_says(wait: Callable[[], object], kind: str) -> None:
+    samples = WaitSamples(lambda: "own")
+    wait()
+    found = samples.by_kind()
+    assert max(found, key=lambda each: found[each]) == kind
 
 
 def test_epochs_add_up_and_only_the_first_batch_of_all_is_start_up() -> None:

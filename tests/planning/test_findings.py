@@ -12,10 +12,13 @@ from launcher.shared import (
     Cause,
     Confidence,
     DataWait,
+    Doing,
     GroupUse,
     HostUse,
+    PassTimes,
     RankTimes,
     StepLimit,
+    WaitKind,
     judge,
 )
 
@@ -67,6 +70,18 @@ def ranks(*times: tuple[float | None, ...], steps: int = 50) -> dict[str, Any]:
         for n, (compute, waits, wait) in enumerate(times)
     ]
     return {"ranks": tuple(found), "rank_count": len(found)}
+
+
+def read(*doing: tuple[str, str, str, float], stream: str = "a", **more: Any) -> PassTimes:
+    """A pass of 100 steps in 10 seconds, and what its rank was seen to do."""
+    made = {"steps": 100, "seconds": 10.0, "first": 0.0, "late_wait": 0.0, "late_own": 0.0}
+    made |= {"between": 0.0, "garbage": 0.0}
+    return PassTimes(stream=stream, doing=tuple(Doing(*each) for each in doing), **made | more)
+
+
+def loading(kind: WaitKind, *, is_waiting: bool) -> JobEvidence:
+    wait = data(0.5, Cause.LOADING, margin=9.0, is_waiting=is_waiting, kind=kind)
+    return job(data=wait, passes=(read(("data", kind.value, "read (a.py:9)", 5.0)),))
 
 
 #: The published TensorFlow job: all CPUs busy, 45 % of the accelerators.
@@ -169,6 +184,48 @@ CASES = {
     "a rank that alone waits for data": (
         job(**ranks((0.05, 0.06, 0.0), (0.05, 0.0, 0.06), steps=8)),
         *(IMBALANCED, MEDIUM, "rank 1 on algo-2", "rank 1 on algo-2 waits for data"),
+    ),
+    "a rank that takes no batches": (
+        job(data=LOADING, steps_by_rank={"0": 300, "1": 20}),
+        *(IMBALANCED, HIGH, "rank 1", "rank 1 took 20 batches, and the other ranks 300"),
+    ),
+    "a hang": (job(hang="rank 1: waits"), StepLimit.STALLED, HIGH, None, "rank 1: waits"),
+    "a slow first epoch": (
+        job(passes=(read(seconds=30.0), read(), read())),
+        *(StepLimit.STALLED, HIGH, None, "3.0 times as long"),
+    ),
+    "a garbage collector": (
+        job(passes=(read(garbage=2.0),)),
+        *(StepLimit.STALLED, HIGH, None, "garbage collector runs for 20%"),
+    ),
+    "an evaluation between epochs": (
+        job(passes=(read(), read(("between", "running", "evaluate (a.py:9) > f", 5.0), between=5))),
+        *(StepLimit.STALLED, HIGH, "evaluate (a.py:9) > f", "20% of the time"),
+    ),
+    "a stream that is read between epochs": (
+        job(passes=(read(), read(stream="b", seconds=5.0), read())),
+        *(StepLimit.STALLED, MEDIUM, None, "between epochs"),
+    ),
+    "late steps that save": (
+        job(passes=(read(("late", "disk", "save (a.py:3)", 3.0), late_own=3.0),)),
+        *(StepLimit.STALLED, HIGH, "save (a.py:3)", "in save (a.py:3)"),
+    ),
+    "a lock in the data": (
+        loading(WaitKind.LOCK, is_waiting=True),
+        *(INPUT, HIGH, None, "waits for a lock, in read (a.py:9)"),
+    ),
+    "an interpreter that others hold": (
+        loading(WaitKind.LOCK, is_waiting=False),
+        *(INPUT, HIGH, None, "hold the interpreter"),
+    ),
+    "a network in the data": (
+        loading(WaitKind.NETWORK, is_waiting=True),
+        *(STORAGE, HIGH, None, "waits for a network"),
+    ),
+    "a CPU in the data": (loading(WaitKind.DISK, is_waiting=False), INPUT, HIGH, None, "waiting"),
+    "a child of the step": (
+        job(data=NO_WAIT, passes=(read(("own", "child", "step (a.py:4)", 9.0)),)),
+        *(StepLimit.STALLED, HIGH, None, "another process for 90%"),
     ),
     "a slow data host": (
         job(

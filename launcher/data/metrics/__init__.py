@@ -21,5 +21,6 @@ if TYPE_CHECKING:
     from launcher.data.metrics.metrics_file import Metrics, Snapshot
     from launcher.data.metrics.prometheus import render
     from launcher.data.metrics.publishing import MetricsServer, Publisher
+    from launcher.data.metrics.wait_samples import Collections, WaitSamples
 
 __getattr__ = open_door(__name__)

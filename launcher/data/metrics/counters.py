@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 
 from launcher.data.metrics.cpu_time import cpu_seconds, starved_seconds
-from launcher.shared import wait_share
+from launcher.data.metrics.wait_samples import WaitSamples
+from launcher.shared import FEW_LATE, LATE, wait_share
 
 #: Seconds between two reports of a process.
 REPORT_SECONDS = 1.0
@@ -48,6 +49,26 @@ class LatencyHistogram:
                 return min(_bucket_middle(bucket), self.longest)
         return 0.0
 
+    def figures(self) -> dict[str, float]:
+        """Return the quantiles for an event, the longest, and the seconds of late ones.
+
+        Late are those that take several times the median, if they are few: what they take longer
+        counts.
+        """
+        quantiles = {f"p{share}": self.quantile(share / 100) for share in (50, 95, 99)}
+        found = {**quantiles, "max": self.longest, "late": self._late_seconds(quantiles["p50"])}
+        return {name: round(seconds, 6) for name, seconds in found.items()}
+
+    def _late_seconds(self, usual: float) -> float:
+        late = [
+            (count, _bucket_middle(bucket) - usual)
+            for bucket, count in enumerate(self._counts)
+            if count and _bucket_middle(bucket) > LATE * usual
+        ]
+        if sum(count for count, _ in late) > FEW_LATE * sum(self._counts):
+            return 0.0
+        return sum(count * longer for count, longer in late)
+
 
 def _bucket_middle(bucket: int) -> float:
     octave, part = divmod(bucket, _PER_OCTAVE)
@@ -60,7 +81,8 @@ class EpochClock:
     def __init__(self, counters: StreamCounters) -> None:
         self._counters = counters
         self._started_at = self._left = time.perf_counter()
-        self._waits = LatencyHistogram()
+        self._waits, self._own = LatencyHistogram(), LatencyHistogram()
+        self._steps = LatencyHistogram()
         self.inside = 0.0
         self.steps = 0
         self.first = 0.0
@@ -71,7 +93,10 @@ class EpochClock:
         self.inside += until - since
 
     def count(self, since: float, until: float) -> None:
-        """Count a wait that returned a batch."""
+        """Count a wait that returned a batch, and what the script did since the one before."""
+        if self.steps:
+            self._own.add(since - self._left)
+            self._steps.add(until - self._left)
         self.waited(since, until)
         self._waits.add(until - since)
         self.steps += 1
@@ -89,8 +114,12 @@ class EpochClock:
         """Return the seconds from the start to the end of the latest wait."""
         return self._left - self._started_at
 
+    def usual_own(self) -> float:
+        """Return the median of the script's own part of a step; 0 before the second step."""
+        return self._own.quantile(0.5)
+
     def fields(self) -> dict[str, object]:
-        """Return the wait-time fields of the epoch's log event."""
+        """Return the fields of the epoch's log event: of waits, the script's own parts, steps."""
         return {
             "wait_seconds": round(self.inside, 4),
             "total_seconds": round(self.total, 4),
@@ -98,10 +127,10 @@ class EpochClock:
             "waits": {
                 "first": round(self.first, 6),
                 "mean": round(self.inside / max(1, self.steps), 6),
-                "p50": round(self._waits.quantile(0.5), 6),
-                "p95": round(self._waits.quantile(0.95), 6),
-                "max": round(self._waits.longest, 6),
+                **self._waits.figures(),
             },
+            "own": self._own.figures(),
+            "step": self._steps.figures(),
         }
 
 
@@ -168,14 +197,21 @@ class WorkerCounters:
         self._longest = 0.0
         self._batches = self._bytes = self._given = 0
         self._cpu, self._starved = cpu_seconds(), starved_seconds()
+        self._is_preparing = False
+        self._samples: WaitSamples | None = None
 
     def begin(self) -> None:
         """Start a batch. The preparing thread calls this and the next two methods."""
+        self._is_preparing = True
+        if self._samples is None:
+            self._samples = WaitSamples(
+                lambda: "data" if self._is_preparing else None, names_code=False
+            )
         self._since = time.perf_counter()
 
     def prepared(self) -> float:
         """Count a prepared batch; returns the seconds since it was started."""
-        now = time.perf_counter()
+        now, self._is_preparing = time.perf_counter(), False
         seconds = now - self._since
         self._preparing += seconds
         self._longest = max(self._longest, seconds)
@@ -206,6 +242,7 @@ class WorkerCounters:
             "starved": starved_seconds() - self._starved,
             "cpus": self._cpus,
             "longest": self._longest,
+            **(self._samples.by_kind() if self._samples else {}),
         }
 
 

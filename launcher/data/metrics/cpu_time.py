@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import time
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -11,8 +13,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def cpu_seconds() -> float:
     """Return the CPU time of this process and its descendants so far, user and kernel."""
-    times = os.times()
-    own = times.user + times.system + times.children_user + times.children_system
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    own = time.process_time() + ended.ru_utime + ended.ru_stime
     return own + sum(map(_cpu_of_tree, _children(os.getpid())))
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from launcher.data.metrics.cpu_time import starved_seconds
+from launcher.data.metrics.cpu_time import cpu_seconds, starved_seconds
 from launcher.runtime import log_event
 from launcher.shared import COMPUTING, judge_own_loading
 
@@ -22,7 +22,7 @@ _Batch = TypeVar("_Batch")
 class LoadingTimes:
     """Measures some of the batches that this process loads: seconds, CPU time, and lack of a CPU.
 
-    The CPU time is that of all threads, as a dataset may decode in several.
+    The CPU time is that of all threads and children, as a dataset may decode in several.
 
     due: when the next measurement is, by time.perf_counter.
     """
@@ -34,11 +34,11 @@ class LoadingTimes:
     def load(self, load: Callable[[], _Batch]) -> _Batch:
         """Return what `load` returns, and measure it."""
         begin = time.perf_counter()
-        cpu, starved = time.process_time(), starved_seconds()
+        cpu, starved = cpu_seconds(), starved_seconds()
         batch = load()
         end = time.perf_counter()
         self._seconds += end - begin
-        self._cpu += time.process_time() - cpu
+        self._cpu += cpu_seconds() - cpu
         self._starved += starved_seconds() - starved
         self.due = begin + _EVERY
         return batch

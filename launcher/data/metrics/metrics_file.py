@@ -12,13 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from launcher.data.control import messages as m
+from launcher.shared import WaitKind
 
 #: Metrics of one host, rank or receiver, by name.
 Figures = dict[str, float]
 
 #: The metrics that each kind of process may report: growing totals, and current values.
 _GROWING = {
-    "worker": ("batches", "bytes", "prepared", "preparing", "blocked", "elapsed", "cpu", "starved"),
+    "worker": (
+        *("batches", "bytes", "prepared", "preparing", "blocked", "elapsed", "cpu", "starved"),
+        *(kind.value for kind in WaitKind),
+    ),
     "rank": ("steps", "epochs", "wait", "total", "startup", "first_waits"),
     "receiver": ("batches", "bytes", "elapsed", "cpu"),
 }
@@ -30,7 +34,7 @@ _CURRENT = {
 #: Aggregated over a host's workers by maximum; other current values are summed.
 _SHARED = frozenset({"cpus", "high", "budget", "longest"})
 #: Keeps event lines below the 4096 bytes that a pipe writes atomically.
-_NAMES_PER_LINE = 10
+_NAMES_PER_LINE = 9
 #: Maximum number of a host's disconnected workers that may reconnect.
 _MOST_AWAY = 256
 

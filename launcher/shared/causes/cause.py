@@ -47,6 +47,14 @@ MOSTLY_COMPUTING = 0.7
 #: A rank is slow if it takes this many times as long as the others. Equal hosts differ by a few
 #: percent, and a rank's share of the samples by one batch.
 SLOW_RANK = 1.5
+#: A rank is idle if it takes this share of the batches of another one, or less.
+IDLE_RANK = 0.5
+
+#: A part of a step is late if it takes this many times its median, and this share of the steps at
+#: most has one: more of them are what is usual.
+LATE, FEW_LATE = 3.0, 0.25
+#: A first epoch is slow if its steps take this many times as long as those of the others.
+SLOW_FIRST = 1.5
 
 #: CPUs that are busy for this share of the time are saturated. Not 1: a host pauses between epochs,
 #: for evaluations and for checkpoints, and its mean includes these.
@@ -63,6 +71,17 @@ IDLE_GPU = 0.7
 UNEVEN = 0.25
 
 
+class WaitKind(str, enum.Enum):
+    """A reason for which a thread does not run, as far as the kernel tells it."""
+
+    LOCK = "lock"
+    CHILD = "child"
+    DISK = "disk"
+    NETWORK = "network"
+    SLEEP = "sleep"
+    OTHER = "other"
+
+
 class StepLimit(str, enum.Enum):
     """The kind of a cause: the part of a step that is too long."""
 
@@ -71,6 +90,7 @@ class StepLimit(str, enum.Enum):
     COMMUNICATION = "communication-bound"
     STORAGE = "storage-bound"
     IMBALANCED = "imbalanced"
+    STALLED = "stalled"
     NOT_SURE = "not sure"
 
 
@@ -93,6 +113,19 @@ class Cause(str, enum.Enum):
     UNEVEN_HOST = "uneven_host"
     COMMUNICATION = "communication"
     COMPUTE = "compute"
+    LOCK = "lock"
+    CHILD = "child"
+    NETWORK = "network"
+    SLEEP = "sleep"
+    INTERPRETER = "interpreter"
+    GARBAGE = "garbage"
+    FIRST_EPOCH = "first_epoch"
+    EVALUATION = "evaluation"
+    CHECKPOINT = "checkpoint"
+    STALLS = "stalls"
+    HANG = "hang"
+    IDLE_RANK = "idle_rank"
+    IDLE_GPU = "idle_gpu"
     NOT_SURE = "not_sure"
 
     @property
@@ -111,6 +144,16 @@ _LIMITS = {
     Cause.UNEVEN_HOST: StepLimit.IMBALANCED,
     Cause.COMMUNICATION: StepLimit.COMMUNICATION,
     Cause.COMPUTE: StepLimit.COMPUTE,
+    Cause.NETWORK: StepLimit.STORAGE,
+    Cause.SLEEP: StepLimit.STORAGE,
+    Cause.GARBAGE: StepLimit.STALLED,
+    Cause.FIRST_EPOCH: StepLimit.STALLED,
+    Cause.EVALUATION: StepLimit.STALLED,
+    Cause.CHECKPOINT: StepLimit.STALLED,
+    Cause.STALLS: StepLimit.STALLED,
+    Cause.HANG: StepLimit.STALLED,
+    Cause.IDLE_RANK: StepLimit.IMBALANCED,
+    Cause.IDLE_GPU: StepLimit.IMBALANCED,
 }
 
 
@@ -132,15 +175,17 @@ class Confidence(str, enum.Enum):
 class Finding:
     """The cause, how sure it is, and the figures that show it, as a sentence.
 
-    culprit: the slow host or rank, such as "algo-2" or "rank 3"; None without one.
+    culprit: the slow host or rank, such as "algo-2" or "rank 3", or the user's function; None
+    without one. kind: where it is another than the cause's own.
     """
 
     cause: Cause
     confidence: Confidence
     why: str
     culprit: str | None = None
+    kind: StepLimit | None = None
 
     @property
     def limit(self) -> StepLimit:
         """The kind of the cause."""
-        return self.cause.limit
+        return self.kind or self.cause.limit

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.shared.causes.cause import FEWEST_POINTS, FEWEST_STEPS, Cause
+from launcher.shared.causes.cause import FEWEST_POINTS, FEWEST_STEPS, Cause, WaitKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +87,54 @@ class RankTimes:
         return self.own + (self.communication or 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """Seconds of a rank's phase ("data", "own", "late", "between"), by kind of wait and place.
+
+    kind: a WaitKind's value, or "running". where: the user's function; "" if none was seen.
+    """
+
+    phase: str
+    kind: str
+    where: str
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassTimes:
+    """One rank's pass over a stream, from all of its steps.
+
+    first: the wait for its first batch. late_wait, late_own: what late waits, and late parts of
+    the script's own, took longer than usual. between: seconds since the pass before it.
+    garbage: seconds of the garbage collector.
+    """
+
+    stream: str
+    steps: int
+    seconds: float
+    first: float
+    late_wait: float
+    late_own: float
+    between: float
+    garbage: float
+    doing: tuple[Doing, ...]
+
+    @classmethod
+    def of_event(cls, fields: Mapping[str, Any]) -> PassTimes:
+        """Return the pass of a data_epoch event; raises one of FIELD_ERRORS for older ones."""
+        return cls(
+            stream=str(fields["stream"]),
+            steps=int(fields["steps"]),
+            seconds=float(fields["total_seconds"]),
+            first=float(fields["waits"]["first"]),
+            late_wait=float(fields["waits"]["late"]),
+            late_own=float(fields["own"]["late"]),
+            between=float(fields["between_seconds"]),
+            garbage=float(fields["garbage_seconds"]),
+            doing=tuple(Doing(*each) for each in fields["doing"]),
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataWait:
     """The time that the training waited for its batches, why, and what would remove it.
@@ -98,6 +146,7 @@ class DataWait:
     or of the way to 1 for the use of workers; 0 without a cause. text: the job's closing sentence.
     is_waiting: True if those who prepare batches mostly wait for disks or a network instead of a
     CPU; None if unmeasured. slowest: the data host whose batches take longest.
+    kind: what those who prepare mostly wait for, where the kernel tells it.
     bytes_per_batch: 0 if unknown. minutes: number of CloudWatch's values behind the share; 0 if it
     is from the logs.
     """
@@ -112,6 +161,7 @@ class DataWait:
     text: str = ""
     is_waiting: bool | None = None
     slowest: str | None = None
+    kind: WaitKind | None = None
     bytes_per_batch: float = 0.0
     minutes: int = 0
 
@@ -159,6 +209,8 @@ class Evidence:
 
     ranks: those of a task. rank_count: ranks that reported anything.
     data: None if the job did not read with launcher.data. input_modes: of its channels.
+    passes: of the rank that read for longest. steps_by_rank: of each rank that read.
+    hang: the report of one.
     """
 
     job_name: str
@@ -167,6 +219,9 @@ class Evidence:
     rank_count: int = 0
     data: DataWait | None = None
     input_modes: tuple[str, ...] = ()
+    passes: tuple[PassTimes, ...] = ()
+    steps_by_rank: Mapping[str, int] = field(default_factory=dict)
+    hang: str = ""
 
     @property
     def train(self) -> tuple[GroupUse, ...]:

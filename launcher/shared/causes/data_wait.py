@@ -138,6 +138,7 @@ def _wait(
         margin=round(margin, 4),
         text=text,
         is_waiting=rates.is_waiting,
+        kind=rates.kind,
         slowest=max(rates.seconds, key=lambda host: rates.seconds[host], default=None),
         bytes_per_batch=rates.bytes_per_batch,
     )
@@ -145,11 +146,28 @@ def _wait(
 
 def _cause(rates: ObservedRates, group: str) -> tuple[Cause, str, int | None, float]:
     """Return the bottleneck, its description, the workers to add, and the margin."""
+    if slow := _slow_host(rates):
+        return slow
     if rates.busy >= SATURATED:
         more = max(1, math.ceil(rates.needed - rates.running))
         margin = (rates.busy - SATURATED) / (1 - SATURATED)
         return Cause.WORKERS, _more_workers(rates, group, more), more, margin
     return _imbalance(rates, group) or _sending(rates) or _unknown(rates, group)
+
+
+def _slow_host(rates: ObservedRates) -> tuple[Cause, str, int | None, float] | None:
+    """Return one host that takes much longer than the others, which hides in their mean."""
+    slowest, seconds = max(rates.seconds.items(), key=lambda item: item[1])
+    others = [each for host, each in rates.seconds.items() if host != slowest]
+    is_steady = rates.longest.get(slowest, 0.0) <= STEADY * seconds
+    if others and is_steady and seconds > SLOW_HOST * statistics.median(others):
+        usual = statistics.median(others)
+        cause = (
+            f"a batch takes {slowest} {seconds:.3g} s, and the other hosts {usual:.3g} s; look at "
+            "that host"
+        )
+        return Cause.SLOW_HOST, cause, None, seconds / (SLOW_HOST * max(usual, 1e-9)) - 1
+    return None
 
 
 def _sending(rates: ObservedRates) -> tuple[Cause, str, int | None, float] | None:
@@ -205,16 +223,6 @@ def _resource(rates: ObservedRates, count: int) -> str:
 def _imbalance(rates: ObservedRates, group: str) -> tuple[Cause, str, int | None, float] | None:
     """Return the bottleneck if workers had time left because others held them up."""
     busy = f"{group} was only {rates.busy:.0%} busy"
-    slowest, seconds = max(rates.seconds.items(), key=lambda item: item[1])
-    others = [each for host, each in rates.seconds.items() if host != slowest]
-    is_steady = rates.longest.get(slowest, 0.0) <= STEADY * seconds
-    if others and is_steady and seconds > SLOW_HOST * statistics.median(others):
-        usual = statistics.median(others)
-        cause = (
-            f"a batch takes {slowest} {seconds:.3g} s, and the other hosts {usual:.3g} s; look at "
-            "that host"
-        )
-        return Cause.SLOW_HOST, cause, None, seconds / (SLOW_HOST * max(usual, 1e-9)) - 1
     if rates.first_waits > rates.wait / 2:
         cause = f"mostly at the starts of epochs, where nothing was prepared ahead; {busy}"
         return Cause.EPOCH_STARTS, cause, None, 2 * rates.first_waits / rates.wait - 1

@@ -95,6 +95,25 @@ def _host(finding: Finding) -> str:
     return f" --host {host}" if host else ""
 
 
+def _stalled(finding: Finding, _evidence: Evidence) -> Iterator[str]:
+    yield _MEND_OF_STALL.get(finding.cause, "look at what the script does there")
+
+
+_MEND_OF_STALL = {
+    Cause.LOCK: "hold the lock for less, or give each thread and process its own copy",
+    Cause.CHILD: "do in the background what the script waits for, or start it once and keep it",
+    Cause.SLEEP: "remove the pause: wait for an event instead of polling",
+    Cause.NETWORK: "send in the background, or less often",
+    Cause.STORAGE: "write in the background, to a local disk, or less often",
+    Cause.GARBAGE: "gc.freeze() after the set-up, gc.disable() or a higher gc.set_threshold()",
+    Cause.FIRST_EPOCH: "warm up what the first epoch waits for: caches, compilation, downloads; or "
+    "keep the prepared samples",
+    Cause.EVALUATION: "evaluate less often, on fewer samples, or in larger batches",
+    Cause.CHECKPOINT: "save less often, or in the background (torch.distributed.checkpoint)",
+    Cause.HANG: "read what each rank was doing: launcher logs, and the stacks in it",
+}
+
+
 def _not_sure(_finding: Finding, evidence: Evidence) -> Iterator[str]:
     if evidence.data is None:
         yield "read the data with launcher.data.DataLoader, which measures the wait for it"
@@ -109,5 +128,6 @@ _MENDS = {
     StepLimit.COMMUNICATION: _communication,
     StepLimit.STORAGE: _storage,
     StepLimit.IMBALANCED: _imbalanced,
+    StepLimit.STALLED: _stalled,
     StepLimit.NOT_SURE: _not_sure,
 }

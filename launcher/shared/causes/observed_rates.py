@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from launcher.shared.causes.cause import COMPUTING, FEWEST_STEPS, SHORTEST
+from launcher.shared.causes.cause import COMPUTING, FEWEST_STEPS, SHORTEST, WaitKind
 
 #: Metrics of one host, rank or receiver, by name.
 Figures = Mapping[str, float]
@@ -33,6 +33,7 @@ class ObservedRates:
     ahead: float  # batches that fit into the smallest receiver's memory
     longest: Mapping[str, float] = field(default_factory=dict)  # seconds of a batch, by host
     steps: float = math.inf  # of the rank that waited most
+    kinds: Mapping[WaitKind, float] = field(default_factory=dict)  # seconds of waits in preparing
     filled: float = 0.0  # largest part of a receiver's memory that was ever in use
 
     @property
@@ -65,6 +66,13 @@ class ObservedRates:
         """Workers, with a CPU each, that would remove all waits."""
         work = self.work - self.starved
         return self.batches * work / max(self.total - self.wait, 1e-9)
+
+    @property
+    def kind(self) -> WaitKind | None:
+        """The kind of wait that takes most of a worker's time, if one does."""
+        most = max(self.kinds, key=lambda kind: self.kinds[kind], default=WaitKind.OTHER)
+        is_most = self.kinds.get(most, 0.0) >= COMPUTING * (self.work - self.starved)
+        return most if is_most and most is not WaitKind.OTHER else None
 
     @property
     def is_waiting(self) -> bool:
@@ -117,6 +125,10 @@ def observe(
         ),
         longest={name: host["longest"] for name, host in hosts.items() if "longest" in host},
         steps=steps,
+        kinds={
+            kind: sum(host.get(kind, 0.0) for host in hosts.values()) / prepared
+            for kind in WaitKind
+        },
         filled=max(
             (each.get("high", 0.0) / each["budget"] for each in receivers.values()), default=0
         ),

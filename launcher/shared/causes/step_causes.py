@@ -22,8 +22,10 @@ from launcher.shared.causes.cause import (
     CLEAR,
     COMMUNICATING,
     FEW_STEPS,
+    FEWEST_STEPS,
     IDLE_CPU,
     IDLE_GPU,
+    IDLE_RANK,
     MANY_STEPS,
     MOSTLY_COMPUTING,
     SLOW_RANK,
@@ -40,11 +42,12 @@ from launcher.shared.causes.cause_evidence import (
     has_use,
     mean_of,
 )
+from launcher.shared.causes.phase_causes import judge_own_waits, judge_phases, loading_kind
 
 
 def judge(evidence: Evidence) -> Finding:
     """Return the cause that the evidence shows, or NOT_SURE."""
-    for rule in (_slow_data_host, _slow_rank, _waits_for_data, _measured_steps, _use):
+    for rule in _RULES:
         if found := rule(evidence):
             return found
     return Finding(cause=Cause.NOT_SURE, confidence=Confidence.NONE, why=_why_not_sure(evidence))
@@ -93,8 +96,10 @@ def _waits_for_data(evidence: Evidence) -> Finding | None:
     if data is None or data.share < WORTH_IT or _waits_longer_for_ranks(evidence, data):
         return None
     is_unexplained = data.bound in (None, Cause.UNKNOWN)
-    waits = _waits_for_storage(evidence, data)
+    seen, waits = loading_kind(evidence), _waits_for_storage(evidence, data)
     cause = Cause.STORAGE if waits else data.bound or Cause.UNKNOWN
+    if seen is not None and data.bound in (Cause.LOADING, Cause.WORKERS, None):
+        cause = seen[0]
     gpu = mean_of(evidence.train, lambda group: group.gpu)
     contradicts = gpu is not None and gpu >= BUSY_GPU and data.share > 1 - BUSY_GPU
     if is_unexplained and (confirmed := _busy_cpus(evidence)):
@@ -105,7 +110,9 @@ def _waits_for_data(evidence: Evidence) -> Finding | None:
         is_far = data.share >= WORTH_IT * (1 + CLEAR) and data.margin >= CLEAR
         confidence = Confidence.HIGH if is_far else Confidence.MEDIUM
     why = f"{data.share:.0%} of the time of {data.basis} is spent waiting for data"
-    if cause is Cause.STORAGE:
+    if seen is not None and cause is seen[0]:
+        why += f", and {seen[1]}"
+    elif cause is Cause.STORAGE:
         why += ", and what prepares it waits for disks or a network, not for a CPU"
     if contradicts:
         why += f", although the accelerators are {gpu:.0%} busy"
@@ -300,6 +307,35 @@ def _why_not_sure(evidence: Evidence) -> str:
         f"{busy} and the CPUs {cpu:.0%}: storage, other ranks, or a loader with few processes "
         "may be the cause"
     )
+
+
+def _hang(evidence: Evidence) -> Finding | None:
+    if not evidence.hang:
+        return None
+    return Finding(cause=Cause.HANG, confidence=Confidence.HIGH, why=evidence.hang)
+
+
+def _idle_rank(evidence: Evidence) -> Finding | None:
+    """Find a rank that takes far fewer batches than the others."""
+    steps = evidence.steps_by_rank
+    if len(steps) < 2 or max(steps.values()) < FEWEST_STEPS:
+        return None
+    idle = min(steps, key=lambda rank: steps[rank])
+    usual = statistics.median(count for rank, count in steps.items() if rank != idle)
+    if steps[idle] > IDLE_RANK * usual:
+        return None
+    return Finding(
+        cause=Cause.IDLE_RANK,
+        confidence=Confidence.HIGH,
+        why=f"rank {idle} took {steps[idle]} batches, and the other ranks {usual:.0f}",
+        culprit=f"rank {idle}",
+    )
+
+
+_RULES = (
+    *(_hang, _slow_data_host, _idle_rank, _slow_rank, judge_phases),
+    *(_waits_for_data, judge_own_waits, _measured_steps, _use),
+)
 
 
 def _ms(seconds: float) -> str:

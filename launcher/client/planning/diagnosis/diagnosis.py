@@ -63,6 +63,7 @@ class Diagnosis:
         evidence["read_on"] = self.evidence.read_on.isoformat()
         if self.evidence.data is not None and self.evidence.data.bound is not None:
             evidence["data"]["bound"] = self.evidence.data.bound.value
+            evidence["data"]["kind"] = self.evidence.data.kind and self.evidence.data.kind.value
         return {
             "job": self.job_name,
             "limit": self.limit.value,

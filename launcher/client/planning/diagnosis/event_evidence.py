@@ -15,7 +15,17 @@ from launcher.client.planning.diagnosis.mean_step_time import (
     StepWindow,
     mean_step_time,
 )
-from launcher.shared import FIELD_ERRORS, Cause, DataWait, RankTimes, explain_wait
+from launcher.shared import (
+    FIELD_ERRORS,
+    Cause,
+    DataWait,
+    PassTimes,
+    RankTimes,
+    WaitKind,
+    explain_wait,
+    is_mostly,
+    largest_kind,
+)
 
 if TYPE_CHECKING:
     from launcher.client.jobs import LogLine
@@ -57,6 +67,8 @@ class EventEvidence:
     hosts: dict[str, list[UsePoint]] = field(default_factory=dict)
     first: float | None = None
     last: float | None = None
+    hang: str = ""
+    _times: dict[str, list[PassTimes]] = field(default_factory=dict)
     _steps: dict[tuple[int, str], list[_MeasuredStep]] = field(default_factory=dict)
     _passes: dict[tuple[str, str, str], _Pass] = field(default_factory=dict)
     _measure: DataMeasure = field(default_factory=DataMeasure)
@@ -78,7 +90,9 @@ class EventEvidence:
     def _add(self, line: LogLine, name: str, fields: Mapping[str, Any]) -> None:
         if name in _DATA_EVENTS:
             self._measure.add(name, fields)
-        if name == "host_usage":
+        if name == "rank_hangs":
+            self.hang = f"rank {fields['of_rank']}: {fields['cause']}"
+        elif name == "host_usage":
             gpu = fields.get("gpu")
             point = UsePoint(
                 time=line.time,
@@ -117,6 +131,8 @@ class EventEvidence:
         window = StepWindow(found.steps - before.steps, total - before.total)
         self._windows.setdefault(f"rank {rank}, {key[1]}", []).append(window)
         self._passes[key] = found
+        if "own" in fields:
+            self._times.setdefault(rank, []).append(PassTimes.of_event(fields))
         self._trained(line.time - total, line.time)
 
     def _add_steps(self, rank: int, time: float, epoch: object, step: int) -> None:
@@ -194,7 +210,27 @@ class EventEvidence:
             found = DataWait(share=share)
         elif found.bound is Cause.TOO_SHORT:
             found = replace(found, share=share)
+        if found.kind is None and rates is None:
+            found = replace(found, kind=self._loading_kind())
         return replace(found, steps=slowest.steps, seconds=slowest.total)
+
+    @property
+    def passes(self) -> tuple[PassTimes, ...]:
+        """The passes of the rank that read for longest."""
+        ranks = self._times.values()
+        return tuple(max(ranks, key=lambda each: sum(one.seconds for one in each), default=()))
+
+    @property
+    def steps_by_rank(self) -> dict[str, int]:
+        """Batches that each rank has taken."""
+        return {rank: each.steps for rank, each in self._by_rank().items()}
+
+    def _loading_kind(self) -> WaitKind | None:
+        """Return what a rank that loads its data itself mostly waits for meanwhile."""
+        doing = [each for one in self.passes for each in one.doing if each.phase == "data"]
+        kind, seconds = largest_kind(doing)
+        waiting = sum(each.seconds for each in doing if each.kind != "running")
+        return kind if is_mostly(seconds, waiting) else None
 
     def _by_rank(self, only: str | None = None) -> dict[str, _Pass]:
         """Return the sums of each rank over all passes, or those over one stream."""

@@ -1,0 +1,131 @@
+"""Samples of what a thread does, by what the kernel says that it waits for.
+
+A thread's `wchan` is the function of the kernel in which it sleeps: "0" while it runs, and where
+the kernel hides it; then its state is left, of which "sleeping" tells nothing more.
+https://docs.kernel.org/filesystems/proc.html
+"""
+
+from __future__ import annotations
+
+import gc
+import heapq
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from operator import itemgetter
+from pathlib import Path
+from types import FrameType
+
+from launcher.shared import WaitKind, in_source, is_users
+
+#: Seconds between two samples: each takes some 30 us.
+_EVERY = 0.05
+#: Beginnings of the kernel's functions, by what is waited for.
+_WAITS = {
+    WaitKind.LOCK: ("futex", "flock", "locks_", "posix_lock", "__flock"),
+    WaitKind.CHILD: ("do_wait", "wait4", "pipe_", "anon_pipe"),
+    WaitKind.SLEEP: ("hrtimer_nanosleep", "do_nanosleep"),
+    WaitKind.NETWORK: (
+        *("sk_wait", "wait_woken", "tcp_", "inet", "unix_", "skb_", "__skb"),
+        *("poll_schedule", "do_epoll", "ep_poll", "do_select", "do_poll"),
+    ),
+    WaitKind.DISK: (
+        *("io_schedule", "folio_wait", "wait_on_page", "blk_", "submit_bio", "jbd2", "bit_wait"),
+        *("filemap", "nfs", "rpc_", "fuse", "request_wait", "ext4", "xfs", "wb_", "balance_dirty"),
+    ),
+}
+#: Frames of the user's code that are named at most: the rest counts without a place.
+_MOST_PLACES = 50
+
+
+def kind_of(thread: int) -> WaitKind | None:
+    """Return what a thread of this process waits for; None while it runs."""
+    task = Path(f"/proc/self/task/{thread}")
+    try:
+        waits = (task / "wchan").read_text()
+        state = "S" if waits != "0" else (task / "stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return None
+    for kind, beginnings in _WAITS.items():
+        if waits.startswith(beginnings):
+            return kind
+    return {"R": None, "D": WaitKind.DISK}.get(state, WaitKind.OTHER)
+
+
+class WaitSamples:
+    """Seconds of the calling thread, by phase, by what it waits for, and by the user's function.
+
+    phase: returns the phase of the thread now; None outside all.
+    """
+
+    def __init__(self, phase: Callable[[], str | None], *, names_code: bool = True) -> None:
+        self.seconds: defaultdict[tuple[str, str, str], float] = defaultdict(float)
+        self._phase, self._names_code = phase, names_code
+        self._thread, self._ident = threading.get_native_id(), threading.get_ident()
+        threading.Thread(target=self._run, name="wait-samples", daemon=True).start()
+
+    def by_kind(self) -> dict[str, float]:
+        """Return the seconds of each kind of wait, of all phases."""
+        found = dict.fromkeys((kind.value for kind in WaitKind), 0.0)
+        for (_, kind, _), seconds in list(self.seconds.items()):
+            if kind in found:
+                found[kind] += seconds
+        return found
+
+    def take(self, most: int = 8) -> list[list[object]]:
+        """Return the largest parts, as plain values, and begin anew."""
+        taken, self.seconds = self.seconds, defaultdict(float)
+        largest = heapq.nlargest(most, taken.items(), key=itemgetter(1))
+        return [[*key, round(seconds, 2)] for key, seconds in largest]
+
+    def _run(self) -> None:
+        before = time.perf_counter()
+        while True:
+            time.sleep(_EVERY)
+            now = time.perf_counter()
+            phase = self._phase()
+            if phase is not None:
+                kind = kind_of(self._thread)
+                self._add(phase, "running" if kind is None else kind.value, now - before)
+            before = now
+
+    def _add(self, phase: str, kind: str, seconds: float) -> None:
+        where = _place(sys._current_frames().get(self._ident)) if self._names_code else ""
+        key = (phase, kind, where)
+        if key not in self.seconds and len(self.seconds) >= _MOST_PLACES:
+            key = (phase, kind, "")
+        self.seconds[key] += seconds
+
+
+def _place(frame: FrameType | None) -> str:
+    """Return the user's functions that run, the outermost first, such as "save (train.py:9)"."""
+    names: list[str] = []
+    place = ""
+    while frame is not None:
+        code = frame.f_code
+        if is_users(code.co_filename):
+            if names and names[0] == code.co_name:  # it calls itself
+                names.pop(0)
+            if code.co_name != "<module>" or not names:
+                place = f" ({in_source(code.co_filename)}:{frame.f_lineno})"
+                names.insert(0, code.co_name)
+        elif code.co_name == "save" and code.co_filename.endswith("torch/serialization.py"):
+            names.insert(0, "torch.save")
+        frame = frame.f_back
+    return f"{names[0]}{place}{''.join(f' > {name}' for name in names[1:])}" if names else ""
+
+
+class Collections:
+    """Seconds that the garbage collector has taken in this process."""
+
+    def __init__(self) -> None:
+        self.seconds = self._began = 0.0
+        gc.callbacks.append(self._on_collection)
+
+    def _on_collection(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._began = time.perf_counter()
+        elif self._began:
+            self.seconds += time.perf_counter() - self._began
