@@ -290,8 +290,7 @@ def test_a_verb_whose_output_nobody_reads(redirection, code):
     assert (result.returncode, result.stderr) == (code, "")
 
 
-@pytest.mark.parametrize("redirection", ["2>&-", "<&- 2>&-"])
-def test_a_verb_answers_though_the_shell_has_closed_its_other_streams(tmp_path, redirection):
+def test_a_verb_answers_though_the_shell_has_closed_its_other_streams(tmp_path):
     (tmp_path / "train.py").write_text("")
     (tmp_path / "job.yaml").write_text(
         "entry_point: train.py\ninstance_type: ml.c5.xlarge\ninstance_count: 1\n"
@@ -299,7 +298,7 @@ def test_a_verb_answers_though_the_shell_has_closed_its_other_streams(tmp_path, 
         "role: arn:aws:iam::111122223333:role/r\noutput_path: s3://bucket/jobs\n"
     )
     result = subprocess.run(
-        ["bash", "-c", f'"$0" -m launcher run --dry-run {redirection}', sys.executable],
+        ["bash", "-c", '"$0" -m launcher run --dry-run <&- 2>&-', sys.executable],
         cwd=tmp_path,
         env={**os.environ, "AWS_DEFAULT_REGION": "eu-west-1", "LAUNCHER_HOME": str(tmp_path)},
         stdout=subprocess.PIPE,

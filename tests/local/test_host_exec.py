@@ -77,26 +77,23 @@ def test_a_command_sees_what_its_host_sees_and_ends_with_it(bench, isolation):
 
 def test_a_host_that_does_not_run_is_refused_with_what_to_do(default_bench):
     session = default_bench.session
-    default_bench.run("print('done')")
-    with pytest.raises(PlatformError, match=r"has ended \(Completed\).*`launcher logs job`"):
+    script = "print('up', flush=True)\nif host == 'algo-2': time.sleep(600)\n"
+    default_bench.start(script, hosts=2)
+    default_bench.wait_for_line("up", hosts=2)
+
+    def refused():
+        try:
+            session.run_in_host("job", "algo-1", ["true"])
+        except PlatformError as error:
+            return str(error)
+        return ""
+
+    wait_until(lambda: "host algo-1 of job job has ended" in refused())
+    default_bench.stop()
+    default_bench.end_of()
+    with pytest.raises(PlatformError, match=r"has ended \(Stopped\).*`launcher logs job`"):
         session.run_in_host("job", "algo-1", ["ls"])
     with pytest.raises(PlatformError, match="no host 'algo-9': use one of algo-1"):
         session.run_in_host("job", "algo-9", ["ls"])
     with pytest.raises(JobNotFound):
         session.run_in_host("other", "algo-1", ["ls"])
-
-
-def test_a_host_that_ended_before_its_job_is_refused(default_bench):
-    script = "print('up', flush=True)\nif host == 'algo-2': time.sleep(600)\n"
-    default_bench.start(script, hosts=2)
-    default_bench.wait_for_line("up", hosts=2)
-    refusal = r"host algo-1 of job job has ended"
-
-    def refused():
-        try:
-            default_bench.session.run_in_host("job", "algo-1", ["true"])
-        except PlatformError as error:
-            return str(error)
-        return ""
-
-    wait_until(lambda: refusal in refused())

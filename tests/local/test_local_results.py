@@ -25,7 +25,8 @@ def contents(archive: Path) -> dict[str, str]:
         return {member.name: tar.extractfile(member).read().decode() for member in members}
 
 
-#: Files, and links as scripts make them: within the model, to other folders of the host, and out.
+#: Files, beside the model too, and links as scripts make them: within the model, to other folders
+#: of the host, and out.
 WRITES = """
 model, data = ml / "model", ml / "output" / "data" / "ckpt"
 (model / "parts").mkdir()
@@ -53,6 +54,8 @@ closed.mkdir()
 (closed / "weights").write_text("4")
 (closed / "weights").chmod(0)
 closed.chmod(0)
+(ml / "code" / "runs").mkdir(parents=True)
+(ml / "code" / "runs" / "lost").write_text("5")
 """
 
 
@@ -60,6 +63,8 @@ def test_the_results_of_all_hosts_are_merged(bench: Bench) -> None:
     description = bench.run(WRITES, hosts=3)
 
     assert description["TrainingJobStatus"] == "Completed"
+    lost = [each for each in description["LocalLosses"] if "lost on AWS" in each]
+    assert lost == [], "there is a model"
     model, data = bench.folder / "model", bench.folder / "data"
     for folder, name in ((model, "model"), (data, "output")):
         with tarfile.open(bench.output / f"job/output/{name}.tar.gz") as tar:
@@ -124,6 +129,7 @@ METRICS = [
     {"Name": "loss", "Regex": "loss=([-0-9.e]+)"},
     {"Name": "accuracy", "Regex": "accuracy=(\\S+)"},
     {"Name": "never", "Regex": "never=(.)"},
+    {"Name": "for ever", "Regex": "acc=((a+)+)$"},
 ]
 
 
@@ -133,14 +139,18 @@ def with_metrics(bench: Bench, script: str, **options: Any) -> dict[str, Any]:
     return request
 
 
-def test_the_last_value_of_each_metric(default_bench: Bench) -> None:
+def test_the_last_value_of_each_metric_whose_regex_ends(default_bench: Bench) -> None:
     script = """
+    print("acc=" + "a" * 40 + "!", flush=True)
     print("epoch 1 loss=0.5 accuracy=0.9")
     print("epoch 2 loss=-2.5e-1, loss=0.125 accuracy=unknown", end="")
     """
     default_bench.session.create_training_job(**with_metrics(default_bench, script))
-    metrics = default_bench.end_of()["FinalMetricDataList"]
+    description = default_bench.end_of()
+    metrics = description["FinalMetricDataList"]
 
+    assert description["TrainingJobStatus"] == "Completed"
+    assert any("the metric 'for ever' is no longer read" in n for n in description["LocalNotes"])
     assert [(each["MetricName"], each["Value"]) for each in metrics] == [
         ("loss", 0.125),
         ("accuracy", 0.9),
@@ -215,19 +225,6 @@ def test_lines_that_are_not_text_and_a_stream_that_does_not_exist(plain_bench: B
     assert plain_bench.lines() == {"algo-1": ["��", "50%\r100%", "", "\x0cpage"]}
     with pytest.raises(PlatformError, match="has no log stream"):
         plain_bench.session.read_log("job", "../../lock")
-
-
-def test_a_regex_that_takes_for_ever_is_given_up_and_the_job_goes_on(plain_bench: Bench) -> None:
-    request = plain_bench.request("print('acc=' + 'a' * 40 + '!', flush=True); print('loss=3')")
-    request["AlgorithmSpecification"]["MetricDefinitions"] = [
-        {"Name": "acc", "Regex": "acc=((a+)+)$"},
-        {"Name": "loss", "Regex": "loss=([0-9]+)"},
-    ]
-    plain_bench.session.create_training_job(**request)
-    description = plain_bench.end_of()
-    assert description["TrainingJobStatus"] == "Completed"
-    assert [metric["MetricName"] for metric in description["FinalMetricDataList"]] == ["loss"]
-    assert any("the metric 'acc' is no longer read" in n for n in description["LocalNotes"])
 
 
 def test_a_download_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
